@@ -1,0 +1,17 @@
+//! `ptmem` keeps PyTorch GPU memory regressions out of a code base.
+//!
+//! It reads CUDA memory snapshots (`torch.cuda.memory._dump_snapshot`), rebuilds what the caching
+//! allocator did, and compares a before with an after. Data flows one way:
+//!
+//! ```text
+//! bytes -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
+//! ```
+//!
+//! Each stage is a module with one input and one output type that imports only what stands to its left.
+//! Nothing in the library prints, exits, or touches files; readers take anything that is
+//! [`std::io::Read`].
+
+pub mod diagnostic;
+pub mod pickle;
+pub mod snapshot;
+pub mod units;

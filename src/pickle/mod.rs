@@ -1,0 +1,89 @@
+//! A safe, streaming reader of Python pickles.
+//!
+//! It reads protocols 0 to 5 as far as they describe plain data: numbers, strings, bytes, tuples,
+//! lists, dictionaries and sets. Every opcode that could import, build or call something is refused
+//! by name before anything happens; there is no code here that could carry it out.
+//!
+//! The reader drives a [`Visitor`], which decides what a value is and how much of it is kept. The
+//! reader itself holds only the stack, the memo and one buffer of the input, and no recursion follows
+//! the input. It knows nothing of PyTorch.
+
+mod error;
+mod input;
+mod opcode;
+mod reader;
+mod runs;
+
+pub use error::{Error, ErrorKind};
+pub use reader::read;
+
+/// An integer as a pickle can hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Integer {
+    /// One that fits 128 bits.
+    Fits(i128),
+    /// A wider one. Its digits are checked for form and then dropped.
+    Beyond,
+}
+
+/// Builds values as the reader meets them.
+///
+/// Containers are created empty and filled later, possibly in several parts and possibly after other
+/// values already refer to them, as the format demands.
+pub trait Visitor {
+    /// A handle to a value. The reader copies it freely between stack and memo.
+    type Value: Copy;
+    /// A handle to the contents that a list received at once; see [`Visitor::remember`].
+    type Run: Copy;
+    /// What the visitor can object to.
+    type Error;
+
+    /// `None`.
+    fn none(&mut self) -> Self::Value;
+    /// `True` or `False`.
+    fn bool(&mut self, value: bool) -> Self::Value;
+    /// An integer that fits 64 bits: nearly all of them.
+    fn int(&mut self, value: i64) -> Self::Value;
+    /// Any other integer.
+    fn wide_int(&mut self, value: Integer) -> Self::Value;
+    /// A float.
+    fn float(&mut self, value: f64) -> Self::Value;
+    /// A string, as UTF-8 in which Python may have left lone surrogates.
+    fn str(&mut self, utf8: &[u8]) -> Self::Value;
+    /// A byte string.
+    fn bytes(&mut self, bytes: &[u8]) -> Self::Value;
+    /// A tuple.
+    ///
+    /// # Errors
+    /// What the visitor objects to.
+    fn tuple(&mut self, items: &[Self::Value]) -> Result<Self::Value, Self::Error>;
+    /// A new, empty list.
+    fn list(&mut self) -> Self::Value;
+    /// A new, empty dictionary.
+    fn dict(&mut self) -> Self::Value;
+    /// A new, empty set (`frozenset` too).
+    fn set(&mut self) -> Self::Value;
+    /// Appends to a list.
+    ///
+    /// # Errors
+    /// `None` where `list` is not a list, else what the visitor objects to.
+    fn extend(&mut self, list: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
+    /// Puts alternating keys and values into a dictionary. The number of items is even.
+    ///
+    /// # Errors
+    /// `None` where `dict` is not a dictionary, else what the visitor objects to.
+    fn update(&mut self, dict: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
+    /// Adds to a set.
+    ///
+    /// # Errors
+    /// `None` where `set` is not a set, else what the visitor objects to.
+    fn add(&mut self, set: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
+
+    /// A handle to all that `list` holds now, after one [`Visitor::extend`] with values from the memo
+    /// alone, or `None` where the visitor keeps no such handle. The reader offers it to
+    /// [`Visitor::recall`] when the same references come again.
+    fn remember(&mut self, list: Self::Value) -> Option<Self::Run>;
+    /// Does to `list` what `extend` did before `run` was remembered, or returns false and changes
+    /// nothing where that is not possible (the list is not empty, or the values have changed since).
+    fn recall(&mut self, list: Self::Value, run: Self::Run) -> bool;
+}

@@ -1,0 +1,701 @@
+//! The machine: opcodes, stack and memo.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use super::input::Input;
+use super::opcode::{self as op, name};
+use super::runs::Runs;
+use super::{Error, ErrorKind, Integer, Visitor};
+
+/// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are not
+/// looked at.
+///
+/// Memory is bounded by the stack, the memo and what the visitor keeps, each of them at most
+/// proportional to what was read; a declared length or memo index allocates nothing.
+///
+/// # Errors
+/// Says at which byte which opcode could not be carried out.
+pub fn read<R, V>(source: R, visitor: &mut V) -> Result<V::Value, Error<V::Error>>
+where
+    R: Read,
+    V: Visitor,
+    V::Error: std::error::Error + 'static,
+{
+    let mut machine = Machine::new(source, visitor);
+    match machine.run() {
+        Ok(value) => Ok(value),
+        Err(kind) => Err(Error { offset: machine.at, kind }),
+    }
+}
+
+struct Machine<'v, R, V: Visitor> {
+    input: Input<R>,
+    visitor: &'v mut V,
+    stack: Vec<V::Value>,
+    marks: Vec<usize>,
+    memo: Memo<V::Value>,
+    runs: Runs<V::Run>,
+    /// Offset of the opcode in hand.
+    at: u64,
+    scratch: Vec<u8>,
+}
+
+type Step<T, V> = Result<T, ErrorKind<<V as Visitor>::Error>>;
+
+impl<'v, R, V> Machine<'v, R, V>
+where
+    R: Read,
+    V: Visitor,
+    V::Error: std::error::Error + 'static,
+{
+    fn new(source: R, visitor: &'v mut V) -> Self {
+        Self {
+            input: Input::new(source),
+            visitor,
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: Memo::new(),
+            runs: Runs::new(),
+            at: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Step<V::Value, V> {
+        loop {
+            self.at = self.input.offset();
+            let [opcode] = self.take::<1>("the stream, before STOP")?;
+            match opcode {
+                op::BINGET => {
+                    let [index] = self.take("BINGET")?;
+                    self.get(u64::from(index))?;
+                }
+                op::LONG_BINGET => {
+                    let index = u32::from_le_bytes(self.take("LONG_BINGET")?);
+                    self.get(u64::from(index))?;
+                }
+                op::MEMOIZE => {
+                    let value = self.top("MEMOIZE")?;
+                    self.memo.push(value);
+                }
+                op::MARK => {
+                    if !self.run_of_references()? {
+                        self.marks.push(self.stack.len());
+                    }
+                }
+                op::BININT1 => {
+                    let [value] = self.take("BININT1")?;
+                    self.push_int(i64::from(value));
+                }
+                op::BININT => {
+                    let value = i32::from_le_bytes(self.take("BININT")?);
+                    self.push_int(i64::from(value));
+                }
+                op::BININT2 => {
+                    let value = u16::from_le_bytes(self.take("BININT2")?);
+                    self.push_int(i64::from(value));
+                }
+                op::LONG1 => {
+                    let [length] = self.take("LONG1")?;
+                    self.long("LONG1", u64::from(length))?;
+                }
+                op::SHORT_BINUNICODE => {
+                    let [length] = self.take("SHORT_BINUNICODE")?;
+                    self.string("SHORT_BINUNICODE", u64::from(length), V::str)?;
+                }
+                op::EMPTY_DICT => {
+                    let value = self.visitor.dict();
+                    self.stack.push(value);
+                }
+                op::EMPTY_LIST => {
+                    let value = self.visitor.list();
+                    self.stack.push(value);
+                }
+                op::SETITEMS => {
+                    let start = self.pop_mark("SETITEMS")?;
+                    self.update("SETITEMS", start)?;
+                }
+                op::APPENDS => {
+                    let start = self.pop_mark("APPENDS")?;
+                    self.extend("APPENDS", start)?;
+                }
+                op::APPEND => {
+                    let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::Underflow { opcode: "APPEND" })?;
+                    self.extend("APPEND", start)?;
+                }
+                op::STOP => {
+                    return self.stack.pop().ok_or(ErrorKind::Underflow { opcode: "STOP" });
+                }
+                _ => self.rare(opcode)?,
+            }
+        }
+    }
+
+    /// The opcodes that hardly occur in a snapshot.
+    #[cold]
+    fn rare(&mut self, opcode: u8) -> Step<(), V> {
+        let Some(name) = name(opcode) else {
+            return Err(ErrorKind::Unknown { byte: opcode });
+        };
+        match opcode {
+            op::PROTO => match self.take(name)? {
+                [protocol @ 0..=5] => {
+                    let _ = protocol;
+                }
+                [protocol] => return Err(ErrorKind::Protocol(protocol)),
+            },
+            // Advisory: how much one could read at once.
+            op::FRAME => {
+                self.take::<8>(name)?;
+            }
+            op::NONE => {
+                let value = self.visitor.none();
+                self.stack.push(value);
+            }
+            op::NEWTRUE => self.push_bool(true),
+            op::NEWFALSE => self.push_bool(false),
+            op::BINFLOAT => {
+                let value = f64::from_be_bytes(self.take(name)?);
+                let value = self.visitor.float(value);
+                self.stack.push(value);
+            }
+            op::LONG4 => {
+                let length = i32::from_le_bytes(self.take(name)?);
+                let length = u64::try_from(length).map_err(|_| ErrorKind::Literal { opcode: name })?;
+                self.long(name, length)?;
+            }
+            op::BINUNICODE => self.prefixed::<4>(name, V::str)?,
+            op::BINUNICODE8 => self.prefixed::<8>(name, V::str)?,
+            op::BINBYTES => self.prefixed::<4>(name, V::bytes)?,
+            op::BINBYTES8 => self.prefixed::<8>(name, V::bytes)?,
+            op::SHORT_BINBYTES => self.prefixed::<1>(name, V::bytes)?,
+            // Strings of Python 2.
+            op::SHORT_BINSTRING => self.prefixed::<1>(name, V::str)?,
+            op::BINSTRING => self.prefixed::<4>(name, V::str)?,
+            op::INT | op::LONG | op::FLOAT | op::STRING | op::UNICODE | op::GET | op::PUT => {
+                self.text_form(opcode, name)?;
+            }
+            op::BINPUT => {
+                let [index] = self.take(name)?;
+                self.put(name, u64::from(index))?;
+            }
+            op::LONG_BINPUT => {
+                let index = u32::from_le_bytes(self.take(name)?);
+                self.put(name, u64::from(index))?;
+            }
+            op::EMPTY_TUPLE => self.tuple(name, self.stack.len())?,
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let count = usize::from(opcode - op::TUPLE1) + 1;
+                let floor = self.marks.last().copied().unwrap_or(0);
+                let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor);
+                self.tuple(name, start.ok_or(ErrorKind::Underflow { opcode: name })?)?;
+            }
+            op::TUPLE => {
+                let start = self.pop_mark(name)?;
+                self.tuple(name, start)?;
+            }
+            op::LIST => {
+                let start = self.pop_mark(name)?;
+                let list = self.visitor.list();
+                self.stack.insert(start, list);
+                self.extend(name, start + 1)?;
+            }
+            op::DICT => {
+                let start = self.pop_mark(name)?;
+                let dict = self.visitor.dict();
+                self.stack.insert(start, dict);
+                self.update(name, start + 1)?;
+            }
+            op::SETITEM => {
+                let start = self.stack.len().checked_sub(2).ok_or(ErrorKind::Underflow { opcode: name })?;
+                self.update(name, start)?;
+            }
+            op::EMPTY_SET => {
+                let value = self.visitor.set();
+                self.stack.push(value);
+            }
+            op::ADDITEMS => {
+                let start = self.pop_mark(name)?;
+                self.add(name, start)?;
+            }
+            op::FROZENSET => {
+                let start = self.pop_mark(name)?;
+                let set = self.visitor.set();
+                self.stack.insert(start, set);
+                self.add(name, start + 1)?;
+            }
+            op::POP => {
+                // On a MARK, POP takes the MARK.
+                if self.marks.last() == Some(&self.stack.len()) {
+                    self.marks.pop();
+                } else {
+                    self.stack.pop().ok_or(ErrorKind::Underflow { opcode: name })?;
+                }
+            }
+            op::POP_MARK => {
+                let start = self.pop_mark(name)?;
+                self.stack.truncate(start);
+            }
+            op::DUP => {
+                let value = self.top(name)?;
+                self.stack.push(value);
+            }
+            op::BYTEARRAY8 | op::READONLY_BUFFER => return Err(ErrorKind::Unsupported { opcode: name }),
+            // What is left can import, build or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ,
+            // NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1, EXT2, EXT4, and NEXT_BUFFER, which takes
+            // data from outside the file.
+            _ => return Err(ErrorKind::Forbidden { opcode: name }),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self, opcode: &'static str) -> Step<[u8; N], V> {
+        self.input.take::<N>()?.ok_or(ErrorKind::Truncated { opcode })
+    }
+
+    #[inline]
+    fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
+        self.stack.last().copied().ok_or(ErrorKind::Underflow { opcode })
+    }
+
+    #[inline]
+    fn push_int(&mut self, value: i64) {
+        let value = self.visitor.int(value);
+        self.stack.push(value);
+    }
+
+    fn push_bool(&mut self, value: bool) {
+        let value = self.visitor.bool(value);
+        self.stack.push(value);
+    }
+
+    #[inline]
+    fn get(&mut self, index: u64) -> Step<(), V> {
+        let value = self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?;
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
+        let value = self.top(opcode)?;
+        if self.memo.put(index, value) {
+            // The same references now mean something else.
+            self.runs.clear();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
+        let start = self.marks.pop().ok_or(ErrorKind::NoMark { opcode })?;
+        if start > self.stack.len() { Err(ErrorKind::Underflow { opcode }) } else { Ok(start) }
+    }
+
+    /// The container below the items that start at `start`.
+    #[inline]
+    fn container(&self, opcode: &'static str, start: usize) -> Step<V::Value, V> {
+        let below = start.checked_sub(1).ok_or(ErrorKind::Underflow { opcode })?;
+        self.stack.get(below).copied().ok_or(ErrorKind::Underflow { opcode })
+    }
+
+    fn extend(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let list = self.container(opcode, start)?;
+        self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    fn update(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let dict = self.container(opcode, start)?;
+        let items = &self.stack[start..];
+        if items.len() % 2 != 0 {
+            return Err(ErrorKind::OddItems { opcode });
+        }
+        self.visitor.update(dict, items).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    fn add(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let set = self.container(opcode, start)?;
+        self.visitor.add(set, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    fn tuple(&mut self, _opcode: &'static str, start: usize) -> Step<(), V> {
+        let value = self.visitor.tuple(&self.stack[start..]).map_err(ErrorKind::Visitor)?;
+        self.stack.truncate(start);
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn long(&mut self, opcode: &'static str, length: u64) -> Step<(), V> {
+        if length <= 8 {
+            let length = length as usize;
+            if !self.input.ensure(length)? {
+                return Err(ErrorKind::Truncated { opcode });
+            }
+            let bytes = &self.input.buffered()[..length];
+            let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
+            let mut wide = [fill; 8];
+            wide[..length].copy_from_slice(bytes);
+            self.input.consume(length);
+            self.push_int(i64::from_le_bytes(wide));
+            return Ok(());
+        }
+        let mut low = [0; 16];
+        let mut count = 0;
+        let mut last = 0_u8;
+        // What lies above 128 bits only matters as far as it differs from the sign.
+        let (mut all_zero, mut all_ones) = (true, true);
+        let whole = self.input.pieces(length, |piece| {
+            for &byte in piece {
+                if let Some(slot) = low.get_mut(count) {
+                    *slot = byte;
+                    count += 1;
+                } else {
+                    all_zero &= byte == 0;
+                    all_ones &= byte == 0xff;
+                }
+                last = byte;
+            }
+        })?;
+        if !whole {
+            return Err(ErrorKind::Truncated { opcode });
+        }
+        let negative = last >= 0x80;
+        if negative {
+            low[count..].fill(0xff);
+        }
+        let value = i128::from_le_bytes(low);
+        let fits = length <= 16 || (value < 0) == negative && if negative { all_ones } else { all_zero };
+        let value = self.visitor.wide_int(if fits { Integer::Fits(value) } else { Integer::Beyond });
+        self.stack.push(value);
+        Ok(())
+    }
+
+    #[inline]
+    fn string(
+        &mut self,
+        opcode: &'static str,
+        length: u64,
+        make: impl FnOnce(&mut V, &[u8]) -> V::Value,
+    ) -> Step<(), V> {
+        let value = match usize::try_from(length) {
+            Ok(length) if length <= 4096 => {
+                if !self.input.ensure(length)? {
+                    return Err(ErrorKind::Truncated { opcode });
+                }
+                let value = make(self.visitor, &self.input.buffered()[..length]);
+                self.input.consume(length);
+                value
+            }
+            _ => {
+                self.scratch.clear();
+                let scratch = &mut self.scratch;
+                if !self.input.pieces(length, |piece| scratch.extend_from_slice(piece))? {
+                    return Err(ErrorKind::Truncated { opcode });
+                }
+                let value = make(self.visitor, &self.scratch);
+                self.scratch = Vec::new();
+                value
+            }
+        };
+        self.stack.push(value);
+        Ok(())
+    }
+
+    /// A string behind its length in `N` bytes.
+    fn prefixed<const N: usize>(
+        &mut self,
+        opcode: &'static str,
+        make: impl FnOnce(&mut V, &[u8]) -> V::Value,
+    ) -> Step<(), V> {
+        let mut length = [0; 8];
+        length[..N].copy_from_slice(&self.take::<N>(opcode)?);
+        self.string(opcode, u64::from_le_bytes(length), make)
+    }
+
+    /// The opcodes of protocol 0, whose argument is a line of text.
+    fn text_form(&mut self, opcode: u8, name: &'static str) -> Step<(), V> {
+        let mut line = std::mem::take(&mut self.scratch);
+        line.clear();
+        if !self.input.line(|piece| line.extend_from_slice(piece))? {
+            return Err(ErrorKind::Truncated { opcode: name });
+        }
+        let malformed = || ErrorKind::Literal { opcode: name };
+        let text = line.trim_ascii();
+        match opcode {
+            op::INT if text == b"00" => self.push_bool(false),
+            op::INT if text == b"01" => self.push_bool(true),
+            op::INT | op::LONG => {
+                let digits = text.strip_suffix(b"L").unwrap_or(text);
+                match decimal(digits).ok_or_else(malformed)? {
+                    Integer::Fits(value) if i64::try_from(value).is_ok() => self.push_int(value as i64),
+                    value => {
+                        let value = self.visitor.wide_int(value);
+                        self.stack.push(value);
+                    }
+                }
+            }
+            op::FLOAT => {
+                let value = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(malformed)?;
+                let value = self.visitor.float(value);
+                self.stack.push(value);
+            }
+            op::STRING => {
+                let bytes = quoted(text).ok_or_else(malformed)?;
+                let value = self.visitor.str(&bytes);
+                self.stack.push(value);
+            }
+            op::UNICODE => {
+                let bytes = raw_unicode_escape(&line).ok_or_else(malformed)?;
+                let value = self.visitor.str(&bytes);
+                self.stack.push(value);
+            }
+            op::GET | op::PUT => {
+                let index = match decimal(text) {
+                    Some(Integer::Fits(index)) => u64::try_from(index).map_err(|_| malformed())?,
+                    _ => return Err(malformed()),
+                };
+                if opcode == op::GET { self.get(index)? } else { self.put(name, index)? }
+            }
+            _ => return Err(ErrorKind::Unsupported { opcode: name }),
+        }
+        self.scratch = line;
+        Ok(())
+    }
+
+    /// After a MARK: if what follows is memo references up to an APPENDS and nothing else, carries all
+    /// of it out, the MARK included, and returns true. Else changes nothing.
+    #[inline]
+    fn run_of_references(&mut self) -> Step<bool, V> {
+        let Some(&list) = self.stack.last() else { return Ok(false) };
+        let length = loop {
+            match length_of_run(self.input.buffered()) {
+                Scan::Run(length) => break length,
+                Scan::Other => return Ok(false),
+                // A run may lie across the end of the buffer.
+                Scan::Unfinished => {
+                    if !self.input.fill_up()? {
+                        return Ok(false);
+                    }
+                }
+            }
+        };
+        let run = &self.input.buffered()[..length];
+        if let Some(known) = self.runs.get(run)
+            && self.visitor.recall(list, known)
+        {
+            self.input.consume(length + 1);
+            return Ok(true);
+        }
+        let start = self.stack.len();
+        let mut rest = run;
+        while let [opcode, tail @ ..] = rest {
+            let (index, tail) = match (*opcode, tail) {
+                (op::BINGET, [index, tail @ ..]) => (u32::from(*index), tail),
+                (op::LONG_BINGET, [a, b, c, d, tail @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), tail),
+                _ => break,
+            };
+            let value = self.memo.get(u64::from(index)).ok_or(ErrorKind::NoMemo(u64::from(index)))?;
+            self.stack.push(value);
+            rest = tail;
+        }
+        self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection("APPENDS", e))?;
+        self.stack.truncate(start);
+        if let Some(known) = self.visitor.remember(list) {
+            self.runs.insert(run, known);
+        }
+        self.input.consume(length + 1);
+        Ok(true)
+    }
+}
+
+fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
+    error.map_or(ErrorKind::WrongType { opcode }, ErrorKind::Visitor)
+}
+
+enum Scan {
+    /// So many bytes of memo references, then APPENDS.
+    Run(usize),
+    /// Something else.
+    Other,
+    /// Memo references up to the end of what is there.
+    Unfinished,
+}
+
+#[inline]
+fn length_of_run(bytes: &[u8]) -> Scan {
+    let mut at = 0;
+    loop {
+        match bytes.get(at) {
+            Some(&op::LONG_BINGET) => at += 5,
+            Some(&op::BINGET) => at += 2,
+            Some(&op::APPENDS) if at > 0 => return Scan::Run(at),
+            Some(_) => return Scan::Other,
+            None => return Scan::Unfinished,
+        }
+    }
+}
+
+/// A decimal integer of any length.
+fn decimal(text: &[u8]) -> Option<Integer> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(text.parse().map_or(Integer::Beyond, Integer::Fits))
+}
+
+/// The content of a Python string literal in quotes.
+fn quoted(text: &[u8]) -> Option<Vec<u8>> {
+    let inner = match text {
+        [b'\'', inner @ .., b'\''] | [b'"', inner @ .., b'"'] => inner,
+        _ => return None,
+    };
+    let mut out = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'\\' {
+            out.push(*first);
+            continue;
+        }
+        let (&escape, tail) = rest.split_first()?;
+        rest = tail;
+        match escape {
+            b'n' => out.push(b'\n'),
+            b't' => out.push(b'\t'),
+            b'r' => out.push(b'\r'),
+            b'\\' | b'\'' | b'"' => out.push(escape),
+            b'x' => {
+                let code = hex(rest.get(..2)?)?;
+                out.push(u8::try_from(code).ok()?);
+                rest = &rest[2..];
+            }
+            _ => out.extend([b'\\', escape]),
+        }
+    }
+    Some(out)
+}
+
+/// Latin-1 text in which `\uXXXX` and `\UXXXXXXXX` stand for other characters, as UTF-8.
+fn raw_unicode_escape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        let (code, width) = match (*first, tail.first()) {
+            (b'\\', Some(b'u')) => (hex(tail.get(1..5)?)?, 5),
+            (b'\\', Some(b'U')) => (hex(tail.get(1..9)?)?, 9),
+            (byte, _) => (u32::from(byte), 0),
+        };
+        match char::from_u32(code) {
+            Some(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            // A lone surrogate, in the form that Python gives it in the binary protocols.
+            None if code < 0x1_0000 => {
+                let low = |shift: u32| 0x80 | (code >> shift & 0x3f) as u8;
+                out.extend([0xe0 | (code >> 12) as u8, low(6), low(0)]);
+            }
+            None => return None,
+        }
+        rest = &tail[width..];
+    }
+    Some(out)
+}
+
+fn hex(digits: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    if digits.starts_with('+') { None } else { u32::from_str_radix(digits, 16).ok() }
+}
+
+/// Values by number. Numbers are nearly always given in order, so they are positions in a vector; one
+/// out of order goes to a map, because a number in the file must not decide how much is allocated.
+struct Memo<T> {
+    dense: Vec<T>,
+    sparse: HashMap<u64, T>,
+    /// Entries that MEMOIZE counts: all there are.
+    count: u64,
+}
+
+impl<T: Copy> Memo<T> {
+    fn new() -> Self {
+        Self { dense: Vec::new(), sparse: HashMap::new(), count: 0 }
+    }
+
+    /// MEMOIZE: the next number is how many there are.
+    #[inline]
+    fn push(&mut self, value: T) {
+        if self.sparse.is_empty() {
+            self.dense.push(value);
+            self.count += 1;
+        } else {
+            self.put(self.count, value);
+        }
+    }
+
+    #[inline]
+    fn get(&self, index: u64) -> Option<T> {
+        match usize::try_from(index).ok().and_then(|i| self.dense.get(i)) {
+            Some(&value) => Some(value),
+            None => self.sparse.get(&index).copied(),
+        }
+    }
+
+    /// Returns whether something stood there.
+    fn put(&mut self, index: u64, value: T) -> bool {
+        let length = self.dense.len() as u64;
+        if index < length
+            && let Some(slot) = usize::try_from(index).ok().and_then(|i| self.dense.get_mut(i))
+        {
+            *slot = value;
+            return true;
+        }
+        let replaced = if index == length && !self.sparse.contains_key(&index) {
+            self.dense.push(value);
+            false
+        } else {
+            self.sparse.insert(index, value).is_some()
+        };
+        self.count += u64::from(!replaced);
+        replaced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_forms_of_protocol_0_are_read() {
+        assert_eq!(decimal(b"-12"), Some(Integer::Fits(-12)));
+        assert_eq!(decimal(&[b'9'; 60]), Some(Integer::Beyond));
+        assert_eq!(decimal(b""), None);
+        assert_eq!(decimal(b"1_0"), None);
+        assert_eq!(quoted(br"'a\x41\n\'\d'").unwrap(), b"aA\n'\\d");
+        assert_eq!(quoted(b"'a"), None);
+        assert_eq!(quoted(br"'\x4'"), None);
+        assert_eq!(raw_unicode_escape(b"\\u20ac\xe9\\n").unwrap(), "€é\\n".as_bytes());
+        assert_eq!(raw_unicode_escape(br"\U0001f600").unwrap(), "😀".as_bytes());
+        assert_eq!(raw_unicode_escape(br"\udc80").unwrap(), [0xed, 0xb2, 0x80]);
+        assert_eq!(raw_unicode_escape(br"\u12"), None);
+    }
+
+    #[test]
+    fn the_memo_allocates_only_for_what_is_put() {
+        let mut memo = Memo::new();
+        assert!(!memo.put(u64::from(u32::MAX), 'z'));
+        memo.push('a');
+        assert_eq!(memo.get(u64::from(u32::MAX)), Some('z'));
+        assert_eq!(memo.get(1), Some('a'), "MEMOIZE counts every entry");
+        assert_eq!(memo.get(0), None);
+        assert!(!memo.put(0, 'b'));
+        assert!(memo.put(0, 'c'));
+        assert_eq!(memo.get(0), Some('c'));
+        assert!(memo.dense.capacity() < 64 && memo.sparse.len() < 4);
+    }
+}

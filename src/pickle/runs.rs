@@ -1,0 +1,128 @@
+//! Remembers runs of memo references by their bytes.
+//!
+//! Three quarters of the opcodes of a snapshot are memo references inside `frames` lists, and equal
+//! stacks are equal runs of bytes. A run that was seen before need not be decoded again.
+
+/// A cache from the bytes of a run to what the visitor remembered of it.
+///
+/// Directly mapped and compared in full, so a clever choice of bytes can only make it miss. Valid
+/// only while no memo entry is overwritten.
+pub(super) struct Runs<T> {
+    slots: Vec<Option<(Box<[u8]>, T)>>,
+    used: usize,
+    bytes: usize,
+}
+
+/// Longer runs are rare and cost more to keep than to decode.
+const LONGEST: usize = 8 * 1024;
+const FEWEST_SLOTS: usize = 1 << 10;
+const MOST_SLOTS: usize = 1 << 17;
+/// Bound on what the cache may hold.
+const MOST_BYTES: usize = 16 << 20;
+
+impl<T: Copy> Runs<T> {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::new(), used: 0, bytes: 0 }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+        self.used = 0;
+        self.bytes = 0;
+    }
+
+    #[inline]
+    pub(super) fn get(&self, run: &[u8]) -> Option<T> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        match &self.slots[slot(run, self.slots.len())] {
+            Some((bytes, value)) if **bytes == *run => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, run: &[u8], value: T) {
+        if run.len() > LONGEST {
+            return;
+        }
+        if self.bytes + run.len() > MOST_BYTES {
+            self.clear();
+        }
+        if self.slots.is_empty() {
+            self.slots.resize_with(FEWEST_SLOTS, || None);
+        } else if self.used * 2 > self.slots.len() && self.slots.len() < MOST_SLOTS {
+            self.grow();
+        }
+        self.put(run.into(), value);
+    }
+
+    fn put(&mut self, run: Box<[u8]>, value: T) {
+        let index = slot(&run, self.slots.len());
+        self.bytes += run.len();
+        match self.slots[index].replace((run, value)) {
+            Some((old, _)) => self.bytes -= old.len(),
+            None => self.used += 1,
+        }
+    }
+
+    fn grow(&mut self) {
+        let larger = self.slots.len() * 4;
+        let old = std::mem::take(&mut self.slots);
+        self.clear();
+        self.slots.resize_with(larger, || None);
+        for (run, value) in old.into_iter().flatten() {
+            self.put(run, value);
+        }
+    }
+}
+
+/// The slot of a run: a multiplicative hash over words of eight bytes.
+#[inline]
+fn slot(run: &[u8], slots: usize) -> usize {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = run.len() as u64;
+    let (words, rest) = run.as_chunks::<8>();
+    for word in words {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(K).rotate_left(29);
+    }
+    for &byte in rest {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(K).rotate_left(29);
+    }
+    // The number of slots is a power of two.
+    (hash ^ (hash >> 32)) as usize & (slots - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_was_inserted_and_nothing_else() {
+        let mut runs = Runs::new();
+        assert_eq!(runs.get(b"h\0"), None);
+        let run = |i: u32| [b"j".as_slice(), &i.to_le_bytes()].concat();
+        for i in 0..100_000 {
+            runs.insert(&run(i), i);
+            assert_eq!(runs.get(&run(i)), Some(i));
+        }
+        let kept = (0..100_000).filter(|&i| runs.get(&run(i)) == Some(i)).count();
+        assert!(kept > 50_000, "the cache grows with what it is given: {kept}");
+        assert_eq!(runs.get(b"h\0h\x01"), None);
+        runs.clear();
+        assert_eq!(runs.get(&run(99_999)), None);
+    }
+
+    #[test]
+    fn stays_within_its_bound() {
+        let mut runs = Runs::new();
+        for i in 0..10_000_u32 {
+            let mut run = vec![b'h'; LONGEST - 4];
+            run.extend(i.to_le_bytes());
+            runs.insert(&run, i);
+            assert!(runs.bytes <= MOST_BYTES);
+        }
+        runs.insert(&vec![b'h'; LONGEST + 1], 0);
+        assert_eq!(runs.get(&vec![b'h'; LONGEST + 1]), None);
+    }
+}

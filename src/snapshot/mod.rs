@@ -1,0 +1,277 @@
+//! PyTorch's model of a CUDA memory snapshot, and reading it.
+//!
+//! The shape of the data and the names are PyTorch's own (`torch.cuda.memory._snapshot`), of every
+//! release from 1.13 on. Strings, frames and stacks are interned behind small handles: a snapshot
+//! repeats the same few hundred stacks tens of thousands of times.
+
+mod build;
+mod field;
+mod sniff;
+mod tables;
+mod value;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
+
+pub use sniff::Looks;
+pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
+
+use crate::pickle;
+
+/// What a snapshot file holds.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Strings, frames, stacks and tags that the rest refers to.
+    pub tables: Tables,
+    /// All events; every device owns a range of them.
+    pub events: Vec<Event>,
+    /// Per device ordinal: all devices that have segments or events.
+    pub devices: BTreeMap<u32, Device>,
+    /// `allocator_settings` as they were at the dump.
+    pub settings: AllocatorSettings,
+    /// `external_annotations`, in file order.
+    pub annotations: Vec<Annotation>,
+    /// Whether the file has a `device_traces` key; releases before 2.0, and
+    /// `torch.cuda.memory_snapshot()` in all of them, write segments alone.
+    pub has_traces: bool,
+}
+
+/// The part of a snapshot that belongs to one device.
+#[derive(Debug, Default)]
+pub struct Device {
+    /// State at the dump, in file order.
+    pub segments: Vec<Segment>,
+    /// The recorded history: indices into [`Snapshot::events`].
+    pub events: Range<usize>,
+}
+
+impl Snapshot {
+    /// The recorded history of a device, oldest first.
+    #[must_use]
+    pub fn events_of(&self, device: &Device) -> &[Event] {
+        &self.events[device.events.clone()]
+    }
+}
+
+/// Memory that the allocator got from the driver: one `cudaMalloc`, or one contiguous mapped range of
+/// an expandable segment.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    /// First address.
+    pub address: u64,
+    /// Bytes.
+    pub total_size: u64,
+    /// Bytes in blocks of state `active_allocated`, as PyTorch summed them, where the file says.
+    pub allocated_size: Option<u64>,
+    /// Bytes in active blocks, as PyTorch summed them, where the file says.
+    pub active_size: Option<u64>,
+    /// `segment_type`: true for the pool of blocks up to 1 MiB.
+    pub small_pool: bool,
+    /// Mapped piecewise (`cuMemMap`) rather than by one `cudaMalloc`.
+    pub is_expandable: bool,
+    /// The blocks, by address and without gaps.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a segment.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// First address (derived from the sizes before it where the release did not write it).
+    pub address: u64,
+    /// Bytes that the block occupies.
+    pub size: u64,
+    /// Bytes that were asked for. Stale on inactive blocks; `None` where no release key says it.
+    pub requested_size: Option<u64>,
+    /// What the block is used for.
+    pub state: BlockState,
+    /// Where it was allocated; `None` where nothing was captured.
+    pub stack: Option<StackId>,
+}
+
+/// The state of a [`Block`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockState {
+    /// Held by a tensor.
+    ActiveAllocated,
+    /// Freed by its tensor, still in use on another stream (`active_pending_free`, which the
+    /// documentation calls `active_awaiting_free`).
+    ActivePendingFree,
+    /// Free.
+    Inactive,
+}
+
+/// One entry of a device trace, compact because a snapshot holds millions.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// Address; for [`Action::Oom`] the free bytes of the device instead (`device_free`).
+    pub addr: u64,
+    /// Bytes; the meaning depends on the action.
+    pub size: u64,
+    /// Microseconds since the Unix epoch; [`Event::NO_TIME`] before release 2.2.
+    pub time_us: i64,
+    /// The captured stack; `None` where there is no `frames` key.
+    pub stack: Option<StackId>,
+    /// What rarely changes from one event to the next.
+    pub tags: TagsId,
+    /// What happened.
+    pub action: Action,
+    /// Which keys were there and well-formed.
+    present: Present,
+}
+
+impl Event {
+    /// In [`Event::time_us`]: the release wrote no times.
+    pub const NO_TIME: i64 = i64::MIN;
+
+    /// The time, where the release wrote one.
+    #[must_use]
+    pub fn time(&self) -> Option<i64> {
+        (self.time_us != Self::NO_TIME).then_some(self.time_us)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Present(u8);
+
+impl Present {
+    const ACTION: Self = Self(1);
+    const ADDR: Self = Self(2);
+    const SIZE: Self = Self(4);
+
+    fn set(&mut self, bit: Self) {
+        self.0 |= bit.0;
+    }
+
+    fn has(self, bit: Self) -> bool {
+        self.0 & bit.0 != 0
+    }
+}
+
+/// The action of an [`Event`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// A block was handed out; size: bytes requested.
+    Alloc,
+    /// A tensor gave its block back.
+    FreeRequested,
+    /// The block became reusable.
+    FreeCompleted,
+    /// `cudaMalloc`.
+    SegmentAlloc,
+    /// `cudaFree`.
+    SegmentFree,
+    /// Part of an expandable segment was mapped.
+    SegmentMap,
+    /// Part of an expandable segment was unmapped, possibly of an earlier map.
+    SegmentUnmap,
+    /// A snapshot was taken; size: active bytes at that moment.
+    Snapshot,
+    /// An allocation failed; size: bytes that it would have occupied.
+    Oom,
+    /// Anything else; skipped.
+    Other(StringId),
+}
+
+impl Action {
+    /// The actions that PyTorch documents, with their names in the file.
+    pub(crate) const KNOWN: [(&'static str, Self); 9] = [
+        ("alloc", Self::Alloc),
+        ("free_requested", Self::FreeRequested),
+        ("free_completed", Self::FreeCompleted),
+        ("segment_alloc", Self::SegmentAlloc),
+        ("segment_free", Self::SegmentFree),
+        ("segment_map", Self::SegmentMap),
+        ("segment_unmap", Self::SegmentUnmap),
+        ("snapshot", Self::Snapshot),
+        ("oom", Self::Oom),
+    ];
+
+    /// The name in the file.
+    #[must_use]
+    pub fn name(self, tables: &Tables) -> &str {
+        match self {
+            Self::Other(name) => tables.string(name),
+            known => Self::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name),
+        }
+    }
+}
+
+/// The part of `allocator_settings` that the figures depend on, and a digest of all of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AllocatorSettings {
+    /// Whether the file has them at all (from release 2.3 on).
+    pub present: bool,
+    /// `expandable_segments`.
+    pub expandable_segments: bool,
+    /// `max_split_size` in bytes; `None` where unlimited.
+    pub max_split_size: Option<u64>,
+    /// `roundup_power2_divisions` for 1 MiB, 2 MiB, … 32 GiB; all 0 where off.
+    pub roundup_power2_divisions: [u64; 16],
+    /// Every setting as text, by key, to say what differs between two snapshots.
+    pub all: BTreeMap<String, String>,
+}
+
+/// An entry of `external_annotations`: a `record_function` marker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotation {
+    /// Whether the range starts or ends.
+    pub starts: bool,
+    /// Its name.
+    pub name: StringId,
+    /// The current device of the thread, often not the device that it concerns.
+    pub device: u32,
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+}
+
+/// Why something cannot be read as a snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Recognised from its first bytes, and not a pickle.
+    #[error("{0}")]
+    NotAPickle(Looks),
+    /// A pickle that cannot be read.
+    #[error("{0}")]
+    Pickle(#[from] pickle::Error<Damage>),
+    /// A pickle of something else.
+    #[error(
+        "the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary that \
+         torch.cuda.memory._dump_snapshot() writes, with the keys 'segments' and 'device_traces', or the list of \
+         torch.cuda.memory_snapshot()"
+    )]
+    NotASnapshot {
+        /// What the pickle holds instead.
+        found: String,
+    },
+    /// A snapshot in which something required is missing or of the wrong kind.
+    #[error("{place}: {problem}")]
+    Invalid {
+        /// Where, as Python would write it: `device_traces[0][17]`.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+}
+
+/// A structure that the pickle format allows and no snapshot has.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    /// A `frames` list that grows after something refers to it.
+    #[error("a list of frames changes after it was used; the file is damaged")]
+    FramesChange,
+    /// More than 2^32 of something.
+    #[error("more than 4,294,967,295 {0}; the file is larger than this version can read")]
+    TooMany(&'static str),
+}
+
+/// Reads a snapshot from the bytes of a file.
+///
+/// # Errors
+/// Says what the input looks like where it is no snapshot, and where it is damaged.
+pub fn read(input: impl Read) -> Result<Snapshot, Error> {
+    let input = sniff::pickle_stream(input)?;
+    let mut builder = build::Builder::new();
+    let root = pickle::read(input, &mut builder)?;
+    builder.finish(root)
+}

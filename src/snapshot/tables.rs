@@ -1,0 +1,194 @@
+//! Interned strings, frames, stacks and tags.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(NonZeroU32);
+
+        impl $name {
+            /// The id of the entry at `index`; ids are only made for entries that exist.
+            pub(crate) fn from_index(index: usize) -> Self {
+                let number = u32::try_from(index).ok().and_then(|i| NonZeroU32::MIN.checked_add(i));
+                Self(number.unwrap_or(NonZeroU32::MAX))
+            }
+
+            /// Position in its table.
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0.get() as usize - 1
+            }
+        }
+    };
+}
+
+id!(
+    /// A string in [`Tables`].
+    StringId
+);
+id!(
+    /// A frame in [`Tables`].
+    FrameId
+);
+id!(
+    /// A stack in [`Tables`]. Equal ids are equal stacks, frame by frame.
+    StackId
+);
+id!(
+    /// A set of tags in [`Tables`].
+    TagsId
+);
+
+/// A frame of a call stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Python function, or demangled C++ signature.
+    pub name: StringId,
+    /// Source path; for C++ also a library, `??` or nothing.
+    pub filename: StringId,
+    /// Line, 0 where unknown. 2^64-1 or -1 where Python could not say; an offset in the library where
+    /// symbols were not resolved.
+    pub line: i128,
+}
+
+/// What events carry beside their numbers. It rarely changes from one event to the next, so it is kept
+/// once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Tags {
+    /// `stream`, a raw pointer: differs from run to run.
+    pub stream: i128,
+    /// `compile_context`.
+    pub compile_context: Option<StringId>,
+    /// `user_metadata`.
+    pub user_metadata: Option<StringId>,
+    /// `pool_id`.
+    pub pool_id: Option<(u64, u64)>,
+}
+
+/// Values of one type, each kept once.
+///
+/// The map holds positions rather than copies, keyed by hash; std's hasher, because what is hashed
+/// comes from the input.
+#[derive(Debug)]
+struct Interner<T> {
+    items: Vec<T>,
+    by_hash: HashMap<u64, Bucket, rustc_hash::FxBuildHasher>,
+    hasher: RandomState,
+}
+
+/// The positions of the items with one hash; more than one only by accident.
+#[derive(Debug)]
+enum Bucket {
+    One(u32),
+    Many(Vec<u32>),
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), by_hash: HashMap::default(), hasher: RandomState::new() }
+    }
+}
+
+impl<T> Interner<T> {
+    /// The position of `item`, which is made by `own` where it is new.
+    fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
+    where
+        T: std::borrow::Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let hash = self.hasher.hash_one(item);
+        let items = &self.items;
+        let is = |&at: &u32| items[at as usize].borrow() == item;
+        let found = match self.by_hash.get(&hash) {
+            Some(Bucket::One(at)) => Some(*at).filter(is),
+            Some(Bucket::Many(all)) => all.iter().copied().find(is),
+            None => None,
+        };
+        if let Some(at) = found {
+            return at as usize;
+        }
+        let at = self.items.len();
+        let position = u32::try_from(at).unwrap_or(u32::MAX);
+        self.items.push(own(item));
+        self.by_hash
+            .entry(hash)
+            .and_modify(|bucket| match bucket {
+                Bucket::One(first) => *bucket = Bucket::Many(vec![*first, position]),
+                Bucket::Many(all) => all.push(position),
+            })
+            .or_insert(Bucket::One(position));
+        at
+    }
+}
+
+/// The tables of a snapshot.
+#[derive(Debug, Default)]
+pub struct Tables {
+    strings: Interner<Arc<str>>,
+    frames: Interner<Frame>,
+    stacks: Interner<Box<[FrameId]>>,
+    tags: Interner<Tags>,
+}
+
+impl Tables {
+    /// The text of a string.
+    #[must_use]
+    pub fn string(&self, id: StringId) -> &str {
+        &self.strings.items[id.index()]
+    }
+
+    /// A frame.
+    #[must_use]
+    pub fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames.items[id.index()]
+    }
+
+    /// The frames of a stack, innermost first, as PyTorch writes them.
+    #[must_use]
+    pub fn stack(&self, id: StackId) -> &[FrameId] {
+        &self.stacks.items[id.index()]
+    }
+
+    /// How many distinct stacks there are.
+    #[must_use]
+    pub fn stack_count(&self) -> usize {
+        self.stacks.items.len()
+    }
+
+    /// Tags.
+    #[must_use]
+    pub fn tags(&self, id: TagsId) -> &Tags {
+        &self.tags.items[id.index()]
+    }
+
+    /// Interns a string.
+    pub fn intern_string(&mut self, text: &str) -> StringId {
+        StringId::from_index(self.strings.intern(text, |text| Arc::from(text)))
+    }
+
+    /// Interns a frame.
+    pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
+        FrameId::from_index(self.frames.intern(&frame, |frame| *frame))
+    }
+
+    /// Interns a stack, innermost frame first.
+    pub fn intern_stack(&mut self, frames: &[FrameId]) -> StackId {
+        StackId::from_index(self.stacks.intern(frames, |frames| Box::from(frames)))
+    }
+
+    /// Interns tags.
+    pub fn intern_tags(&mut self, tags: Tags) -> TagsId {
+        TagsId::from_index(self.tags.intern(&tags, |tags| *tags))
+    }
+
+    /// The number of entries in the fullest table.
+    pub(super) fn largest(&self) -> usize {
+        let Self { strings, frames, stacks, tags } = self;
+        strings.items.len().max(frames.items.len()).max(stacks.items.len()).max(tags.items.len())
+    }
+}

@@ -1,0 +1,96 @@
+//! A value of a pickle in eight bytes.
+
+/// A handle to a value: a tag in the low four bits, its payload above.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Value(u64);
+
+/// What a [`Value`] stands for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Kind {
+    /// None, a byte string, a set: nothing that a snapshot needs.
+    Opaque,
+    Bool(bool),
+    Int(i64),
+    /// An integer of more than 60 bits: an index.
+    Wide(u32),
+    /// An index.
+    Float(u32),
+    Str(u32),
+    List(u32),
+    Dict(u32),
+    Tuple(u32),
+    /// A frame that stands in a list that was taken apart again.
+    Frame(u32),
+}
+
+const TAG_BITS: u32 = 4;
+
+impl Value {
+    pub(super) const OPAQUE: Self = Self(0);
+
+    pub(super) const fn new(kind: Kind) -> Self {
+        let (tag, payload) = match kind {
+            Kind::Opaque => (0, 0),
+            Kind::Bool(value) => (1, value as u64),
+            // The caller keeps to 60 bits.
+            Kind::Int(value) => (2, value.cast_unsigned()),
+            Kind::Wide(index) => (3, index as u64),
+            Kind::Float(index) => (4, index as u64),
+            Kind::Str(index) => (5, index as u64),
+            Kind::List(index) => (6, index as u64),
+            Kind::Dict(index) => (7, index as u64),
+            Kind::Tuple(index) => (8, index as u64),
+            Kind::Frame(index) => (9, index as u64),
+        };
+        Self(payload << TAG_BITS | tag)
+    }
+
+    /// An integer, where it fits the handle.
+    #[inline]
+    pub(super) const fn small_int(value: i64) -> Option<Self> {
+        let handle = Self::new(Kind::Int(value));
+        if handle.0.cast_signed() >> TAG_BITS == value { Some(handle) } else { None }
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the payload was made from 32 bits")]
+    pub(super) const fn kind(self) -> Kind {
+        let payload = self.0 >> TAG_BITS;
+        let index = payload as u32;
+        match self.0 & 0xf {
+            1 => Kind::Bool(payload != 0),
+            2 => Kind::Int(self.0.cast_signed() >> TAG_BITS),
+            3 => Kind::Wide(index),
+            4 => Kind::Float(index),
+            5 => Kind::Str(index),
+            6 => Kind::List(index),
+            7 => Kind::Dict(index),
+            8 => Kind::Tuple(index),
+            9 => Kind::Frame(index),
+            _ => Kind::Opaque,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_survive() {
+        for kind in [
+            Kind::Opaque,
+            Kind::Bool(true),
+            Kind::Int(-1),
+            Kind::Int((1 << 59) - 1),
+            Kind::Int(-(1 << 59)),
+            Kind::Str(u32::MAX),
+            Kind::Frame(7),
+        ] {
+            assert_eq!(Value::new(kind).kind(), kind);
+        }
+        assert!(Value::small_int(1 << 59).is_none());
+        assert!(Value::small_int(i64::MIN).is_none());
+        assert!(Value::small_int(-(1 << 59)).is_some());
+    }
+}

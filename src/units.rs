@@ -1,0 +1,344 @@
+//! Bytes and percentages: parse, format, compare exactly.
+//!
+//! Sizes are printed in binary units and read in binary (`MiB`) and decimal (`MB`) ones. No
+//! comparison goes through a floating-point number.
+
+use std::fmt;
+
+const BINARY: [(&str, u64); 7] = [
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+    ("EiB", 1 << 60),
+];
+
+const DECIMAL: [(&str, u64); 6] = [
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+    ("EB", 1_000_000_000_000_000_000),
+];
+
+/// A number of bytes that prints as `1.25 GiB`, to two decimals, whole below 1 KiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format_magnitude(u128::from(self.0)))
+    }
+}
+
+/// A signed change in bytes that prints as `+1.25 GiB`, `-512 B` or `0 B`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delta(pub i128);
+
+impl fmt::Display for Delta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self.0 {
+            0 => "",
+            1.. => "+",
+            _ => "-",
+        };
+        f.pad(&format!("{sign}{}", format_magnitude(self.0.unsigned_abs())))
+    }
+}
+
+fn format_magnitude(bytes: u128) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut unit = 1;
+    loop {
+        let (name, factor) = BINARY[unit];
+        let factor = u128::from(factor);
+        let hundredths = scaled_quotient(bytes, 100, factor);
+        // 1023.999 MiB would round to 1024.00 MiB: say 1.00 GiB.
+        if hundredths < 102_400 || unit + 1 == BINARY.len() {
+            return format!("{}.{:02} {name}", hundredths / 100, hundredths % 100);
+        }
+        unit += 1;
+    }
+}
+
+/// `value * scale / divisor`, rounded half up; saturates where the product leaves 128 bits.
+fn scaled_quotient(value: u128, scale: u128, divisor: u128) -> u128 {
+    value.saturating_mul(scale).saturating_add(divisor / 2) / divisor
+}
+
+/// The change from `before` by `delta` in percent, as `+7.1 %`; `None` where `before` is 0.
+///
+/// One decimal, except that a change that would read `0.0` gets as many as it needs (up to six).
+#[must_use]
+pub fn format_percent(delta: i128, before: u64) -> Option<String> {
+    if before == 0 {
+        return None;
+    }
+    let sign = match delta {
+        0 => return Some("0 %".to_owned()),
+        1.. => '+',
+        _ => '-',
+    };
+    for decimals in [1_u32, 2, 3, 4, 5, 6] {
+        let scale = 10_u128.pow(decimals);
+        let digits = scaled_quotient(delta.unsigned_abs(), 100 * scale, u128::from(before));
+        if digits != 0 || decimals == 6 {
+            let (whole, fraction) = (digits / scale, digits % scale);
+            return Some(format!("{sign}{whole}.{fraction:0width$} %", width = decimals as usize));
+        }
+    }
+    None
+}
+
+/// The share of `part` in `whole` in percent with one decimal; `None` where `whole` is 0.
+#[must_use]
+pub fn format_share(part: u64, whole: u64) -> Option<String> {
+    if whole == 0 {
+        return None;
+    }
+    let tenths = scaled_quotient(u128::from(part), 1000, u128::from(whole));
+    Some(format!("{}.{} %", tenths / 10, tenths % 10))
+}
+
+/// Why a text is not a size or a percentage.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The text is empty where a number was expected.
+    #[error("expected a size such as 200MiB, 1.5GB or 0")]
+    Empty,
+    /// The number before the unit cannot be read.
+    #[error("'{0}' is not a number; expected digits with an optional decimal point, such as 1.5")]
+    Number(String),
+    /// A number below zero.
+    #[error("'{0}' is negative; limits and sizes start at 0")]
+    Negative(String),
+    /// The unit is not known.
+    #[error("unknown unit '{0}'; accepted are B, KiB, MiB, GiB, TiB, PiB, EiB and KB, MB, GB, TB, PB, EB")]
+    Unit(String),
+    /// A number other than 0 without a unit.
+    #[error("'{0}' has no unit; write {0}B, {0}MiB or {0}GiB (or {0}% in a growth limit)")]
+    NoUnit(String),
+    /// More than 2^64-1 bytes.
+    #[error("'{0}' is more than 2^64-1 bytes")]
+    TooLarge(String),
+    /// A size that is not a whole number of bytes.
+    #[error("'{0}' is not a whole number of bytes")]
+    Fraction(String),
+}
+
+/// A non-negative decimal number without rounding: `digits / 10^decimals`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Decimal {
+    digits: u64,
+    decimals: u32,
+}
+
+impl Decimal {
+    fn parse(text: &str) -> Result<Self, ParseError> {
+        let bad = || ParseError::Number(text.to_owned());
+        if text.starts_with('-') {
+            return Err(ParseError::Negative(text.to_owned()));
+        }
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let fraction = fraction.trim_end_matches('0');
+        if whole.is_empty() && fraction.is_empty() || fraction.len() > 12 {
+            return Err(bad());
+        }
+        let mut digits = 0_u64;
+        for c in whole.chars().chain(fraction.chars()) {
+            let digit = c.to_digit(10).ok_or_else(bad)?;
+            digits = digits
+                .checked_mul(10)
+                .and_then(|d| d.checked_add(u64::from(digit)))
+                .ok_or_else(|| ParseError::TooLarge(text.to_owned()))?;
+        }
+        let decimals = u32::try_from(fraction.len()).map_err(|_| bad())?;
+        Ok(Self { digits, decimals })
+    }
+}
+
+/// Reads a size: `200MiB`, `1.5 GB`, `4096B`, `0`. A number without a unit is refused unless it is 0,
+/// because a forgotten unit is a limit a million times too small.
+///
+/// # Errors
+/// Says what is wrong and which units exist.
+pub fn parse_size(text: &str) -> Result<u64, ParseError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ParseError::Empty);
+    }
+    let split = text
+        .char_indices()
+        .find(|&(i, c)| !(c.is_ascii_digit() || c == '.' || i == 0 && (c == '-' || c == '+')))
+        .map_or(text.len(), |(i, _)| i);
+    let (number, unit) = text.split_at(split);
+    let unit = unit.trim();
+    if number.is_empty() {
+        return Err(ParseError::Number(text.to_owned()));
+    }
+    let value = Decimal::parse(number)?;
+    let factor = match unit {
+        "" if value.digits == 0 => 1,
+        "" => return Err(ParseError::NoUnit(number.to_owned())),
+        _ => BINARY
+            .iter()
+            .chain(&DECIMAL)
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+            .map(|&(_, factor)| factor)
+            .ok_or_else(|| ParseError::Unit(unit.to_owned()))?,
+    };
+    let scale = 10_u128.pow(value.decimals);
+    let product = u128::from(value.digits) * u128::from(factor);
+    if product % scale != 0 && unit.eq_ignore_ascii_case("b") {
+        return Err(ParseError::Fraction(text.to_owned()));
+    }
+    u64::try_from(product / scale).map_err(|_| ParseError::TooLarge(text.to_owned()))
+}
+
+/// How much a figure may grow: a share of the before, plus a fixed amount. Reads and prints as `5%`,
+/// `200MiB`, `5%+128MiB` or `0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    percent: Option<Decimal>,
+    bytes: Option<u64>,
+}
+
+impl Limit {
+    /// Reads a limit.
+    ///
+    /// # Errors
+    /// Says what is wrong with the text and what is accepted.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let mut limit = Self { percent: None, bytes: None };
+        if text.trim().is_empty() {
+            return Err(ParseError::Empty);
+        }
+        for part in text.split('+') {
+            let part = part.trim();
+            if let Some(number) = part.strip_suffix('%') {
+                if limit.percent.is_some() {
+                    return Err(ParseError::Number(text.to_owned()));
+                }
+                limit.percent = Some(Decimal::parse(number.trim())?);
+            } else {
+                if limit.bytes.is_some() {
+                    return Err(ParseError::Number(text.to_owned()));
+                }
+                limit.bytes = Some(parse_size(part)?);
+            }
+        }
+        Ok(limit)
+    }
+
+    /// The growth in bytes that the limit allows on a figure of `before` bytes, rounded down.
+    #[must_use]
+    pub fn allowed(&self, before: u64) -> u128 {
+        let percent = self.percent.map_or(0, |p| {
+            u128::from(before) * u128::from(p.digits) / (100 * 10_u128.pow(p.decimals))
+        });
+        percent + u128::from(self.bytes.unwrap_or(0))
+    }
+
+    /// Whether a change of `delta` bytes stays within the limit. Exactly the limit is within.
+    #[must_use]
+    pub fn holds(&self, before: u64, delta: i128) -> bool {
+        // A whole number of bytes exceeds a limit exactly when it exceeds its floor.
+        delta <= 0 || delta.unsigned_abs() <= self.allowed(before)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Decimal { digits, decimals }) = self.percent {
+            let scale = 10_u64.pow(decimals);
+            write!(f, "{}", digits / scale)?;
+            if decimals > 0 {
+                write!(f, ".{:0width$}", digits % scale, width = decimals as usize)?;
+            }
+            f.write_str(" %")?;
+            if self.bytes.is_some() {
+                f.write_str(" + ")?;
+            }
+        }
+        match self.bytes {
+            Some(bytes) => Size(bytes).fmt(f),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_print_in_binary_units_and_never_as_1024_of_one() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (1_048_575, "1.00 MiB"),
+            (1_342_177_280, "1.25 GiB"),
+            (u64::MAX, "16.00 EiB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+        assert_eq!(Delta(-512).to_string(), "-512 B");
+        assert_eq!(Delta(0).to_string(), "0 B");
+        assert_eq!(Delta(i128::from(u64::MAX)).to_string(), "+16.00 EiB");
+        assert_eq!(format!("{:>10}|", Size(5)), "       5 B|");
+    }
+
+    #[test]
+    fn sizes_are_read_in_both_kinds_of_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096B", 4096),
+            ("200MiB", 209_715_200),
+            ("200 MB", 200_000_000),
+            ("1.5gib", 1_610_612_736),
+            (".5KiB", 512),
+            ("0.3KiB", 307),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "5", "5 percent", "-3MiB", "5GB%", "1e3MiB", "MiB", "1.5B", "99999999EiB", "1..2MiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_are_exact_at_the_border() {
+        let five = Limit::parse("5%").unwrap();
+        assert!(five.holds(1000, 50));
+        assert!(!five.holds(1000, 51));
+        assert!(five.holds(0, 0));
+        assert!(!five.holds(0, 1), "a percentage of zero allows nothing");
+        assert!(five.holds(u64::MAX, -1));
+        assert!(Limit::parse("0").unwrap().holds(7, 0));
+        assert!(!Limit::parse("0").unwrap().holds(u64::MAX, 1));
+        let sum = Limit::parse("0.5% + 1KiB").unwrap();
+        assert_eq!(sum.allowed(200_000), 1000 + 1024);
+        assert_eq!(sum.to_string(), "0.5 % + 1.00 KiB");
+        let all = Limit::parse("100%").unwrap();
+        assert!(all.holds(u64::MAX, i128::from(u64::MAX)));
+        for text in ["", "5 percent", "-3%", "5GB%", "5%+5%", "1MiB+1MiB", "%", "+"] {
+            assert!(Limit::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn percentages_keep_what_is_small_visible() {
+        assert_eq!(format_percent(71, 1000).as_deref(), Some("+7.1 %"));
+        assert_eq!(format_percent(-1, 100_000).as_deref(), Some("-0.001 %"));
+        assert_eq!(format_percent(0, 5).as_deref(), Some("0 %"));
+        assert_eq!(format_percent(5, 0), None);
+        assert_eq!(format_share(1, 3).as_deref(), Some("33.3 %"));
+        assert_eq!(format_share(0, 0), None);
+    }
+}
