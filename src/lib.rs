@@ -12,6 +12,12 @@
 //! [`std::io::Read`].
 
 pub mod diagnostic;
+pub mod diff;
 pub mod pickle;
+pub mod profile;
+pub mod replay;
+pub mod report;
 pub mod snapshot;
+pub mod stack;
 pub mod units;
+pub mod verdict;

@@ -1,10 +1,18 @@
-//! x
-fn main() {
-    for p in std::env::args().skip(1) {
-        let t = std::time::Instant::now();
-        match ptmem::snapshot::read(std::fs::File::open(&p).unwrap()) {
-            Ok(s) => println!("{p} {} events {} stacks {:?} {:?}", s.events.len(), s.tables.stack_count(), s.devices.iter().map(|(k,v)|(k, v.segments.len(), v.events.len())).collect::<Vec<_>>(), t.elapsed()),
-            Err(e) => println!("{p} {e}"),
+//! The `ptmem` command line: parse, run, exit code.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = cli::args::Arguments::parse();
+    match cli::run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            cli::output::print_error(&error);
+            ExitCode::from(cli::COULD_NOT_RUN)
         }
     }
 }

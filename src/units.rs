@@ -238,9 +238,8 @@ impl Limit {
     /// The growth in bytes that the limit allows on a figure of `before` bytes, rounded down.
     #[must_use]
     pub fn allowed(&self, before: u64) -> u128 {
-        let percent = self.percent.map_or(0, |p| {
-            u128::from(before) * u128::from(p.digits) / (100 * 10_u128.pow(p.decimals))
-        });
+        let percent =
+            self.percent.map_or(0, |p| u128::from(before) * u128::from(p.digits) / (100 * 10_u128.pow(p.decimals)));
         percent + u128::from(self.bytes.unwrap_or(0))
     }
 

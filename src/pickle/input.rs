@@ -17,14 +17,7 @@ pub(super) struct Input<R> {
 
 impl<R: Read> Input<R> {
     pub(super) fn new(source: R) -> Self {
-        Self {
-            source,
-            buffer: vec![0; CAPACITY].into_boxed_slice(),
-            position: 0,
-            end: 0,
-            base: 0,
-            exhausted: false,
-        }
+        Self { source, buffer: vec![0; CAPACITY].into_boxed_slice(), position: 0, end: 0, base: 0, exhausted: false }
     }
 
     /// Offset in the stream of the next byte.

@@ -241,7 +241,9 @@ where
                 let value = self.top(name)?;
                 self.stack.push(value);
             }
-            op::BYTEARRAY8 | op::READONLY_BUFFER => return Err(ErrorKind::Unsupported { opcode: name }),
+            op::BYTEARRAY8 | op::READONLY_BUFFER => {
+                return Err(ErrorKind::Unsupported { opcode: name });
+            }
             // What is left can import, build or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ,
             // NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1, EXT2, EXT4, and NEXT_BUFFER, which takes
             // data from outside the file.
@@ -473,7 +475,9 @@ where
     /// of it out, the MARK included, and returns true. Else changes nothing.
     #[inline]
     fn run_of_references(&mut self) -> Step<bool, V> {
-        let Some(&list) = self.stack.last() else { return Ok(false) };
+        let Some(&list) = self.stack.last() else {
+            return Ok(false);
+        };
         let length = loop {
             match length_of_run(self.input.buffered()) {
                 Scan::Run(length) => break length,

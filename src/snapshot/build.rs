@@ -220,10 +220,12 @@ impl Builder {
     fn stack_of(&mut self, items: &[Value]) -> Option<StackId> {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
-        let whole = items.iter().all(|&item| self.frame(item).is_some_and(|frame| {
-            frames.push(frame);
-            true
-        }));
+        let whole = items.iter().all(|&item| {
+            self.frame(item).is_some_and(|frame| {
+                frames.push(frame);
+                true
+            })
+        });
         let stack = whole.then(|| self.tables.intern_stack(&frames));
         self.scratch = frames;
         stack
@@ -231,7 +233,9 @@ impl Builder {
 
     /// The stack in a `frames` value; from here on the list must not change.
     fn use_stack(&mut self, value: Value) -> Option<StackId> {
-        let ValueKind::List(index) = value.kind() else { return None };
+        let ValueKind::List(index) = value.kind() else {
+            return None;
+        };
         let index = index as usize;
         let stack = match *self.lists.get(index)? {
             List::Empty => self.tables.intern_stack(&[]),
@@ -546,7 +550,9 @@ impl Visitor for Builder {
     }
 
     fn extend(&mut self, list: Value, items: &[Value]) -> Result<(), Option<Damage>> {
-        let ValueKind::List(index) = list.kind() else { return Err(None) };
+        let ValueKind::List(index) = list.kind() else {
+            return Err(None);
+        };
         self.check_room()?;
         if items.is_empty() {
             return Ok(());
@@ -581,7 +587,9 @@ impl Visitor for Builder {
     }
 
     fn update(&mut self, dict: Value, items: &[Value]) -> Result<(), Option<Damage>> {
-        let ValueKind::Dict(index) = dict.kind() else { return Err(None) };
+        let ValueKind::Dict(index) = dict.kind() else {
+            return Err(None);
+        };
         self.check_room()?;
         let index = index as usize;
         let pairs = pairs_of(items);
@@ -637,7 +645,9 @@ impl Visitor for Builder {
 
     #[inline]
     fn recall(&mut self, list: Value, (stack, changes): Self::Run) -> bool {
-        let ValueKind::List(index) = list.kind() else { return false };
+        let ValueKind::List(index) = list.kind() else {
+            return false;
+        };
         match self.lists.get_mut(index as usize) {
             Some(list @ List::Empty) if changes == self.frame_changes => {
                 *list = List::Stack(stack);
@@ -729,7 +739,9 @@ impl Builder {
                     format!("a dict with the keys {}", shown.join(", "))
                 }
                 Some(Dict::Frame(_)) => "a single frame".to_owned(),
-                Some(Dict::Record(kind, _)) => format!("a single {}", format!("{kind:?}").to_lowercase()),
+                Some(Dict::Record(kind, _)) => {
+                    format!("a single {}", format!("{kind:?}").to_lowercase())
+                }
                 _ => "an empty dict".to_owned(),
             },
         }
@@ -753,7 +765,8 @@ impl Builder {
                 return Err(invalid(place(), "the same segment object stands in the list before; the file is damaged"));
             }
             let device = required(draft.device, Key::Device, UNSIGNED, place)?;
-            let device = u32::try_from(device).map_err(|_| invalid(place(), format!("device {device} is no device")))?;
+            let device =
+                u32::try_from(device).map_err(|_| invalid(place(), format!("device {device} is no device")))?;
             let address = required(draft.address, Key::Address, UNSIGNED, place)?;
             let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED, place)?;
             let list = required(draft.blocks, Key::Blocks, "a list", place)?;
@@ -865,10 +878,14 @@ impl Builder {
     }
 
     fn finish_settings(&self, value: Value) -> AllocatorSettings {
-        let Some(pairs) = self.dict_pairs(value) else { return AllocatorSettings::default() };
+        let Some(pairs) = self.dict_pairs(value) else {
+            return AllocatorSettings::default();
+        };
         let mut settings = AllocatorSettings { present: true, ..AllocatorSettings::default() };
         for &(key, value) in pairs {
-            let Some(key) = self.string(key) else { continue };
+            let Some(key) = self.string(key) else {
+                continue;
+            };
             match key {
                 "expandable_segments" => settings.expandable_segments = self.integer(value) == Some(1),
                 // -1: unlimited.
@@ -899,9 +916,9 @@ impl Builder {
             }
             ValueKind::Dict(_) => {
                 let pairs = self.dict_pairs(value).unwrap_or_default();
-                let texts = pairs.iter().filter_map(|&(key, value)| {
-                    Some(format!("{}:{}", self.string(key)?, self.integer(value)?))
-                });
+                let texts = pairs
+                    .iter()
+                    .filter_map(|&(key, value)| Some(format!("{}:{}", self.string(key)?, self.integer(value)?)));
                 texts.collect::<Vec<_>>().join(",")
             }
             _ => "?".to_owned(),

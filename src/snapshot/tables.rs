@@ -148,6 +148,12 @@ impl Tables {
         &self.frames.items[id.index()]
     }
 
+    /// All frames, by [`FrameId::index`].
+    #[must_use]
+    pub fn frames(&self) -> &[Frame] {
+        &self.frames.items
+    }
+
     /// The frames of a stack, innermost first, as PyTorch writes them.
     #[must_use]
     pub fn stack(&self, id: StackId) -> &[FrameId] {

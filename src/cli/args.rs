@@ -1,0 +1,227 @@
+//! The command line as clap sees it. The texts here are the manual.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ptmem::profile::{self, Moment};
+use ptmem::stack::GroupBy;
+use ptmem::units::{ParseError, parse_size};
+use ptmem::verdict::{Growth, Level, Maximum, ParseThresholdError};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  pass, or a command that only reports
+  1  regression: a limit is exceeded
+  2  could not run: usage, unreadable or invalid input
+  3  inconclusive: a gated figure cannot be computed or compared";
+
+const DIFF_HELP: &str = "\
+Thresholds:
+  --max-growth 5%                     the peak of allocated bytes may grow by 5 percent
+  --max-growth reserved=5%+128MiB     the reserved peak by 5 percent and 128 MiB
+  --max-growth stack=64MiB            no single call stack by more than 64 MiB
+  --max-growth 'stack:*attention*=0'  stacks whose label matches, not at all
+  --max reserved=75GiB                the after may reserve at most 75 GiB
+
+Metrics, each per device and in bytes: peak, baseline, end (allocated bytes), active, requested,
+reserved (their peaks), stack (every stack's total at the peak), stack:GLOB.
+
+Inconclusive, always: a gated device is missing on one side, no allocation was recorded, only one
+side has a history, a pattern matches no stack. With --strict also: the history is truncated, a
+self-check failed, allocator settings or recording modes differ, the error of a figure reaches
+across its limit.";
+
+/// The gate that keeps PyTorch GPU memory regressions out of a code base
+///
+/// Reads CUDA memory snapshots, which torch.cuda.memory._dump_snapshot() writes, without ever running
+/// code from them; computes baseline, peak and end of PyTorch's counters to the byte, and totals per call
+/// stack; compares a before with an after against limits, and answers with a report and an exit code.
+#[derive(Debug, Parser)]
+#[command(name = "ptmem", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// Colour the output
+    #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN")]
+    pub(crate) color: ColorWhen,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare two snapshots and gate the growth
+    #[command(after_long_help = format!("{DIFF_HELP}\n\n{EXIT_CODES}"), after_help = EXIT_CODES)]
+    Diff(DiffArguments),
+    /// Gate one snapshot by absolute limits
+    #[command(after_help = EXIT_CODES)]
+    Check(CheckArguments),
+    /// Show figures, timeline and the largest stacks of a snapshot
+    Show(ShowArguments),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, as roff: ptmem man | man -l -
+    Man {
+        /// The page of this command instead
+        command: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// Snapshot of the code base as it was; - is standard input
+    pub(crate) before: PathBuf,
+    /// Snapshot of the code base with the change; - is standard input
+    pub(crate) after: PathBuf,
+    /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
+    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = fail_growth, allow_hyphen_values = true)]
+    pub(crate) max_growth: Vec<Growth>,
+    /// The same as a warning, which leaves the exit code alone. Repeatable
+    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = warn_growth, allow_hyphen_values = true)]
+    pub(crate) warn_growth: Vec<Growth>,
+    /// Fail when METRIC of the after exceeds SIZE, such as reserved=75GiB. Repeatable
+    #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, allow_hyphen_values = true)]
+    pub(crate) max: Vec<Maximum>,
+    /// Stacks that changed by less are neither listed nor gated
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", allow_hyphen_values = true)]
+    pub(crate) min_delta: SizeArgument,
+    /// A comparison that cannot be trusted is inconclusive instead of a warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Exit with 0 whatever the verdict; errors still exit with 2
+    #[arg(long)]
+    pub(crate) exit_zero: bool,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+impl DiffArguments {
+    /// All limits on growth.
+    pub(crate) fn thresholds(&self) -> Vec<Growth> {
+        self.max_growth.iter().chain(&self.warn_growth).cloned().collect()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The snapshot; - is standard input
+    pub(crate) snapshot: PathBuf,
+    /// Fail when METRIC (peak, baseline, end, active, requested, reserved) exceeds SIZE. Repeatable
+    #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, required = true, allow_hyphen_values = true)]
+    pub(crate) max: Vec<Maximum>,
+    /// A snapshot that cannot be trusted is inconclusive instead of a warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Exit with 0 whatever the verdict; errors still exit with 2
+    #[arg(long)]
+    pub(crate) exit_zero: bool,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The snapshot; - is standard input
+    pub(crate) snapshot: PathBuf,
+    /// Memory of the device, such as 80GiB: adds utilisation and headroom
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+/// What is shown and how.
+#[derive(Debug, Args)]
+pub(crate) struct View {
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Moment of the stack totals: peak, baseline, end, oom, event:N or time:SECONDS
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: Moment,
+    /// How many stacks to list; 0 is all. The rest is summed in one row
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// What counts as one stack
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) group_by: GroupByArgument,
+}
+
+impl View {
+    /// What the profile has to hold.
+    pub(crate) fn profile_options(&self) -> profile::Options {
+        profile::Options { group_by: self.group_by.into(), at: self.at }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For machines; see docs/json.md
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupByArgument {
+    /// Every frame with its line, exactly
+    Frames,
+    /// Python frames without line numbers, independent of where the code lies
+    #[default]
+    Stack,
+}
+
+impl From<GroupByArgument> for GroupBy {
+    fn from(argument: GroupByArgument) -> Self {
+        match argument {
+            GroupByArgument::Frames => Self::Frames,
+            GroupByArgument::Stack => Self::Stack,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set; everywhere with CLICOLOR_FORCE
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// A size on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizeArgument(pub(crate) u64);
+
+impl FromStr for SizeArgument {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse_size(text).map(Self)
+    }
+}
+
+fn fail_growth(text: &str) -> Result<Growth, ParseThresholdError> {
+    Growth::parse(text, Level::Fail)
+}
+
+fn warn_growth(text: &str) -> Result<Growth, ParseThresholdError> {
+    Growth::parse(text, Level::Warn)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,72 @@
+//! Opening and reading snapshots.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::profile::{self, Options, Profile, Source};
+use ptmem::snapshot;
+
+/// Reads two snapshots at the same time.
+pub(super) fn profiles(before: &Path, after: &Path, options: Options) -> Result<(Profile, Profile)> {
+    thread::scope(|scope| {
+        let before = scope.spawn(|| profile(before, options));
+        let after = profile(after, options);
+        let before = before.join().map_err(|_| anyhow!("reading the before failed"))?;
+        Ok((before?, after?))
+    })
+}
+
+/// Reads a snapshot and computes its profile.
+pub(super) fn profile(path: &Path, options: Options) -> Result<Profile> {
+    let name = path.display().to_string();
+    let (snapshot, bytes) = if path.as_os_str() == "-" {
+        read(io::stdin().lock()).context("standard input")?
+    } else {
+        read(open(path)?).with_context(|| name.clone())?
+    };
+    let source = Source { path: name.clone(), bytes };
+    profile::profile(snapshot, source, options).with_context(|| name)
+}
+
+fn open(path: &Path) -> Result<File> {
+    let name = path.display();
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            anyhow!("{name}: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot()")
+        }
+        io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read it"),
+        _ => anyhow!("{name}: {error}"),
+    })?;
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        bail!(
+            "{name}: is a directory; expected a snapshot file in it, such as {}",
+            path.join("snapshot.pickle").display()
+        );
+    }
+    Ok(file)
+}
+
+/// The snapshot, and how many bytes it took.
+fn read(input: impl Read) -> Result<(snapshot::Snapshot, u64)> {
+    let count = Cell::new(0);
+    let snapshot = snapshot::read(Counted { input, count: &count })?;
+    Ok((snapshot, count.get()))
+}
+
+/// Counts what is read.
+struct Counted<'c, R> {
+    input: R,
+    count: &'c Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.count.set(self.count.get() + read as u64);
+        Ok(read)
+    }
+}

@@ -1,0 +1,265 @@
+//! One device's history: what the caching allocator did, rebuilt from its events and its final state.
+//!
+//! The history says what was requested; what a block really occupies, and so
+//! `torch.cuda.max_memory_allocated()`, follows from simulating the allocator: it hands out the head of
+//! a free block, splits off the rest only if the rest is large enough, and always merges free
+//! neighbours. So at an allocation the free block that was taken reaches from its address to the next
+//! occupied one or the end of the segment, and both are known.
+//!
+//! The baseline is rebuilt backwards from the final state. Every run checks itself: recovered sizes
+//! against the final blocks, `snapshot` events against active bytes, the end of the replay against the
+//! final state. What fails becomes a diagnostic, and the figure is no longer called exact.
+
+mod diagnose;
+mod lifetimes;
+mod rounding;
+mod segment_map;
+mod simulate;
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::Diagnostic;
+use crate::snapshot::{Action, BlockState, Device, Snapshot, StackId};
+
+/// A moment: the start of the history, or just after one of its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(u32);
+
+impl Position {
+    /// Before the first event.
+    pub const START: Self = Self(0);
+    /// Later than every event.
+    pub const NEVER: Self = Self(u32::MAX);
+
+    /// Just after the event at `index`.
+    #[must_use]
+    pub fn after(index: usize) -> Self {
+        Self(u32::try_from(index).map_or(u32::MAX - 1, |index| index.saturating_add(1).min(u32::MAX - 1)))
+    }
+
+    /// The index of the event that this is just after; `None` for the start.
+    #[must_use]
+    pub fn event(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
+
+/// One use of a block, from `alloc` to `free_completed`.
+#[derive(Debug, Clone, Copy)]
+pub struct Allocation {
+    /// Address of the block.
+    pub addr: u64,
+    /// Bytes that the block occupies.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// Where it was allocated, if that was captured (a captured stack without frames does not count
+    /// as known, see [`Allocation::origin`]).
+    pub stack: Option<StackId>,
+    /// `alloc`; the start for what was there before.
+    pub born: Position,
+    /// `free_requested`: from here on no longer allocated.
+    pub freed: Position,
+    /// `free_completed`: from here on no longer active.
+    pub completed: Position,
+    /// Whether `bytes` comes from the final state rather than from a rule.
+    size_known: bool,
+}
+
+impl Allocation {
+    fn new(addr: u64, requested: u64) -> Self {
+        Self {
+            addr,
+            bytes: 0,
+            requested,
+            stack: None,
+            born: Position::START,
+            freed: Position::NEVER,
+            completed: Position::NEVER,
+            size_known: false,
+        }
+    }
+
+    fn end(&mut self, now: Position) {
+        self.freed = self.freed.min(now);
+        self.completed = now;
+    }
+
+    /// Whether it counts as allocated at that moment.
+    #[must_use]
+    pub fn allocated_at(&self, moment: Position) -> bool {
+        self.born <= moment && moment < self.freed
+    }
+
+    /// To whom its bytes belong.
+    #[must_use]
+    pub fn origin(&self, snapshot: &Snapshot) -> Origin {
+        match self.stack {
+            Some(stack) if !snapshot.tables.stack(stack).is_empty() => Origin::Stack(stack),
+            _ if self.born != Position::START => Origin::NoFrames,
+            _ if self.size_known => Origin::BeforeRecording,
+            _ => Origin::NotRecorded,
+        }
+    }
+}
+
+/// To whom the bytes of an allocation belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// A known call stack.
+    Stack(StackId),
+    /// Alive at the end, never allocated inside the history, and without frames.
+    BeforeRecording,
+    /// Freed inside the history, never allocated in it.
+    NotRecorded,
+    /// Allocated inside the history without frames.
+    NoFrames,
+}
+
+/// One of PyTorch's byte counters over the history. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counter {
+    /// Bytes before the first event.
+    pub baseline: Option<u64>,
+    /// The highest value, the start included.
+    pub peak: Option<u64>,
+    /// When it was first reached.
+    pub peak_at: Option<Position>,
+    /// Bytes at the dump, from the final state.
+    pub end: u64,
+    /// How far `baseline` and `peak` may be from the truth; 0 is exact, `None` is unknown.
+    pub max_error: Option<u64>,
+}
+
+impl Counter {
+    /// Whether every figure is exact.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        self.max_error == Some(0) && self.baseline.is_some() && self.peak.is_some()
+    }
+}
+
+/// The self-checks of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checks {
+    /// Allocations made inside the history and alive at the end whose size was recovered.
+    pub sizes_recovered: u64,
+    /// All of those.
+    pub sizes_total: u64,
+    /// `snapshot` events whose active bytes the replay agrees with.
+    pub checkpoints_matched: u64,
+    /// All of those.
+    pub checkpoints_total: u64,
+    /// Whether the replay ends on the final state, in all four counters.
+    pub end_matches: bool,
+}
+
+/// A failed allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Oom {
+    /// Index of the event.
+    pub event: u32,
+    /// Bytes that were asked for, rounded.
+    pub requested: u64,
+    /// Bytes that the device had free.
+    pub device_free: u64,
+    /// Allocated bytes at that moment.
+    pub allocated: u64,
+}
+
+/// A coarse curve of the history: the highest values in equal parts of it, by event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Timeline {
+    /// Allocated bytes.
+    pub allocated: Vec<u64>,
+    /// Reserved bytes; empty where they cannot be known.
+    pub reserved: Vec<u64>,
+}
+
+/// What kind of history a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    /// Allocations were recorded.
+    Recorded,
+    /// No allocation was recorded, but the final state holds blocks.
+    StateOnly,
+    /// Frees were recorded and allocations were not (`skip_actions`): a peak cannot be known.
+    NoAllocations,
+    /// No allocation was recorded and nothing is held.
+    Empty,
+}
+
+/// The history of one device, replayed.
+#[derive(Debug)]
+pub struct Replay {
+    /// What there is to replay.
+    pub history: History,
+    /// Sum of block sizes held by tensors: `allocated_bytes.all`.
+    pub allocated: Counter,
+    /// The same with blocks whose free is pending: `active_bytes.all`.
+    pub active: Counter,
+    /// Requested bytes of active blocks: `requested_bytes.all`.
+    pub requested: Counter,
+    /// Bytes held from the driver: `reserved_bytes.all`.
+    pub reserved: Counter,
+    /// Reserved but not active at the reserved peak.
+    pub fragmentation_at_peak: Option<u64>,
+    /// Reserved but not active at the end.
+    pub fragmentation_at_end: u64,
+    /// Every use of a block that the snapshot knows of.
+    pub allocations: Vec<Allocation>,
+    /// Number of `alloc` events.
+    pub allocation_count: u64,
+    /// Number of frees (completions, or requests where those were skipped).
+    pub free_count: u64,
+    /// Block bytes of all `alloc` events together.
+    pub allocated_total: u64,
+    /// Number of events by action.
+    pub actions: BTreeMap<Action, u64>,
+    /// Failed allocations.
+    pub ooms: Vec<Oom>,
+    /// The self-checks.
+    pub checks: Checks,
+    /// A coarse curve.
+    pub timeline: Timeline,
+    /// What a reader must know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Why a history cannot be replayed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// More events or blocks than positions.
+    #[error("device {device} has more than {MOST} events or blocks; split the recording (max_entries)", MOST = lifetimes::MOST_EVENTS)]
+    TooLong {
+        /// Device ordinal.
+        device: u32,
+    },
+    /// A sum that no memory could hold.
+    #[error("the {what} bytes of device {device} add up to more than 2^64-1; the file is damaged")]
+    Overflow {
+        /// Device ordinal.
+        device: u32,
+        /// Which figure.
+        what: &'static str,
+    },
+}
+
+/// Replays the history of a device.
+///
+/// # Errors
+/// Where a sum leaves 64 bits, or the history is too long.
+pub fn replay(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
+    let events = snapshot.events_of(device);
+    let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
+    if events.len().max(blocks) > lifetimes::MOST_EVENTS {
+        return Err(Error::TooLong { device: id });
+    }
+    let active = device
+        .segments
+        .iter()
+        .flat_map(|segment| segment.blocks.iter().copied())
+        .filter(|block| block.state != BlockState::Inactive);
+    let lifetimes = lifetimes::trace(events, active);
+    simulate::run(snapshot, id, device, lifetimes)
+}

@@ -1,0 +1,481 @@
+//! The JSON contracts `ptmem.profile/1` and `ptmem.diff/1`.
+//!
+//! The structures here are the contract: separate from the model, so that the model can change without
+//! breaking a reader. Keys stand in a fixed order; integers are bytes.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::diff::{self, Diff, RowKind};
+use crate::profile::{DeviceProfile, Profile};
+use crate::replay::{Counter, Position};
+use crate::report::Options;
+use crate::snapshot::{StackId, Tables};
+use crate::verdict::{Check, Judgement};
+
+/// The tool that wrote a report.
+#[derive(Debug, Serialize)]
+struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+const TOOL: Tool = Tool { name: "ptmem", version: env!("CARGO_PKG_VERSION") };
+
+#[derive(Debug, Serialize)]
+struct Source<'a> {
+    path: &'a str,
+    bytes: u64,
+    kind: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct ProfileReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    source: Source<'a>,
+    group_by: String,
+    at: String,
+    devices: Vec<DeviceReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Vec<CheckReport<'a>>>,
+    diagnostics: Vec<DiagnosticReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CounterReport {
+    baseline: Option<u64>,
+    peak: Option<u64>,
+    /// -1 where the peak is the baseline.
+    peak_event: Option<i64>,
+    end: u64,
+    exact: bool,
+    max_error: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Recovered {
+    recovered: u64,
+    total: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Matched {
+    matched: u64,
+    total: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ChecksReport {
+    sizes: Recovered,
+    checkpoints: Matched,
+    end_matches: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Fragmentation {
+    peak: Option<u64>,
+    end: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceReport<'a> {
+    device: u32,
+    events: u64,
+    duration_us: Option<u64>,
+    actions: &'a BTreeMap<String, u64>,
+    allocated: CounterReport,
+    active: CounterReport,
+    requested: CounterReport,
+    reserved: CounterReport,
+    fragmentation: Fragmentation,
+    checks: ChecksReport,
+    allocations: u64,
+    frees: u64,
+    allocated_total: u64,
+    ooms: Vec<OomReport>,
+    at_event: Option<i64>,
+    stacks: Vec<StackReport<'a>>,
+    phases: [(); 0],
+}
+
+#[derive(Debug, Serialize)]
+struct OomReport {
+    event: u32,
+    requested: u64,
+    device_free: u64,
+    allocated: u64,
+}
+
+#[derive(Debug, Serialize, Default)]
+struct StackReport<'a> {
+    label: String,
+    key: &'a str,
+    bucket: Option<&'static str>,
+    baseline: u64,
+    peak: u64,
+    end: u64,
+    at: u64,
+    baseline_blocks: u64,
+    peak_blocks: u64,
+    end_blocks: u64,
+    at_blocks: u64,
+    allocations: u64,
+    allocated_total: u64,
+    frames: Vec<FrameReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FrameReport<'a> {
+    name: &'a str,
+    filename: &'a str,
+    line: i128,
+}
+
+#[derive(Debug, Serialize)]
+struct DiagnosticReport<'a> {
+    code: &'a str,
+    severity: Severity,
+    device: Option<u32>,
+    message: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct CheckReport<'a> {
+    metric: &'a str,
+    scope: Option<&'a str>,
+    device: Option<u32>,
+    limit: &'a str,
+    before: Option<u64>,
+    after: Option<u64>,
+    delta: Option<i128>,
+    allowed: Option<u128>,
+    level: &'static str,
+    result: &'static str,
+    reason: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct DiffReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    verdict: &'static str,
+    exit_code: u8,
+    before: Source<'a>,
+    after: Source<'a>,
+    group_by: String,
+    at: String,
+    devices: Vec<DeviceDiffReport<'a>>,
+    checks: Vec<CheckReport<'a>>,
+    diagnostics: Vec<SidedDiagnostic<'a>>,
+}
+
+/// A diagnostic of a comparison: it may concern one side.
+#[derive(Debug, Serialize)]
+struct SidedDiagnostic<'a> {
+    code: &'a str,
+    severity: Severity,
+    side: Option<&'static str>,
+    device: Option<u32>,
+    message: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceDiffReport<'a> {
+    before_device: Option<u32>,
+    after_device: Option<u32>,
+    rank: Option<u32>,
+    metrics: Metrics,
+    stacks: Vec<RowReport<'a>>,
+}
+
+/// The metrics as an object whose keys keep their order.
+#[derive(Debug, Serialize)]
+struct Metrics {
+    peak: MetricReport,
+    baseline: MetricReport,
+    end: MetricReport,
+    active: MetricReport,
+    requested: MetricReport,
+    reserved: MetricReport,
+}
+
+#[derive(Debug, Serialize)]
+struct MetricReport {
+    before: Option<u64>,
+    after: Option<u64>,
+    delta: Option<i128>,
+    percent: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct RowReport<'a> {
+    change: &'static str,
+    moved: bool,
+    label: String,
+    key: String,
+    bucket: Option<&'static str>,
+    before: u64,
+    after: u64,
+    delta: i128,
+    before_blocks: u64,
+    after_blocks: u64,
+    frames: Vec<FrameReport<'a>>,
+    before_frames: Vec<FrameReport<'a>>,
+}
+
+/// A profile as `ptmem.profile/1`, with the checks of `judgement` where there is one.
+///
+/// # Errors
+/// Never in practice: all keys are strings.
+pub fn profile(
+    profile: &Profile,
+    judgement: Option<&Judgement>,
+    options: &Options,
+) -> Result<String, serde_json::Error> {
+    let mut diagnostics: Vec<_> = profile.diagnostics.iter().map(diagnostic).collect();
+    diagnostics.extend(judgement.into_iter().flat_map(|j| &j.diagnostics).map(diagnostic));
+    let report = ProfileReport {
+        schema: "ptmem.profile/1",
+        tool: TOOL,
+        source: source(profile),
+        group_by: profile.options.group_by.to_string(),
+        at: profile.options.at.to_string(),
+        devices: profile.devices.iter().map(|d| device(d, &profile.tables, options)).collect(),
+        verdict: judgement.map(|j| j.verdict.name()),
+        exit_code: judgement.map(|j| j.verdict.exit_code()),
+        checks: judgement.map(|j| j.checks.iter().map(check).collect()),
+        diagnostics,
+    };
+    text(&report)
+}
+
+/// A comparison as `ptmem.diff/1`.
+///
+/// # Errors
+/// Never in practice: all keys are strings.
+pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> Result<String, serde_json::Error> {
+    let sides =
+        [(Some("before"), &diff.profiles.before.diagnostics), (Some("after"), &diff.profiles.after.diagnostics)];
+    let both = [(None, &diff.diagnostics), (None, &judgement.diagnostics)];
+    let found = sides.into_iter().chain(both).flat_map(|(side, found)| found.iter().map(move |d| (side, d)));
+    let report = DiffReport {
+        schema: "ptmem.diff/1",
+        tool: TOOL,
+        verdict: judgement.verdict.name(),
+        exit_code: judgement.verdict.exit_code(),
+        before: source(&diff.profiles.before),
+        after: source(&diff.profiles.after),
+        group_by: diff.profiles.after.options.group_by.to_string(),
+        at: diff.profiles.after.options.at.to_string(),
+        devices: diff.devices.iter().map(|d| device_diff(d, diff, options)).collect(),
+        checks: judgement.checks.iter().map(check).collect(),
+        diagnostics: found
+            .map(|(side, Diagnostic { code, severity, device, message })| SidedDiagnostic {
+                code,
+                severity: *severity,
+                side,
+                device: *device,
+                message,
+            })
+            .collect(),
+    };
+    text(&report)
+}
+
+fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(report)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn source(profile: &Profile) -> Source<'_> {
+    let kind = if profile.has_traces { "snapshot" } else { "segments" };
+    Source { path: &profile.source.path, bytes: profile.source.bytes, kind }
+}
+
+fn diagnostic(found: &Diagnostic) -> DiagnosticReport<'_> {
+    DiagnosticReport { code: found.code, severity: found.severity, device: found.device, message: &found.message }
+}
+
+/// The index of the event that a position is just after, -1 for the start.
+fn event_index(position: Position) -> i64 {
+    position.event().map_or(-1, i64::from)
+}
+
+fn counter(counter: &Counter) -> CounterReport {
+    CounterReport {
+        baseline: counter.baseline,
+        peak: counter.peak,
+        peak_event: counter.peak_at.map(event_index),
+        end: counter.end,
+        exact: counter.exact(),
+        max_error: counter.max_error,
+    }
+}
+
+fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<FrameReport<'_>> {
+    let ids = stack.map(|stack| tables.stack(stack)).unwrap_or_default();
+    ids.iter()
+        .map(|&id| {
+            let frame = tables.frame(id);
+            FrameReport { name: tables.string(frame.name), filename: tables.string(frame.filename), line: frame.line }
+        })
+        .collect()
+}
+
+fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) -> DeviceReport<'a> {
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let mut stacks: Vec<_> = device.stacks.iter().collect();
+    stacks.sort_by_key(|total| std::cmp::Reverse(total.at.bytes));
+    let (shown, rest) = stacks.split_at(limit.min(stacks.len()));
+    let mut reports: Vec<_> = shown
+        .iter()
+        .map(|total| StackReport {
+            label: total.label.clone(),
+            key: &total.key.0,
+            bucket: total.bucket.map(|bucket| bucket.code()),
+            baseline: total.baseline.bytes,
+            peak: total.peak.bytes,
+            end: total.end.bytes,
+            at: total.at.bytes,
+            baseline_blocks: total.baseline.blocks,
+            peak_blocks: total.peak.blocks,
+            end_blocks: total.end.blocks,
+            at_blocks: total.at.blocks,
+            allocations: total.allocations,
+            allocated_total: total.allocated_total,
+            frames: frames(tables, total.stack),
+        })
+        .collect();
+    if !rest.is_empty() {
+        let mut others = StackReport {
+            label: format!("[{} {}]", rest.len(), if rest.len() == 1 { "other" } else { "others" }),
+            key: "<others>",
+            bucket: Some("others"),
+            ..StackReport::default()
+        };
+        for total in rest {
+            others.baseline += total.baseline.bytes;
+            others.peak += total.peak.bytes;
+            others.end += total.end.bytes;
+            others.at += total.at.bytes;
+            others.baseline_blocks += total.baseline.blocks;
+            others.peak_blocks += total.peak.blocks;
+            others.end_blocks += total.end.blocks;
+            others.at_blocks += total.at.blocks;
+            others.allocations += total.allocations;
+            others.allocated_total += total.allocated_total;
+        }
+        reports.push(others);
+    }
+    let checks = device.checks;
+    DeviceReport {
+        device: device.device,
+        events: device.events,
+        duration_us: device.duration_us,
+        actions: &device.actions,
+        allocated: counter(&device.allocated),
+        active: counter(&device.active),
+        requested: counter(&device.requested),
+        reserved: counter(&device.reserved),
+        fragmentation: Fragmentation { peak: device.fragmentation_at_peak, end: device.fragmentation_at_end },
+        checks: ChecksReport {
+            sizes: Recovered { recovered: checks.sizes_recovered, total: checks.sizes_total },
+            checkpoints: Matched { matched: checks.checkpoints_matched, total: checks.checkpoints_total },
+            end_matches: checks.end_matches,
+        },
+        allocations: device.allocations,
+        frees: device.frees,
+        allocated_total: device.allocated_total,
+        ooms: device
+            .ooms
+            .iter()
+            .map(|oom| OomReport {
+                event: oom.event,
+                requested: oom.requested,
+                device_free: oom.device_free,
+                allocated: oom.allocated,
+            })
+            .collect(),
+        at_event: device.at.map(event_index),
+        stacks: reports,
+        phases: [],
+    }
+}
+
+fn check(check: &Check) -> CheckReport<'_> {
+    CheckReport {
+        metric: &check.metric,
+        scope: check.scope.as_deref(),
+        device: check.device,
+        limit: &check.limit,
+        before: check.before,
+        after: check.after,
+        delta: check.delta,
+        allowed: check.allowed,
+        level: check.level.name(),
+        result: check.outcome.name(),
+        reason: check.reason.as_deref(),
+    }
+}
+
+fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
+    let change = device.metric(metric);
+    let percent = change.before.zip(change.delta()).and_then(|(before, delta)| percent(delta, before));
+    MetricReport { before: change.before, after: change.after, delta: change.delta(), percent }
+}
+
+/// The change in percent, rounded to six decimals so that the same figures print the same everywhere.
+fn percent(delta: i128, before: u64) -> Option<f64> {
+    if before == 0 {
+        return None;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "for people and charts; the bytes are beside it")]
+    let percent = delta as f64 / before as f64 * 100.0;
+    Some((percent * 1e6).round() / 1e6)
+}
+
+fn device_diff<'a>(device: &diff::DeviceDiff, diff: &'a Diff, options: &Options) -> DeviceDiffReport<'a> {
+    let rows = diff::listed(&device.rows, options.top, options.min_delta);
+    DeviceDiffReport {
+        before_device: device.device.before,
+        after_device: device.device.after,
+        rank: None,
+        metrics: Metrics {
+            peak: metric(device, diff::Metric::Peak),
+            baseline: metric(device, diff::Metric::Baseline),
+            end: metric(device, diff::Metric::End),
+            active: metric(device, diff::Metric::Active),
+            requested: metric(device, diff::Metric::Requested),
+            reserved: metric(device, diff::Metric::Reserved),
+        },
+        stacks: rows
+            .into_iter()
+            .map(|row| RowReport {
+                change: row.change.name(),
+                moved: false,
+                delta: row.delta(),
+                bucket: match row.kind {
+                    RowKind::Stack => None,
+                    RowKind::Bucket(bucket) => Some(bucket.code()),
+                    RowKind::Others(_) => Some("others"),
+                },
+                before: row.held.before.bytes,
+                after: row.held.after.bytes,
+                before_blocks: row.held.before.blocks,
+                after_blocks: row.held.after.blocks,
+                frames: frames(&diff.profiles.after.tables, row.stack.after),
+                before_frames: frames(&diff.profiles.before.tables, row.stack.before),
+                label: row.label,
+                key: row.key,
+            })
+            .collect(),
+    }
+}

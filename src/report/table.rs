@@ -1,0 +1,534 @@
+//! Tables for people: readable at 80 columns, coloured where the terminal wants colour.
+//!
+//! Text is written with ANSI styles; whoever prints it strips them where they are not wanted. Rows are
+//! never wrapped: what is too long is shortened in the middle.
+
+use std::fmt::{self, Write};
+
+use anstyle::{AnsiColor, Color, Style};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
+use unicode_width::UnicodeWidthStr;
+
+use super::Options;
+use super::sparkline::{column_of, sparkline};
+use super::text::{count, printable, shorten, thousands};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
+use crate::profile::{DeviceProfile, Held, Moment, Profile};
+use crate::replay::{Counter, History, Position};
+use crate::units::{Delta, Size, format_percent, format_share};
+use crate::verdict::{Judgement, Level, Outcome, Verdict};
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const RED: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red)));
+const GREEN: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
+const YELLOW: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
+
+/// What a value is called that cannot be known.
+const UNKNOWN: &str = "unknown";
+
+/// The narrowest a label may get; terminals narrower than what the numbers need scroll.
+const NARROWEST_LABEL: usize = 12;
+
+/// A table whose last column takes what the others leave.
+struct Grid {
+    rows: Vec<(Vec<String>, Style)>,
+    alignments: Vec<CellAlignment>,
+    indent: usize,
+}
+
+const LEFT: CellAlignment = CellAlignment::Left;
+const RIGHT: CellAlignment = CellAlignment::Right;
+
+impl Grid {
+    fn new(header: &[&str], alignments: &[CellAlignment]) -> Self {
+        let header = header.iter().map(|&name| name.to_owned()).collect();
+        Self { rows: vec![(header, DIM)], alignments: alignments.to_vec(), indent: 2 }
+    }
+
+    fn row(&mut self, style: Style, cells: impl IntoIterator<Item = String>) {
+        self.rows.push((cells.into_iter().collect(), style));
+    }
+
+    fn write(self, out: &mut String, width: usize) -> fmt::Result {
+        let columns = self.alignments.len();
+        let widest = |column: usize| self.rows.iter().map(|(cells, _)| cells[column].width()).max().unwrap_or(0);
+        let mut widths: Vec<usize> = (0..columns).map(widest).collect();
+        let others: usize = widths[..columns - 1].iter().map(|width| width + 2).sum();
+        let room = width.saturating_sub(self.indent + others).max(NARROWEST_LABEL);
+        widths[columns - 1] = widths[columns - 1].min(room);
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let mut styles = Vec::with_capacity(self.rows.len());
+        for (cells, style) in self.rows {
+            let cells = cells
+                .into_iter()
+                .zip(&widths)
+                .zip(&self.alignments)
+                .map(|((cell, &width), &alignment)| Cell::new(shorten(&cell, width)).set_alignment(alignment));
+            table.add_row(cells.collect::<Vec<_>>());
+            styles.push(style);
+        }
+        for (column, &width) in table.column_iter_mut().zip(&widths) {
+            column.set_padding((0, 2));
+            let width = u16::try_from(width + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+        for (line, style) in table.lines().zip(styles) {
+            let line = line.trim_end();
+            writeln!(out, "{:indent$}{style}{line}{style:#}", "", indent = self.indent)?;
+        }
+        Ok(())
+    }
+}
+
+/// The figures, timeline and largest stacks of a snapshot, with the checks of `judgement` where there
+/// is one.
+#[must_use]
+pub fn profile(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_profile(&mut out, profile, judgement, options);
+    out
+}
+
+fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> fmt::Result {
+    let source = &profile.source;
+    let path = shorten(&source.path, options.width.saturating_sub(14).max(NARROWEST_LABEL));
+    writeln!(out, "{BOLD}{path}{BOLD:#}  {DIM}{}{DIM:#}", Size(source.bytes))?;
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    for device in &active {
+        writeln!(out)?;
+        writeln!(out, "{BOLD}device {}{BOLD:#}", device.device)?;
+        summary(out, device, options)?;
+        timeline(out, device, options.width)?;
+        stacks(out, profile, device, options)?;
+    }
+    let idle: Vec<_> = profile.devices.iter().filter(|d| !d.is_active()).map(|d| d.device.to_string()).collect();
+    if !idle.is_empty() && !active.is_empty() {
+        writeln!(out, "\n{DIM}nothing on device {}{DIM:#}", idle.join(", "))?;
+    }
+    if active.is_empty() {
+        writeln!(out, "\nnothing is recorded and nothing is held")?;
+    }
+    diagnostics(out, profile.diagnostics.iter().map(|d| (None, d)), profile.devices.len() > 1, options.width)?;
+    if let Some(judgement) = judgement {
+        checks(out, judgement, options.width)?;
+        verdict(out, judgement)?;
+    }
+    Ok(())
+}
+
+fn optional(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| UNKNOWN.to_owned(), |bytes| Size(bytes).to_string())
+}
+
+fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::Result {
+    let mut recording = count(device.events, "event", "events");
+    if let Some(us) = device.duration_us.filter(|&us| us > 0) {
+        let _ = write!(recording, " in {}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000);
+    }
+    match device.history {
+        History::Recorded => {}
+        History::StateOnly => recording.push_str(", state at the dump only"),
+        History::NoAllocations => recording.push_str(", allocations were not recorded"),
+        History::Empty => recording.push_str(", nothing held"),
+    }
+    fact(out, "recording", &recording)?;
+    if !device.actions.is_empty() {
+        let actions: Vec<_> =
+            device.actions.iter().map(|(name, n)| format!("{} {}", printable(name), thousands(*n))).collect();
+        for (i, line) in fill(&actions, options.width.saturating_sub(19)).iter().enumerate() {
+            fact(out, if i == 0 { "events" } else { "" }, line)?;
+        }
+    }
+    fact(
+        out,
+        "allocations",
+        &format!(
+            "{} of {} in total, {}",
+            thousands(device.allocations),
+            Size(device.allocated_total),
+            count(device.frees, "free", "frees")
+        ),
+    )?;
+    let share = |part: Option<u64>, whole: Option<u64>| match part.zip(whole) {
+        Some((part, whole)) => match format_share(part, whole) {
+            Some(share) => format!("{} ({share})", Size(part)),
+            None => Size(part).to_string(),
+        },
+        None => UNKNOWN.to_owned(),
+    };
+    fact(
+        out,
+        "fragmentation",
+        &format!(
+            "{} at the reserved peak, {} at the end",
+            share(device.fragmentation_at_peak, device.reserved.peak),
+            share(Some(device.fragmentation_at_end), Some(device.reserved.end))
+        ),
+    )?;
+    for oom in &device.ooms {
+        fact(
+            out,
+            "out of memory",
+            &format!(
+                "event {}: asked for {}, the device had {} free",
+                oom.event,
+                Size(oom.requested),
+                Size(oom.device_free)
+            ),
+        )?;
+        fact(
+            out,
+            "",
+            &format!(
+                "allocated were {}, wanted {}",
+                Size(oom.allocated),
+                Size(oom.allocated.saturating_add(oom.requested))
+            ),
+        )?;
+    }
+    if let Some(memory) = options.device_memory {
+        let peak = device.reserved.peak;
+        let headroom = peak.map(|peak| Delta(i128::from(memory) - i128::from(peak)));
+        let headroom =
+            headroom.map_or_else(|| UNKNOWN.to_owned(), |d| d.to_string().trim_start_matches('+').to_owned());
+        fact(
+            out,
+            "device memory",
+            &format!("{}, {} reserved at the peak, {headroom} left", Size(memory), share(peak, Some(memory))),
+        )?;
+    }
+    writeln!(out)?;
+    let mut grid =
+        Grid::new(&["", "baseline", "peak", "at event", "end", ""], &[LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT]);
+    let counters = [
+        ("allocated", &device.allocated),
+        ("active", &device.active),
+        ("requested", &device.requested),
+        ("reserved", &device.reserved),
+    ];
+    for (name, counter) in counters {
+        grid.row(
+            if name == "allocated" { BOLD } else { Style::new() },
+            [
+                name.to_owned(),
+                optional(counter.baseline),
+                optional(counter.peak),
+                counter.peak_at.map_or_else(|| UNKNOWN.to_owned(), at_event),
+                Size(counter.end).to_string(),
+                exactness(counter),
+            ],
+        );
+    }
+    grid.write(out, options.width)
+}
+
+/// Items in lines of at most `width` columns.
+fn fill(items: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if line.width() + 2 + item.width() <= width => {
+                line.push_str(", ");
+                line.push_str(item);
+            }
+            _ => lines.push(item.clone()),
+        }
+    }
+    lines
+}
+
+fn fact(out: &mut String, name: &str, value: &str) -> fmt::Result {
+    writeln!(out, "  {DIM}{name:<14}{DIM:#}  {value}")
+}
+
+fn at_event(position: Position) -> String {
+    position.event().map_or_else(|| "start".to_owned(), |event| thousands(u64::from(event)))
+}
+
+fn exactness(counter: &Counter) -> String {
+    match counter.max_error {
+        Some(0) => String::new(),
+        Some(error) => format!("± {}", Size(error)),
+        None if counter.peak.is_some() => "not reliable".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn timeline(out: &mut String, device: &DeviceProfile, width: usize) -> fmt::Result {
+    let points = &device.timeline.allocated;
+    let (Some(peak), Some(baseline)) = (device.allocated.peak, device.allocated.baseline) else {
+        return Ok(());
+    };
+    if points.len() < 2 {
+        return Ok(());
+    }
+    let columns = width.saturating_sub(4).clamp(10, 120);
+    let events = usize::try_from(device.events).unwrap_or(usize::MAX);
+    writeln!(out)?;
+    writeln!(out, "  {}", sparkline(points, peak, columns))?;
+    let index = device.allocated.peak_at.and_then(Position::event).unwrap_or(0) as usize;
+    let column = column_of(index, events, points.len(), columns);
+    let shown = columns.min(points.len());
+    let start = format!("└ baseline {}", Size(baseline));
+    let mark = format!("peak {}", Size(peak));
+    // The peak's mark stands to the side of its column where there is room, else on a line of its own.
+    let left = column.checked_sub(mark.width() + 1).filter(|&at| at > start.width());
+    if let Some(at) = left {
+        let gap = at - start.width();
+        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}{mark} ┘{BOLD:#}", "")
+    } else if column > start.width() {
+        let gap = column - start.width();
+        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}└ {mark}{BOLD:#}", "")
+    } else if column + mark.width() + 2 <= shown.max(columns) {
+        writeln!(out, "  {:column$}{BOLD}└ {mark}{BOLD:#}", "")?;
+        writeln!(out, "  {DIM}{start}{DIM:#}")
+    } else {
+        writeln!(out, "  {DIM}{start}{DIM:#}, {BOLD}{mark}{BOLD:#}")
+    }
+}
+
+fn moment_name(moment: Moment) -> String {
+    match moment {
+        Moment::Peak => "at the peak".to_owned(),
+        Moment::Baseline => "at the baseline".to_owned(),
+        Moment::End => "at the end".to_owned(),
+        Moment::Oom => "when memory ran out".to_owned(),
+        Moment::Event(index) => format!("after event {}", thousands(u64::from(index))),
+        Moment::Time(_) => format!("at {moment}"),
+    }
+}
+
+fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: &Options) -> fmt::Result {
+    let moment = moment_name(profile.options.at);
+    if device.at.is_none() {
+        return writeln!(out, "\n  no stacks {moment}: this device has no such moment");
+    }
+    let total = device.allocated_at();
+    writeln!(out, "\n  {BOLD}largest stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Size(total))?;
+    let mut held: Vec<_> = device.stacks.iter().filter(|stack| stack.at.blocks > 0).collect();
+    held.sort_by_key(|stack| std::cmp::Reverse(stack.at.bytes));
+    let limit = if options.top == 0 { held.len() } else { options.top.min(held.len()) };
+    let large = held.iter().take_while(|stack| stack.at.bytes >= options.min_delta).count();
+    let (shown, rest) = held.split_at(limit.min(large));
+    let mut grid = Grid::new(&["bytes", "share", "blocks", "stack"], &[RIGHT, RIGHT, RIGHT, LEFT]);
+    let mut line = |held: Held, label: &str, style: Style| {
+        let share = format_share(held.bytes, total).unwrap_or_default();
+        grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(label)]);
+    };
+    for stack in shown {
+        line(stack.at, &stack.label, if stack.bucket.is_some() { DIM } else { Style::new() });
+    }
+    if !rest.is_empty() {
+        let sum = rest.iter().fold(Held::default(), |sum, stack| Held {
+            bytes: sum.bytes.saturating_add(stack.at.bytes),
+            blocks: sum.blocks + stack.at.blocks,
+        });
+        line(sum, &others(rest.len()), DIM);
+    }
+    grid.write(out, options.width)
+}
+
+fn others(count: usize) -> String {
+    format!("[{count} {}]", if count == 1 { "other" } else { "others" })
+}
+
+/// The comparison of two snapshots and its verdict.
+#[must_use]
+pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_diff(&mut out, diff, judgement, options);
+    out
+}
+
+fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Options) -> fmt::Result {
+    let sides = [("before", &diff.profiles.before.source), ("after", &diff.profiles.after.source)];
+    for (side, source) in sides {
+        let path = shorten(&source.path, options.width.saturating_sub(22).max(NARROWEST_LABEL));
+        writeln!(out, "{side:<8}{BOLD}{path}{BOLD:#}  {DIM}{}{DIM:#}", Size(source.bytes))?;
+    }
+    for device in &diff.devices {
+        writeln!(out)?;
+        writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
+        metrics(out, device, judgement, options.width)?;
+        let rows = diff::listed(&device.rows, options.top, options.min_delta);
+        changed_stacks(out, diff, device, &rows, options)?;
+    }
+    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some("before"), d));
+    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some("after"), d));
+    let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
+    diagnostics(out, before.chain(after).chain(both), diff.devices.len() > 1, options.width)?;
+    checks(out, judgement, options.width)?;
+    verdict(out, judgement)
+}
+
+/// The metrics, those first that explain the verdict.
+fn metrics(out: &mut String, device: &DeviceDiff, judgement: &Judgement, width: usize) -> fmt::Result {
+    let number = device.device.after.or(device.device.before);
+    let outcome = |name: &str| {
+        let of_metric =
+            |check: &&crate::verdict::Check| check.metric == name && check.device == number && check.scope.is_none();
+        judgement.checks.iter().filter(of_metric).map(|check| (check.outcome, check.level)).max_by_key(|(o, _)| *o)
+    };
+    let mut rows: Vec<_> =
+        device.metrics.iter().map(|&(metric, change)| (metric, change, outcome(metric.name()))).collect();
+    // A stable sort: what failed comes first, the rest keeps its order.
+    rows.sort_by_key(|(_, _, outcome)| match outcome {
+        Some((Outcome::Exceeded, Level::Fail)) => 0,
+        Some((Outcome::Inconclusive | Outcome::Exceeded, _)) => 1,
+        _ => 2,
+    });
+    let mut grid = Grid::new(&["", "before", "after", "change", "", ""], &[LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT]);
+    for (metric, change, outcome) in rows {
+        let (style, remark) = match outcome {
+            Some((Outcome::Exceeded, Level::Fail)) => (RED.bold(), "FAIL"),
+            Some((Outcome::Exceeded, Level::Warn)) => (YELLOW, "WARN"),
+            Some((Outcome::Inconclusive, _)) => (YELLOW, "?"),
+            Some((Outcome::Pass, _)) => (Style::new(), "ok"),
+            None => (Style::new(), ""),
+        };
+        let delta = change.delta();
+        let percent = delta.zip(change.before).and_then(|(delta, before)| format_percent(delta, before));
+        grid.row(
+            style,
+            [
+                metric.name().to_owned(),
+                optional(change.before),
+                optional(change.after),
+                delta.map_or_else(|| UNKNOWN.to_owned(), |delta| Delta(delta).to_string()),
+                percent.unwrap_or_default(),
+                remark.to_owned(),
+            ],
+        );
+    }
+    grid.write(out, width)
+}
+
+fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Row], options: &Options) -> fmt::Result {
+    if device.index.before.is_none() || device.index.after.is_none() {
+        return Ok(());
+    }
+    let moment = moment_name(diff.profiles.after.options.at);
+    if rows.is_empty() {
+        return writeln!(out, "\n  no stack changed {moment}");
+    }
+    let total: i128 = device.rows.iter().map(Row::delta).sum();
+    writeln!(out, "\n  {BOLD}stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Delta(total))?;
+    let mut grid =
+        Grid::new(&["change", "before", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT]);
+    for row in rows {
+        let style = match (row.kind, row.change) {
+            (RowKind::Stack, Kind::Grew | Kind::Added) => RED,
+            (RowKind::Stack, Kind::Shrank | Kind::Removed) => GREEN,
+            _ => DIM,
+        };
+        let (before, after) = (row.held.before, row.held.after);
+        let blocks = if before.blocks == after.blocks {
+            thousands(after.blocks)
+        } else {
+            format!("{} -> {}", thousands(before.blocks), thousands(after.blocks))
+        };
+        grid.row(
+            style,
+            [
+                Delta(row.delta()).to_string(),
+                Size(before.bytes).to_string(),
+                Size(after.bytes).to_string(),
+                blocks,
+                row.change.name().to_owned(),
+                printable(&row.label),
+            ],
+        );
+    }
+    grid.write(out, options.width)
+}
+
+/// Diagnostics, wrapped at words; warnings before notes.
+fn diagnostics<'a>(
+    out: &mut String,
+    found: impl Iterator<Item = (Option<&'static str>, &'a Diagnostic)>,
+    many_devices: bool,
+    width: usize,
+) -> fmt::Result {
+    let mut found: Vec<_> = found.collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.sort_by_key(|(_, diagnostic)| std::cmp::Reverse(diagnostic.severity));
+    writeln!(out)?;
+    let mut said: Vec<String> = Vec::new();
+    for (side, diagnostic) in found {
+        let mut scope = side.map(|side| format!("{side}: ")).unwrap_or_default();
+        if let Some(device) = diagnostic.device.filter(|_| many_devices) {
+            let _ = write!(scope, "device {device}: ");
+        }
+        let style = if diagnostic.severity == Severity::Warning { YELLOW } else { DIM };
+        let head = format!("{}[{}]", diagnostic.severity, diagnostic.code);
+        let body = format!("{scope}{}", printable(&diagnostic.message));
+        let line = wrap(&format!("{head} {body}"), width.saturating_sub(2).max(40));
+        if said.contains(&line) {
+            continue;
+        }
+        let (first, rest) = line.split_at(head.len().min(line.len()));
+        writeln!(out, "{style}{first}{style:#}{rest}")?;
+        said.push(line);
+    }
+    Ok(())
+}
+
+/// Breaks a text at spaces; lines after the first are indented.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        if column > 0 && column + 1 + word.width() > width {
+            out.push_str("\n  ");
+            column = 2;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.width();
+    }
+    out
+}
+
+/// The checks, where there is more to say than the verdict's line does.
+fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result {
+    const MOST: usize = 10;
+    if judgement.checks.len() < 2 {
+        return Ok(());
+    }
+    writeln!(out)?;
+    for check in judgement.checks.iter().take(MOST) {
+        let (style, word) = match (check.outcome, check.level) {
+            (Outcome::Pass, _) => (GREEN, "ok"),
+            (Outcome::Exceeded, Level::Fail) => (RED, "FAIL"),
+            (Outcome::Exceeded, Level::Warn) => (YELLOW, "WARN"),
+            (Outcome::Inconclusive, _) => (YELLOW, "?"),
+        };
+        let sentence = wrap(&printable(&judgement.sentence(check)), width.saturating_sub(8).max(40));
+        writeln!(out, "{style}{word:<4}{style:#}  {}", sentence.replace("\n  ", "\n      "))?;
+    }
+    if judgement.checks.len() > MOST {
+        writeln!(out, "      and {}", count((judgement.checks.len() - MOST) as u64, "more check", "more checks"))?;
+    }
+    Ok(())
+}
+
+fn verdict(out: &mut String, judgement: &Judgement) -> fmt::Result {
+    let style = match judgement.verdict {
+        Verdict::Pass => GREEN,
+        Verdict::Regression => RED,
+        Verdict::Inconclusive => YELLOW,
+    }
+    .bold();
+    let headline = printable(&judgement.headline());
+    let (word, rest) = headline.split_once(' ').unwrap_or((&headline, ""));
+    writeln!(out, "\n{style}{word}{style:#} {rest}")
+}

@@ -1,0 +1,94 @@
+//! Small helpers for text that must fit.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// A text as it may be printed: without control characters, which a file name can hold and which would
+/// move the cursor or start escape sequences.
+pub(super) fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Besides controls: marks that reverse the direction of what follows.
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A printable text in at most `width` columns: shortened in the middle, where names and paths say least.
+pub(super) fn shorten(text: &str, width: usize) -> String {
+    let text = printable(text);
+    if text.width() <= width {
+        return text;
+    }
+    if width == 0 {
+        return String::new();
+    }
+    let room = width - 1;
+    // A label ends in file and line: give the end the larger part.
+    let head = take_columns(text.chars(), room / 2);
+    let tail: Vec<char> = take_columns(text.chars().rev(), room - width_of(&head));
+    head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
+}
+
+fn take_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= columns
+        })
+        .collect()
+}
+
+fn width_of(chars: &[char]) -> usize {
+    chars.iter().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// `1234567` as `1,234,567`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `1 block`, `2 blocks`.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_labels_lose_their_middle() {
+        assert_eq!(shorten("forward (model.py:54)", 40), "forward (model.py:54)");
+        let short = shorten("some_very_long_function_name (package/module/model.py:54)", 24);
+        assert_eq!(short, "some_very_l…model.py:54)");
+        assert_eq!(short.width(), 24);
+        assert!(shorten("漢字漢字漢字漢字", 7).width() <= 7);
+        assert_eq!(shorten("abc", 0), "");
+        assert_eq!(shorten("abc", 1), "…");
+    }
+
+    #[test]
+    fn nothing_that_moves_the_cursor_is_printed() {
+        assert_eq!(printable("a\x1b[31m\nb\u{202e}"), "a\\u{1b}[31m\\nb\\u{202e}");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(count(1, "block", "blocks"), "1 block");
+    }
+}

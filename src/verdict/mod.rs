@@ -1,0 +1,496 @@
+//! Thresholds, and what they say about a comparison or about one snapshot.
+
+mod threshold;
+
+use std::fmt;
+
+pub use threshold::{Growth, Level, Maximum, ParseThresholdError, Target};
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use crate::profile::{DeviceProfile, Profile};
+use crate::replay::History;
+use crate::units::{Size, format_percent};
+
+/// What was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Thresholds {
+    /// Limits on growth.
+    pub growth: Vec<Growth>,
+    /// Absolute limits.
+    pub maximum: Vec<Maximum>,
+    /// Stacks that changed by fewer bytes are not gated.
+    pub min_delta: u64,
+    /// An untrustworthy comparison is inconclusive.
+    pub strict: bool,
+}
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing gated exceeds its limit.
+    Pass,
+    /// A gated figure cannot be computed or compared.
+    Inconclusive,
+    /// A gated figure exceeds its limit.
+    Regression,
+}
+
+impl Verdict {
+    /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Regression => 1,
+            Self::Inconclusive => 3,
+        }
+    }
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Regression => "regression",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// What came of one check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Within the limit.
+    Pass,
+    /// Cannot be told.
+    Inconclusive,
+    /// Beyond the limit.
+    Exceeded,
+}
+
+impl Outcome {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Exceeded => "exceeded",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// One threshold applied to one figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The metric: `peak`, `stack`, ….
+    pub metric: String,
+    /// The label of the stack, where it is about one.
+    pub scope: Option<String>,
+    /// The device ordinal.
+    pub device: Option<u32>,
+    /// The limit as the user wrote it, in normal form.
+    pub limit: String,
+    /// Bytes before; `None` for absolute limits and where unknown.
+    pub before: Option<u64>,
+    /// Bytes after; `None` where unknown.
+    pub after: Option<u64>,
+    /// Bytes gained; for an absolute limit `None`.
+    pub delta: Option<i128>,
+    /// Bytes that may be gained, or held for an absolute limit.
+    pub allowed: Option<u128>,
+    /// Whether exceeding it fails or warns.
+    pub level: Level,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why it is inconclusive, or another remark.
+    pub reason: Option<String>,
+    /// Whether the limit is absolute.
+    pub absolute: bool,
+}
+
+/// All checks and what they amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Every check: failures first, in the order of the thresholds otherwise.
+    pub checks: Vec<Check>,
+    /// Further remarks, such as figures whose bound reaches across the limit.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why the verdict is inconclusive although no single check is.
+    pub distrust: Vec<&'static str>,
+    /// Whether several devices were checked, so that checks should name theirs.
+    pub many_devices: bool,
+}
+
+/// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
+const DISTRUSTED: [&str; 14] = [
+    "history-truncated",
+    "sizes-not-recovered",
+    "checkpoint-mismatch",
+    "end-mismatch",
+    "baseline-mismatch",
+    "events-inconsistent",
+    "blocks-overlap",
+    "segments-skipped",
+    "segments-unknown",
+    "segment-sums",
+    "time-backwards",
+    "settings-differ",
+    "recordings-differ",
+    "within-error",
+];
+
+/// Judges a comparison.
+#[must_use]
+pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    for growth in &thresholds.growth {
+        if diff.devices.is_empty() {
+            judge.nothing(
+                growth.target.name(),
+                growth.limit.to_string(),
+                growth.level,
+                "neither side holds any memory",
+            );
+        }
+        for device in &diff.devices {
+            judge.growth(diff, device, growth, thresholds.min_delta);
+        }
+        judge.unmatched_pattern(diff, growth);
+    }
+    for maximum in &thresholds.maximum {
+        let devices = diff.devices.iter().map(|device| {
+            (device.index.after.map(|i| &diff.profiles.after.devices[i]), device.device.after.or(device.device.before))
+        });
+        judge.maxima(maximum, devices);
+    }
+    let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
+    judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
+}
+
+/// Judges one snapshot by absolute limits.
+#[must_use]
+pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    for maximum in &thresholds.maximum {
+        judge.maxima(maximum, active.iter().map(|device| (Some(*device), Some(device.device))));
+    }
+    judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
+}
+
+#[derive(Default)]
+struct Judge {
+    checks: Vec<Check>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// Why a figure that needs a history has none to stand on.
+fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
+    let why = match device.history {
+        History::Recorded => return None,
+        History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
+        History::NoAllocations => "records frees but no allocations",
+    };
+    Some(format!("the {side} {why}"))
+}
+
+impl Judge {
+    fn nothing(&mut self, metric: String, limit: String, level: Level, reason: &str) {
+        self.checks.push(Check {
+            metric,
+            scope: None,
+            device: None,
+            limit,
+            before: None,
+            after: None,
+            delta: None,
+            allowed: None,
+            level,
+            outcome: Outcome::Inconclusive,
+            reason: Some(reason.to_owned()),
+            absolute: false,
+        });
+    }
+
+    fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, min_delta: u64) {
+        let sides = Sides {
+            before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
+            after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
+        };
+        let mut check = Check {
+            metric: growth.target.name(),
+            scope: None,
+            device: device.device.after.or(device.device.before),
+            limit: growth.limit.to_string(),
+            before: None,
+            after: None,
+            delta: None,
+            allowed: None,
+            level: growth.level,
+            outcome: Outcome::Inconclusive,
+            reason: None,
+            absolute: false,
+        };
+        let (Some(before), Some(after)) = (sides.before, sides.after) else {
+            let side = if sides.before.is_none() { "before" } else { "after" };
+            check.reason = Some(format!("the device is missing in the {side}"));
+            self.checks.push(check);
+            return;
+        };
+        let needs_history = !matches!(growth.target, Target::Metric(metric) if !metric.needs_history());
+        if needs_history && let Some(reason) = no_history(before, "before").or_else(|| no_history(after, "after")) {
+            check.reason = Some(format!("{reason}; {} cannot be compared", check.metric));
+            self.checks.push(check);
+            return;
+        }
+        match &growth.target {
+            Target::Metric(metric) => {
+                let change = device.metric(*metric);
+                (check.before, check.after, check.delta) = (change.before, change.after, change.delta());
+                if let (Some(old), Some(delta)) = (change.before, change.delta()) {
+                    check.allowed = Some(growth.limit.allowed(old));
+                    check.outcome = if growth.limit.holds(old, delta) { Outcome::Pass } else { Outcome::Exceeded };
+                    self.doubt(&mut check, metric.max_error(before), metric.max_error(after));
+                } else {
+                    check.reason = Some(format!("{} cannot be computed", check.metric));
+                }
+                self.checks.push(check);
+            }
+            Target::Stack(pattern) => {
+                let gated = |row: &&Row| {
+                    row.delta().unsigned_abs() >= u128::from(min_delta)
+                        && !matches!(row.kind, RowKind::Others(_))
+                        && pattern.as_ref().is_none_or(|pattern| pattern.matches(&row.label))
+                };
+                let mut any = false;
+                for row in device.rows.iter().filter(gated) {
+                    let (old, delta) = (row.held.before.bytes, row.delta());
+                    if growth.limit.holds(old, delta) {
+                        continue;
+                    }
+                    any = true;
+                    self.checks.push(Check {
+                        scope: Some(row.label.clone()),
+                        before: Some(old),
+                        after: Some(row.held.after.bytes),
+                        delta: Some(delta),
+                        allowed: Some(growth.limit.allowed(old)),
+                        outcome: Outcome::Exceeded,
+                        ..check.clone()
+                    });
+                }
+                if !any {
+                    check.outcome = Outcome::Pass;
+                    self.checks.push(check);
+                }
+            }
+        }
+    }
+
+    /// A pattern that matches no stack on any device checks nothing.
+    fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth) {
+        let Target::Stack(Some(pattern)) = &growth.target else {
+            return;
+        };
+        let profiles = [&diff.profiles.before, &diff.profiles.after];
+        let mut labels = profiles.into_iter().flat_map(|p| &p.devices).flat_map(|d| &d.stacks).map(|s| &s.label);
+        if !labels.any(|label| pattern.matches(label)) {
+            self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
+            let reason = "the pattern matches no stack on either side; it is compared with labels such as \
+                          'forward (model.py:12)'";
+            self.nothing(growth.target.name(), growth.limit.to_string(), growth.level, reason);
+        }
+    }
+
+    fn maxima<'d>(
+        &mut self,
+        maximum: &Maximum,
+        devices: impl Iterator<Item = (Option<&'d DeviceProfile>, Option<u32>)>,
+    ) {
+        let mut any = false;
+        for (profile, number) in devices {
+            any = true;
+            let mut check = Check {
+                metric: maximum.metric.name().to_owned(),
+                scope: None,
+                device: number,
+                limit: Size(maximum.limit).to_string(),
+                before: None,
+                after: profile.and_then(|device| maximum.metric.value(device)),
+                delta: None,
+                allowed: Some(u128::from(maximum.limit)),
+                level: Level::Fail,
+                outcome: Outcome::Inconclusive,
+                reason: None,
+                absolute: true,
+            };
+            let no_history = profile.and_then(|device| no_history(device, "snapshot"));
+            match (profile, check.after) {
+                (None, _) => check.reason = Some("the device is missing in the after".to_owned()),
+                // What is held at the dump is a lower bound of every peak: enough to fail, not to pass.
+                (_, Some(value)) if value > maximum.limit => check.outcome = Outcome::Exceeded,
+                _ if maximum.metric.needs_history() && no_history.is_some() => {
+                    check.reason = no_history.map(|why| format!("{why}; {} is not known", check.metric));
+                }
+                (Some(device), Some(_)) => {
+                    check.outcome = Outcome::Pass;
+                    self.doubt(&mut check, Some(0), maximum.metric.max_error(device));
+                }
+                (Some(_), None) => check.reason = Some(format!("{} cannot be computed", check.metric)),
+            }
+            self.checks.push(check);
+        }
+        if !any {
+            let reason = "the snapshot holds no memory on any device";
+            let (metric, limit) = (maximum.metric.name().to_owned(), Size(maximum.limit).to_string());
+            self.nothing(metric, limit, Level::Fail, reason);
+        }
+    }
+
+    /// Remarks where the bounds of inexact figures reach across the limit.
+    fn doubt(&mut self, check: &mut Check, before: Option<u64>, after: Option<u64>) {
+        let (Some(before), Some(after)) = (before, after) else {
+            let message = format!("{} is not exact, and its error is not known", check.metric);
+            check.reason = Some(message.clone());
+            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+            return;
+        };
+        let error = i128::from(before) + i128::from(after);
+        let measured = if check.absolute { check.after.map(i128::from) } else { check.delta };
+        let (Some(measured), Some(allowed)) = (measured, check.allowed.and_then(|a| i128::try_from(a).ok())) else {
+            return;
+        };
+        let crosses = match check.outcome {
+            Outcome::Pass => measured + error > allowed,
+            _ => measured - error <= allowed,
+        };
+        if error > 0 && crosses {
+            let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
+            let message = format!("{} is known to within {total}, which reaches across the limit", check.metric);
+            check.reason = Some(message.clone());
+            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+        }
+    }
+
+    fn finish<'d>(
+        mut self,
+        known: impl Iterator<Item = &'d Diagnostic>,
+        strict: bool,
+        many_devices: bool,
+    ) -> Judgement {
+        // Failures first, the largest first; what passed keeps its order.
+        let weight = |check: &Check| {
+            let beyond = check.delta.unwrap_or(0).max(check.after.map_or(0, i128::from));
+            let rank = match (check.outcome, check.level) {
+                (Outcome::Exceeded, Level::Fail) => 0,
+                (Outcome::Inconclusive, _) => 1,
+                (Outcome::Exceeded, Level::Warn) => 2,
+                (Outcome::Pass, _) => return (3, 0),
+            };
+            (rank, if check.delta.is_some() { -check.delta.unwrap_or(0) } else { -beyond })
+        };
+        self.checks.sort_by_key(weight);
+        let mut distrust = Vec::new();
+        if strict && !self.checks.is_empty() {
+            let distrusted = |d: &&Diagnostic| d.severity == Severity::Warning && DISTRUSTED.contains(&d.code);
+            distrust.extend(known.filter(distrusted).map(|d| d.code));
+            distrust.extend(self.diagnostics.iter().filter(distrusted).map(|d| d.code));
+            distrust.sort_unstable();
+            distrust.dedup();
+        }
+        let has = |outcome, level| self.checks.iter().any(|c| c.outcome == outcome && c.level == level);
+        let verdict = if has(Outcome::Exceeded, Level::Fail) {
+            Verdict::Regression
+        } else if has(Outcome::Inconclusive, Level::Fail) || !distrust.is_empty() {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Pass
+        };
+        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices }
+    }
+}
+
+impl Judgement {
+    /// The check that explains the verdict: the worst failure, or the first where all is well.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Check> {
+        self.checks.first()
+    }
+
+    /// The verdict in one line, with the figure and the limit.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let word = match self.verdict {
+            Verdict::Pass => "PASS",
+            Verdict::Regression => "FAIL",
+            Verdict::Inconclusive => "INCONCLUSIVE",
+        };
+        let Some(check) = self.decisive() else {
+            return format!("{word} nothing was gated: no threshold was given");
+        };
+        if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
+            return format!("{word} the comparison is not to be trusted ({})", self.distrust.join(", "));
+        }
+        let mut line = format!("{word} {}", self.sentence(check));
+        let failed = |check: &&Check| check.outcome == Outcome::Exceeded && check.level == Level::Fail;
+        let more = match self.verdict {
+            Verdict::Regression => self.checks.iter().filter(failed).count() - 1,
+            _ => 0,
+        };
+        if more > 0 {
+            line.push_str(&format!(", and {more} more"));
+        }
+        line
+    }
+
+    /// One check in words.
+    #[must_use]
+    pub fn sentence(&self, check: &Check) -> String {
+        let device = match check.device {
+            Some(device) if self.many_devices => format!("device {device}: "),
+            _ => String::new(),
+        };
+        let subject = match &check.scope {
+            Some(label) => format!("{device}stack {label}"),
+            None => format!("{device}{}", check.metric),
+        };
+        if check.outcome == Outcome::Inconclusive {
+            let reason = check.reason.as_deref().unwrap_or("cannot be compared");
+            return format!("{subject}: {reason}");
+        }
+        let mut text = match (check.absolute, check.after, check.delta) {
+            (true, Some(after), _) => {
+                format!("{subject} is {}, allowed {}", Size(after), check.limit)
+            }
+            (false, _, Some(delta)) => {
+                let change = match delta {
+                    0 => "did not change".to_owned(),
+                    1.. => format!("grew {}", Size(magnitude(delta))),
+                    _ => format!("shrank {}", Size(magnitude(delta))),
+                };
+                let percent = check.before.and_then(|before| format_percent(delta, before));
+                let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
+                format!("{subject} {change}{percent}, allowed {}", check.limit)
+            }
+            _ => format!("no {subject} grew by more than {}", check.limit),
+        };
+        if let Some(reason) = &check.reason {
+            text.push_str(&format!(" ({reason})"));
+        }
+        text
+    }
+}
+
+fn magnitude(delta: i128) -> u64 {
+    u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,225 @@
+//! Limits as the user writes them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::diff::Metric;
+use crate::units::{Limit, ParseError, parse_size};
+
+/// What exceeding a limit means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// A regression.
+    Fail,
+    /// A remark.
+    Warn,
+}
+
+impl Level {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// A pattern over the labels of stacks.
+#[derive(Debug, Clone)]
+pub struct Pattern(GlobMatcher);
+
+impl Pattern {
+    /// Whether a label matches.
+    #[must_use]
+    pub fn matches(&self, label: &str) -> bool {
+        self.0.is_match(label)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.glob() == other.0.glob()
+    }
+}
+
+impl Eq for Pattern {}
+
+/// What a limit is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A figure of a device.
+    Metric(Metric),
+    /// Every stack's total at the peak, or that of those whose label matches.
+    Stack(Option<Pattern>),
+}
+
+impl Target {
+    /// As it is written.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Metric(metric) => metric.name().to_owned(),
+            Self::Stack(None) => "stack".to_owned(),
+            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.0.glob()),
+        }
+    }
+}
+
+/// A limit on growth: `[METRIC=]LIMIT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growth {
+    /// What may grow.
+    pub target: Target,
+    /// By how much.
+    pub limit: Limit,
+    /// What exceeding it means.
+    pub level: Level,
+}
+
+/// An absolute limit: `METRIC=SIZE`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Maximum {
+    /// What is limited.
+    pub metric: Metric,
+    /// Bytes.
+    pub limit: u64,
+}
+
+/// Why a threshold cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseThresholdError {
+    /// A metric that does not exist.
+    #[error("unknown metric '{found}'; accepted are {accepted}{}", nearest(found))]
+    Metric {
+        /// What was written.
+        found: String,
+        /// What exists.
+        accepted: &'static str,
+    },
+    /// A limit that cannot be read.
+    #[error("{0}; a growth limit is a percentage, a size, or both: 5%, 200MiB, 5%+128MiB or 0")]
+    Limit(ParseError),
+    /// A size that cannot be read.
+    #[error("{0}")]
+    Size(ParseError),
+    /// An absolute limit without a metric.
+    #[error("expected METRIC=SIZE, such as peak=70GiB or reserved=75GiB")]
+    NoMetric,
+    /// A pattern that cannot be read.
+    #[error("'{0}' is no pattern: {1}")]
+    Pattern(String, String),
+}
+
+const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack and stack:GLOB";
+const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested and reserved";
+
+/// `; did you mean 'peak'?` where a metric is close.
+fn nearest(found: &str) -> String {
+    let names = Metric::ALL.map(Metric::name).into_iter().chain(["stack"]);
+    let best = names.map(|name| (distance(found, name), name)).min();
+    match best {
+        Some((1..=2, name)) => format!("; did you mean '{name}'?"),
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
+    let found = Metric::ALL.into_iter().find(|metric| metric.name() == name);
+    found.ok_or_else(|| ParseThresholdError::Metric { found: name.to_owned(), accepted })
+}
+
+impl FromStr for Target {
+    type Err = ParseThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "stack" {
+            return Ok(Self::Stack(None));
+        }
+        if let Some(glob) = text.strip_prefix("stack:") {
+            let bad = |why: String| ParseThresholdError::Pattern(glob.to_owned(), why);
+            if glob.is_empty() {
+                return Err(bad("it is empty".to_owned()));
+            }
+            let built = GlobBuilder::new(glob).literal_separator(false).build();
+            return Ok(Self::Stack(Some(Pattern(built.map_err(|e| bad(e.kind().to_string()))?.compile_matcher()))));
+        }
+        metric(text, GROWTH_METRICS).map(Self::Metric)
+    }
+}
+
+impl Growth {
+    /// Reads `[METRIC=]LIMIT`.
+    ///
+    /// # Errors
+    /// Says what is wrong and what is accepted.
+    pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
+        // The limit has no '=', a pattern may.
+        let (target, limit) = match text.rsplit_once('=') {
+            Some((target, limit)) => (target.trim().parse()?, limit),
+            None => (Target::Metric(Metric::Peak), text),
+        };
+        let limit = Limit::parse(limit).map_err(ParseThresholdError::Limit)?;
+        Ok(Self { target, limit, level })
+    }
+}
+
+impl FromStr for Maximum {
+    type Err = ParseThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, size) = text.split_once('=').ok_or(ParseThresholdError::NoMetric)?;
+        let metric = metric(name.trim(), MAXIMUM_METRICS)?;
+        Ok(Self { metric, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
+    }
+}
+
+impl fmt::Display for Growth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.target.name(), self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_read() {
+        let growth = |text| Growth::parse(text, Level::Fail);
+        assert_eq!(growth("5%").unwrap().to_string(), "peak=5 %");
+        assert_eq!(growth("reserved=200MiB").unwrap().to_string(), "reserved=200.00 MiB");
+        assert_eq!(growth("stack=5%+1MiB").unwrap().to_string(), "stack=5 % + 1.00 MiB");
+        let glob = growth("stack:*attention*=0").unwrap();
+        let Target::Stack(Some(pattern)) = glob.target else { panic!() };
+        assert!(pattern.matches("self_attention (nn/model.py:7)") && !pattern.matches("mlp (a.py:1)"));
+        for text in ["5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "stack:[=5%", "peak=", "peak"] {
+            assert!(growth(text).is_err(), "{text}");
+        }
+        let message = growth("peek=5%").unwrap_err().to_string();
+        assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
+        assert_eq!("peak=70GiB".parse(), Ok(Maximum { metric: Metric::Peak, limit: 70 << 30 }));
+        for text in ["70GiB", "peak=5%", "stack=5MiB", "peak="] {
+            assert!(text.parse::<Maximum>().is_err(), "{text}");
+        }
+    }
+}
