@@ -81,8 +81,9 @@ fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCod
     let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
     let memory = arguments.device_memory.map(|size| size.0);
     let options = show_options(&arguments.view, memory, output);
-    if profile.devices.iter().any(|device| device.is_active())
-        && profile.devices.iter().filter(|device| device.is_active()).all(|device| device.at.is_none())
+    let mut active = profile.devices.iter().filter(|device| device.is_active()).peekable();
+    if active.peek().is_some()
+        && active.all(|device| device.at.is_none())
         && arguments.view.at != ptmem::profile::Moment::Peak
     {
         bail!(

@@ -312,7 +312,7 @@ where
     fn update(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
         let dict = self.container(opcode, start)?;
         let items = &self.stack[start..];
-        if items.len() % 2 != 0 {
+        if !items.len().is_multiple_of(2) {
             return Err(ErrorKind::OddItems { opcode });
         }
         self.visitor.update(dict, items).map_err(|e| objection(opcode, e))?;
@@ -335,8 +335,7 @@ where
     }
 
     fn long(&mut self, opcode: &'static str, length: u64) -> Step<(), V> {
-        if length <= 8 {
-            let length = length as usize;
+        if let Ok(length @ ..=8) = usize::try_from(length) {
             if !self.input.ensure(length)? {
                 return Err(ErrorKind::Truncated { opcode });
             }
@@ -435,13 +434,14 @@ where
             op::INT if text == b"01" => self.push_bool(true),
             op::INT | op::LONG => {
                 let digits = text.strip_suffix(b"L").unwrap_or(text);
-                match decimal(digits).ok_or_else(malformed)? {
-                    Integer::Fits(value) if i64::try_from(value).is_ok() => self.push_int(value as i64),
-                    value => {
-                        let value = self.visitor.wide_int(value);
-                        self.stack.push(value);
-                    }
-                }
+                let value = match decimal(digits).ok_or_else(malformed)? {
+                    Integer::Fits(value) => match i64::try_from(value) {
+                        Ok(small) => self.visitor.int(small),
+                        Err(_) => self.visitor.wide_int(Integer::Fits(value)),
+                    },
+                    Integer::Beyond => self.visitor.wide_int(Integer::Beyond),
+                };
+                self.stack.push(value);
             }
             op::FLOAT => {
                 let value = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(malformed)?;
@@ -602,8 +602,8 @@ fn raw_unicode_escape(text: &[u8]) -> Option<Vec<u8>> {
             Some(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
             // A lone surrogate, in the form that Python gives it in the binary protocols.
             None if code < 0x1_0000 => {
-                let low = |shift: u32| 0x80 | (code >> shift & 0x3f) as u8;
-                out.extend([0xe0 | (code >> 12) as u8, low(6), low(0)]);
+                let part = |shift: u32, mask: u32| u8::try_from(code >> shift & mask).unwrap_or(0);
+                out.extend([0xe0 | part(12, 0xf), 0x80 | part(6, 0x3f), 0x80 | part(0, 0x3f)]);
             }
             None => return None,
         }

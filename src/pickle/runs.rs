@@ -89,8 +89,9 @@ fn slot(run: &[u8], slots: usize) -> usize {
     for &byte in rest {
         hash = (hash ^ u64::from(byte)).wrapping_mul(K).rotate_left(29);
     }
-    // The number of slots is a power of two.
-    (hash ^ (hash >> 32)) as usize & (slots - 1)
+    // The number of slots is a power of two of at most 32 bits.
+    let index = (hash ^ (hash >> 32)) & (slots as u64 - 1);
+    usize::try_from(index).unwrap_or(0)
 }
 
 #[cfg(test)]

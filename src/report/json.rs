@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, Diff, RowKind};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{Bucket, DeviceProfile, Profile};
 use crate::replay::{Counter, Position};
 use crate::report::Options;
 use crate::snapshot::{StackId, Tables};
@@ -340,7 +340,7 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
         .map(|total| StackReport {
             label: total.label.clone(),
             key: &total.key.0,
-            bucket: total.bucket.map(|bucket| bucket.code()),
+            bucket: total.bucket.map(Bucket::code),
             baseline: total.baseline.bytes,
             peak: total.peak.bytes,
             end: total.end.bytes,
