@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
-use crate::replay::{Counter, History};
+use crate::replay::History;
 use crate::snapshot::StackId;
 
 /// Something that may exist before, after, or on both sides.
@@ -72,15 +72,15 @@ impl Metric {
     /// How far the value may be from the truth; 0 where it is exact, `None` where that is unknown.
     #[must_use]
     pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
-        let counter: &Counter = match self {
-            Self::Peak | Self::Baseline => &device.allocated,
+        match self {
+            Self::Peak => device.allocated.peak_error,
+            Self::Baseline => device.allocated.baseline_error,
             // Read from the final state.
-            Self::End => return Some(0),
-            Self::Active => &device.active,
-            Self::Requested => &device.requested,
-            Self::Reserved => &device.reserved,
-        };
-        counter.max_error
+            Self::End => Some(0),
+            Self::Active => device.active.peak_error,
+            Self::Requested => device.requested.peak_error,
+            Self::Reserved => device.reserved.peak_error,
+        }
     }
 
     /// Whether the figure needs a recorded history, rather than the state at the dump alone.

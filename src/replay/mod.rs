@@ -127,15 +127,23 @@ pub struct Counter {
     pub peak_at: Option<Position>,
     /// Bytes at the dump, from the final state.
     pub end: u64,
-    /// How far `baseline` and `peak` may be from the truth; 0 is exact, `None` is unknown.
-    pub max_error: Option<u64>,
+    /// How far `baseline` may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub baseline_error: Option<u64>,
+    /// How far `peak` may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub peak_error: Option<u64>,
 }
 
 impl Counter {
     /// Whether every figure is exact.
     #[must_use]
     pub fn exact(&self) -> bool {
-        self.max_error == Some(0) && self.baseline.is_some() && self.peak.is_some()
+        self.max_error() == Some(0) && self.baseline.is_some() && self.peak.is_some()
+    }
+
+    /// How far any of the figures may be from the truth; `None` is unknown.
+    #[must_use]
+    pub fn max_error(&self) -> Option<u64> {
+        Some(self.baseline_error?.max(self.peak_error?))
     }
 }
 

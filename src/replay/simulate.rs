@@ -163,25 +163,31 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     // would have to keep to, and add what the end is off by.
     let off = (pass.allocated.now - end.allocated).abs().max((pass.active.now - end.active).abs());
     let loose = (pass.loose.peak - pass.active.peak).max(0) + off;
-    let block_error = |exact: &Gauge, upper: &Gauge| -> Option<u64> {
-        let error =
-            if findings.sizes_hold() { (upper.baseline - exact.baseline).max(upper.peak - exact.peak) } else { loose };
-        u64::try_from(error + i128::from(findings.cut_free)).ok()
+    let cut = i128::from(findings.cut_free);
+    let block_errors = |exact: &Gauge, upper: &Gauge, cut: i128| {
+        let (mut baseline, mut peak) = (upper.baseline - exact.baseline, upper.peak - exact.peak);
+        if !findings.sizes_hold() {
+            (baseline, peak) = (baseline.max(loose), peak.max(loose));
+        }
+        let cut_at_peak = if exact.peak_at == Position::START { cut } else { 0 };
+        Errors { baseline: u64::try_from(baseline + cut).ok(), peak: u64::try_from(peak + cut_at_peak).ok() }
     };
-    let counter = |gauge: &Gauge, end: i128, max_error: Option<u64>, known: bool, what: &'static str| {
+    let counter = |gauge: &Gauge, end: i128, errors: Errors, known: bool, what: &'static str| {
         let figure = |value: i128| u64::try_from(value).map_err(|_| overflow(what));
         Ok(Counter {
             baseline: if known { Some(figure(gauge.baseline)?) } else { None },
             peak: if known { Some(figure(gauge.peak)?) } else { None },
             peak_at: known.then_some(gauge.peak_at),
             end: figure(end)?,
-            max_error: if known { max_error } else { None },
+            baseline_error: errors.baseline.filter(|_| known),
+            peak_error: errors.peak.filter(|_| known),
         })
     };
     let blocks_known = history != History::NoAllocations && !findings.frees_skipped;
     let requested_error = (pass.requested.now - end.requested).abs();
     let requested_error = requested_error.max((algebraic_baseline - pass.requested.baseline).abs());
-    let reserved_error = if findings.homeless > 0 { None } else { Some(0) };
+    let requested_errors = Errors::both(u64::try_from(requested_error).ok());
+    let reserved_errors = Errors::both(if findings.homeless > 0 { None } else { Some(0) });
     let fragmentation = |reserved: i128, active: i128| u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX);
     let reserved_known = !findings.reserved_implausible;
     Ok(Replay {
@@ -189,25 +195,20 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         allocated: counter(
             &pass.allocated,
             end.allocated,
-            block_error(&pass.allocated, &pass.upper_allocated),
+            block_errors(&pass.allocated, &pass.upper_allocated, cut),
             blocks_known,
             "allocated",
         )?,
         active: counter(
             &pass.active,
             end.active,
-            block_error(&pass.active, &pass.upper_active).map(|e| e.saturating_sub(findings.cut_free)),
+            // A free that the start cuts in two was active there in any case.
+            block_errors(&pass.active, &pass.upper_active, 0),
             blocks_known,
             "active",
         )?,
-        requested: counter(
-            &pass.requested,
-            end.requested,
-            u64::try_from(requested_error).ok(),
-            blocks_known,
-            "requested",
-        )?,
-        reserved: counter(&pass.reserved, end.reserved, reserved_error, reserved_known, "reserved")?,
+        requested: counter(&pass.requested, end.requested, requested_errors, blocks_known, "requested")?,
+        reserved: counter(&pass.reserved, end.reserved, reserved_errors, reserved_known, "reserved")?,
         fragmentation_at_peak: reserved_known.then(|| fragmentation(pass.reserved.peak, pass.active_at_reserved_peak)),
         fragmentation_at_end: fragmentation(end.reserved, end.active),
         allocation_count: allocs,
@@ -220,6 +221,18 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         timeline: pass.timeline,
         allocations: lifetimes.allocations,
     })
+}
+
+/// How far figures may be from the truth; `None` is unknown.
+struct Errors {
+    baseline: Option<u64>,
+    peak: Option<u64>,
+}
+
+impl Errors {
+    fn both(error: Option<u64>) -> Self {
+        Self { baseline: error, peak: error }
+    }
 }
 
 #[derive(Default, PartialEq, Eq)]

@@ -316,7 +316,7 @@ fn counter(counter: &Counter) -> CounterReport {
         peak_event: counter.peak_at.map(event_index),
         end: counter.end,
         exact: counter.exact(),
-        max_error: counter.max_error,
+        max_error: counter.max_error(),
     }
 }
 

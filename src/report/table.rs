@@ -250,11 +250,12 @@ fn at_event(position: Position) -> String {
 }
 
 fn exactness(counter: &Counter) -> String {
-    match counter.max_error {
-        Some(0) => String::new(),
-        Some(error) => format!("± {}", Size(error)),
-        None if counter.peak.is_some() => "not reliable".to_owned(),
-        None => String::new(),
+    match (counter.baseline_error, counter.peak_error) {
+        (Some(0), Some(0)) => String::new(),
+        (Some(error), Some(0)) => format!("baseline ± {}", Size(error)),
+        (Some(baseline), Some(peak)) => format!("± {}", Size(baseline.max(peak))),
+        _ if counter.peak.is_some() => "not reliable".to_owned(),
+        _ => String::new(),
     }
 }
 

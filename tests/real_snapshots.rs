@@ -1,0 +1,147 @@
+//! Snapshots that PyTorch really wrote, against figures computed independently.
+//!
+//! They are not part of the repository: the tests run where a folder `../shared/snapshots` holds them with
+//! their `expected.json`, and say so where it does not.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ptmem::diff;
+use ptmem::profile::{self, DeviceProfile, Options, Profile, Source};
+use ptmem::report::{self, json};
+use ptmem::snapshot;
+use ptmem::stack::GroupBy;
+use serde_json::Value;
+
+fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
+    if folder.join("expected.json").is_file() {
+        return Some(folder);
+    }
+    eprintln!("skipped: no real snapshots in {}", folder.display());
+    None
+}
+
+fn load(path: &Path, group_by: GroupBy) -> Profile {
+    let file = std::fs::File::open(path).unwrap();
+    let snapshot = snapshot::read(file).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let source = Source { path: path.display().to_string(), bytes: 0 };
+    profile::profile(snapshot, source, Options { group_by, ..Options::default() }).unwrap()
+}
+
+fn expected(folder: &Path) -> BTreeMap<String, Value> {
+    let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    match value {
+        Value::Object(files) => files.into_iter().collect(),
+        Value::Array(files) => files.into_iter().map(|f| (f["file"].as_str().unwrap().to_owned(), f)).collect(),
+        _ => panic!("expected.json is neither a list nor an object"),
+    }
+}
+
+/// Every figure and every stack total of the JSON report, as whoever reads it would compare them.
+#[test]
+fn every_figure_is_exact() {
+    let Some(folder) = folder() else { return };
+    let expected = expected(&folder);
+    assert!(expected.len() >= 11);
+    let options = report::Options { top: 0, min_delta: 0, width: 80, device_memory: None };
+    for (name, expected) in &expected {
+        let profile = load(&folder.join(name), GroupBy::Frames);
+        let report: Value = serde_json::from_str(&json::profile(&profile, None, &options).unwrap()).unwrap();
+        let devices = expected["devices"].as_object().unwrap();
+        assert_eq!(report["devices"].as_array().unwrap().len(), devices.len(), "{name}: devices");
+        for device in report["devices"].as_array().unwrap() {
+            let number = device["device"].to_string();
+            compare_device(&format!("{name}, device {number}"), device, &devices[&number]);
+        }
+    }
+}
+
+fn compare_device(place: &str, device: &Value, expected: &Value) {
+    assert_eq!(device["events"], expected["events"], "{place}: events");
+    assert_eq!(device["actions"], expected["actions"], "{place}: actions");
+    for counter in ["allocated", "active", "requested", "reserved"] {
+        for figure in ["baseline", "peak", "end"] {
+            let got = &device[counter][figure];
+            assert_eq!(got, &expected[figure][counter], "{place}: {counter} {figure}");
+        }
+        if let Some(event) = expected["peak_event"].get(counter) {
+            assert_eq!(&device[counter]["peak_event"], event, "{place}: {counter} peak event");
+        }
+        assert_eq!(device[counter]["end"], expected["replay_end"][counter], "{place}: {counter} after the replay");
+    }
+    let checks = &device["checks"];
+    assert_eq!(checks["sizes"]["recovered"], expected["size_check"][0], "{place}: sizes");
+    assert_eq!(checks["sizes"]["total"], expected["size_check"][1], "{place}: sizes");
+    assert_eq!(checks["checkpoints"]["total"], expected["snapshot_check"][0], "{place}: checkpoints");
+    assert_eq!(checks["checkpoints"]["matched"], expected["snapshot_check"][1], "{place}: checkpoints");
+    assert_eq!(checks["end_matches"], true, "{place}: end");
+    let stacks = device["stacks"].as_array().unwrap();
+    let of_key = |key: &str| stacks.iter().find(|stack| stack["key"] == key);
+    for row in expected["peak_stacks"].as_array().unwrap() {
+        let key = row[0].as_str().unwrap();
+        let stack = of_key(key).unwrap_or_else(|| panic!("{place}: no stack {key}"));
+        assert_eq!(stack["peak"], row[1], "{place}: bytes of {key}");
+        assert_eq!(stack["peak_blocks"], row[2], "{place}: blocks of {key}");
+    }
+    for moment in ["baseline", "peak", "end"] {
+        let sum: u64 = stacks.iter().map(|stack| stack[moment].as_u64().unwrap()).sum();
+        assert_eq!(sum, device["allocated"][moment].as_u64().unwrap(), "{place}: rows at {moment}");
+    }
+}
+
+#[test]
+fn two_train_steps_differ_by_their_stacks_and_backwards_by_the_opposite() {
+    let Some(folder) = folder() else { return };
+    let (short, long) = ("gpt-ctx128-train-step.pickle", "gpt-ctx256-train-step.pickle");
+    let compare =
+        |before: &str, after: &str, by| diff::diff(load(&folder.join(before), by), load(&folder.join(after), by));
+    for by in [GroupBy::Frames, GroupBy::Stack] {
+        let forth = compare(short, long, by);
+        let back = compare(long, short, by);
+        let [device] = &forth.devices[..] else { panic!("one device") };
+        let peak = device.metric(diff::Metric::Peak);
+        assert_eq!(peak.delta(), Some(54_961_465_856 - 55_079_000_576));
+        let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
+        assert_eq!(Some(rows), peak.delta());
+        let deltas = |diff: &diff::Diff| -> BTreeMap<String, i128> {
+            diff.devices[0].rows.iter().map(|row| (row.key.clone(), row.delta())).collect()
+        };
+        let opposite: BTreeMap<_, _> = deltas(&back).into_iter().map(|(key, delta)| (key, -delta)).collect();
+        assert_eq!(deltas(&forth), opposite);
+        for (metric, change) in &device.metrics {
+            assert_eq!(change.delta(), back.devices[0].metric(*metric).delta().map(|delta| -delta));
+        }
+    }
+}
+
+#[test]
+fn a_snapshot_does_not_differ_from_itself() {
+    let Some(folder) = folder() else { return };
+    for name in expected(&folder).keys() {
+        let path = folder.join(name);
+        let diff = diff::diff(load(&path, GroupBy::Stack), load(&path, GroupBy::Stack));
+        assert!(!diff.devices.is_empty(), "{name}");
+        assert!(diff.diagnostics.is_empty(), "{name}: {:?}", diff.diagnostics);
+        for device in &diff.devices {
+            assert!(device.rows.is_empty(), "{name}");
+            assert!(device.metrics.iter().all(|(_, change)| change.delta() == Some(0)), "{name}");
+        }
+    }
+}
+
+#[test]
+fn no_label_blames_the_unwinder() {
+    let Some(folder) = folder() else { return };
+    for name in expected(&folder).keys() {
+        for DeviceProfile { stacks, .. } in &load(&folder.join(name), GroupBy::Stack).devices {
+            for stack in stacks {
+                let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator"];
+                assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{name}: {}", stack.label);
+            }
+        }
+    }
+}
