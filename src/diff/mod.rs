@@ -304,15 +304,20 @@ fn row(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Option<Row> {
     })
 }
 
-/// The rows to show: at most `top` (0: all) of those that changed by at least `min_delta`, and one that
-/// stands for the rest, so that they still add up.
+/// The rows to show: at most `top` (0: all) of those that changed by at least `min_delta`, those that
+/// `explain` the verdict first, and one that stands for the rest, so that they still add up.
 #[must_use]
-pub fn listed(rows: &[Row], top: usize, min_delta: u64) -> Vec<Row> {
-    let large = |row: &&Row| row.delta().unsigned_abs() >= u128::from(min_delta);
+pub fn listed(rows: &[Row], top: usize, min_delta: u64, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let limit = if top == 0 { usize::MAX } else { top };
-    let mut shown: Vec<Row> = rows.iter().filter(large).take(limit).cloned().collect();
-    // Sorted by size, so the listed ones are the first.
-    let rest = &rows[shown.len()..];
+    let (first, then): (Vec<_>, Vec<_>) = rows.iter().partition(|row| explains(row));
+    let (mut shown, mut rest) = (Vec::new(), Vec::new());
+    for row in first.into_iter().chain(then) {
+        if shown.len() < limit && row.delta().unsigned_abs() >= u128::from(min_delta) {
+            shown.push(row.clone());
+        } else {
+            rest.push(row);
+        }
+    }
     if rest.is_empty() {
         return shown;
     }
@@ -343,7 +348,7 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let number = device.device.after.or(device.device.before);
     let (Some(before), Some(after)) = (device.index.before, device.index.after) else {
         let side = if device.index.before.is_none() { "before" } else { "after" };
-        let message = format!("{} is missing in the {side}: there is nothing to compare it with", device.name());
+        let message = format!("{} is in one snapshot only: the {side} lacks it", device.name());
         found.push(Diagnostic::warning("device-missing", number, message));
         return;
     };

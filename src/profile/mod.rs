@@ -121,10 +121,6 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device)?;
         let at = options.at.position(events, &replay);
-        if at.is_none() {
-            let message = format!("this device has no moment '{}'", options.at);
-            diagnostics.push(Diagnostic::note("no-such-moment", id, message));
-        }
         let stacks = totals::by_stack(&snapshot, &grouper, &replay, at);
         let mut recorded_frames = Languages::default();
         for total in stacks.iter().filter(|total| total.allocations > 0) {

@@ -95,7 +95,7 @@ pub(super) fn diagnostics(
             "frees-without-allocation",
             id,
             format!(
-                "{} blocks were allocated before the recording and freed inside it; their bytes are listed as \
+                "blocks that were allocated before the recording and freed inside it: {}; their bytes are listed as \
                  <allocation not recorded>",
                 lifetimes.unmatched_frees
             ),
@@ -106,8 +106,9 @@ pub(super) fn diagnostics(
             "allocated-before-recording",
             id,
             format!(
-                "{before_window} blocks carry stacks of an earlier recording; they count to the baseline, under their \
-                 stacks"
+                "{before_window} of the blocks that are older than the recording still {} stack; their bytes are listed \
+                 under it",
+                if before_window == 1 { "carries its" } else { "carry their" }
             ),
         ));
     }

@@ -274,7 +274,7 @@ pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> Result<Str
         after: source(&diff.profiles.after),
         group_by: diff.profiles.after.options.group_by.to_string(),
         at: diff.profiles.after.options.at.to_string(),
-        devices: diff.devices.iter().map(|d| device_diff(d, diff, options)).collect(),
+        devices: diff.devices.iter().map(|d| device_diff(d, diff, judgement, options)).collect(),
         checks: judgement.checks.iter().map(check).collect(),
         diagnostics: found
             .map(|(side, Diagnostic { code, severity, device, message })| SidedDiagnostic {
@@ -442,8 +442,14 @@ fn percent(delta: i128, before: u64) -> Option<f64> {
     Some((percent * 1e6).round() / 1e6)
 }
 
-fn device_diff<'a>(device: &diff::DeviceDiff, diff: &'a Diff, options: &Options) -> DeviceDiffReport<'a> {
-    let rows = diff::listed(&device.rows, options.top, options.min_delta);
+fn device_diff<'a>(
+    device: &diff::DeviceDiff,
+    diff: &'a Diff,
+    judgement: &Judgement,
+    options: &Options,
+) -> DeviceDiffReport<'a> {
+    let explains = |row: &diff::Row| judgement.explains(device, row);
+    let rows = diff::listed(&device.rows, options.top, options.min_delta, explains);
     DeviceDiffReport {
         before_device: device.device.before,
         after_device: device.device.after,

@@ -17,7 +17,7 @@ use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
 use crate::profile::{DeviceProfile, Held, Moment, Profile};
 use crate::replay::{Counter, History, Position};
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{Judgement, Level, Outcome, Verdict};
+use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -30,6 +30,12 @@ const UNKNOWN: &str = "unknown";
 
 /// The narrowest a label may get; terminals narrower than what the numbers need scroll.
 const NARROWEST_LABEL: usize = 12;
+
+/// A job that catches and retries runs out of memory many times.
+const MOST_OOMS: usize = 3;
+
+/// From so many columns on there is room for everything.
+const WIDE: usize = 96;
 
 /// A table whose last column takes what the others leave.
 struct Grid {
@@ -169,7 +175,7 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
             share(Some(device.fragmentation_at_end), Some(device.reserved.end))
         ),
     )?;
-    for oom in &device.ooms {
+    for oom in device.ooms.iter().take(MOST_OOMS) {
         fact(
             out,
             "out of memory",
@@ -189,6 +195,9 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
                 Size(oom.allocated.saturating_add(oom.requested))
             ),
         )?;
+    }
+    if device.ooms.len() > MOST_OOMS {
+        fact(out, "", &format!("and {} more times", thousands((device.ooms.len() - MOST_OOMS) as u64)))?;
     }
     if let Some(memory) = options.device_memory {
         let peak = device.reserved.peak;
@@ -352,11 +361,15 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
         let path = shorten(&source.path, options.width.saturating_sub(22).max(NARROWEST_LABEL));
         writeln!(out, "{side:<8}{BOLD}{path}{BOLD:#}  {DIM}{}{DIM:#}", Size(source.bytes))?;
     }
-    for device in &diff.devices {
+    // What explains the verdict comes first.
+    let mut devices: Vec<_> = diff.devices.iter().collect();
+    devices.sort_by_key(|device| judgement.rank(device));
+    for device in devices {
         writeln!(out)?;
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         metrics(out, device, judgement, options.width)?;
-        let rows = diff::listed(&device.rows, options.top, options.min_delta);
+        let explains = |row: &Row| judgement.explains(device, row);
+        let rows = diff::listed(&device.rows, options.top, options.min_delta, explains);
         changed_stacks(out, diff, device, &rows, options)?;
     }
     let before = diff.profiles.before.diagnostics.iter().map(|d| (Some("before"), d));
@@ -370,36 +383,28 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
 /// The metrics, those first that explain the verdict.
 fn metrics(out: &mut String, device: &DeviceDiff, judgement: &Judgement, width: usize) -> fmt::Result {
     let number = device.device.after.or(device.device.before);
-    let outcome = |name: &str| {
-        let of_metric =
-            |check: &&crate::verdict::Check| check.metric == name && check.device == number && check.scope.is_none();
-        judgement.checks.iter().filter(of_metric).map(|check| (check.outcome, check.level)).max_by_key(|(o, _)| *o)
+    // Several limits may stand on one figure: the worst outcome counts.
+    let worst = |name: &str| {
+        let of_metric = |check: &&Check| check.metric == name && check.device == number && check.scope.is_none();
+        judgement.checks.iter().filter(of_metric).min_by_key(|check| check.rank())
     };
     let mut rows: Vec<_> =
-        device.metrics.iter().map(|&(metric, change)| (metric, change, outcome(metric.name()))).collect();
+        device.metrics.iter().map(|&(metric, change)| (metric, change, worst(metric.name()))).collect();
     // A stable sort: what failed comes first, the rest keeps its order.
-    rows.sort_by_key(|(_, _, outcome)| match outcome {
-        Some((Outcome::Exceeded, Level::Fail)) => 0,
-        Some((Outcome::Inconclusive | Outcome::Exceeded, _)) => 1,
-        _ => 2,
-    });
+    rows.sort_by_key(|(_, _, check)| check.map_or(u8::MAX, Check::rank).min(2));
+    let side = |device: Option<usize>, value| device.map_or_else(|| "missing".to_owned(), |_| optional(value));
     let mut grid = Grid::new(&["", "before", "after", "change", "", ""], &[LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT]);
-    for (metric, change, outcome) in rows {
-        let (style, remark) = match outcome {
-            Some((Outcome::Exceeded, Level::Fail)) => (RED.bold(), "FAIL"),
-            Some((Outcome::Exceeded, Level::Warn)) => (YELLOW, "WARN"),
-            Some((Outcome::Inconclusive, _)) => (YELLOW, "?"),
-            Some((Outcome::Pass, _)) => (Style::new(), "ok"),
-            None => (Style::new(), ""),
-        };
+    for (metric, change, check) in rows {
+        let (style, remark) = check.map_or((Style::new(), ""), word);
+        let style = if remark == "ok" { Style::new() } else { style };
         let delta = change.delta();
         let percent = delta.zip(change.before).and_then(|(delta, before)| format_percent(delta, before));
         grid.row(
             style,
             [
                 metric.name().to_owned(),
-                optional(change.before),
-                optional(change.after),
+                side(device.index.before, change.before),
+                side(device.index.after, change.after),
                 delta.map_or_else(|| UNKNOWN.to_owned(), |delta| Delta(delta).to_string()),
                 percent.unwrap_or_default(),
                 remark.to_owned(),
@@ -419,8 +424,14 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
     }
     let total: i128 = device.rows.iter().map(Row::delta).sum();
     writeln!(out, "\n  {BOLD}stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Delta(total))?;
-    let mut grid =
-        Grid::new(&["change", "before", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT]);
+    // The change and the after say what was before: on a narrow terminal the label needs the room more.
+    let wide = options.width >= WIDE;
+    let (names, alignments): (&[&str], &[CellAlignment]) = if wide {
+        (&["change", "before", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT])
+    } else {
+        (&["change", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, LEFT, LEFT])
+    };
+    let mut grid = Grid::new(names, alignments);
     for row in rows {
         let style = match (row.kind, row.change) {
             (RowKind::Stack, Kind::Grew | Kind::Added) => RED,
@@ -433,17 +444,12 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
         } else {
             format!("{} -> {}", thousands(before.blocks), thousands(after.blocks))
         };
-        grid.row(
-            style,
-            [
-                Delta(row.delta()).to_string(),
-                Size(before.bytes).to_string(),
-                Size(after.bytes).to_string(),
-                blocks,
-                row.change.name().to_owned(),
-                printable(&row.label),
-            ],
-        );
+        let mut cells = vec![Delta(row.delta()).to_string()];
+        if wide {
+            cells.push(Size(before.bytes).to_string());
+        }
+        cells.extend([Size(after.bytes).to_string(), blocks, row.change.name().to_owned(), printable(&row.label)]);
+        grid.row(style, cells);
     }
     grid.write(out, options.width)
 }
@@ -461,22 +467,21 @@ fn diagnostics<'a>(
     }
     found.sort_by_key(|(_, diagnostic)| std::cmp::Reverse(diagnostic.severity));
     writeln!(out)?;
-    let mut said: Vec<String> = Vec::new();
-    for (side, diagnostic) in found {
+    while !found.is_empty() {
+        let (side, diagnostic) = found.remove(0);
+        // What holds for both sides is said once.
+        let twin = found.iter().position(|(other, same)| *other != side && *same == diagnostic);
+        let side = if twin.map(|at| found.remove(at)).is_some() { Some("both") } else { side };
         let mut scope = side.map(|side| format!("{side}: ")).unwrap_or_default();
-        if let Some(device) = diagnostic.device.filter(|_| many_devices) {
+        if let Some(device) = diagnostic.device.filter(|_| many_devices && !diagnostic.message.starts_with("device")) {
             let _ = write!(scope, "device {device}: ");
         }
         let style = if diagnostic.severity == Severity::Warning { YELLOW } else { DIM };
         let head = format!("{}[{}]", diagnostic.severity, diagnostic.code);
         let body = format!("{scope}{}", printable(&diagnostic.message));
         let line = wrap(&format!("{head} {body}"), width.saturating_sub(2).max(40));
-        if said.contains(&line) {
-            continue;
-        }
         let (first, rest) = line.split_at(head.len().min(line.len()));
         writeln!(out, "{style}{first}{style:#}{rest}")?;
-        said.push(line);
     }
     Ok(())
 }
@@ -499,6 +504,16 @@ fn wrap(text: &str, width: usize) -> String {
     out
 }
 
+/// The outcome of a check in a word.
+fn word(check: &Check) -> (Style, &'static str) {
+    match (check.outcome, check.level) {
+        (Outcome::Pass, _) => (GREEN, "ok"),
+        (Outcome::Exceeded, Level::Fail) => (RED.bold(), "FAIL"),
+        (Outcome::Exceeded, Level::Warn) => (YELLOW, "WARN"),
+        (Outcome::Inconclusive, _) => (YELLOW, "?"),
+    }
+}
+
 /// The checks, where there is more to say than the verdict's line does.
 fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result {
     const MOST: usize = 10;
@@ -507,12 +522,7 @@ fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result 
     }
     writeln!(out)?;
     for check in judgement.checks.iter().take(MOST) {
-        let (style, word) = match (check.outcome, check.level) {
-            (Outcome::Pass, _) => (GREEN, "ok"),
-            (Outcome::Exceeded, Level::Fail) => (RED, "FAIL"),
-            (Outcome::Exceeded, Level::Warn) => (YELLOW, "WARN"),
-            (Outcome::Inconclusive, _) => (YELLOW, "?"),
-        };
+        let (style, word) = word(check);
         let sentence = wrap(&printable(&judgement.sentence(check)), width.saturating_sub(8).max(40));
         writeln!(out, "{style}{word:<4}{style:#}  {}", sentence.replace("\n  ", "\n      "))?;
     }

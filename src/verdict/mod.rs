@@ -88,6 +88,8 @@ pub struct Check {
     pub metric: String,
     /// The label of the stack, where it is about one.
     pub scope: Option<String>,
+    /// The key of that stack.
+    pub key: Option<String>,
     /// The device ordinal.
     pub device: Option<u32>,
     /// The limit as the user wrote it, in normal form.
@@ -108,6 +110,20 @@ pub struct Check {
     pub reason: Option<String>,
     /// Whether the limit is absolute.
     pub absolute: bool,
+}
+
+impl Check {
+    const FINE: u8 = 2;
+
+    /// 0 where it fails, 1 where it cannot be told or warns, else 2.
+    #[must_use]
+    pub fn rank(&self) -> u8 {
+        match (self.outcome, self.level) {
+            (Outcome::Exceeded, Level::Fail) => 0,
+            (Outcome::Exceeded, Level::Warn) | (Outcome::Inconclusive, _) => 1,
+            (Outcome::Pass, _) => Self::FINE,
+        }
+    }
 }
 
 /// All checks and what they amount to.
@@ -203,6 +219,7 @@ impl Judge {
         self.checks.push(Check {
             metric,
             scope: None,
+            key: None,
             device: None,
             limit,
             before: None,
@@ -224,6 +241,7 @@ impl Judge {
         let mut check = Check {
             metric: growth.target.name(),
             scope: None,
+            key: None,
             device: device.device.after.or(device.device.before),
             limit: growth.limit.to_string(),
             before: None,
@@ -275,6 +293,7 @@ impl Judge {
                     any = true;
                     self.checks.push(Check {
                         scope: Some(row.label.clone()),
+                        key: Some(row.key.clone()),
                         before: Some(old),
                         after: Some(row.held.after.bytes),
                         delta: Some(delta),
@@ -317,6 +336,7 @@ impl Judge {
             let mut check = Check {
                 metric: maximum.metric.name().to_owned(),
                 scope: None,
+                key: None,
                 device: number,
                 limit: Size(maximum.limit).to_string(),
                 before: None,
@@ -415,10 +435,32 @@ impl Judge {
 }
 
 impl Judgement {
-    /// The check that explains the verdict: the worst failure, or the first where all is well.
+    /// Whether a row is a reason for the verdict: it exceeds a limit itself, or it grew where a figure of its
+    /// device did by too much.
+    #[must_use]
+    pub fn explains(&self, device: &DeviceDiff, row: &Row) -> bool {
+        let number = device.device.after.or(device.device.before);
+        let mut exceeded = self.checks.iter().filter(|c| c.outcome == Outcome::Exceeded && c.device == number);
+        exceeded.any(|check| match &check.key {
+            Some(key) => *key == row.key,
+            None => !check.absolute && row.delta() > 0,
+        })
+    }
+
+    /// How bad it stands with a device: 0 where it fails, 1 where something cannot be told or warns, else 2.
+    #[must_use]
+    pub fn rank(&self, device: &DeviceDiff) -> u8 {
+        let number = device.device.after.or(device.device.before);
+        let of_device = self.checks.iter().filter(|check| check.device == number);
+        of_device.map(Check::rank).min().unwrap_or(Check::FINE)
+    }
+
+    /// The check that explains the verdict: the worst failure, else the first that cannot be told, else the
+    /// first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
-        self.checks.first()
+        let fails = |check: &&Check| check.level == Level::Fail;
+        self.checks.iter().find(fails).or_else(|| self.checks.first())
     }
 
     /// The verdict in one line, with the figure and the limit.
@@ -435,14 +477,18 @@ impl Judgement {
         if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
             return format!("{word} the comparison is not to be trusted ({})", self.distrust.join(", "));
         }
-        let mut line = format!("{word} {}", self.sentence(check));
-        let failed = |check: &&Check| check.outcome == Outcome::Exceeded && check.level == Level::Fail;
-        let more = match self.verdict {
-            Verdict::Regression => self.checks.iter().filter(failed).count() - 1,
-            _ => 0,
-        };
-        if more > 0 {
+        let count = |outcome, level| self.checks.iter().filter(|c| c.outcome == outcome && c.level == level).count();
+        let sentence =
+            if check.level == Level::Fail { self.sentence(check) } else { "only warnings were asked for".to_owned() };
+        let mut line = format!("{word} {sentence}");
+        let more = count(Outcome::Exceeded, Level::Fail).saturating_sub(1);
+        if self.verdict == Verdict::Regression && more > 0 {
             line.push_str(&format!(", and {more} more"));
+        }
+        match count(Outcome::Exceeded, Level::Warn) {
+            0 => {}
+            1 => line.push_str("; 1 warning"),
+            warnings => line.push_str(&format!("; {warnings} warnings")),
         }
         line
     }
@@ -476,7 +522,7 @@ impl Judgement {
                 let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
                 format!("{subject} {change}{percent}, allowed {}", check.limit)
             }
-            _ => format!("no {subject} grew by more than {}", check.limit),
+            _ => format!("{device}no {} grew by more than {}", check.metric, check.limit),
         };
         if let Some(reason) = &check.reason {
             text.push_str(&format!(" ({reason})"));
