@@ -34,20 +34,17 @@ pub(super) fn profile(path: &Path, options: Options) -> Result<Profile> {
 
 fn open(path: &Path) -> Result<File> {
     let name = path.display();
-    let file = File::open(path).map_err(|error| match error.kind() {
+    // Asked first: some systems say "no permission" when a directory is opened.
+    if path.is_dir() {
+        bail!("{name}: is a directory; expected a snapshot file from torch.cuda.memory._dump_snapshot()");
+    }
+    File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             anyhow!("{name}: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot()")
         }
-        io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read it"),
+        io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read the file"),
         _ => anyhow!("{name}: {error}"),
-    })?;
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        bail!(
-            "{name}: is a directory; expected a snapshot file in it, such as {}",
-            path.join("snapshot.pickle").display()
-        );
-    }
-    Ok(file)
+    })
 }
 
 /// The snapshot, and how many bytes it took.
