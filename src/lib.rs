@@ -11,6 +11,8 @@
 //! Nothing in the library prints, exits, or touches files; readers take anything that is
 //! [`std::io::Read`].
 
+#![warn(clippy::disallowed_methods)]
+
 pub mod diagnostic;
 pub mod diff;
 pub mod pickle;

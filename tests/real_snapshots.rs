@@ -15,6 +15,7 @@ use ptmem::report::{self, json};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use serde_json::Value;
+use sha1::{Digest, Sha1};
 
 fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
@@ -82,7 +83,7 @@ fn compare_device(place: &str, device: &Value, expected: &Value) {
     assert_eq!(checks["checkpoints"]["matched"], expected["snapshot_check"][1], "{place}: checkpoints");
     assert_eq!(checks["end_matches"], true, "{place}: end");
     let stacks = device["stacks"].as_array().unwrap();
-    let of_key = |key: &str| stacks.iter().find(|stack| stack["key"] == key);
+    let of_key = |key: &str| stacks.iter().find(|stack| identity(stack) == key);
     for row in expected["peak_stacks"].as_array().unwrap() {
         let key = row[0].as_str().unwrap();
         let stack = of_key(key).unwrap_or_else(|| panic!("{place}: no stack {key}"));
@@ -93,6 +94,20 @@ fn compare_device(place: &str, device: &Value, expected: &Value) {
         let sum: u64 = stacks.iter().map(|stack| stack[moment].as_u64().unwrap()).sum();
         assert_eq!(sum, device["allocated"][moment].as_u64().unwrap(), "{place}: rows at {moment}");
     }
+}
+
+/// How `expected.json` names a stack: a SHA-1 over its frames, or the name of a bucket.
+fn identity(stack: &Value) -> String {
+    let frames = stack["frames"].as_array().unwrap();
+    if frames.is_empty() {
+        return stack["label"].as_str().unwrap().to_owned();
+    }
+    let mut hash = Sha1::new();
+    for frame in frames {
+        let text = |key: &str| frame[key].as_str().unwrap();
+        hash.update(format!("{}\0{}\0{}\n", text("name"), text("filename"), frame["line"]));
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[test]

@@ -20,8 +20,8 @@ pub(super) struct Findings {
     pub(super) reserved_implausible: bool,
     /// Bytes that blocks of unknown size may be larger at the start.
     pub(super) bound: u64,
-    /// Bytes of a free that the start of the history cuts in two.
-    pub(super) cut_free: u64,
+    /// Bytes of blocks whose free may have been requested before the history.
+    pub(super) maybe_pending: u64,
 }
 
 impl Findings {
@@ -245,14 +245,13 @@ pub(super) fn diagnostics(
             ),
         ));
     }
-    if findings.cut_free > 0 {
+    if findings.maybe_pending > 0 {
         found.push(Diagnostic::note(
-            "free-cut-by-start",
+            "free-requested-before",
             id,
             format!(
-                "the history begins between the request and the completion of a free of {}; the baseline counts it as \
-                 still allocated",
-                Size(findings.cut_free)
+                "the completion of frees of {} is recorded and their request is not; they count as allocated until then",
+                Size(findings.maybe_pending)
             ),
         ));
     }

@@ -1,6 +1,6 @@
 //! From events to allocations: which event began a block's use and which ended it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Allocation, Position};
 use crate::snapshot::{Action, Block, BlockState, Event};
@@ -29,11 +29,17 @@ pub(super) struct Lifetimes {
 /// Why 2^32 is enough: an event takes at least 100 bytes in a file.
 pub(super) const MOST_EVENTS: usize = u32::MAX as usize / 2;
 
-pub(super) fn trace(events: &[Event], blocks: impl Iterator<Item = Block>) -> Lifetimes {
+pub(super) fn trace(events: &[Event], blocks: &[Block]) -> Lifetimes {
     let count = |action| events.iter().filter(|event| event.action == action).count();
     let requests = count(Action::FreeRequested);
-    let mut found =
-        Lifetimes { requests_complete: requests > 0 && count(Action::FreeCompleted) == 0, ..Lifetimes::default() };
+    let mut found = Lifetimes::default();
+    if requests > 0 && count(Action::FreeCompleted) == 0 {
+        // Either completions were not recorded, or every free is still pending at the end.
+        let pending = |block: &&Block| block.state == BlockState::ActivePendingFree;
+        let pending: HashSet<u64> = blocks.iter().filter(pending).map(|block| block.address).collect();
+        let requested = |event: &&Event| event.action == Action::FreeRequested;
+        found.requests_complete = events.iter().filter(requested).any(|event| !pending.contains(&event.addr));
+    }
     // Every address seen so far: its latest use, and whether that goes on.
     let mut uses: HashMap<u64, Use> = HashMap::new();
     for (i, event) in events.iter().enumerate() {

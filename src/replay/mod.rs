@@ -268,6 +268,6 @@ pub fn replay(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, E
         .iter()
         .flat_map(|segment| segment.blocks.iter().copied())
         .filter(|block| block.state != BlockState::Inactive);
-    let lifetimes = lifetimes::trace(events, active);
+    let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>());
     simulate::run(snapshot, id, device, lifetimes)
 }

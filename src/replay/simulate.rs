@@ -156,21 +156,22 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         overlaps: pass.overlaps,
         reserved_implausible: pass.reserved.baseline < 0,
         bound: u64::try_from(pass.upper_allocated.baseline - pass.allocated.baseline).unwrap_or(u64::MAX),
-        cut_free: first_event_completes_a_free(events, &lifetimes),
+        maybe_pending: maybe_pending_at_start(&lifetimes, requests),
     };
 
     // Where a check failed, the rules do not describe this allocator: fall back on what any rule
     // would have to keep to, and add what the end is off by.
     let off = (pass.allocated.now - end.allocated).abs().max((pass.active.now - end.active).abs());
     let loose = (pass.loose.peak - pass.active.peak).max(0) + off;
-    let cut = i128::from(findings.cut_free);
-    let block_errors = |exact: &Gauge, upper: &Gauge, cut: i128| {
+    let pending = i128::from(findings.maybe_pending);
+    let block_errors = |exact: &Gauge, upper: &Gauge, pending: i128| {
         let (mut baseline, mut peak) = (upper.baseline - exact.baseline, upper.peak - exact.peak);
         if !findings.sizes_hold() {
             (baseline, peak) = (baseline.max(loose), peak.max(loose));
         }
-        let cut_at_peak = if exact.peak_at == Position::START { cut } else { 0 };
-        Errors { baseline: u64::try_from(baseline + cut).ok(), peak: u64::try_from(peak + cut_at_peak).ok() }
+        // Such a block counts too much until its completion; of the first event alone, that is the start.
+        let at_peak = if requests > 0 && exact.peak_at != Position::START { 0 } else { pending };
+        Errors { baseline: u64::try_from(baseline + pending).ok(), peak: u64::try_from(peak + at_peak).ok() }
     };
     let counter = |gauge: &Gauge, end: i128, errors: Errors, known: bool, what: &'static str| {
         let figure = |value: i128| u64::try_from(value).map_err(|_| overflow(what));
@@ -195,14 +196,14 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         allocated: counter(
             &pass.allocated,
             end.allocated,
-            block_errors(&pass.allocated, &pass.upper_allocated, cut),
+            block_errors(&pass.allocated, &pass.upper_allocated, pending),
             blocks_known,
             "allocated",
         )?,
         active: counter(
             &pass.active,
             end.active,
-            // A free that the start cuts in two was active there in any case.
+            // Pending or not, it is active.
             block_errors(&pass.active, &pass.upper_active, 0),
             blocks_known,
             "active",
@@ -260,19 +261,18 @@ impl Lifetimes {
     }
 }
 
-/// The block bytes of a free whose completion is the first event while its request is not in the
-/// history: they may or may not have been allocated at the start.
-fn first_event_completes_a_free(events: &[Event], lifetimes: &Lifetimes) -> u64 {
-    match (events, lifetimes.allocations.first()) {
-        ([first, ..], Some(allocation))
-            if first.action == Action::FreeCompleted
-                && allocation.completed == Position::after(0)
-                && allocation.freed == Position::after(0) =>
-        {
-            allocation.bytes
-        }
-        _ => 0,
-    }
+/// The bytes of blocks that count as allocated until the completion of their free although the request may
+/// have come before the history. Where the history has requests, that concerns its first event alone, whose
+/// request is nearly always the event just before. Where it has none, they may all have come before,
+/// unless blocks that it allocated itself were freed without one: then requests were not recorded
+/// (`skip_actions`).
+fn maybe_pending_at_start(lifetimes: &Lifetimes, requests: u64) -> u64 {
+    let completed = |a: &&Allocation| a.completed != Position::NEVER && a.freed == a.completed;
+    let mut inside = lifetimes.allocations.iter().filter(|a| a.born != Position::START).filter(completed);
+    let skipped = requests == 0 && inside.next().is_some();
+    let orphans = lifetimes.allocations.iter().filter(|a| a.born == Position::START && !a.size_known);
+    let doubtful = |a: &&Allocation| a.completed == Position::after(0) || (requests == 0 && !skipped);
+    orphans.filter(completed).filter(doubtful).map(|a| a.bytes).fold(0, u64::saturating_add)
 }
 
 /// The segments before the first event, by walking back from the final state, and their bytes.

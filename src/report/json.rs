@@ -320,14 +320,25 @@ fn counter(counter: &Counter) -> CounterReport {
     }
 }
 
+/// The most text that the frames of one stack may take. Far beyond any real stack: a small file can refer to
+/// one long name millions of times.
+const MOST_FRAME_TEXT: usize = 1 << 20;
+
 fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<FrameReport<'_>> {
     let ids = stack.map(|stack| tables.stack(stack)).unwrap_or_default();
-    ids.iter()
-        .map(|&id| {
-            let frame = tables.frame(id);
-            FrameReport { name: tables.string(frame.name), filename: tables.string(frame.filename), line: frame.line }
-        })
-        .collect()
+    let mut text = 0;
+    let mut reports = Vec::new();
+    for &id in ids {
+        let frame = tables.frame(id);
+        let (name, filename) = (tables.string(frame.name), tables.string(frame.filename));
+        text += name.len() + filename.len() + 64;
+        if text > MOST_FRAME_TEXT {
+            reports.push(FrameReport { name: "<more frames>", filename: "", line: 0 });
+            break;
+        }
+        reports.push(FrameReport { name, filename, line: frame.line });
+    }
+    reports
 }
 
 fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) -> DeviceReport<'a> {

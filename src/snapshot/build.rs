@@ -47,6 +47,8 @@ enum List {
     Used(StackId),
     /// An index into `items`.
     Items(u32),
+    /// The same, known to be no stack.
+    NoStack(u32),
 }
 
 /// A [`Block`] of which keys may be missing.
@@ -240,12 +242,17 @@ impl Builder {
         let stack = match *self.lists.get(index)? {
             List::Empty => self.tables.intern_stack(&[]),
             List::Used(stack) => return Some(stack),
+            List::NoStack(_) => return None,
             List::Stack(stack) => stack,
             List::Items(at) => {
                 let items = std::mem::take(&mut self.items[at as usize]);
                 let stack = self.stack_of(&items);
                 self.items[at as usize] = items;
-                stack?
+                let Some(stack) = stack else {
+                    self.lists[index] = List::NoStack(at);
+                    return None;
+                };
+                stack
             }
         };
         self.lists[index] = List::Used(stack);
@@ -255,7 +262,7 @@ impl Builder {
     fn list_items(&self, value: Value) -> Option<&[Value]> {
         match value.kind() {
             ValueKind::List(index) => match *self.lists.get(index as usize)? {
-                List::Items(at) => Some(&self.items[at as usize]),
+                List::Items(at) | List::NoStack(at) => Some(&self.items[at as usize]),
                 List::Empty => Some(&[]),
                 List::Stack(_) | List::Used(_) => None,
             },
@@ -566,7 +573,7 @@ impl Visitor for Builder {
                     List::Items(u32::try_from(self.items.len() - 1).map_err(|_| Some(Damage::TooMany("lists")))?)
                 }
             },
-            List::Items(at) => {
+            List::Items(at) | List::NoStack(at) => {
                 self.items[at as usize].extend_from_slice(items);
                 return Ok(());
             }
@@ -679,6 +686,14 @@ fn invalid(place: impl Into<String>, problem: impl Into<String>) -> Error {
 
 fn required<T>(value: Option<T>, key: Key, expected: &str, place: impl FnOnce() -> String) -> Result<T, Error> {
     value.ok_or_else(|| invalid(place(), format!("the key '{}' is missing or is not {expected}", key.text())))
+}
+
+/// PyTorch itself knows at most 128 devices in a process.
+const MOST_DEVICES: u32 = 1024;
+
+fn device_number(number: u64, place: impl FnOnce() -> String) -> Result<u32, Error> {
+    let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
+    small.ok_or_else(|| invalid(place(), format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
 
 const UNSIGNED: &str = "an integer from 0 to 2^64-1";
@@ -842,7 +857,7 @@ impl Builder {
             if !seen.insert(trace) {
                 return Err(invalid(place(), "is the same list as that of another device; the file is damaged"));
             }
-            let device = u32::try_from(d).map_err(|_| invalid(place(), "too many devices"))?;
+            let device = device_number(d as u64, place)?;
             let mut first = None;
             for (i, &handle) in handles.iter().enumerate() {
                 let place = || format!("device_traces[{d}][{i}]");

@@ -15,6 +15,7 @@ pub use classify::{Owner, owner};
 
 use crate::snapshot::{Frame, StackId, Tables};
 use classify::{file_name, folded, library_path};
+use operator::{Symbol, bare_name};
 
 /// What counts as one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,20 +42,33 @@ pub struct Key(pub String);
 
 /// Gives the stacks of one snapshot their keys and labels.
 ///
-/// What is known of a frame is worked out once: the same few hundred frames make up all stacks.
+/// What is known of a frame is worked out once: the same few hundred frames make up all stacks, and a long
+/// name in a deep stack must not cost its length at every mention.
 #[derive(Debug)]
 pub struct Grouper<'t> {
     tables: &'t Tables,
     by: GroupBy,
-    frames: Vec<Known>,
+    frames: Vec<Known<'t>>,
 }
+
+type Digest20 = [u8; 20];
 
 /// What is known of a frame.
 #[derive(Debug)]
-struct Known {
+struct Known<'t> {
     owner: Owner,
-    /// Its part in the normal form of a stack; none for C++.
-    normal: Option<String>,
+    /// What the frame contributes to the key of its stack.
+    digest: Digest20,
+    /// What a C++ frame says about the operation.
+    symbol: Symbol<'t>,
+}
+
+fn sha1(parts: &[&[u8]]) -> Digest20 {
+    let mut hash = Sha1::new();
+    for part in parts {
+        hash.update(part);
+    }
+    hash.finalize().into()
 }
 
 impl<'t> Grouper<'t> {
@@ -64,55 +78,47 @@ impl<'t> Grouper<'t> {
         let known = |frame: &Frame| {
             let (name, file) = (tables.string(frame.name), tables.string(frame.filename));
             let owner = owner(name, file);
-            let normal = match owner {
-                Owner::Cpp => None,
-                // Generated code is named after hashes and counters.
-                Owner::Generated => Some(folded(file).to_owned()),
-                // The user's code may be checked out anywhere.
-                Owner::User => Some(format!("{} {name}", file_name(file))),
-                Owner::Library | Owner::PyTorch | Owner::StandardLibrary => {
-                    Some(format!("{} {name}", library_path(file)))
+            let symbol = if owner == Owner::Cpp { Symbol::of(name) } else { Symbol::Noise };
+            let digest = match (by, owner) {
+                (GroupBy::Frames, _) => {
+                    sha1(&[name.as_bytes(), b"\0", file.as_bytes(), b"\0", frame.line.to_string().as_bytes()])
                 }
+                // What it does, not where that stands in which build.
+                (GroupBy::Stack, Owner::Cpp) => {
+                    sha1(&[symbol.operation().unwrap_or_else(|| bare_name(name)).as_bytes()])
+                }
+                // Generated code is named after hashes and counters.
+                (GroupBy::Stack, Owner::Generated) => sha1(&[folded(file).as_bytes()]),
+                // The user's code may be checked out anywhere.
+                (GroupBy::Stack, Owner::User) => sha1(&[file_name(file).as_bytes(), b" ", name.as_bytes()]),
+                (GroupBy::Stack, _) => sha1(&[library_path(file).as_bytes(), b" ", name.as_bytes()]),
             };
-            Known { owner, normal }
+            Known { owner, digest, symbol }
         };
         Self { tables, by, frames: tables.frames().iter().map(known).collect() }
     }
 
-    /// The key of a stack.
+    /// The key of a stack: a SHA-1 over what its frames contribute, innermost first.
     #[must_use]
     pub fn key(&self, stack: StackId) -> Key {
         let mut hash = Sha1::new();
-        match self.by {
-            GroupBy::Frames => {
-                for frame in self.frames_of(stack) {
-                    hash.update(self.tables.string(frame.name));
-                    hash.update([0]);
-                    hash.update(self.tables.string(frame.filename));
-                    hash.update([0]);
-                    hash.update(frame.line.to_string());
-                    hash.update(b"\n");
+        let all = || self.known(stack);
+        let operation = |frame: &&Known<'_>| frame.symbol.operation().is_some();
+        if self.by == GroupBy::Frames {
+            all().for_each(|frame| hash.update(frame.digest));
+        } else if all().any(|frame| frame.owner != Owner::Cpp) {
+            all().filter(|frame| frame.owner != Owner::Cpp).for_each(|frame| hash.update(frame.digest));
+        } else if all().any(|frame| operation(&frame)) {
+            // Nothing but C++. How often an operator dispatches to itself differs between builds.
+            let mut last = None;
+            for frame in all().filter(operation) {
+                if last != Some(frame.digest) {
+                    hash.update(frame.digest);
                 }
+                last = Some(frame.digest);
             }
-            GroupBy::Stack => {
-                let mut line = |text: &str| {
-                    hash.update(text);
-                    hash.update(b"\n");
-                };
-                let ids = self.tables.stack(stack);
-                let mut python = ids.iter().filter_map(|id| self.frames[id.index()].normal.as_deref()).peekable();
-                if python.peek().is_some() {
-                    python.for_each(&mut line);
-                } else {
-                    // Nothing but C++: what it does, not where that stands in which build.
-                    let operators = operator::chain(self.names_of(stack));
-                    if operators.is_empty() {
-                        self.names_of(stack).map(operator::bare_name).for_each(&mut line);
-                    } else {
-                        operators.iter().for_each(|part| line(part));
-                    }
-                }
-            }
+        } else {
+            all().for_each(|frame| hash.update(frame.digest));
         }
         let digest = hash.finalize();
         Key(digest.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -133,23 +139,20 @@ impl<'t> Grouper<'t> {
             .or_else(|| innermost(&[Owner::Library]))
             .or_else(|| innermost(&[Owner::PyTorch]))
             .or_else(|| innermost(&[Owner::StandardLibrary, Owner::Generated]))
-            .unwrap_or_else(|| operator::label(self.names_of(stack)))
+            .unwrap_or_else(|| operator::label(self.known(stack).map(|frame| frame.symbol)))
     }
 
     /// Which languages the frames of a stack are in.
     #[must_use]
     pub fn languages(&self, stack: StackId) -> Languages {
-        let ids = self.tables.stack(stack);
-        let is_cpp = |id: &crate::snapshot::FrameId| self.frames[id.index()].owner == Owner::Cpp;
-        Languages { python: !ids.iter().all(is_cpp), cpp: ids.iter().any(is_cpp) }
+        Languages {
+            python: self.known(stack).any(|frame| frame.owner != Owner::Cpp),
+            cpp: self.known(stack).any(|frame| frame.owner == Owner::Cpp),
+        }
     }
 
-    fn frames_of(&self, stack: StackId) -> impl Iterator<Item = &'t Frame> + Clone {
-        self.tables.stack(stack).iter().map(|&id| self.tables.frame(id))
-    }
-
-    fn names_of(&self, stack: StackId) -> impl Iterator<Item = &'t str> + Clone {
-        self.frames_of(stack).map(|frame| self.tables.string(frame.name))
+    fn known(&self, stack: StackId) -> impl Iterator<Item = &Known<'t>> + Clone {
+        self.tables.stack(stack).iter().map(|id| &self.frames[id.index()])
     }
 }
 

@@ -37,11 +37,6 @@ fn node(name: &str) -> Option<&str> {
     component(name, "torch::autograd::generated::").or_else(|| component(name, "torch::autograd::"))
 }
 
-/// Whether a frame runs on autograd's own thread or in its engine.
-fn is_engine(name: &str) -> bool {
-    name.contains("torch::autograd::Engine::")
-}
-
 /// Frames that are the same below every allocation, or belong to the interpreter or the loader.
 fn is_noise(name: &str) -> bool {
     const NOISE: [&str; 24] = [
@@ -73,41 +68,68 @@ fn is_noise(name: &str) -> bool {
     name.is_empty() || name == "??" || name.starts_with("0x") || NOISE.iter().any(|noise| name.contains(noise))
 }
 
-/// The operators and autograd nodes of a stack, innermost first, without repetition.
-pub(super) fn chain<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut chain: Vec<String> = Vec::new();
-    for name in names {
-        if let Some(part) = operator(name).or_else(|| node(name))
-            && chain.last().is_none_or(|last| last != part)
-        {
-            chain.push(part.to_owned());
-        }
-    }
-    chain
+/// What a C++ frame says about the operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Symbol<'t> {
+    /// Part of a dispatched operator: `add_Tensor`.
+    Operator(&'t str),
+    /// Execution of an autograd node: `AddmmBackward0`.
+    Node(&'t str),
+    /// Autograd's engine.
+    Engine,
+    /// Some other function.
+    Function(&'t str),
+    /// Nothing.
+    Noise,
 }
 
-/// What a stack without Python frames is called: the autograd node and the operator in it, else the
-/// operator, else the innermost function that says anything.
-pub(super) fn label<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
-    let engine = names.clone().any(is_engine);
-    let node = names.clone().find_map(node);
-    // The outermost operator is the one that was asked for; those inside are how it is done.
-    let operators = names.clone().take_while(|name| self::node(name).is_none()).filter_map(operator);
-    let operator = operators.last().map(|name| format!("aten::{name}"));
-    match (node, operator) {
-        (Some(node), Some(operator)) => format!("backward: {node} ({operator})"),
-        (Some(node), None) => format!("backward: {node}"),
-        (None, Some(operator)) if engine => format!("backward: {operator}"),
-        (None, Some(operator)) => operator,
-        (None, None) => {
-            let function = names.clone().find(|name| !is_noise(name)).map(bare_name);
-            match (function, engine) {
-                (Some(function), true) => format!("backward: {function}"),
-                (Some(function), false) => function.to_owned(),
-                (None, true) => "backward".to_owned(),
-                (None, false) => "<no symbols>".to_owned(),
-            }
+impl<'t> Symbol<'t> {
+    pub(super) fn of(name: &'t str) -> Self {
+        if let Some(operator) = operator(name) {
+            Self::Operator(operator)
+        } else if let Some(node) = node(name) {
+            Self::Node(node)
+        } else if name.contains("torch::autograd::Engine::") {
+            Self::Engine
+        } else if is_noise(name) {
+            Self::Noise
+        } else {
+            Self::Function(bare_name(name))
         }
+    }
+
+    /// The operator or node.
+    pub(super) fn operation(self) -> Option<&'t str> {
+        match self {
+            Self::Operator(name) | Self::Node(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// What a stack without Python frames is called, from its frames, innermost first: the autograd node and
+/// the operator in it, else the operator, else the innermost function that says anything.
+pub(super) fn label<'t>(symbols: impl Iterator<Item = Symbol<'t>>) -> String {
+    let (mut operator, mut node, mut function, mut engine) = (None, None, None, false);
+    for symbol in symbols {
+        match symbol {
+            // The outermost operator is the one that was asked for; those inside are how it is done. What is
+            // outside the node asked for the backward pass.
+            Symbol::Operator(name) if node.is_none() => operator = Some(name),
+            Symbol::Node(name) => node = node.or(Some(name)),
+            Symbol::Function(name) => function = function.or(Some(name)),
+            Symbol::Engine => engine = true,
+            Symbol::Operator(_) | Symbol::Noise => {}
+        }
+    }
+    let backward = if engine || node.is_some() { "backward: " } else { "" };
+    match (node, operator, function) {
+        (Some(node), Some(operator), _) => format!("{backward}{node} (aten::{operator})"),
+        (Some(node), None, _) => format!("{backward}{node}"),
+        (None, Some(operator), _) => format!("{backward}aten::{operator}"),
+        (None, None, Some(function)) => format!("{backward}{function}"),
+        (None, None, None) if engine => "backward".to_owned(),
+        (None, None, None) => "<no symbols>".to_owned(),
     }
 }
 
@@ -125,7 +147,7 @@ mod tests {
 
     #[test]
     fn labels_say_what_is_done() {
-        let label = |names: &[&'static str]| label(names.iter().copied());
+        let label = |names: &[&'static str]| label(names.iter().map(|name| Symbol::of(name)));
         assert_eq!(label(&["torch::unwind::unwind()", "at::_ops::mm::call(at::Tensor const&)"]), "aten::mm");
         assert_eq!(
             label(&["at::_ops::add_Tensor::call(X)", "torch::autograd::AccumulateGrad::apply(std::vector<X>&&)"]),
