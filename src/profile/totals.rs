@@ -161,7 +161,11 @@ pub(super) fn by_stack(
             bucket.label().clone_into(&mut group.label);
         }
     }
-    groups.sort_by(|a, b| b.peak.bytes.cmp(&a.peak.bytes).then_with(|| a.key.cmp(&b.key)));
+    // Of equal size, by name: keys are digests, whose order means nothing.
+    groups.sort_by(|a, b| {
+        let size = b.peak.bytes.cmp(&a.peak.bytes);
+        size.then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
+    });
     groups
 }
 
