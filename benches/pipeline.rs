@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
 use ptmem::profile::{Options, Profile, Source, profile};
 use ptmem::verdict::{Growth, Level, Thresholds, judge_diff};
@@ -58,7 +58,7 @@ fn pipeline(criterion: &mut Criterion) {
     let after = input(megabytes * 1_000_000, true);
 
     let mut group = criterion.benchmark_group("pipeline");
-    group.sample_size(20).measurement_time(Duration::from_secs(8));
+    group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(8));
     group.throughput(Throughput::Bytes(before.len() as u64));
     group.bench_function("walk", |b| b.iter(|| walk::walk(black_box(&before[..])).expect("a slice can be read")));
     group.bench_function("decode", |b| b.iter(|| snapshot::read(black_box(&before[..])).expect("a snapshot")));

@@ -20,7 +20,10 @@ use ptmem::units::{Size, parse_size};
 
 /// Write a large, made-up CUDA memory snapshot
 #[derive(Debug, Parser)]
-#[command(name = "large_snapshot")]
+#[command(
+    name = "large_snapshot",
+    override_usage = "large_snapshot [OPTIONS] SIZE FILE\n       large_snapshot [OPTIONS] --events N FILE"
+)]
 struct Arguments {
     /// [SIZE] FILE: about how large, such as 200MB (not with --events), and where to write it
     #[arg(required = true, num_args = 1..=2, value_names = ["SIZE", "FILE"])]

@@ -21,5 +21,6 @@ pub mod replay;
 pub mod report;
 pub mod snapshot;
 pub mod stack;
+mod text;
 pub mod units;
 pub mod verdict;

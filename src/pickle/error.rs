@@ -7,7 +7,6 @@ pub struct Error<E: std::error::Error + 'static> {
     /// Offset in the stream of the opcode that could not be carried out.
     pub offset: u64,
     /// What went wrong.
-    #[source]
     pub kind: ErrorKind<E>,
 }
 

@@ -79,9 +79,9 @@ pub trait Visitor {
     /// `None` where `set` is not a set, else what the visitor objects to.
     fn add(&mut self, set: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
 
-    /// A handle to all that `list` holds now, after one [`Visitor::extend`] with values from the memo
-    /// alone, or `None` where the visitor keeps no such handle. The reader offers it to
-    /// [`Visitor::recall`] when the same references come again.
+    /// A handle to all that `list` holds now, just after a [`Visitor::extend`] with values from the memo
+    /// alone. `None` where the visitor keeps no such handle, or where the list held something before. The
+    /// reader offers it to [`Visitor::recall`] when the same references come again.
     fn remember(&mut self, list: Self::Value) -> Option<Self::Run>;
     /// Does to `list` what `extend` did before `run` was remembered, or returns false and changes
     /// nothing where that is not possible (the list is not empty, or the values have changed since).

@@ -77,7 +77,10 @@ where
                 }
                 op::MEMOIZE => {
                     let value = self.top("MEMOIZE")?;
-                    self.memo.push(value);
+                    if self.memo.push(value) {
+                        // The same references now mean something else.
+                        self.runs.clear();
+                    }
                 }
                 op::MARK => {
                     if !self.run_of_references()? {
@@ -505,7 +508,11 @@ where
                 (op::LONG_BINGET, [a, b, c, d, tail @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), tail),
                 _ => break,
             };
-            let value = self.memo.get(u64::from(index)).ok_or(ErrorKind::NoMemo(u64::from(index)))?;
+            let Some(value) = self.memo.get(u64::from(index)) else {
+                // The reference is at fault, not the MARK before it.
+                self.at += 1 + (length - rest.len()) as u64;
+                return Err(ErrorKind::NoMemo(u64::from(index)));
+            };
             self.stack.push(value);
             rest = tail;
         }
@@ -596,6 +603,11 @@ fn raw_unicode_escape(text: &[u8]) -> Option<Vec<u8>> {
         let (code, width) = match (*first, tail.first()) {
             (b'\\', Some(b'u')) => (hex(tail.get(1..5)?)?, 5),
             (b'\\', Some(b'U')) => (hex(tail.get(1..9)?)?, 9),
+            // Whatever else follows a backslash is taken with it, another one too.
+            (b'\\', Some(&next)) => {
+                out.push(b'\\');
+                (u32::from(next), 1)
+            }
             (byte, _) => (u32::from(byte), 0),
         };
         match char::from_u32(code) {
@@ -631,14 +643,15 @@ impl<T: Copy> Memo<T> {
         Self { dense: Vec::new(), sparse: HashMap::new(), count: 0 }
     }
 
-    /// MEMOIZE: the next number is how many there are.
+    /// MEMOIZE: the number is how many there are. Returns whether something stood there.
     #[inline]
-    fn push(&mut self, value: T) {
+    fn push(&mut self, value: T) -> bool {
         if self.sparse.is_empty() {
             self.dense.push(value);
             self.count += 1;
+            false
         } else {
-            self.put(self.count, value);
+            self.put(self.count, value)
         }
     }
 

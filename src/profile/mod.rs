@@ -135,7 +135,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
             history: replay.history,
             events: events.len() as u64,
             duration_us: duration(events),
-            actions: replay.actions.iter().map(|(a, n)| (a.name(&snapshot.tables).to_owned(), *n)).collect(),
+            actions: actions(&replay, &snapshot.tables),
             allocated: replay.allocated,
             active: replay.active,
             requested: replay.requested,
@@ -170,6 +170,14 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         diagnostics,
         tables: snapshot.tables,
     })
+}
+
+fn actions(replay: &Replay, tables: &Tables) -> BTreeMap<String, u64> {
+    let mut actions = BTreeMap::new();
+    for (action, count) in &replay.actions {
+        *actions.entry(action.name(tables).to_owned()).or_insert(0) += count;
+    }
+    actions
 }
 
 fn duration(events: &[Event]) -> Option<u64> {

@@ -37,6 +37,9 @@ impl SegmentMap {
 
     /// Takes a range away, also out of the middle of a larger one. Returns whether any of it was there.
     pub(super) fn remove(&mut self, start: u64, size: u64) -> bool {
+        if size == 0 {
+            return false;
+        }
         let end = start.saturating_add(size);
         let first = self.find(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();

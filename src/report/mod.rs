@@ -4,7 +4,6 @@ pub mod json;
 pub mod table;
 
 mod sparkline;
-mod text;
 
 /// How much a report shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

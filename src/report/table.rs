@@ -11,11 +11,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Options;
 use super::sparkline::{column_of, sparkline};
-use super::text::{count, printable, shorten, thousands};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
 use crate::profile::{DeviceProfile, Held, Moment, Profile};
 use crate::replay::{Counter, History, Position};
+use crate::text::{count, printable, shorten, thousands};
 use crate::units::{Delta, Size, format_percent, format_share};
 use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
 

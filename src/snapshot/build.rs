@@ -14,6 +14,7 @@ use super::{
     Segment, Snapshot, StackId, StringId, Tables, Tags, TagsId,
 };
 use crate::pickle::{Integer, Visitor};
+use crate::text::cut;
 
 /// The kinds of dictionaries that become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,7 +265,8 @@ impl Builder {
             ValueKind::List(index) => match *self.lists.get(index as usize)? {
                 List::Items(at) | List::NoStack(at) => Some(&self.items[at as usize]),
                 List::Empty => Some(&[]),
-                List::Stack(_) | List::Used(_) => None,
+                // An empty list has no type of its own.
+                List::Stack(stack) | List::Used(stack) => self.tables.stack(stack).is_empty().then_some(&[]),
             },
             ValueKind::Tuple(index) => self.tuples.get(index as usize).map(|items| &**items),
             _ => None,
@@ -509,9 +511,9 @@ impl Visitor for Builder {
 
     fn str(&mut self, utf8: &[u8]) -> Value {
         let id = match std::str::from_utf8(utf8) {
-            Ok(text) => self.tables.intern_string(text),
+            Ok(text) => self.tables.intern_string(cut(text, LONGEST_TEXT)),
             Err(_) => {
-                let text = escape_invalid(utf8);
+                let text = escape_invalid(&utf8[..utf8.len().min(LONGEST_TEXT)]);
                 self.tables.intern_string(&text)
             }
         };
@@ -665,6 +667,14 @@ impl Visitor for Builder {
     }
 }
 
+/// Longer texts are cut: far beyond any symbol or path, and few bytes of a file can refer to one text
+/// millions of times.
+const LONGEST_TEXT: usize = 16 << 10;
+
+/// Bounds on the text of a setting, for the same reason.
+const LONGEST_SETTING: usize = 1000;
+const MOST_SETTING_PAIRS: usize = 100;
+
 /// Python's own way to write what is no character (`backslashreplace`): distinct names stay distinct.
 fn escape_invalid(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -747,7 +757,8 @@ impl Builder {
             ValueKind::Dict(index) => match self.dicts.get(index as usize) {
                 Some(Dict::Pairs(at)) => {
                     let keys = self.pairs[*at as usize].iter().filter_map(|(key, _)| self.string(*key));
-                    let mut shown: Vec<_> = keys.take(6).map(|key| format!("'{}'", key.escape_debug())).collect();
+                    let mut shown: Vec<_> =
+                        keys.take(6).map(|key| format!("'{}'", cut(key, 40).escape_debug())).collect();
                     if self.pairs[*at as usize].len() > shown.len() {
                         shown.push("…".to_owned());
                     }
@@ -925,7 +936,7 @@ impl Builder {
         match value.kind() {
             ValueKind::Bool(value) => value.to_string(),
             ValueKind::Float(at) => self.floats[at as usize].to_string(),
-            ValueKind::Str(_) => self.string(value).unwrap_or_default().to_owned(),
+            ValueKind::Str(_) => cut(self.string(value).unwrap_or_default(), LONGEST_SETTING).to_owned(),
             ValueKind::Int(_) | ValueKind::Wide(_) => {
                 self.integer(value).map_or_else(|| "?".to_owned(), |value| value.to_string())
             }
@@ -934,7 +945,7 @@ impl Builder {
                 let texts = pairs
                     .iter()
                     .filter_map(|&(key, value)| Some(format!("{}:{}", self.string(key)?, self.integer(value)?)));
-                texts.collect::<Vec<_>>().join(",")
+                texts.take(MOST_SETTING_PAIRS).collect::<Vec<_>>().join(",")
             }
             _ => "?".to_owned(),
         }

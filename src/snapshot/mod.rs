@@ -18,6 +18,7 @@ pub use sniff::Looks;
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 
 use crate::pickle;
+use crate::text::cut;
 
 /// What a snapshot file holds.
 #[derive(Debug)]
@@ -187,11 +188,11 @@ impl Action {
         ("oom", Self::Oom),
     ];
 
-    /// The name in the file.
+    /// The name in the file, at most 64 bytes of it.
     #[must_use]
     pub fn name(self, tables: &Tables) -> &str {
         match self {
-            Self::Other(name) => tables.string(name),
+            Self::Other(name) => cut(tables.string(name), 64),
             known => Self::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name),
         }
     }
@@ -232,7 +233,7 @@ pub enum Error {
     #[error("{0}")]
     NotAPickle(Looks),
     /// A pickle that cannot be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Pickle(#[from] pickle::Error<Damage>),
     /// A pickle of something else.
     #[error(

@@ -91,9 +91,9 @@ fn looks(prefix: &[u8]) -> Option<Looks> {
         // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or behind
         // a MARK; `]` and `}` alone are no JSON.
         [b']' | b'}', ..] => None,
-        [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'c' | b'o', ..] => None,
+        [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'o', ..] => None,
         // GLOBAL, from which every pickle of protocol 0 that runs code begins.
-        [b'c', ..] if prefix.contains(&b'\n') => None,
+        [b'c', rest @ ..] | [b'(', b'c', rest @ ..] if names_a_global(rest) => None,
         _ if text.starts_with(b"<") => Some(Looks::Html),
         _ if text.starts_with(b"{") || text.starts_with(b"[") => Some(Looks::Json),
         [first, ..] => Some(if prefix.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)) {
@@ -102,6 +102,13 @@ fn looks(prefix: &[u8]) -> Option<Looks> {
             Looks::Unknown { first: *first }
         }),
     }
+}
+
+/// Whether this reads `module\nname\n`, as far as it goes.
+fn names_a_global(text: &[u8]) -> bool {
+    let mut lines = text.split(|&b| b == b'\n');
+    let dotted = |line: &[u8]| line.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
+    matches!((lines.next(), lines.next()), (Some(module), Some(name)) if !module.is_empty() && dotted(module) && dotted(name))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use sha1::{Digest, Sha1};
 pub use classify::{Owner, owner};
 
 use crate::snapshot::{Frame, StackId, Tables};
+use crate::text::cut;
 use classify::{file_name, folded, library_path};
 use operator::{Symbol, bare_name};
 
@@ -133,7 +134,7 @@ impl<'t> Grouper<'t> {
             let id = ids.iter().find(|id| owners.contains(&self.frames[id.index()].owner))?;
             let frame = self.tables.frame(*id);
             let file = short_path(self.frames[id.index()].owner, self.tables.string(frame.filename));
-            Some(format!("{} ({file}{})", self.tables.string(frame.name), line_suffix(frame.line)))
+            Some(format!("{} ({}{})", legible(self.tables.string(frame.name)), legible(file), line_suffix(frame.line)))
         };
         innermost(&[Owner::User])
             .or_else(|| innermost(&[Owner::Library]))
@@ -170,6 +171,11 @@ impl std::ops::BitOrAssign for Languages {
         self.python |= other.python;
         self.cpp |= other.cpp;
     }
+}
+
+/// As much of a name as anybody reads.
+fn legible(name: &str) -> &str {
+    cut(name, 256)
 }
 
 /// The file of a frame as it stands in a label.

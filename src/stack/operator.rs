@@ -86,15 +86,15 @@ pub(super) enum Symbol<'t> {
 impl<'t> Symbol<'t> {
     pub(super) fn of(name: &'t str) -> Self {
         if let Some(operator) = operator(name) {
-            Self::Operator(operator)
+            Self::Operator(super::legible(operator))
         } else if let Some(node) = node(name) {
-            Self::Node(node)
+            Self::Node(super::legible(node))
         } else if name.contains("torch::autograd::Engine::") {
             Self::Engine
         } else if is_noise(name) {
             Self::Noise
         } else {
-            Self::Function(bare_name(name))
+            Self::Function(super::legible(bare_name(name)))
         }
     }
 

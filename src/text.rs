@@ -4,7 +4,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         // Besides controls: marks that reverse the direction of what follows.
@@ -18,7 +18,7 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// A printable text in at most `width` columns: shortened in the middle, where names and paths say least.
-pub(super) fn shorten(text: &str, width: usize) -> String {
+pub(crate) fn shorten(text: &str, width: usize) -> String {
     let text = printable(text);
     if text.width() <= width {
         return text;
@@ -47,8 +47,17 @@ fn width_of(chars: &[char]) -> usize {
     chars.iter().map(|c| c.width().unwrap_or(0)).sum()
 }
 
+/// At most `most` bytes of a text, at a border between characters.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// `1234567` as `1,234,567`.
-pub(super) fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -61,7 +70,7 @@ pub(super) fn thousands(number: u64) -> String {
 }
 
 /// `1 block`, `2 blocks`.
-pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
@@ -78,6 +87,13 @@ mod tests {
         assert!(shorten("漢字漢字漢字漢字", 7).width() <= 7);
         assert_eq!(shorten("abc", 0), "");
         assert_eq!(shorten("abc", 1), "…");
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("aé", 3), "aé");
+        assert_eq!(cut("", 3), "");
     }
 
     #[test]
