@@ -907,3 +907,16 @@ fn events_in_any_order_with_any_numbers_do_no_harm() {
     }
     assert!(read > 500, "{read}");
 }
+
+#[test]
+fn a_device_that_no_machine_has_is_an_error() {
+    let segment = Value::dict([
+        ("device", 5000.into()),
+        ("address", 4096.into()),
+        ("total_size", 0.into()),
+        ("blocks", Value::List(vec![])),
+    ]);
+    let bytes = write(&Value::List(vec![segment]), Options::default());
+    let error = ptmem::snapshot::read(&bytes[..]).unwrap_err().to_string();
+    assert!(error.contains("segments[0]") && error.contains("no device 5000"), "{error}");
+}

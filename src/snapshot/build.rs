@@ -791,8 +791,7 @@ impl Builder {
                 return Err(invalid(place(), "the same segment object stands in the list before; the file is damaged"));
             }
             let device = required(draft.device, Key::Device, UNSIGNED, place)?;
-            let device =
-                u32::try_from(device).map_err(|_| invalid(place(), format!("device {device} is no device")))?;
+            let device = device_number(device, place)?;
             let address = required(draft.address, Key::Address, UNSIGNED, place)?;
             let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED, place)?;
             let list = required(draft.blocks, Key::Blocks, "a list", place)?;
