@@ -557,7 +557,7 @@ fn missing_and_wrong_keys_are_named_with_their_place() {
         (in_segment(segment(1, 1024).without("device")), "segments[1]: ", format!("the key 'device' {unsigned}")),
         (in_segment(segment(1, 1024).without("address")), "segments[1]: ", format!("the key 'address' {unsigned}")),
         (in_segment(segment(1, 1024).with("total_size", "x")), "segments[1]: ", format!("the key 'total_size' {unsigned}")),
-        (in_segment(segment(1, 1024).with("device", 1_i64 << 32)), "segments[1]: ", "device 4294967296 is no device".to_owned()),
+        (in_segment(segment(1, 1024).with("device", 1_i64 << 32)), "segments[1]: ", "there is no device 4294967296; expected 0 to 1023".to_owned()),
         (in_segment(segment(1, 1024).without("blocks")), "segments[1]: ", "the key 'blocks' is missing or is not a list".to_owned()),
         (in_segment(segment(1, 1024).with("blocks", 7)), "segments[1]: ", "the key 'blocks' is not a list of blocks".to_owned()),
         (in_segment(segment(1, 1024).with("blocks", list([frame("f", 1)]))), "segments[1]: ", "the key 'blocks' is not a list of blocks".to_owned()),
@@ -917,6 +917,6 @@ fn a_device_that_no_machine_has_is_an_error() {
         ("blocks", Value::List(vec![])),
     ]);
     let bytes = write(&Value::List(vec![segment]), Options::default());
-    let error = ptmem::snapshot::read(&bytes[..]).unwrap_err().to_string();
+    let error = snapshot::read(&bytes[..]).unwrap_err().to_string();
     assert!(error.contains("segments[0]") && error.contains("no device 5000"), "{error}");
 }

@@ -342,12 +342,22 @@ where
             if !self.input.ensure(length)? {
                 return Err(ErrorKind::Truncated { opcode });
             }
-            let bytes = &self.input.buffered()[..length];
-            let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
-            let mut wide = [fill; 8];
-            wide[..length].copy_from_slice(bytes);
+            let value = match self.input.buffered().first_chunk::<8>() {
+                // The bytes behind the number are shifted out, and its sign takes their place.
+                Some(wide) if length > 0 => {
+                    let above = 64 - 8 * length;
+                    i64::from_le_bytes(*wide) << above >> above
+                }
+                _ => {
+                    let bytes = &self.input.buffered()[..length];
+                    let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
+                    let mut wide = [fill; 8];
+                    wide[..length].copy_from_slice(bytes);
+                    i64::from_le_bytes(wide)
+                }
+            };
             self.input.consume(length);
-            self.push_int(i64::from_le_bytes(wide));
+            self.push_int(value);
             return Ok(());
         }
         let mut low = [0; 16];

@@ -5,16 +5,26 @@
 
 /// A cache from the bytes of a run to what the visitor remembered of it.
 ///
-/// Directly mapped and compared in full, so a clever choice of bytes can only make it miss. Valid
+/// Four places for each, compared in full, so a clever choice of bytes can only make it miss. Valid
 /// only while no memo entry is overwritten.
 pub(super) struct Runs<T> {
-    slots: Vec<Option<(Box<[u8]>, T)>>,
+    /// Groups of [`WAYS`] slots, filled from the first.
+    slots: Vec<Option<Known<T>>>,
     used: usize,
     bytes: usize,
+    /// Which slot of a full group gives way.
+    turn: usize,
+}
+
+struct Known<T> {
+    hash: u64,
+    run: Box<[u8]>,
+    value: T,
 }
 
 /// Longer runs are rare and cost more to keep than to decode.
 const LONGEST: usize = 8 * 1024;
+const WAYS: usize = 4;
 const FEWEST_SLOTS: usize = 1 << 10;
 const MOST_SLOTS: usize = 1 << 17;
 /// Bound on what the cache may hold.
@@ -22,7 +32,7 @@ const MOST_BYTES: usize = 16 << 20;
 
 impl<T: Copy> Runs<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), used: 0, bytes: 0 }
+        Self { slots: Vec::new(), used: 0, bytes: 0, turn: 0 }
     }
 
     pub(super) fn clear(&mut self) {
@@ -36,10 +46,11 @@ impl<T: Copy> Runs<T> {
         if self.slots.is_empty() {
             return None;
         }
-        match &self.slots[slot(run, self.slots.len())] {
-            Some((bytes, value)) if **bytes == *run => Some(*value),
-            _ => None,
-        }
+        let hash = hash(run);
+        let first = group(hash, self.slots.len());
+        let group = self.slots[first..first + WAYS].iter();
+        let known = group.map_while(Option::as_ref).find(|known| known.hash == hash && *known.run == *run);
+        known.map(|known| known.value)
     }
 
     pub(super) fn insert(&mut self, run: &[u8], value: T) {
@@ -54,14 +65,20 @@ impl<T: Copy> Runs<T> {
         } else if self.used * 2 > self.slots.len() && self.slots.len() < MOST_SLOTS {
             self.grow();
         }
-        self.put(run.into(), value);
+        self.put(Known { hash: hash(run), run: run.into(), value });
     }
 
-    fn put(&mut self, run: Box<[u8]>, value: T) {
-        let index = slot(&run, self.slots.len());
-        self.bytes += run.len();
-        match self.slots[index].replace((run, value)) {
-            Some((old, _)) => self.bytes -= old.len(),
+    fn put(&mut self, known: Known<T>) {
+        let first = group(known.hash, self.slots.len());
+        let group = &mut self.slots[first..first + WAYS];
+        let same = |slot: &Option<Known<T>>| slot.as_ref().is_none_or(|old| old.run == known.run);
+        let way = group.iter().position(same).unwrap_or_else(|| {
+            self.turn = (self.turn + 1) % WAYS;
+            self.turn
+        });
+        self.bytes += known.run.len();
+        match group[way].replace(known) {
+            Some(old) => self.bytes -= old.run.len(),
             None => self.used += 1,
         }
     }
@@ -71,15 +88,15 @@ impl<T: Copy> Runs<T> {
         let old = std::mem::take(&mut self.slots);
         self.clear();
         self.slots.resize_with(larger, || None);
-        for (run, value) in old.into_iter().flatten() {
-            self.put(run, value);
+        for known in old.into_iter().flatten() {
+            self.put(known);
         }
     }
 }
 
-/// The slot of a run: a multiplicative hash over words of eight bytes.
+/// A multiplicative hash over words of eight bytes.
 #[inline]
-fn slot(run: &[u8], slots: usize) -> usize {
+fn hash(run: &[u8]) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = run.len() as u64;
     let (words, rest) = run.as_chunks::<8>();
@@ -89,8 +106,14 @@ fn slot(run: &[u8], slots: usize) -> usize {
     for &byte in rest {
         hash = (hash ^ u64::from(byte)).wrapping_mul(K).rotate_left(29);
     }
+    hash
+}
+
+/// The first slot of the group of a run with this hash.
+#[inline]
+fn group(hash: u64, slots: usize) -> usize {
     // The number of slots is a power of two of at most 32 bits.
-    let index = (hash ^ (hash >> 32)) & (slots as u64 - 1);
+    let index = (hash ^ (hash >> 32)) & (slots as u64 - 1) & !(WAYS as u64 - 1);
     usize::try_from(index).unwrap_or(0)
 }
 

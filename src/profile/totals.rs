@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::replay::{Origin, Position, Replay};
 use crate::snapshot::{Snapshot, StackId};
 use crate::stack::{Grouper, Key};
@@ -99,7 +101,7 @@ pub(super) fn by_stack(
     at: Option<Position>,
 ) -> Vec<StackTotal> {
     // By exact stack first: there are few of them, and a group is worked out once for each.
-    let mut exact: HashMap<Origin, Sums> = HashMap::new();
+    let mut exact: FxHashMap<Origin, Sums> = FxHashMap::default();
     let moments = [Some(Position::START), replay.allocated.peak_at, Some(last_position(replay)), at];
     for allocation in &replay.allocations {
         let sums = exact.entry(allocation.origin(snapshot)).or_default();

@@ -114,10 +114,11 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     }
     end.reserved = device.segments.iter().map(|segment| i128::from(segment.total_size)).sum();
 
-    let mut actions = BTreeMap::new();
+    let mut actions: FxHashMap<Action, u64> = FxHashMap::default();
     for event in events {
-        *actions.entry(event.action).or_insert(0_u64) += 1;
+        *actions.entry(event.action).or_default() += 1;
     }
+    let actions: BTreeMap<Action, u64> = actions.into_iter().collect();
     let count = |action| actions.get(&action).copied().unwrap_or(0);
     let (allocs, requests, completions) =
         (count(Action::Alloc), count(Action::FreeRequested), count(Action::FreeCompleted));

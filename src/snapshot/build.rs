@@ -90,6 +90,9 @@ struct AnnotationDraft {
     time_us: Option<u64>,
 }
 
+/// Strings up to this length are looked for in [`Builder::latest_strings`] first.
+const SHORT: usize = 16;
+
 /// The visitor that builds a [`Snapshot`].
 pub(super) struct Builder {
     tables: Tables,
@@ -108,6 +111,8 @@ pub(super) struct Builder {
     segments: Vec<SegmentDraft>,
     occupants: Vec<Occupant>,
     annotations: Vec<AnnotationDraft>,
+    /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
+    latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
     no_tags: TagsId,
     last_tags: (Tags, TagsId),
     /// Counts changes to frames after their first use; a remembered run is valid within one count.
@@ -140,6 +145,7 @@ impl Builder {
             segments: Vec::new(),
             occupants: Vec::new(),
             annotations: Vec::new(),
+            latest_strings: [None; SHORT + 1],
             no_tags,
             last_tags: (Tags::default(), no_tags),
             frame_changes: 0,
@@ -509,7 +515,13 @@ impl Visitor for Builder {
         self.handle(self.floats.len() - 1, "floats", ValueKind::Float)
     }
 
+    #[inline]
     fn str(&mut self, utf8: &[u8]) -> Value {
+        if let Some(Some((bytes, value))) = self.latest_strings.get(utf8.len())
+            && bytes[..utf8.len()] == *utf8
+        {
+            return *value;
+        }
         let id = match std::str::from_utf8(utf8) {
             Ok(text) => self.tables.intern_string(cut(text, LONGEST_TEXT)),
             Err(_) => {
@@ -517,7 +529,13 @@ impl Visitor for Builder {
                 self.tables.intern_string(&text)
             }
         };
-        self.handle(id.index(), "distinct strings", ValueKind::Str)
+        let value = self.handle(id.index(), "distinct strings", ValueKind::Str);
+        if let Some(latest) = self.latest_strings.get_mut(utf8.len()) {
+            let mut bytes = [0; SHORT];
+            bytes[..utf8.len()].copy_from_slice(utf8);
+            *latest = Some((bytes, value));
+        }
+        value
     }
 
     fn bytes(&mut self, _bytes: &[u8]) -> Value {
