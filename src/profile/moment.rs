@@ -77,11 +77,10 @@ impl fmt::Display for Moment {
 impl Moment {
     /// Where the moment is in a history, or `None` where the history has none such.
     pub(super) fn position(self, events: &[Event], replay: &Replay) -> Option<Position> {
-        let end = || events.len().checked_sub(1).map_or(Position::START, Position::after);
         match self {
             Self::Baseline => Some(Position::START),
             Self::Peak => replay.allocated.peak_at,
-            Self::End => Some(end()),
+            Self::End => Some(replay.dump),
             Self::Oom => replay.ooms.first().map(|oom| Position::after(oom.event as usize)),
             Self::Event(index) => ((index as usize) < events.len()).then(|| Position::after(index as usize)),
             Self::Time(us) => {
@@ -90,7 +89,7 @@ impl Moment {
                     return None;
                 }
                 let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
-                Some(later.map_or_else(end, |later| later.checked_sub(1).map_or(Position::START, Position::after)))
+                Some(later.unwrap_or(events.len()).checked_sub(1).map_or(Position::START, Position::after))
             }
         }
     }

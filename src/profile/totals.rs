@@ -102,7 +102,7 @@ pub(super) fn by_stack(
 ) -> Vec<StackTotal> {
     // By exact stack first: there are few of them, and a group is worked out once for each.
     let mut exact: FxHashMap<Origin, Sums> = FxHashMap::default();
-    let moments = [Some(Position::START), replay.allocated.peak_at, Some(last_position(replay)), at];
+    let moments = [Some(Position::START), replay.allocated.peak_at, Some(replay.dump), at];
     for allocation in &replay.allocations {
         let sums = exact.entry(allocation.origin(snapshot)).or_default();
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.at];
@@ -111,7 +111,7 @@ pub(super) fn by_stack(
                 held.add(allocation.bytes);
             }
         }
-        if allocation.born != Position::START {
+        if allocation.born != Position::START && allocation.born != replay.dump {
             sums.allocations += 1;
             sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
         }
@@ -173,9 +173,4 @@ pub(super) fn by_stack(
 
 fn named(bucket: Bucket) -> (Key, Option<Bucket>, Option<StackId>) {
     (Key(bucket.label().to_owned()), Some(bucket), None)
-}
-
-fn last_position(replay: &Replay) -> Position {
-    let events: u64 = replay.actions.values().sum();
-    usize::try_from(events).ok().and_then(|n| n.checked_sub(1)).map_or(Position::START, Position::after)
 }

@@ -10,10 +10,12 @@ use crate::snapshot::{Action, Block, BlockState, Event};
 pub(super) struct Lifetimes {
     /// Those that begin inside the history stand in the order of their events.
     pub(super) allocations: Vec<Allocation>,
-    /// Allocations made inside the history and alive at the end: index, and the size of their block.
-    pub(super) survivors: Vec<(u32, u64)>,
-    /// Made inside the history, never freed in it, and not in the final state.
-    pub(super) vanished: u64,
+    /// Allocations made inside the history and alive at the end: index, and their block.
+    pub(super) survivors: Vec<(u32, Block)>,
+    /// Never freed in the history, and not in the final state.
+    pub(super) vanished: Vec<u32>,
+    /// In the final state, and freed in the history.
+    pub(super) unexplained: Vec<Block>,
     /// Handed out at an address that was in use.
     pub(super) reused: u64,
     /// Freed twice.
@@ -93,20 +95,20 @@ pub(super) fn trace(events: &[Event], blocks: &[Block]) -> Lifetimes {
     for block in blocks {
         let requested = block.requested_size.unwrap_or(block.size);
         match uses.get_mut(&block.address) {
-            Some(used) if used.goes_on => {
+            Some(used) if used.goes_on && found.allocations[used.index as usize].born != Position::START => {
+                used.goes_on = false;
+                found.survivors.push((used.index, *block));
+            }
+            // Requested inside the history, still pending at its end.
+            Some(used) if used.goes_on && block.state == BlockState::ActivePendingFree => {
                 used.goes_on = false;
                 let allocation = &mut found.allocations[used.index as usize];
-                if allocation.born == Position::START {
-                    // Requested inside the history, still pending at its end.
-                    let (bytes, stack) = (block.size, block.stack);
-                    *allocation = Allocation { bytes, requested, stack, size_known: true, ..*allocation };
-                    found.unmatched_frees -= 1;
-                } else {
-                    found.survivors.push((used.index, block.size));
-                }
+                let (bytes, stack) = (block.size, block.stack);
+                *allocation = Allocation { bytes, requested, stack, size_known: true, ..*allocation };
+                found.unmatched_frees -= 1;
             }
             // The history says that it was freed. The end of the replay will not match.
-            Some(_) => {}
+            Some(_) => found.unexplained.push(*block),
             None => {
                 let pending = block.state == BlockState::ActivePendingFree;
                 let index = found.push(Allocation {
@@ -120,7 +122,8 @@ pub(super) fn trace(events: &[Event], blocks: &[Block]) -> Lifetimes {
             }
         }
     }
-    found.vanished = uses.values().filter(|used| used.goes_on).count() as u64;
+    found.vanished = uses.values().filter(|used| used.goes_on).map(|used| used.index).collect();
+    found.vanished.sort_unstable();
     found
 }
 
@@ -131,6 +134,29 @@ struct Use {
 }
 
 impl Lifetimes {
+    /// Makes the allocations agree with the final state from the dump on, so that what they add up to there is
+    /// that state also where the history does not lead to it.
+    pub(super) fn reconcile(&mut self, dump: Position) {
+        for &index in &self.vanished {
+            self.allocations[index as usize].end(dump);
+        }
+        let mut late = std::mem::take(&mut self.unexplained);
+        for (index, block) in &self.survivors {
+            let allocation = &mut self.allocations[*index as usize];
+            if block.state == BlockState::ActivePendingFree {
+                allocation.freed = allocation.freed.min(dump);
+            } else if !allocation.allocated_at(dump) || allocation.bytes != block.size {
+                allocation.freed = allocation.freed.min(dump);
+                late.push(Block { stack: allocation.stack, ..*block });
+            }
+        }
+        for block in late.iter().filter(|block| block.state == BlockState::ActiveAllocated) {
+            let requested = block.requested_size.unwrap_or(block.size);
+            let allocation = Allocation::new(block.address, requested);
+            self.push(Allocation { bytes: block.size, stack: block.stack, born: dump, size_known: true, ..allocation });
+        }
+    }
+
     /// The use that a free ends. The first that is heard of an address began before the history; a free of
     /// something already free is counted and has no use.
     fn freed_use<'u>(&mut self, uses: &'u mut HashMap<u64, Use>, event: &Event) -> Option<&'u mut Use> {

@@ -202,6 +202,8 @@ pub enum History {
 pub struct Replay {
     /// What there is to replay.
     pub history: History,
+    /// The moment of the dump, just after the last event: the only one that the final state itself shows.
+    pub dump: Position,
     /// Sum of block sizes held by tensors: `allocated_bytes.all`.
     pub allocated: Counter,
     /// The same with blocks whose free is pending: `active_bytes.all`.

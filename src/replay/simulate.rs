@@ -131,10 +131,12 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     };
 
     let survivors = &lifetimes.survivors;
-    let recovered = survivors.iter().filter(|(i, size)| lifetimes.allocations[*i as usize].bytes == *size).count();
+    let made_inside = |index: &&u32| lifetimes.allocations[**index as usize].born != Position::START;
+    let recovered =
+        survivors.iter().filter(|(i, block)| lifetimes.allocations[*i as usize].bytes == block.size).count();
     let checks = Checks {
         sizes_recovered: recovered as u64,
-        sizes_total: survivors.len() as u64 + lifetimes.vanished_inside(),
+        sizes_total: (survivors.len() + lifetimes.vanished.iter().filter(made_inside).count()) as u64,
         checkpoints_matched: pass.checkpoints_matched,
         checkpoints_total: pass.checkpoints_total,
         end_matches: end
@@ -151,7 +153,7 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         history,
         checks,
         checkpoints_missed: pass.checkpoints_missed,
-        frees_skipped: allocs > 0 && requests + completions == 0 && lifetimes.vanished > 0,
+        frees_skipped: allocs > 0 && requests + completions == 0 && !lifetimes.vanished.is_empty(),
         baseline_differs: algebraic_baseline != pass.requested.baseline,
         homeless: pass.homeless,
         overlaps: pass.overlaps,
@@ -192,8 +194,12 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     let reserved_errors = Errors::both(if findings.homeless > 0 { None } else { Some(0) });
     let fragmentation = |reserved: i128, active: i128| u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX);
     let reserved_known = !findings.reserved_implausible;
+    let diagnostics = diagnose::diagnostics(snapshot, id, device, &lifetimes, &findings, &actions);
+    let dump = Position::after(events.len());
+    lifetimes.reconcile(dump);
     Ok(Replay {
         history,
+        dump,
         allocated: counter(
             &pass.allocated,
             end.allocated,
@@ -216,7 +222,7 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         allocation_count: allocs,
         free_count: if lifetimes.requests_complete { requests } else { completions },
         allocated_total: u64::try_from(pass.allocated_total).map_err(|_| overflow("allocated in total"))?,
-        diagnostics: diagnose::diagnostics(snapshot, id, device, &lifetimes, &findings, &actions),
+        diagnostics,
         actions,
         ooms: pass.ooms,
         checks,
@@ -247,19 +253,6 @@ struct FinalState {
 
 fn sum(events: &[Event], action: Action) -> i128 {
     events.iter().filter(|event| event.action == action).map(|event| i128::from(event.size)).sum()
-}
-
-impl Lifetimes {
-    /// Of those that vanished, the ones made inside the history.
-    fn vanished_inside(&self) -> u64 {
-        let survivors: rustc_hash::FxHashSet<u32> = self.survivors.iter().map(|&(index, _)| index).collect();
-        let open = self.allocations.iter().enumerate().filter(|(index, allocation)| {
-            allocation.born != Position::START
-                && allocation.completed == Position::NEVER
-                && u32::try_from(*index).is_ok_and(|index| !survivors.contains(&index))
-        });
-        if self.vanished == 0 { 0 } else { open.count() as u64 }
-    }
 }
 
 /// The bytes of blocks that count as allocated until the completion of their free although the request may

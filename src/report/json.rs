@@ -415,7 +415,8 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
                 allocated: oom.allocated,
             })
             .collect(),
-        at_event: device.at.map(event_index),
+        // The dump is no event; the last one is the nearest.
+        at_event: device.at.map(|at| event_index(at).min(i64::try_from(device.events).unwrap_or(i64::MAX) - 1)),
         stacks: reports,
         phases: [],
     }
