@@ -87,12 +87,8 @@ pub(crate) struct DiffArguments {
     /// Stacks that changed by less are neither listed nor gated
     #[arg(long, value_name = "SIZE", default_value = "1MiB", allow_hyphen_values = true)]
     pub(crate) min_delta: SizeArgument,
-    /// A comparison that cannot be trusted is inconclusive instead of a warning
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Exit with 0 whatever the verdict; errors still exit with 2
-    #[arg(long)]
-    pub(crate) exit_zero: bool,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -111,14 +107,21 @@ pub(crate) struct CheckArguments {
     /// Fail when METRIC (peak, baseline, end, active, requested, reserved) exceeds SIZE. Repeatable
     #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, required = true, allow_hyphen_values = true)]
     pub(crate) max: Vec<Maximum>,
-    /// A snapshot that cannot be trusted is inconclusive instead of a warning
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+/// What the verdict and the exit code make of doubt and failure.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// What cannot be trusted is inconclusive instead of a warning
     #[arg(long)]
     pub(crate) strict: bool,
     /// Exit with 0 whatever the verdict; errors still exit with 2
     #[arg(long)]
     pub(crate) exit_zero: bool,
-    #[command(flatten)]
-    pub(crate) view: View,
 }
 
 #[derive(Debug, Args)]

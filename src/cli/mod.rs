@@ -51,7 +51,7 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
         growth: arguments.thresholds(),
         maximum: arguments.max,
         min_delta: arguments.min_delta.0,
-        strict: arguments.strict,
+        strict: arguments.trust.strict,
     };
     let judgement = verdict::judge_diff(&diff, &thresholds);
     let options = report::Options {
@@ -65,16 +65,16 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
         Format::Json => json::diff(&diff, &judgement, &options)?,
     };
     output.print(&text)?;
-    Ok(exit_code(&judgement, arguments.exit_zero))
+    Ok(exit_code(&judgement, arguments.trust.exit_zero))
 }
 
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
     let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
-    let thresholds = Thresholds { maximum: arguments.max, strict: arguments.strict, ..Thresholds::default() };
+    let thresholds = Thresholds { maximum: arguments.max, strict: arguments.trust.strict, ..Thresholds::default() };
     let judgement = verdict::judge_profile(&profile, &thresholds);
     let options = show_options(&arguments.view, None, output);
     output.print(&show(&profile, Some(&judgement), arguments.view.format, &options)?)?;
-    Ok(exit_code(&judgement, arguments.exit_zero))
+    Ok(exit_code(&judgement, arguments.trust.exit_zero))
 }
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
