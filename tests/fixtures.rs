@@ -62,8 +62,8 @@ fn the_tool_agrees_with_the_simulated_allocator() {
             compare_counters(&name, &place, device, truth);
             compare_ooms(&place, device, truth);
             compare_stacks(&place, device, truth);
-            assert_eq!(device.checks.sizes_recovered, device.checks.sizes_total, "{place}: sizes");
-            assert!(device.checks.end_matches, "{place}: end");
+            assert_eq!(device.figures.checks.sizes_recovered, device.figures.checks.sizes_total, "{place}: sizes");
+            assert!(device.figures.checks.end_matches, "{place}: end");
         }
     }
 }
@@ -71,10 +71,10 @@ fn the_tool_agrees_with_the_simulated_allocator() {
 /// Every figure is equal, and said to be exact wherever the file tells it.
 fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Value) {
     let counters: [(&str, &Counter); 4] = [
-        ("allocated", &device.allocated),
-        ("active", &device.active),
-        ("requested", &device.requested),
-        ("reserved", &device.reserved),
+        ("allocated", &device.figures.allocated),
+        ("active", &device.figures.active),
+        ("requested", &device.figures.requested),
+        ("reserved", &device.figures.reserved),
     ];
     for (name, counter) in counters {
         assert_eq!(counter.end, truth["end"][name].as_u64().unwrap(), "{place}: {name} end");
@@ -109,6 +109,7 @@ const NOT_EXACT: [(&str, &str, &str); 6] = [
 
 fn compare_ooms(place: &str, device: &DeviceProfile, truth: &Value) {
     let ooms: Vec<_> = device
+        .figures
         .ooms
         .iter()
         .map(|oom| {
@@ -124,12 +125,12 @@ fn compare_ooms(place: &str, device: &DeviceProfile, truth: &Value) {
 /// The simulator names call sites as `function (file)`, the tool as `function (file:line)`.
 fn compare_stacks(place: &str, device: &DeviceProfile, truth: &Value) {
     let at_peak: u64 = device.stacks.iter().map(|stack| stack.peak.bytes).sum();
-    assert_eq!(Some(at_peak), device.allocated.peak, "{place}: rows at the peak");
+    assert_eq!(Some(at_peak), device.figures.allocated.peak, "{place}: rows at the peak");
     let at_start: u64 = device.stacks.iter().map(|stack| stack.baseline.bytes).sum();
-    assert_eq!(Some(at_start), device.allocated.baseline, "{place}: rows at the start");
+    assert_eq!(Some(at_start), device.figures.allocated.baseline, "{place}: rows at the start");
     let at_end: u64 = device.stacks.iter().map(|stack| stack.end.bytes).sum();
-    assert_eq!(at_end, device.allocated.end, "{place}: rows at the end");
-    if device.allocated.peak_error != Some(0) {
+    assert_eq!(at_end, device.figures.allocated.end, "{place}: rows at the end");
+    if device.figures.allocated.peak_error != Some(0) {
         return;
     }
     for row in truth["stacks_at_peak"].as_array().unwrap() {
@@ -217,8 +218,8 @@ fn the_live_set_at_the_oom_is_not_that_of_the_end() {
     let profile = load_with("oom", Options { at: Moment::Oom, ..Options::default() });
     let device = &profile.devices[0];
     assert_eq!(device.at, Some(Position::after(1895)));
-    assert_eq!(device.allocated_at(), device.ooms[0].allocated);
-    assert!(device.allocated_at() > 100 * device.allocated.end);
+    assert_eq!(device.allocated_at(), device.figures.ooms[0].allocated);
+    assert!(device.allocated_at() > 100 * device.figures.allocated.end);
 }
 
 #[test]
@@ -232,7 +233,12 @@ fn host_memory_is_not_gpu_memory() {
 fn one_story_has_the_same_figures_in_every_release() {
     let figures = |name: &str| {
         let device = load(name).devices.remove(0);
-        (device.allocated.peak, device.allocated.end, device.reserved.end, device.allocations)
+        (
+            device.figures.allocated.peak,
+            device.figures.allocated.end,
+            device.figures.reserved.end,
+            device.figures.allocation_count,
+        )
     };
     let of = figures("torch-2.0");
     for name in ["torch-2.2", "torch-2.10"] {

@@ -260,7 +260,7 @@ proptest! {
             return Ok(());
         }
         let replay = replay_device_0(&snapshot);
-        let counters = [replay.allocated, replay.active, replay.requested, replay.reserved];
+        let counters = [replay.figures.allocated, replay.figures.active, replay.figures.requested, replay.figures.reserved];
         for (c, counter) in counters.iter().enumerate() {
             let highest = model.history.iter().map(|counters| counters[c]).max().unwrap();
             let first = model.history.iter().position(|counters| counters[c] == highest).unwrap();
@@ -270,8 +270,8 @@ proptest! {
             prop_assert_eq!(counter.peak_at.unwrap().event().map_or(0, |event| event as usize + 1), first);
             prop_assert_eq!(counter.end, model.counters[c]);
         }
-        prop_assert_eq!(replay.checks.sizes_recovered, replay.checks.sizes_total);
-        prop_assert!(replay.checks.end_matches);
+        prop_assert_eq!(replay.figures.checks.sizes_recovered, replay.figures.checks.sizes_total);
+        prop_assert!(replay.figures.checks.end_matches);
         for i in 0..model.events.len() {
             prop_assert_eq!(allocated_after(&replay, Position::after(i)), model.history[i + 1][0]);
         }
@@ -287,12 +287,12 @@ proptest! {
         }
         let replay = replay_device_0(&snapshot);
         let window = &model.history[first..];
-        let counters = [replay.allocated, replay.active, replay.requested, replay.reserved];
+        let counters = [replay.figures.allocated, replay.figures.active, replay.figures.requested, replay.figures.reserved];
         for (c, counter) in counters.iter().enumerate() {
             prop_assert_eq!(counter.end, model.counters[c]);
             let Some((baseline, peak)) = counter.baseline.zip(counter.peak) else {
                 // Refused: frees were recorded and allocations were not.
-                prop_assert!(replay.allocation_count == 0 || replay.free_count == 0);
+                prop_assert!(replay.figures.allocation_count == 0 || replay.figures.free_count == 0);
                 continue;
             };
             let highest = window.iter().map(|counters| counters[c]).max().unwrap();
@@ -300,8 +300,8 @@ proptest! {
             prop_assert!(baseline.abs_diff(window[0][c]) <= of_baseline, "counter {} baseline {} ± {}", c, baseline, of_baseline);
             prop_assert!(peak.abs_diff(highest) <= of_peak, "counter {} peak {} ± {}, truth {}", c, peak, of_peak, highest);
         }
-        prop_assert!(replay.checks.end_matches);
-        prop_assert_eq!(replay.checks.sizes_recovered, replay.checks.sizes_total);
+        prop_assert!(replay.figures.checks.end_matches);
+        prop_assert_eq!(replay.figures.checks.sizes_recovered, replay.figures.checks.sizes_total);
     }
 
     /// Events in any order, lost events, frees of nothing: the rows still add up to the counter.
@@ -329,8 +329,8 @@ proptest! {
         let Ok(profile) = profile else { return Ok(()) };
         for device in &profile.devices {
             let sum = |of: fn(&profile::StackTotal) -> u64| device.stacks.iter().map(of).sum::<u64>();
-            prop_assert_eq!(sum(|stack| stack.end.bytes), device.allocated.end);
-            let Some((baseline, peak)) = device.allocated.baseline.zip(device.allocated.peak) else { continue };
+            prop_assert_eq!(sum(|stack| stack.end.bytes), device.figures.allocated.end);
+            let Some((baseline, peak)) = device.figures.allocated.baseline.zip(device.figures.allocated.peak) else { continue };
             prop_assert_eq!(sum(|stack| stack.baseline.bytes), baseline);
             prop_assert_eq!(sum(|stack| stack.peak.bytes), peak);
             if !matches!(at, Moment::End) {

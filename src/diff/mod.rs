@@ -60,12 +60,12 @@ impl Metric {
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
         match self {
-            Self::Peak => device.allocated.peak,
-            Self::Baseline => device.allocated.baseline,
-            Self::End => Some(device.allocated.end),
-            Self::Active => device.active.peak,
-            Self::Requested => device.requested.peak,
-            Self::Reserved => device.reserved.peak,
+            Self::Peak => device.figures.allocated.peak,
+            Self::Baseline => device.figures.allocated.baseline,
+            Self::End => Some(device.figures.allocated.end),
+            Self::Active => device.figures.active.peak,
+            Self::Requested => device.figures.requested.peak,
+            Self::Reserved => device.figures.reserved.peak,
         }
     }
 
@@ -73,13 +73,13 @@ impl Metric {
     #[must_use]
     pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
         match self {
-            Self::Peak => device.allocated.peak_error,
-            Self::Baseline => device.allocated.baseline_error,
+            Self::Peak => device.figures.allocated.peak_error,
+            Self::Baseline => device.figures.allocated.baseline_error,
             // Read from the final state.
             Self::End => Some(0),
-            Self::Active => device.active.peak_error,
-            Self::Requested => device.requested.peak_error,
-            Self::Reserved => device.reserved.peak_error,
+            Self::Active => device.figures.active.peak_error,
+            Self::Requested => device.figures.requested.peak_error,
+            Self::Reserved => device.figures.reserved.peak_error,
         }
     }
 
@@ -353,14 +353,14 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         return;
     };
     let (before, after) = (&profiles.before.devices[before], &profiles.after.devices[after]);
-    if (before.history == History::Recorded) != (after.history == History::Recorded) {
-        let side = if before.history == History::Recorded { "before" } else { "after" };
+    if (before.figures.history == History::Recorded) != (after.figures.history == History::Recorded) {
+        let side = if before.figures.history == History::Recorded { "before" } else { "after" };
         found.push(Diagnostic::warning(
             "recordings-differ",
             number,
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
-    } else if before.history == History::Recorded && before.recorded_frames != after.recorded_frames {
+    } else if before.figures.history == History::Recorded && before.recorded_frames != after.recorded_frames {
         let describe = |device: &DeviceProfile| match (device.recorded_frames.python, device.recorded_frames.cpp) {
             (true, true) => "Python and C++ frames",
             (true, false) => "Python frames",
@@ -381,14 +381,17 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {
         return;
     }
-    let (fewer, more) = (before.allocations.min(after.allocations), before.allocations.max(after.allocations));
+    let (fewer, more) = (
+        before.figures.allocation_count.min(after.figures.allocation_count),
+        before.figures.allocation_count.max(after.figures.allocation_count),
+    );
     if fewer > 0 && more / fewer >= 2 {
         found.push(Diagnostic::note(
             "lengths-differ",
             number,
             format!(
                 "the before records {} allocations, the after {}; do both cover the same steps?",
-                before.allocations, after.allocations
+                before.figures.allocation_count, after.figures.allocation_count
             ),
         ));
     }

@@ -9,7 +9,7 @@ pub use moment::{Moment, ParseMomentError};
 pub use totals::{Bucket, Held, StackTotal};
 
 use crate::diagnostic::Diagnostic;
-use crate::replay::{self, Checks, Counter, History, Oom, Position, Replay, Timeline};
+use crate::replay::{self, Figures, Position, Replay};
 use crate::snapshot::{AllocatorSettings, Event, Snapshot, Tables};
 use crate::stack::{GroupBy, Grouper, Languages};
 
@@ -55,38 +55,14 @@ pub struct Profile {
 pub struct DeviceProfile {
     /// Device ordinal.
     pub device: u32,
-    /// What there is to replay.
-    pub history: History,
     /// Number of events.
     pub events: u64,
     /// Microseconds from the first event to the last, where the release wrote times.
     pub duration_us: Option<u64>,
     /// Number of events by the name of their action.
     pub actions: BTreeMap<String, u64>,
-    /// `allocated_bytes.all`.
-    pub allocated: Counter,
-    /// `active_bytes.all`.
-    pub active: Counter,
-    /// `requested_bytes.all`.
-    pub requested: Counter,
-    /// `reserved_bytes.all`.
-    pub reserved: Counter,
-    /// Reserved but not active bytes at the reserved peak.
-    pub fragmentation_at_peak: Option<u64>,
-    /// Reserved but not active bytes at the end.
-    pub fragmentation_at_end: u64,
-    /// Self-checks of the replay.
-    pub checks: Checks,
-    /// Number of `alloc` events.
-    pub allocations: u64,
-    /// Number of frees.
-    pub frees: u64,
-    /// Block bytes of all `alloc` events.
-    pub allocated_total: u64,
-    /// Failed allocations.
-    pub ooms: Vec<Oom>,
-    /// A coarse curve.
-    pub timeline: Timeline,
+    /// The figures, from the replay.
+    pub figures: Figures,
     /// Languages of the stacks that events carry.
     pub recorded_frames: Languages,
     /// The position that [`Options::at`] means on this device; `None` where there is no such moment.
@@ -99,7 +75,7 @@ impl DeviceProfile {
     /// Whether anything was recorded or is held: snapshots list devices that did nothing.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.events > 0 || self.active.end > 0
+        self.events > 0 || self.figures.active.end > 0
     }
 
     /// Allocated bytes at the moment of [`Options::at`].
@@ -132,22 +108,10 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         diagnostics.extend(found.iter().cloned());
         devices.push(DeviceProfile {
             device: id,
-            history: replay.history,
             events: events.len() as u64,
             duration_us: duration(events),
             actions: actions(&replay, &snapshot.tables),
-            allocated: replay.allocated,
-            active: replay.active,
-            requested: replay.requested,
-            reserved: replay.reserved,
-            fragmentation_at_peak: replay.fragmentation_at_peak,
-            fragmentation_at_end: replay.fragmentation_at_end,
-            checks: replay.checks,
-            allocations: replay.allocation_count,
-            frees: replay.free_count,
-            allocated_total: replay.allocated_total,
-            ooms: replay.ooms,
-            timeline: replay.timeline,
+            figures: replay.figures,
             recorded_frames,
             at,
             stacks,

@@ -79,9 +79,9 @@ impl Moment {
     pub(super) fn position(self, events: &[Event], replay: &Replay) -> Option<Position> {
         match self {
             Self::Baseline => Some(Position::START),
-            Self::Peak => replay.allocated.peak_at,
+            Self::Peak => replay.figures.allocated.peak_at,
             Self::End => Some(replay.dump),
-            Self::Oom => replay.ooms.first().map(|oom| Position::after(oom.event as usize)),
+            Self::Oom => replay.figures.ooms.first().map(|oom| Position::after(oom.event as usize)),
             Self::Event(index) => ((index as usize) < events.len()).then(|| Position::after(index as usize)),
             Self::Time(us) => {
                 let until = events.first()?.time()?.checked_add(us)?;

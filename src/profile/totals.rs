@@ -102,7 +102,7 @@ pub(super) fn by_stack(
 ) -> Vec<StackTotal> {
     // By exact stack first: there are few of them, and a group is worked out once for each.
     let mut exact: FxHashMap<Origin, Sums> = FxHashMap::default();
-    let moments = [Some(Position::START), replay.allocated.peak_at, Some(replay.dump), at];
+    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), at];
     for allocation in &replay.allocations {
         let sums = exact.entry(allocation.origin(snapshot)).or_default();
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.at];

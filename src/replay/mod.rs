@@ -197,13 +197,11 @@ pub enum History {
     Empty,
 }
 
-/// The history of one device, replayed.
+/// The figures of one device.
 #[derive(Debug)]
-pub struct Replay {
+pub struct Figures {
     /// What there is to replay.
     pub history: History,
-    /// The moment of the dump, just after the last event: the only one that the final state itself shows.
-    pub dump: Position,
     /// Sum of block sizes held by tensors: `allocated_bytes.all`.
     pub allocated: Counter,
     /// The same with blocks whose free is pending: `active_bytes.all`.
@@ -212,26 +210,35 @@ pub struct Replay {
     pub requested: Counter,
     /// Bytes held from the driver: `reserved_bytes.all`.
     pub reserved: Counter,
-    /// Reserved but not active at the reserved peak.
+    /// Reserved but not active bytes at the reserved peak.
     pub fragmentation_at_peak: Option<u64>,
-    /// Reserved but not active at the end.
+    /// Reserved but not active bytes at the end.
     pub fragmentation_at_end: u64,
-    /// Every use of a block that the snapshot knows of.
-    pub allocations: Vec<Allocation>,
     /// Number of `alloc` events.
     pub allocation_count: u64,
     /// Number of frees (completions, or requests where those were skipped).
     pub free_count: u64,
     /// Block bytes of all `alloc` events together.
     pub allocated_total: u64,
-    /// Number of events by action.
-    pub actions: BTreeMap<Action, u64>,
     /// Failed allocations.
     pub ooms: Vec<Oom>,
     /// The self-checks.
     pub checks: Checks,
     /// A coarse curve.
     pub timeline: Timeline,
+}
+
+/// The history of one device, replayed.
+#[derive(Debug)]
+pub struct Replay {
+    /// What it amounts to.
+    pub figures: Figures,
+    /// Number of events by action.
+    pub actions: BTreeMap<Action, u64>,
+    /// The moment of the dump, just after the last event: the only one that the final state itself shows.
+    pub dump: Position,
+    /// Every use of a block that the snapshot knows of.
+    pub allocations: Vec<Allocation>,
     /// What a reader must know.
     pub diagnostics: Vec<Diagnostic>,
 }

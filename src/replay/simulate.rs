@@ -8,7 +8,7 @@ use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE, round_size, should_split};
 use super::segment_map::SegmentMap;
-use super::{Allocation, Checks, Counter, Error, History, Oom, Position, Replay, Timeline};
+use super::{Allocation, Checks, Counter, Error, Figures, History, Oom, Position, Replay, Timeline};
 use crate::snapshot::{Action, AllocatorSettings, BlockState, Device, Event, Snapshot};
 
 /// Points of the coarse curve: more than any terminal has columns.
@@ -194,12 +194,8 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     let reserved_errors = Errors::both(if findings.homeless > 0 { None } else { Some(0) });
     let fragmentation = |reserved: i128, active: i128| u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX);
     let reserved_known = !findings.reserved_implausible;
-    let diagnostics = diagnose::diagnostics(snapshot, id, device, &lifetimes, &findings, &actions);
-    let dump = Position::after(events.len());
-    lifetimes.reconcile(dump);
-    Ok(Replay {
+    let figures = Figures {
         history,
-        dump,
         allocated: counter(
             &pass.allocated,
             end.allocated,
@@ -222,13 +218,14 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         allocation_count: allocs,
         free_count: if lifetimes.requests_complete { requests } else { completions },
         allocated_total: u64::try_from(pass.allocated_total).map_err(|_| overflow("allocated in total"))?,
-        diagnostics,
-        actions,
         ooms: pass.ooms,
         checks,
         timeline: pass.timeline,
-        allocations: lifetimes.allocations,
-    })
+    };
+    let diagnostics = diagnose::diagnostics(snapshot, id, device, &lifetimes, &findings, &actions);
+    let dump = Position::after(events.len());
+    lifetimes.reconcile(dump);
+    Ok(Replay { figures, actions, dump, allocations: lifetimes.allocations, diagnostics })
 }
 
 /// How far figures may be from the truth; `None` is unknown.

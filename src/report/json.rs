@@ -386,26 +386,30 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
         }
         reports.push(others);
     }
-    let checks = device.checks;
+    let checks = device.figures.checks;
     DeviceReport {
         device: device.device,
         events: device.events,
         duration_us: device.duration_us,
         actions: &device.actions,
-        allocated: counter(&device.allocated),
-        active: counter(&device.active),
-        requested: counter(&device.requested),
-        reserved: counter(&device.reserved),
-        fragmentation: Fragmentation { peak: device.fragmentation_at_peak, end: device.fragmentation_at_end },
+        allocated: counter(&device.figures.allocated),
+        active: counter(&device.figures.active),
+        requested: counter(&device.figures.requested),
+        reserved: counter(&device.figures.reserved),
+        fragmentation: Fragmentation {
+            peak: device.figures.fragmentation_at_peak,
+            end: device.figures.fragmentation_at_end,
+        },
         checks: ChecksReport {
             sizes: Recovered { recovered: checks.sizes_recovered, total: checks.sizes_total },
             checkpoints: Matched { matched: checks.checkpoints_matched, total: checks.checkpoints_total },
             end_matches: checks.end_matches,
         },
-        allocations: device.allocations,
-        frees: device.frees,
-        allocated_total: device.allocated_total,
+        allocations: device.figures.allocation_count,
+        frees: device.figures.free_count,
+        allocated_total: device.figures.allocated_total,
         ooms: device
+            .figures
             .ooms
             .iter()
             .map(|oom| OomReport {

@@ -135,7 +135,7 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
     if let Some(us) = device.duration_us.filter(|&us| us > 0) {
         let _ = write!(recording, " in {}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000);
     }
-    match device.history {
+    match device.figures.history {
         History::Recorded => {}
         History::StateOnly => recording.push_str(", state at the dump only"),
         History::NoAllocations => recording.push_str(", allocations were not recorded"),
@@ -154,9 +154,9 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
         "allocations",
         &format!(
             "{} of {} in total, {}",
-            thousands(device.allocations),
-            Size(device.allocated_total),
-            count(device.frees, "free", "frees")
+            thousands(device.figures.allocation_count),
+            Size(device.figures.allocated_total),
+            count(device.figures.free_count, "free", "frees")
         ),
     )?;
     let share = |part: Option<u64>, whole: Option<u64>| match part.zip(whole) {
@@ -171,11 +171,11 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
         "fragmentation",
         &format!(
             "{} at the reserved peak, {} at the end",
-            share(device.fragmentation_at_peak, device.reserved.peak),
-            share(Some(device.fragmentation_at_end), Some(device.reserved.end))
+            share(device.figures.fragmentation_at_peak, device.figures.reserved.peak),
+            share(Some(device.figures.fragmentation_at_end), Some(device.figures.reserved.end))
         ),
     )?;
-    for oom in device.ooms.iter().take(MOST_OOMS) {
+    for oom in device.figures.ooms.iter().take(MOST_OOMS) {
         fact(
             out,
             "out of memory",
@@ -196,11 +196,11 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
             ),
         )?;
     }
-    if device.ooms.len() > MOST_OOMS {
-        fact(out, "", &format!("and {} more times", thousands((device.ooms.len() - MOST_OOMS) as u64)))?;
+    if device.figures.ooms.len() > MOST_OOMS {
+        fact(out, "", &format!("and {} more times", thousands((device.figures.ooms.len() - MOST_OOMS) as u64)))?;
     }
     if let Some(memory) = options.device_memory {
-        let peak = device.reserved.peak;
+        let peak = device.figures.reserved.peak;
         let headroom = peak.map(|peak| Delta(i128::from(memory) - i128::from(peak)));
         let headroom =
             headroom.map_or_else(|| UNKNOWN.to_owned(), |d| d.to_string().trim_start_matches('+').to_owned());
@@ -214,10 +214,10 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
     let mut grid =
         Grid::new(&["", "baseline", "peak", "at event", "end", ""], &[LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT]);
     let counters = [
-        ("allocated", &device.allocated),
-        ("active", &device.active),
-        ("requested", &device.requested),
-        ("reserved", &device.reserved),
+        ("allocated", &device.figures.allocated),
+        ("active", &device.figures.active),
+        ("requested", &device.figures.requested),
+        ("reserved", &device.figures.reserved),
     ];
     for (name, counter) in counters {
         grid.row(
@@ -269,8 +269,8 @@ fn exactness(counter: &Counter) -> String {
 }
 
 fn timeline(out: &mut String, device: &DeviceProfile, width: usize) -> fmt::Result {
-    let points = &device.timeline.allocated;
-    let (Some(peak), Some(baseline)) = (device.allocated.peak, device.allocated.baseline) else {
+    let points = &device.figures.timeline.allocated;
+    let (Some(peak), Some(baseline)) = (device.figures.allocated.peak, device.figures.allocated.baseline) else {
         return Ok(());
     };
     if points.len() < 2 {
@@ -280,7 +280,7 @@ fn timeline(out: &mut String, device: &DeviceProfile, width: usize) -> fmt::Resu
     let events = usize::try_from(device.events).unwrap_or(usize::MAX);
     writeln!(out)?;
     writeln!(out, "  {}", sparkline(points, peak, columns))?;
-    let index = device.allocated.peak_at.and_then(Position::event).unwrap_or(0) as usize;
+    let index = device.figures.allocated.peak_at.and_then(Position::event).unwrap_or(0) as usize;
     let column = column_of(index, events, points.len(), columns);
     let shown = columns.min(points.len());
     let start = format!("└ baseline {}", Size(baseline));

@@ -206,7 +206,7 @@ struct Judge {
 
 /// Why a figure that needs a history has none to stand on.
 fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
-    let why = match device.history {
+    let why = match device.figures.history {
         History::Recorded => return None,
         History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
         History::NoAllocations => "records frees but no allocations",
