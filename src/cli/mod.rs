@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use ptmem::diff;
-use ptmem::profile::Profile;
+use ptmem::profile::{Moment, Profile};
 use ptmem::report::{self, json, table};
 use ptmem::verdict::{self, Judgement, Thresholds};
 
@@ -46,6 +46,8 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
     }
     let options = arguments.view.profile_options();
     let (before, after) = input::profiles(&arguments.before, &arguments.after, options)?;
+    require_moment(&before)?;
+    require_moment(&after)?;
     let diff = diff::diff(before, after);
     let thresholds = Thresholds {
         growth: arguments.thresholds(),
@@ -70,6 +72,7 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
 
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
     let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
+    require_moment(&profile)?;
     let thresholds = Thresholds { maximum: arguments.max, strict: arguments.trust.strict, ..Thresholds::default() };
     let judgement = verdict::judge_profile(&profile, &thresholds);
     let options = show_options(&arguments.view, None, output);
@@ -81,20 +84,25 @@ fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCod
     let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
     let memory = arguments.device_memory.map(|size| size.0);
     let options = show_options(&arguments.view, memory, output);
-    let mut active = profile.devices.iter().filter(|device| device.is_active()).peekable();
-    if active.peek().is_some()
-        && active.all(|device| device.at.is_none())
-        && arguments.view.at != ptmem::profile::Moment::Peak
-    {
-        bail!(
-            "{}: no device has the moment '{}' (--at); the histories are {} events long",
-            profile.source.path,
-            arguments.view.at,
-            profile.devices.iter().map(|device| device.events.to_string()).collect::<Vec<_>>().join(", ")
-        );
-    }
+    require_moment(&profile)?;
     output.print(&show(&profile, None, arguments.view.format, &options)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
+/// cannot be known is no typo.
+fn require_moment(profile: &Profile) -> Result<()> {
+    let moment = profile.options.at;
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    if moment == Moment::Peak || active.is_empty() || active.iter().any(|device| device.at.is_some()) {
+        return Ok(());
+    }
+    let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();
+    bail!(
+        "{}: no device has the moment '{moment}' (--at); the histories are {} events long",
+        profile.source.path,
+        lengths.join(", ")
+    );
 }
 
 fn show_options(view: &args::View, device_memory: Option<u64>, output: &output::Output) -> report::Options {

@@ -256,14 +256,15 @@ fn compare(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> DeviceDiff
         let value = devices.map(|device| device.and_then(|device| metric.value(device)));
         (metric, Change { before: value.before, after: value.after })
     });
-    let stacks = |device: Option<&'_ DeviceProfile>| -> Vec<StackTotal> {
-        device.map(|device| device.stacks.clone()).unwrap_or_default()
-    };
+    let stacks = |device: Option<&DeviceProfile>| device.map(|device| device.stacks.clone()).unwrap_or_default();
+    // Without the moment on both sides there is nothing to compare.
+    let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
+    let comparable = has_moment(devices.before) && has_moment(devices.after);
     DeviceDiff {
         index,
         device: devices.map(|device| device.map(|device| device.device)),
         metrics: metrics.to_vec(),
-        rows: rows(&stacks(devices.before), &stacks(devices.after)),
+        rows: if comparable { rows(&stacks(devices.before), &stacks(devices.after)) } else { Vec::new() },
     }
 }
 
@@ -353,6 +354,13 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         return;
     };
     let (before, after) = (&profiles.before.devices[before], &profiles.after.devices[after]);
+    for (side, device) in [("before", before), ("after", after)] {
+        if device.at.is_none() {
+            let moment = profiles.after.options.at;
+            let message = format!("the {side} has no moment '{moment}': stacks are not compared");
+            found.push(Diagnostic::warning("no-such-moment", number, message));
+        }
+    }
     if (before.figures.history == History::Recorded) != (after.figures.history == History::Recorded) {
         let side = if before.figures.history == History::Recorded { "before" } else { "after" };
         found.push(Diagnostic::warning(

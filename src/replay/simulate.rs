@@ -153,7 +153,9 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
         history,
         checks,
         checkpoints_missed: pass.checkpoints_missed,
-        frees_skipped: allocs > 0 && requests + completions == 0 && !lifetimes.vanished.is_empty(),
+        frees_skipped: allocs > 0
+            && requests + completions == 0
+            && (lifetimes.reused > 0 || !lifetimes.vanished.is_empty()),
         baseline_differs: algebraic_baseline != pass.requested.baseline,
         homeless: pass.homeless,
         overlaps: pass.overlaps,

@@ -419,6 +419,10 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
         return Ok(());
     }
     let moment = moment_name(diff.profiles.after.options.at);
+    let lacks = |profile: &Profile, index: Option<usize>| index.is_some_and(|i| profile.devices[i].at.is_none());
+    if lacks(&diff.profiles.before, device.index.before) || lacks(&diff.profiles.after, device.index.after) {
+        return writeln!(out, "\n  no stacks {moment}: not both sides have such a moment");
+    }
     if rows.is_empty() {
         return writeln!(out, "\n  no stack changed {moment}");
     }

@@ -278,6 +278,12 @@ impl Judge {
                 }
                 self.checks.push(check);
             }
+            Target::Stack(_) if before.at.is_none() || after.at.is_none() => {
+                let side = if before.at.is_none() { "before" } else { "after" };
+                check.reason =
+                    Some(format!("the {side} has no moment '{}' to compare stacks at", diff.profiles.after.options.at));
+                self.checks.push(check);
+            }
             Target::Stack(pattern) => {
                 let gated = |row: &&Row| {
                     row.delta().unsigned_abs() >= u128::from(min_delta)
