@@ -530,6 +530,13 @@ impl Judgement {
             }
             _ => format!("{device}no {} grew by more than {}", check.metric, check.limit),
         };
+        // Rounded, the figure and its limit may read the same.
+        let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };
+        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.allowed)
+            && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
+        {
+            text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));
+        }
         if let Some(reason) = &check.reason {
             text.push_str(&format!(" ({reason})"));
         }
@@ -538,7 +545,11 @@ impl Judgement {
 }
 
 fn magnitude(delta: i128) -> u64 {
-    u64::try_from(delta.unsigned_abs()).unwrap_or(u64::MAX)
+    saturated(delta.unsigned_abs())
+}
+
+fn saturated(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 impl fmt::Display for Verdict {
