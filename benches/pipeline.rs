@@ -37,7 +37,7 @@ fn whole_diff(before: &[u8], after: &[u8]) -> String {
         let after = profile_of(after);
         (before.join().expect("the thread ends well"), after)
     });
-    let diff = diff::diff(before, after);
+    let diff = diff::diff(before, after, diff::Options::default());
     let thresholds = Thresholds {
         growth: vec![Growth::parse("5%", Level::Fail).expect("a threshold")],
         maximum: Vec::new(),
@@ -45,7 +45,7 @@ fn whole_diff(before: &[u8], after: &[u8]) -> String {
         strict: false,
     };
     let judgement = judge_diff(&diff, &thresholds);
-    let options = report::Options { top: 10, min_delta: 1 << 20, width: 100, device_memory: None };
+    let options = report::Options { min_delta: 1 << 20, ..report::Options::default() };
     report::table::diff(&diff, &judgement, &options)
 }
 

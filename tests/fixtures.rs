@@ -176,15 +176,26 @@ fn the_fixtures_are_what_the_script_writes() {
 
 fn compare(before: &str, after: &str, group_by: GroupBy) -> diff::Diff {
     let options = Options { group_by, ..Options::default() };
-    diff::diff(load_with(before, options), load_with(after, options))
+    diff::diff(load_with(before, options.clone()), load_with(after, options), diff::Options::default())
 }
+
+const GROUPINGS: [GroupBy; 8] = [
+    GroupBy::Frames,
+    GroupBy::Stack,
+    GroupBy::Line,
+    GroupBy::Function,
+    GroupBy::File,
+    GroupBy::Category,
+    GroupBy::Metadata,
+    GroupBy::CompileContext,
+];
 
 #[test]
 fn rows_add_up_and_swapping_negates_them() {
     let pairs =
         [("before", "after"), ("two-devices-before", "two-devices-after"), ("leak", "no-leak"), ("oom", "wrapped")];
     for (before, after) in pairs {
-        for by in [GroupBy::Frames, GroupBy::Stack] {
+        for by in GROUPINGS {
             let (forth, back) = (compare(before, after, by), compare(after, before, by));
             for (there, again) in forth.devices.iter().zip(&back.devices) {
                 let sum: i128 = there.rows.iter().map(diff::Row::delta).sum();
@@ -194,12 +205,15 @@ fn rows_add_up_and_swapping_negates_them() {
                 }
                 for top in [0, 1, 3] {
                     for min_delta in [0, 1 << 20, u64::MAX] {
-                        let listed: i128 =
-                            diff::listed(&there.rows, top, min_delta, |_| false).iter().map(diff::Row::delta).sum();
-                        assert_eq!(listed, sum, "{before} {after} top {top} min {min_delta}");
+                        for unchanged in [false, true] {
+                            let listing = diff::Listing { top, min_delta, unchanged };
+                            let listed = diff::listed(&there.rows, listing, |_| false);
+                            let listed: i128 = listed.iter().map(diff::Row::delta).sum();
+                            assert_eq!(listed, sum, "{before} {after} by {by}, {listing:?}");
+                        }
                     }
                 }
-                assert_eq!(there.rows.len(), again.rows.len());
+                assert_eq!(there.rows.len(), again.rows.len(), "{before} {after} by {by}");
             }
         }
     }
@@ -207,10 +221,14 @@ fn rows_add_up_and_swapping_negates_them() {
 
 #[test]
 fn moved_lines_change_nothing() {
-    let diff = compare("before", "moved", GroupBy::Stack);
-    assert!(diff.devices[0].rows.is_empty(), "{:?}", diff.devices[0].rows);
-    assert!(diff.devices[0].metrics.iter().all(|(_, change)| change.delta() == Some(0)));
-    assert!(!compare("before", "moved", GroupBy::Frames).devices[0].rows.is_empty(), "exact stacks see the lines");
+    for by in GROUPINGS {
+        let diff = compare("before", "moved", by);
+        let rows = &diff.devices[0].rows;
+        assert!(rows.iter().all(|row| row.change == diff::Kind::Same), "{by}: {rows:?}");
+        assert!(diff.devices[0].metrics.iter().all(|(_, change)| change.delta() == Some(0)));
+        let sees_lines = matches!(by, GroupBy::Frames | GroupBy::Line);
+        assert_eq!(rows.iter().any(|row| row.moved), sees_lines, "{by}: {rows:?}");
+    }
 }
 
 #[test]

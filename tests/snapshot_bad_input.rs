@@ -735,7 +735,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64 };
     let options = profile::Options { group_by, ..profile::Options::default() };
     let Ok(profile) = profile::profile(snapshot, source, options) else { return false };
-    let options = report::Options { top: 10, min_delta: 0, width: 80, device_memory: Some(1 << 30) };
+    let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
     assert!(!table::profile(&profile, None, &options).is_empty());
     json::profile(&profile, None, &options).unwrap();
     true
@@ -745,9 +745,9 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
 fn compares(bytes: &[u8], whole: &[u8]) {
     let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
     if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
-        let diff = diff::diff(before, after);
+        let diff = diff::diff(before, after, diff::Options::default());
         let judgement = verdict::judge_diff(&diff, &Thresholds::default());
-        let options = report::Options { top: 10, min_delta: 0, width: 80, device_memory: None };
+        let options = report::Options::default();
         assert!(!table::diff(&diff, &judgement, &options).is_empty());
         json::diff(&diff, &judgement, &options).unwrap();
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ptmem::diff;
 use ptmem::profile::{self, Moment};
 use ptmem::stack::GroupBy;
 use ptmem::units::{ParseError, parse_size};
@@ -87,6 +88,15 @@ pub(crate) struct DiffArguments {
     /// Stacks that changed by less are neither listed nor gated
     #[arg(long, value_name = "SIZE", default_value = "1MiB", allow_hyphen_values = true)]
     pub(crate) min_delta: SizeArgument,
+    /// How similar two stacks must be, from 0 to 1, to be taken for the same one in changed code
+    #[arg(long, value_name = "RATIO", default_value_t = diff::Options::default().match_ratio, value_parser = ratio)]
+    pub(crate) match_ratio: f64,
+    /// List also the stacks that did not change, or only moved
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Show how the stacks of each row differ between before and after
+    #[arg(long)]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
@@ -150,12 +160,15 @@ pub(crate) struct View {
     /// What counts as one stack
     #[arg(long, value_enum, default_value_t)]
     pub(crate) group_by: GroupByArgument,
+    /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) strip_prefix: Vec<String>,
 }
 
 impl View {
     /// What the profile has to hold.
     pub(crate) fn profile_options(&self) -> profile::Options {
-        profile::Options { group_by: self.group_by.into(), at: self.at }
+        profile::Options { group_by: self.group_by.into(), at: self.at, strip_prefix: self.strip_prefix.clone() }
     }
 }
 
@@ -175,6 +188,18 @@ pub(crate) enum GroupByArgument {
     /// Python frames without line numbers, independent of where the code lies
     #[default]
     Stack,
+    /// The line of your code that allocates
+    Line,
+    /// The function of your code that allocates
+    Function,
+    /// The file of your code that allocates
+    File,
+    /// What the memory is for: parameters, forward, gradients, backward, optimizer, communication, data, other
+    Category,
+    /// What _set_memory_metadata() said at the allocation
+    Metadata,
+    /// The compiled region that allocates
+    CompileContext,
 }
 
 impl From<GroupByArgument> for GroupBy {
@@ -182,6 +207,12 @@ impl From<GroupByArgument> for GroupBy {
         match argument {
             GroupByArgument::Frames => Self::Frames,
             GroupByArgument::Stack => Self::Stack,
+            GroupByArgument::Line => Self::Line,
+            GroupByArgument::Function => Self::Function,
+            GroupByArgument::File => Self::File,
+            GroupByArgument::Category => Self::Category,
+            GroupByArgument::Metadata => Self::Metadata,
+            GroupByArgument::CompileContext => Self::CompileContext,
         }
     }
 }
@@ -207,6 +238,11 @@ impl FromStr for SizeArgument {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse_size(text).map(Self)
     }
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "expected a number from 0 to 1, such as 0.75".to_owned())
 }
 
 fn fail_growth(text: &str) -> Result<Growth, ParseThresholdError> {

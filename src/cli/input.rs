@@ -11,7 +11,7 @@ use ptmem::profile::{self, Options, Profile, Source};
 use ptmem::snapshot;
 
 /// Reads two snapshots at the same time.
-pub(super) fn profiles(before: &Path, after: &Path, options: Options) -> Result<(Profile, Profile)> {
+pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result<(Profile, Profile)> {
     thread::scope(|scope| {
         let before = scope.spawn(|| profile(before, options));
         let after = profile(after, options);
@@ -21,7 +21,7 @@ pub(super) fn profiles(before: &Path, after: &Path, options: Options) -> Result<
 }
 
 /// Reads a snapshot and computes its profile.
-pub(super) fn profile(path: &Path, options: Options) -> Result<Profile> {
+pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
     let name = path.display().to_string();
     let (snapshot, bytes) = if path.as_os_str() == "-" {
         read(io::stdin().lock()).context("standard input")?
@@ -29,7 +29,7 @@ pub(super) fn profile(path: &Path, options: Options) -> Result<Profile> {
         read(open(path)?).with_context(|| name.clone())?
     };
     let source = Source { path: name.clone(), bytes };
-    profile::profile(snapshot, source, options).with_context(|| name)
+    profile::profile(snapshot, source, options.clone()).with_context(|| name)
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -45,10 +45,10 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
         bail!("only one of the two snapshots can come from standard input");
     }
     let options = arguments.view.profile_options();
-    let (before, after) = input::profiles(&arguments.before, &arguments.after, options)?;
+    let (before, after) = input::profiles(&arguments.before, &arguments.after, &options)?;
     require_moment(&before)?;
     require_moment(&after)?;
-    let diff = diff::diff(before, after);
+    let diff = diff::diff(before, after, diff::Options { match_ratio: arguments.match_ratio });
     let thresholds = Thresholds {
         growth: arguments.thresholds(),
         maximum: arguments.max,
@@ -59,6 +59,8 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
     let options = report::Options {
         top: arguments.view.top,
         min_delta: arguments.min_delta.0,
+        unchanged: arguments.all,
+        explain: arguments.explain,
         width: output.width(),
         device_memory: None,
     };
@@ -71,7 +73,7 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
 }
 
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
-    let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
+    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options())?;
     require_moment(&profile)?;
     let thresholds = Thresholds { maximum: arguments.max, strict: arguments.trust.strict, ..Thresholds::default() };
     let judgement = verdict::judge_profile(&profile, &thresholds);
@@ -81,7 +83,7 @@ fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitC
 }
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
-    let profile = input::profile(&arguments.snapshot, arguments.view.profile_options())?;
+    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options())?;
     let memory = arguments.device_memory.map(|size| size.0);
     let options = show_options(&arguments.view, memory, output);
     require_moment(&profile)?;
@@ -106,7 +108,8 @@ fn require_moment(profile: &Profile) -> Result<()> {
 }
 
 fn show_options(view: &args::View, device_memory: Option<u64>, output: &output::Output) -> report::Options {
-    report::Options { top: view.top, min_delta: 0, width: output.width(), device_memory }
+    let width = output.width();
+    report::Options { top: view.top, min_delta: 0, unchanged: false, explain: false, width, device_memory }
 }
 
 fn show(profile: &Profile, judgement: Option<&Judgement>, format: Format, options: &report::Options) -> Result<String> {

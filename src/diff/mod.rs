@@ -1,11 +1,13 @@
 //! Compares two profiles: devices, figures and stacks.
 
-use std::collections::HashMap;
+mod stacks;
 
 use crate::diagnostic::Diagnostic;
-use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Held, Profile};
 use crate::replay::History;
 use crate::snapshot::StackId;
+use crate::stack::Grouper;
+use stacks::rows;
 
 /// Something that may exist before, after, or on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,13 +156,15 @@ pub struct Row {
     pub kind: RowKind,
     /// How it changed.
     pub change: Kind,
+    /// Whether its sides were paired by similarity: the code between them has changed.
+    pub moved: bool,
     /// What it is called, as in the after where it exists there.
     pub label: String,
-    /// What it was compared by.
+    /// What it was compared by, as in the after where it exists there.
     pub key: String,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
-    /// A stack of the group on both sides.
+    /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
 }
 
@@ -170,6 +174,44 @@ impl Row {
     pub fn delta(&self) -> i128 {
         i128::from(self.held.after.bytes) - i128::from(self.held.before.bytes)
     }
+
+    /// In words whether there are more blocks or larger ones: `twice as many`, `1.5 times as large`.
+    #[must_use]
+    pub fn manner(&self) -> Option<String> {
+        let Sides { before, after } = self.held;
+        if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
+            return None;
+        }
+        let many = times(u128::from(after.blocks), u128::from(before.blocks), "many");
+        // The means as fractions: their quotient needs no division of its own.
+        let large = times(
+            u128::from(after.bytes) * u128::from(before.blocks),
+            u128::from(before.bytes) * u128::from(after.blocks),
+            "large",
+        );
+        Some(match (many, large) {
+            (Some(many), Some(large)) => format!("{many}, {large}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) if self.delta() > 0 => "slightly more".to_owned(),
+            (None, None) => "slightly less".to_owned(),
+        })
+    }
+}
+
+/// `twice as many` and the like; nothing where it is about as many.
+fn times(after: u128, before: u128, what: &str) -> Option<String> {
+    let hundredths = (after * 200 + before) / (before * 2).max(1);
+    Some(match hundredths {
+        96..105 => return None,
+        50 => format!("half as {what}"),
+        200 => format!("twice as {what}"),
+        0 => format!("hardly any as {what}"),
+        1..1000 => {
+            let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            format!("{} times as {what}", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => format!("{} times as {what}", (hundredths + 50) / 100),
+    })
 }
 
 /// The comparison of one device.
@@ -181,8 +223,8 @@ pub struct DeviceDiff {
     pub device: Sides<Option<u32>>,
     /// The figures, in the order of [`Metric::ALL`].
     pub metrics: Vec<(Metric, Change)>,
-    /// Every stack whose total changed, the largest change first. They add up to the change of the
-    /// allocated bytes at the moment that is compared.
+    /// Every stack, the largest change first. They add up to the change of the allocated bytes at the moment that
+    /// is compared.
     pub rows: Vec<Row>,
 }
 
@@ -216,12 +258,26 @@ pub struct Diff {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// How to compare.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// How similar, from 0 to 1, stacks must be to count as the same although the code has changed.
+    pub match_ratio: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { match_ratio: 0.75 }
+    }
+}
+
 /// Compares a before with an after.
 #[must_use]
-pub fn diff(before: Profile, after: Profile) -> Diff {
+pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
     let profiles = Sides { before, after };
-    let devices = pairs.into_iter().map(|index| compare(&profiles, index)).collect::<Vec<_>>();
+    let groupers = Sides { before: profiles.before.grouper(), after: profiles.after.grouper() };
+    let devices = pairs.into_iter().map(|index| compare(&profiles, &groupers, index, options)).collect::<Vec<_>>();
     let mut diagnostics = Vec::new();
     for device in &devices {
         compare_recordings(&profiles, device, &mut diagnostics);
@@ -247,7 +303,12 @@ fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> 
     numbers.into_iter().map(|n| Sides { before: find(before, n), after: find(after, n) }).collect()
 }
 
-fn compare(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> DeviceDiff {
+fn compare(
+    profiles: &Sides<Profile>,
+    groupers: &Sides<Grouper<'_>>,
+    index: Sides<Option<usize>>,
+    options: Options,
+) -> DeviceDiff {
     let devices = Sides {
         before: index.before.map(|i| &profiles.before.devices[i]),
         after: index.after.map(|i| &profiles.after.devices[i]),
@@ -256,7 +317,7 @@ fn compare(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> DeviceDiff
         let value = devices.map(|device| device.and_then(|device| metric.value(device)));
         (metric, Change { before: value.before, after: value.after })
     });
-    let stacks = |device: Option<&DeviceProfile>| device.map(|device| device.stacks.clone()).unwrap_or_default();
+    let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
     // Without the moment on both sides there is nothing to compare.
     let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
     let comparable = has_moment(devices.before) && has_moment(devices.after);
@@ -264,56 +325,34 @@ fn compare(profiles: &Sides<Profile>, index: Sides<Option<usize>>) -> DeviceDiff
         index,
         device: devices.map(|device| device.map(|device| device.device)),
         metrics: metrics.to_vec(),
-        rows: if comparable { rows(&stacks(devices.before), &stacks(devices.after)) } else { Vec::new() },
+        rows: if comparable { rows(stacks, groupers, options) } else { Vec::new() },
     }
 }
 
-/// One row for every stack whose bytes differ, the largest change first.
-fn rows(before: &[StackTotal], after: &[StackTotal]) -> Vec<Row> {
-    let before_by_key: HashMap<_, _> = before.iter().map(|total| (&total.key, total)).collect();
-    let after_keys: std::collections::HashSet<_> = after.iter().map(|total| &total.key).collect();
-    let both = after.iter().map(|total| (before_by_key.get(&total.key).copied(), Some(total)));
-    let gone = before.iter().filter(|total| !after_keys.contains(&total.key)).map(|total| (Some(total), None));
-    let mut rows: Vec<_> = both.chain(gone).filter_map(|(before, after)| row(before, after)).collect();
-    rows.retain(|row| row.change != Kind::Same);
-    rows.sort_by(|a, b| {
-        let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
-        // Of equal size, what grew comes first; then an order that is always the same.
-        size.then_with(|| b.delta().cmp(&a.delta())).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
-    });
-    rows
+/// Which rows to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// At most so many; 0 is all.
+    pub top: usize,
+    /// Only what changed by at least so many bytes.
+    pub min_delta: u64,
+    /// Also what did not change.
+    pub unchanged: bool,
 }
 
-fn row(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Option<Row> {
-    let named = after.or(before)?;
-    let held = |total: Option<&StackTotal>| total.map(|total| total.at).unwrap_or_default();
-    let held = Sides { before: held(before), after: held(after) };
-    let change = match (held.before.bytes, held.after.bytes) {
-        (b, a) if b == a => Kind::Same,
-        (0, _) => Kind::Added,
-        (_, 0) => Kind::Removed,
-        (b, a) if a > b => Kind::Grew,
-        _ => Kind::Shrank,
-    };
-    Some(Row {
-        kind: named.bucket.map_or(RowKind::Stack, RowKind::Bucket),
-        change,
-        label: named.label.clone(),
-        key: named.key.0.clone(),
-        held,
-        stack: Sides { before: before.and_then(|total| total.stack), after: after.and_then(|total| total.stack) },
-    })
-}
-
-/// The rows to show: at most `top` (0: all) of those that changed by at least `min_delta`, those that
-/// `explain` the verdict first, and one that stands for the rest, so that they still add up.
+/// The rows to show, those that `explain` the verdict first, and one that stands for the rest, so that they still
+/// add up.
 #[must_use]
-pub fn listed(rows: &[Row], top: usize, min_delta: u64, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
+pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
+    let Listing { top, min_delta, unchanged } = listing;
     let limit = if top == 0 { usize::MAX } else { top };
-    let (first, then): (Vec<_>, Vec<_>) = rows.iter().partition(|row| explains(row));
+    let held_something = |row: &&Row| row.held.before.bytes > 0 || row.held.after.bytes > 0;
+    let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged).filter(held_something);
+    let (first, then): (Vec<_>, Vec<_>) = rows.partition(|row| explains(row));
     let (mut shown, mut rest) = (Vec::new(), Vec::new());
     for row in first.into_iter().chain(then) {
-        if shown.len() < limit && row.delta().unsigned_abs() >= u128::from(min_delta) {
+        let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
+        if shown.len() < limit && large {
             shown.push(row.clone());
         } else {
             rest.push(row);
@@ -336,6 +375,7 @@ pub fn listed(rows: &[Row], top: usize, min_delta: u64, explains: impl Fn(&Row) 
             std::cmp::Ordering::Equal => Kind::Same,
             std::cmp::Ordering::Greater => Kind::Shrank,
         },
+        moved: false,
         label: format!("[{} {}]", rest.len(), if rest.len() == 1 { "other" } else { "others" }),
         key: "<others>".to_owned(),
         held,

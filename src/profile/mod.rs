@@ -6,7 +6,7 @@ mod totals;
 use std::collections::BTreeMap;
 
 pub use moment::{Moment, ParseMomentError};
-pub use totals::{Bucket, Held, StackTotal};
+pub use totals::{Bucket, Held, Member, StackTotal};
 
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
@@ -23,12 +23,14 @@ pub struct Source {
 }
 
 /// How to compute a profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     /// What counts as one stack.
     pub group_by: GroupBy,
     /// For which moment [`StackTotal::at`] is computed.
     pub at: Moment,
+    /// Folders of the user's code, stripped from its paths, see [`crate::stack::Code::new`].
+    pub strip_prefix: Vec<String>,
 }
 
 /// The figures of one snapshot.
@@ -46,8 +48,16 @@ pub struct Profile {
     pub devices: Vec<DeviceProfile>,
     /// What a reader must know.
     pub diagnostics: Vec<Diagnostic>,
-    /// The frames that [`StackTotal::stack`] refers to.
+    /// The frames that [`Member::stack`] refers to.
     pub tables: Tables,
+}
+
+impl Profile {
+    /// What gave the stacks their keys and labels.
+    #[must_use]
+    pub fn grouper(&self) -> Grouper<'_> {
+        Grouper::new(&self.tables, self.options.group_by, &self.options.strip_prefix)
+    }
 }
 
 /// The figures of one device.
@@ -90,17 +100,17 @@ impl DeviceProfile {
 /// # Errors
 /// Where the file holds sums that no memory could hold.
 pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, replay::Error> {
-    let grouper = Grouper::new(&snapshot.tables, options.group_by);
+    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.strip_prefix);
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device)?;
         let at = options.at.position(events, &replay);
-        let stacks = totals::by_stack(&snapshot, &grouper, &replay, at);
+        let stacks = totals::by_stack(&snapshot, device, &grouper, &replay, at);
         let mut recorded_frames = Languages::default();
         for total in stacks.iter().filter(|total| total.allocations > 0) {
-            if let Some(stack) = total.stack {
+            if let Some(stack) = total.stack() {
                 recorded_frames |= grouper.languages(stack);
             }
         }

@@ -226,6 +226,9 @@ struct RowReport<'a> {
     delta: i128,
     before_blocks: u64,
     after_blocks: u64,
+    before_mean: u64,
+    after_mean: u64,
+    manner: Option<String>,
     frames: Vec<FrameReport<'a>>,
     before_frames: Vec<FrameReport<'a>>,
 }
@@ -362,7 +365,7 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
             at_blocks: total.at.blocks,
             allocations: total.allocations,
             allocated_total: total.allocated_total,
-            frames: frames(tables, total.stack),
+            frames: frames(tables, total.stack()),
         })
         .collect();
     if !rest.is_empty() {
@@ -465,7 +468,7 @@ fn device_diff<'a>(
     options: &Options,
 ) -> DeviceDiffReport<'a> {
     let explains = |row: &diff::Row| judgement.explains(device, row);
-    let rows = diff::listed(&device.rows, options.top, options.min_delta, explains);
+    let rows = diff::listed(&device.rows, options.listing(), explains);
     DeviceDiffReport {
         before_device: device.device.before,
         after_device: device.device.after,
@@ -482,7 +485,10 @@ fn device_diff<'a>(
             .into_iter()
             .map(|row| RowReport {
                 change: row.change.name(),
-                moved: false,
+                moved: row.moved,
+                before_mean: row.held.before.mean(),
+                after_mean: row.held.after.mean(),
+                manner: row.manner(),
                 delta: row.delta(),
                 bucket: match row.kind {
                     RowKind::Stack => None,

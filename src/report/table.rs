@@ -10,6 +10,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 use unicode_width::UnicodeWidthStr;
 
 use super::Options;
+use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
@@ -22,6 +23,7 @@ use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const RED: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red)));
+const CYAN: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Cyan)));
 const GREEN: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 const YELLOW: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
 
@@ -40,6 +42,8 @@ const WIDE: usize = 96;
 /// A table whose last column takes what the others leave.
 struct Grid {
     rows: Vec<(Vec<String>, Style)>,
+    /// Lines below a row, by its index, that keep to no column.
+    notes: Vec<(usize, String)>,
     alignments: Vec<CellAlignment>,
     indent: usize,
 }
@@ -50,11 +54,16 @@ const RIGHT: CellAlignment = CellAlignment::Right;
 impl Grid {
     fn new(header: &[&str], alignments: &[CellAlignment]) -> Self {
         let header = header.iter().map(|&name| name.to_owned()).collect();
-        Self { rows: vec![(header, DIM)], alignments: alignments.to_vec(), indent: 2 }
+        Self { rows: vec![(header, DIM)], notes: Vec::new(), alignments: alignments.to_vec(), indent: 2 }
     }
 
     fn row(&mut self, style: Style, cells: impl IntoIterator<Item = String>) {
         self.rows.push((cells.into_iter().collect(), style));
+    }
+
+    /// A remark on the latest row.
+    fn note(&mut self, text: String) {
+        self.notes.push((self.rows.len() - 1, text));
     }
 
     fn write(self, out: &mut String, width: usize) -> fmt::Result {
@@ -81,9 +90,15 @@ impl Grid {
             let width = u16::try_from(width + 2).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         }
-        for (line, style) in table.lines().zip(styles) {
+        // Notes stand a little to the right of the first column.
+        let note_indent = self.indent + widths[0] + 2;
+        for (index, (line, style)) in table.lines().zip(styles).enumerate() {
             let line = line.trim_end();
             writeln!(out, "{:indent$}{style}{line}{style:#}", "", indent = self.indent)?;
+            for (_, note) in self.notes.iter().filter(|(row, _)| *row == index) {
+                let note = shorten(note, width.saturating_sub(note_indent).max(NARROWEST_LABEL));
+                writeln!(out, "{:note_indent$}{DIM}{note}{DIM:#}", "")?;
+            }
         }
         Ok(())
     }
@@ -369,8 +384,11 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         metrics(out, device, judgement, options.width)?;
         let explains = |row: &Row| judgement.explains(device, row);
-        let rows = diff::listed(&device.rows, options.top, options.min_delta, explains);
+        let rows = diff::listed(&device.rows, options.listing(), explains);
         changed_stacks(out, diff, device, &rows, options)?;
+        if options.explain {
+            explanations(out, diff, &rows, options.width)?;
+        }
     }
     let before = diff.profiles.before.diagnostics.iter().map(|d| (Some("before"), d));
     let after = diff.profiles.after.diagnostics.iter().map(|d| (Some("after"), d));
@@ -452,10 +470,48 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
         if wide {
             cells.push(Size(before.bytes).to_string());
         }
-        cells.extend([Size(after.bytes).to_string(), blocks, row.change.name().to_owned(), printable(&row.label)]);
+        let change = match row.change {
+            change if !row.moved => change.name().to_owned(),
+            Kind::Same => "moved".to_owned(),
+            change => format!("{}, moved", change.name()),
+        };
+        cells.extend([Size(after.bytes).to_string(), blocks, change, printable(&row.label)]);
         grid.row(style, cells);
+        // Whether there are more blocks or larger ones.
+        if let (RowKind::Stack, Some(manner)) = (row.kind, row.manner()) {
+            let means = if before.mean() == after.mean() {
+                Size(after.mean()).to_string()
+            } else {
+                format!("{} -> {}", Size(before.mean()), Size(after.mean()))
+            };
+            grid.note(format!("{manner} ({means} each)"));
+        }
     }
     grid.write(out, options.width)
+}
+
+/// For every row how its stack changed.
+fn explanations(out: &mut String, diff: &Diff, rows: &[Row], width: usize) -> fmt::Result {
+    let groupers = (diff.profiles.before.grouper(), diff.profiles.after.grouper());
+    for row in rows.iter().filter(|row| row.kind == RowKind::Stack) {
+        let before = row.stack.before.map(|stack| (groupers.0.code(), stack));
+        let after = row.stack.after.map(|stack| (groupers.1.code(), stack));
+        let delta = Delta(row.delta()).to_string();
+        let label = shorten(&row.label, width.saturating_sub(delta.width() + 4).max(NARROWEST_LABEL));
+        writeln!(out, "\n  {BOLD}{delta}  {label}{BOLD:#}")?;
+        for line in explain::lines(before, after) {
+            let (style, sign, text) = match &line {
+                Line::Head(text) => (BOLD, "", text),
+                Line::Hunk(text) => (CYAN, "", text),
+                Line::Context(text) => (Style::new(), " ", text),
+                Line::Removed(text) => (RED, "-", text),
+                Line::Added(text) => (GREEN, "+", text),
+            };
+            let text = shorten(text, width.saturating_sub(5).max(NARROWEST_LABEL));
+            writeln!(out, "    {style}{sign}{text}{style:#}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Diagnostics, wrapped at words; warnings before notes.

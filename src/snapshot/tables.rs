@@ -131,9 +131,14 @@ impl<T> Interner<T> {
 pub struct Tables {
     strings: Interner<Arc<str>>,
     frames: Interner<Frame>,
+    /// Frames, innermost first; where there are forward frames, [`FORWARD`] and those after it.
     stacks: Interner<Box<[FrameId]>>,
     tags: Interner<Tags>,
+    has_forward: bool,
 }
+
+/// Stands in a stack before the frames of the forward pass; no frame of any table.
+const FORWARD: FrameId = FrameId(NonZeroU32::MAX);
 
 impl Tables {
     /// The text of a string.
@@ -157,7 +162,20 @@ impl Tables {
     /// The frames of a stack, innermost first, as PyTorch writes them.
     #[must_use]
     pub fn stack(&self, id: StackId) -> &[FrameId] {
-        &self.stacks.items[id.index()]
+        self.parts(id).0
+    }
+
+    /// The frames of the forward pass that a stack of the backward pass belongs to (`forward_frames`), innermost
+    /// first. Most have none.
+    #[must_use]
+    pub fn forward(&self, id: StackId) -> &[FrameId] {
+        self.parts(id).1
+    }
+
+    fn parts(&self, id: StackId) -> (&[FrameId], &[FrameId]) {
+        let all = &*self.stacks.items[id.index()];
+        let marker = if self.has_forward { all.iter().position(|frame| *frame == FORWARD) } else { None };
+        marker.map_or((all, &[]), |at| (&all[..at], &all[at + 1..]))
     }
 
     /// How many distinct stacks there are.
@@ -187,6 +205,13 @@ impl Tables {
         StackId::from_index(self.stacks.intern(frames, |frames| Box::from(frames)))
     }
 
+    /// Interns a stack with the frames of its forward pass, both innermost first.
+    pub fn intern_forward(&mut self, stack: StackId, forward: &[FrameId]) -> StackId {
+        self.has_forward = true;
+        let all = [self.stack(stack), &[FORWARD], forward].concat();
+        self.intern_stack(&all)
+    }
+
     /// Interns tags.
     pub fn intern_tags(&mut self, tags: Tags) -> TagsId {
         TagsId::from_index(self.tags.intern(&tags, |tags| *tags))
@@ -194,7 +219,7 @@ impl Tables {
 
     /// The number of entries in the fullest table.
     pub(super) fn largest(&self) -> usize {
-        let Self { strings, frames, stacks, tags } = self;
+        let Self { strings, frames, stacks, tags, has_forward: _ } = self;
         strings.items.len().max(frames.items.len()).max(stacks.items.len()).max(tags.items.len())
     }
 }

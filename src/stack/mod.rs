@@ -1,39 +1,95 @@
 //! What makes two call stacks the same, and what a stack is called.
 //!
-//! Snapshots of two commits never hold equal stacks: lines move, checkouts lie elsewhere, C++ text
-//! changes with the compiler. So stacks are put into groups by a key that keeps what identifies the
-//! code and drops the rest, and every group has a label that names the line of the user's code.
+//! Snapshots of two commits never hold equal stacks: lines move, functions are renamed, checkouts lie
+//! elsewhere, C++ text changes with the compiler. So stacks are put into groups by a key that keeps what
+//! identifies the code and drops the rest; what has no equal on the other side is paired by similarity; and
+//! every group has a label that names the line of the user's code.
 
+mod category;
 mod classify;
+mod code;
 mod operator;
+mod order;
+mod pairing;
+mod path;
 
 use std::fmt;
 
-use sha1::{Digest, Sha1};
+use sha1::{Digest as _, Sha1};
 
-pub use classify::{Owner, owner};
+pub use classify::Owner;
+pub use code::{Code, Lines, OperatorKind, Token};
+pub use order::{InOrder, pair_in_order};
+pub use pairing::{Figures, Group, pair};
 
-use crate::snapshot::{Frame, StackId, Tables};
+use crate::snapshot::{StackId, StringId, Tables, Tags};
 use crate::text::cut;
-use classify::{file_name, folded, library_path};
-use operator::{Symbol, bare_name};
+use code::{Digest, sha1};
 
 /// What counts as one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupBy {
     /// Every frame with its line, exactly as recorded.
     Frames,
-    /// Python frames without line numbers; without Python frames, the C++ operators.
+    /// Python frames without line numbers; without Python frames, the C++ operator.
     #[default]
     Stack,
+    /// The line of the innermost frame of the user.
+    Line,
+    /// The function of the innermost frame of the user.
+    Function,
+    /// The file of the innermost frame of the user.
+    File,
+    /// What the memory is for.
+    Category,
+    /// `user_metadata` of the allocation.
+    Metadata,
+    /// `compile_context` of the allocation.
+    CompileContext,
+}
+
+impl GroupBy {
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Frames => "frames",
+            Self::Stack => "stack",
+            Self::Line => "line",
+            Self::Function => "function",
+            Self::File => "file",
+            Self::Category => "category",
+            Self::Metadata => "metadata",
+            Self::CompileContext => "compile-context",
+        }
+    }
+
+    /// Whether groups are places in the code, which a change to it can move. The others go by their name.
+    #[must_use]
+    pub fn is_place(self) -> bool {
+        !matches!(self, Self::Category | Self::Metadata | Self::CompileContext)
+    }
+
+    /// The tag of an allocation that it groups by.
+    #[must_use]
+    pub fn tag(self, tags: &Tags) -> Option<StringId> {
+        match self {
+            Self::Metadata => tags.user_metadata,
+            Self::CompileContext => tags.compile_context,
+            _ => None,
+        }
+    }
+
+    /// Whether groups go by tags of allocations, not by stacks.
+    #[must_use]
+    pub fn is_tag(self) -> bool {
+        matches!(self, Self::Metadata | Self::CompileContext)
+    }
 }
 
 impl fmt::Display for GroupBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Frames => "frames",
-            Self::Stack => "stack",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -41,120 +97,169 @@ impl fmt::Display for GroupBy {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub String);
 
+impl Key {
+    fn of(digest: Digest) -> Self {
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
 /// Gives the stacks of one snapshot their keys and labels.
-///
-/// What is known of a frame is worked out once: the same few hundred frames make up all stacks, and a long
-/// name in a deep stack must not cost its length at every mention.
 #[derive(Debug)]
 pub struct Grouper<'t> {
-    tables: &'t Tables,
     by: GroupBy,
-    frames: Vec<Known<'t>>,
-}
-
-type Digest20 = [u8; 20];
-
-/// What is known of a frame.
-#[derive(Debug)]
-struct Known<'t> {
-    owner: Owner,
-    /// What the frame contributes to the key of its stack.
-    digest: Digest20,
-    /// What a C++ frame says about the operation.
-    symbol: Symbol<'t>,
-}
-
-fn sha1(parts: &[&[u8]]) -> Digest20 {
-    let mut hash = Sha1::new();
-    for part in parts {
-        hash.update(part);
-    }
-    hash.finalize().into()
+    code: Code<'t>,
+    /// For [`GroupBy::Frames`]: every frame with its line.
+    exact: Vec<Digest>,
 }
 
 impl<'t> Grouper<'t> {
-    /// Prepares the frames of a snapshot.
+    /// Prepares the frames of a snapshot. For the prefixes see [`Code::new`].
     #[must_use]
-    pub fn new(tables: &'t Tables, by: GroupBy) -> Self {
-        let known = |frame: &Frame| {
-            let (name, file) = (tables.string(frame.name), tables.string(frame.filename));
-            let owner = owner(name, file);
-            let symbol = if owner == Owner::Cpp { Symbol::of(name) } else { Symbol::Noise };
-            let digest = match (by, owner) {
-                (GroupBy::Frames, _) => {
-                    sha1(&[name.as_bytes(), b"\0", file.as_bytes(), b"\0", frame.line.to_string().as_bytes()])
-                }
-                // What it does, not where that stands in which build.
-                (GroupBy::Stack, Owner::Cpp) => {
-                    sha1(&[symbol.operation().unwrap_or_else(|| bare_name(name)).as_bytes()])
-                }
-                // Generated code is named after hashes and counters.
-                (GroupBy::Stack, Owner::Generated) => sha1(&[folded(file).as_bytes()]),
-                // The user's code may be checked out anywhere.
-                (GroupBy::Stack, Owner::User) => sha1(&[file_name(file).as_bytes(), b" ", name.as_bytes()]),
-                (GroupBy::Stack, _) => sha1(&[library_path(file).as_bytes(), b" ", name.as_bytes()]),
-            };
-            Known { owner, digest, symbol }
-        };
-        Self { tables, by, frames: tables.frames().iter().map(known).collect() }
+    pub fn new(tables: &'t Tables, by: GroupBy, strip_prefix: &[String]) -> Self {
+        let code = Code::new(tables, strip_prefix);
+        let exact = if by == GroupBy::Frames { exact_frames(tables) } else { Vec::new() };
+        Self { by, code, exact }
     }
 
-    /// The key of a stack: a SHA-1 over what its frames contribute, innermost first.
+    /// What is known of the frames.
+    #[must_use]
+    pub fn code(&self) -> &Code<'t> {
+        &self.code
+    }
+
+    /// What counts as one stack.
+    #[must_use]
+    pub fn by(&self) -> GroupBy {
+        self.by
+    }
+
+    /// The key of a stack. Where stacks go by the tags of their allocation, see [`Grouper::tagged`].
     #[must_use]
     pub fn key(&self, stack: StackId) -> Key {
-        let mut hash = Sha1::new();
-        let all = || self.known(stack);
-        let operation = |frame: &&Known<'_>| frame.symbol.operation().is_some();
-        if self.by == GroupBy::Frames {
-            all().for_each(|frame| hash.update(frame.digest));
-        } else if all().any(|frame| frame.owner != Owner::Cpp) {
-            all().filter(|frame| frame.owner != Owner::Cpp).for_each(|frame| hash.update(frame.digest));
-        } else if all().any(|frame| operation(&frame)) {
-            // Nothing but C++. How often an operator dispatches to itself differs between builds.
-            let mut last = None;
-            for frame in all().filter(operation) {
-                if last != Some(frame.digest) {
-                    hash.update(frame.digest);
-                }
-                last = Some(frame.digest);
+        let code = &self.code;
+        let named = |kind: &str, text: &str| Key::of(sha1(&[kind.as_bytes(), b"\0", text.as_bytes()]));
+        let without_python = || named("C++", &code.operation(stack).label());
+        match self.by {
+            GroupBy::Frames => {
+                let mut hash = Sha1::new();
+                let frames = code.tables().stack(stack);
+                frames.iter().for_each(|frame| hash.update(self.exact[frame.index()]));
+                Key::of(hash.finalize().into())
             }
-        } else {
-            all().for_each(|frame| hash.update(frame.digest));
+            GroupBy::Stack => {
+                let telling = code.telling(stack);
+                if telling.is_empty() {
+                    return without_python();
+                }
+                let mut hash = Sha1::new();
+                for frame in telling {
+                    let Token { file, function } = code.token(frame);
+                    hash.update(file.to_le_bytes());
+                    hash.update(function.to_le_bytes());
+                }
+                Key::of(hash.finalize().into())
+            }
+            GroupBy::Line | GroupBy::Function | GroupBy::File => {
+                let Some(site) = code.site(stack) else {
+                    return if self.by == GroupBy::File {
+                        named("C++", no_file(code, stack))
+                    } else {
+                        without_python()
+                    };
+                };
+                let function = code.token(site).function.to_le_bytes();
+                let line = code.line(site).unwrap_or(0).to_le_bytes();
+                let rest: &[&[u8]] = match self.by {
+                    GroupBy::Line => &[&function, &line],
+                    GroupBy::Function => &[&function],
+                    _ => &[],
+                };
+                let mut parts: Vec<&[u8]> = vec![code.file_digest(site)];
+                parts.extend(rest);
+                Key::of(sha1(&parts))
+            }
+            GroupBy::Category => named(self.by.name(), category::of(code, stack)),
+            GroupBy::Metadata | GroupBy::CompileContext => self.tagged(None).0,
         }
-        let digest = hash.finalize();
-        Key(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What a stack is called: its innermost user frame as `function (file:line)`, else its innermost
-    /// library frame, else its C++ operator.
+    /// What a stack is called.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
-        let ids = self.tables.stack(stack);
-        let innermost = |owners: &[Owner]| {
-            let id = ids.iter().find(|id| owners.contains(&self.frames[id.index()].owner))?;
-            let frame = self.tables.frame(*id);
-            let file = short_path(self.frames[id.index()].owner, self.tables.string(frame.filename));
-            Some(format!("{} ({}{})", legible(self.tables.string(frame.name)), legible(file), line_suffix(frame.line)))
-        };
-        innermost(&[Owner::User])
-            .or_else(|| innermost(&[Owner::Library]))
-            .or_else(|| innermost(&[Owner::PyTorch]))
-            .or_else(|| innermost(&[Owner::StandardLibrary, Owner::Generated]))
-            .unwrap_or_else(|| operator::label(self.known(stack).map(|frame| frame.symbol)))
+        let code = &self.code;
+        match (self.by, code.site(stack)) {
+            (GroupBy::Category, _) => category::of(code, stack).to_owned(),
+            (GroupBy::Metadata | GroupBy::CompileContext, _) => self.tagged(None).1,
+            (GroupBy::Line, Some(site)) => code.text(site),
+            (GroupBy::Function, Some(site)) => code.text_at(site, None),
+            (GroupBy::File, Some(site)) => code.path(site).to_owned(),
+            (GroupBy::File, None) => no_file(code, stack).to_owned(),
+            _ => code.label(stack),
+        }
+    }
+
+    /// Key and name of the group of a tag: the metadata or the compile context of an allocation.
+    #[must_use]
+    pub fn tagged(&self, tag: Option<StringId>) -> (Key, String) {
+        let name = tag_name(self.by, tag.map(|tag| self.code.tables().string(tag)));
+        (Key::of(sha1(&[self.by.name().as_bytes(), b"\0", name.as_bytes()])), name)
+    }
+
+    /// A group as pairing sees it, from one of its stacks.
+    #[must_use]
+    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group {
+        let code = &self.code;
+        let telling = code.telling(stack);
+        let site = code.site(stack).and_then(|site| telling.iter().position(|frame| *frame == site));
+        let lines = telling.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
+        let mut tokens: Vec<Token> = telling.iter().map(|&frame| code.token(frame)).collect();
+        if tokens.is_empty() {
+            tokens = code.operation(stack).tokens();
+        }
+        let operators = code.operator_names(stack).into_iter().map(str::to_owned).collect();
+        Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }
 
     /// Which languages the frames of a stack are in.
     #[must_use]
     pub fn languages(&self, stack: StackId) -> Languages {
-        Languages {
-            python: self.known(stack).any(|frame| frame.owner != Owner::Cpp),
-            cpp: self.known(stack).any(|frame| frame.owner == Owner::Cpp),
+        let frames = || self.code.tables().stack(stack).iter().map(|&frame| self.code.owner(frame));
+        Languages { python: frames().any(|owner| owner != Owner::Cpp), cpp: frames().any(|owner| owner == Owner::Cpp) }
+    }
+}
+
+/// Stacks without a Python frame have no file of the user.
+fn no_file(code: &Code<'_>, stack: StackId) -> &'static str {
+    if code.is_backward(stack) { "<backward>" } else { "<C++>" }
+}
+
+/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code.
+fn tag_name(by: GroupBy, text: Option<&str>) -> String {
+    match (by, text) {
+        (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
+        (_, None | Some("")) => "<no metadata>".to_owned(),
+        (_, Some(text)) => {
+            let mut folded = String::new();
+            let mut after_name = false;
+            for part in legible(text).split_inclusive('.') {
+                let name = part.trim_end_matches('.');
+                let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+                folded.push_str(&if number && after_name { part.replace(name, "*") } else { part.to_owned() });
+                // The digits behind the point of a number are no layer.
+                after_name = number && after_name || name.ends_with(|c: char| c.is_alphabetic() || c == '_');
+            }
+            folded
         }
     }
+}
 
-    fn known(&self, stack: StackId) -> impl Iterator<Item = &Known<'t>> + Clone {
-        self.tables.stack(stack).iter().map(|id| &self.frames[id.index()])
-    }
+/// Every frame with its line, as digests.
+fn exact_frames(tables: &Tables) -> Vec<Digest> {
+    let mut strings = std::collections::HashMap::new();
+    let mut text = |id: StringId| *strings.entry(id).or_insert_with(|| sha1(&[tables.string(id).as_bytes()]));
+    let digest =
+        |frame: &crate::snapshot::Frame| sha1(&[&text(frame.name), &text(frame.filename), &frame.line.to_le_bytes()]);
+    tables.frames().iter().map(digest).collect()
 }
 
 /// The languages that frames were recorded in.
@@ -176,93 +281,4 @@ impl std::ops::BitOrAssign for Languages {
 /// As much of a name as anybody reads.
 fn legible(name: &str) -> &str {
     cut(name, 256)
-}
-
-/// The file of a frame as it stands in a label.
-fn short_path(owner: Owner, file: &str) -> &str {
-    match owner {
-        Owner::User => file_name(file),
-        Owner::Generated => folded(file),
-        _ => library_path(file),
-    }
-}
-
-/// `:line`, where the line is one: PyTorch writes -1 and 2^64-1 for "unknown".
-fn line_suffix(line: i128) -> String {
-    if (1..1 << 31).contains(&line) { format!(":{line}") } else { String::new() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
-        let ids: Vec<_> = frames
-            .iter()
-            .map(|&(name, file, line)| {
-                let frame = Frame { name: tables.intern_string(name), filename: tables.intern_string(file), line };
-                tables.intern_frame(frame)
-            })
-            .collect();
-        tables.intern_stack(&ids)
-    }
-
-    fn key(tables: &Tables, stack: StackId, by: GroupBy) -> Key {
-        Grouper::new(tables, by).key(stack)
-    }
-
-    fn label(tables: &Tables, stack: StackId) -> String {
-        Grouper::new(tables, GroupBy::Stack).label(stack)
-    }
-
-    const TORCH: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py";
-
-    #[test]
-    fn the_label_is_the_innermost_line_of_the_user() {
-        let mut tables = Tables::default();
-        let id = stack(
-            &mut tables,
-            &[
-                ("torch::unwind::unwind()", "??", 0),
-                ("forward", TORCH, 125),
-                ("forward", "/home/me/repo/model.py", 54),
-                ("<module>", "/home/me/repo/train.py", 3),
-            ],
-        );
-        assert_eq!(label(&tables, id), "forward (model.py:54)");
-        let id = stack(&mut tables, &[("forward", TORCH, 125), ("f", "<string>", 1)]);
-        assert_eq!(label(&tables, id), "forward (torch/nn/modules/linear.py:125)");
-        let id = stack(&mut tables, &[("f", "/a/b.py", (1 << 64) - 1)]);
-        assert_eq!(label(&tables, id), "f (b.py)");
-    }
-
-    #[test]
-    fn moved_lines_and_checkouts_change_the_exact_key_alone() {
-        let mut tables = Tables::default();
-        let before = stack(&mut tables, &[("forward", TORCH, 125), ("step", "/home/a/repo/train.py", 7)]);
-        let other = "/env/lib/python3.12/site-packages/torch/nn/modules/linear.py";
-        let after = stack(&mut tables, &[("forward", other, 130), ("step", "C:\\repo\\train.py", 10)]);
-        let renamed = stack(&mut tables, &[("forward", TORCH, 125), ("step2", "/home/a/repo/train.py", 7)]);
-        assert_eq!(key(&tables, before, GroupBy::Stack), key(&tables, after, GroupBy::Stack));
-        assert_ne!(key(&tables, before, GroupBy::Stack), key(&tables, renamed, GroupBy::Stack));
-        assert_ne!(key(&tables, before, GroupBy::Frames), key(&tables, after, GroupBy::Frames));
-    }
-
-    #[test]
-    fn without_python_frames_the_operator_counts_and_not_the_unwinder() {
-        let mut tables = Tables::default();
-        let frames = |file: &'static str| {
-            [
-                ("torch::unwind::unwind()", "??", 0),
-                ("at::_ops::empty_strided::redispatch(c10::DispatchKeySet)", file, 1),
-                ("at::_ops::empty_strided::call(c10::ArrayRef<c10::SymInt>)", file, 2),
-                ("torch::autograd::generated::ToCopyBackward0::apply(std::vector<at::Tensor>&&)", "??", 0),
-                ("torch::autograd::Engine::thread_main(std::shared_ptr<X> const&)", "??", 0),
-            ]
-        };
-        let before = stack(&mut tables, &frames("??"));
-        let after = stack(&mut tables, &frames("Functions.cpp"));
-        assert_eq!(label(&tables, before), "backward: ToCopyBackward0 (aten::empty_strided)");
-        assert_eq!(key(&tables, before, GroupBy::Stack), key(&tables, after, GroupBy::Stack));
-    }
 }

@@ -1,7 +1,11 @@
 //! What C++ frames say about the operation: operators and autograd nodes, never symbols or addresses.
 
-/// The function of a C++ signature: without template and call arguments.
+use super::code::{Token, sha1};
+
+/// The function of a C++ signature: without return type, template and call arguments, and what compilers
+/// append to copies of a function.
 pub(super) fn bare_name(signature: &str) -> &str {
+    let signature = signature.split(" [clone ").next().unwrap_or(signature);
     let signature = signature.strip_suffix(" const").unwrap_or(signature);
     // Skip what looks like arguments and is part of the name.
     let mut from = 0;
@@ -10,10 +14,22 @@ pub(super) fn bare_name(signature: &str) -> &str {
             from = from.max(at + inner.len());
         }
     }
-    match signature[from..].find(['(', '<']) {
+    let name = match signature[from..].find(['(', '<']) {
         Some(at) => &signature[..from + at],
         None => signature,
-    }
+    };
+    // Templates are written with their return type.
+    let start = name.rmatch_indices(' ').find(|(at, _)| !name[at + 1..].starts_with("namespace)"));
+    let name = start.map_or(name, |(at, _)| &name[at + 1..]);
+    let copy = [".cold", ".localalias", ".constprop.", ".isra.", ".part.", ".llvm.", ".lto_priv."];
+    let end = copy.iter().filter_map(|suffix| name.find(suffix)).min();
+    &name[..end.unwrap_or(name.len())]
+}
+
+/// A function without the namespace that changed when PyTorch took types of the standard library for its own.
+fn without_namespace(name: &str) -> &str {
+    let name = name.strip_prefix("c10::").or_else(|| name.strip_prefix("std::")).unwrap_or(name);
+    name.strip_prefix("__cxx11::").or_else(|| name.strip_prefix("__1::")).unwrap_or(name)
 }
 
 /// The part of `text` between `prefix` and the next `::`, for names such as `at::_ops::add::call`.
@@ -24,9 +40,51 @@ fn component<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
 }
 
-/// The dispatched operator that a frame is part of: `add_Tensor`.
+/// The dispatched operator that a frame is part of: `add`, whichever of its overloads.
 fn operator(name: &str) -> Option<&str> {
-    component(name, "at::_ops::")
+    component(name, "at::_ops::").map(without_overload)
+}
+
+/// C++ writes the operator `add.Tensor` as `add_Tensor`, which cannot be undone by rule. These are the common
+/// names of overloads; no operator ends in one of them.
+fn without_overload(operator: &str) -> &str {
+    const OVERLOADS: [&str; 33] = [
+        "_Tensor",
+        "_Scalar",
+        "_Tensor_Scalar",
+        "_Scalar_Tensor",
+        "_Tensor_Tensor",
+        "_Tensor_mode",
+        "_Scalar_mode",
+        "_ScalarOther",
+        "_ScalarSelf",
+        "_Scalar_out",
+        "_ScalarOpt_dim",
+        "_ScalarOpt_dim_dtype",
+        "_TensorList",
+        "_Tensor_out",
+        "_dim",
+        "_dim_IntList",
+        "_IntList",
+        "_dim_Dimname",
+        "_correction",
+        "_dtype",
+        "_dtype_layout",
+        "_device",
+        "_other",
+        "_prim_Device",
+        "_memory_format",
+        "_generator",
+        "_names",
+        "_out",
+        "_int",
+        "_self",
+        "_self_int",
+        "_start",
+        "_start_step",
+    ];
+    let ends = OVERLOADS.iter().filter_map(|overload| operator.strip_suffix(overload));
+    ends.filter(|name| !name.is_empty()).min_by_key(|name| name.len()).unwrap_or(operator)
 }
 
 /// The autograd node that a frame executes: `AddmmBackward0`.
@@ -39,39 +97,73 @@ fn node(name: &str) -> Option<&str> {
 
 /// Frames that are the same below every allocation, or belong to the interpreter or the loader.
 fn is_noise(name: &str) -> bool {
-    const NOISE: [&str; 24] = [
+    const INSIDE: [&str; 14] = [
         "unwind::unwind",
         "CapturedTraceback::gather",
         "gather_with_cpp",
         "CUDACachingAllocator",
-        "_start",
-        "__libc_",
-        "__clone",
-        "clone3",
-        "pthread_",
-        "start_thread",
-        "PyEval_",
-        "PyObject_",
-        "PyFunction_",
-        "PyMethod_",
-        "PyVectorcall_",
-        "PyType_",
-        "PyRun_",
-        "Py_",
-        "execute_native_thread_routine",
+        "CUDAAllocator",
         "wrap_kernel_functor_unboxed_",
         "KernelFunction",
-        "std::error_code",
+        "Dispatcher::",
         "at::detail::empty_",
         "_empty_generic",
+        "_empty_strided_generic",
+        "THPVariable",
+        "pybind11::",
+        "error_code::",
     ];
-    name.is_empty() || name == "??" || name.starts_with("0x") || NOISE.iter().any(|noise| name.contains(noise))
+    // Of the interpreter, the C library and the loader.
+    const BEGINNINGS: [&str; 37] = [
+        "_Py",
+        "Py",
+        "py_",
+        "pymain_",
+        "pyrun_",
+        "_start",
+        "start_thread",
+        "main",
+        "__libc_",
+        "__clone",
+        "clone",
+        "pthread_",
+        "execute_native_thread_routine",
+        "run_mod",
+        "run_eval_code_obj",
+        "cfunction_",
+        "method_",
+        "slot_",
+        "type_call",
+        "object_",
+        "builtin_",
+        "do_call_core",
+        "vectorcall_",
+        "function_code_fastcall",
+        "partial_",
+        "context_run",
+        "property_",
+        "gen_send",
+        "call_function",
+        "classmethod_",
+        "trace_call_function",
+        "thread_run",
+        "thread_PyThread",
+        "bounded_lru_cache_wrapper",
+        "lru_cache_call",
+        "wrapper_CUDA",
+        "0x",
+    ];
+    let bare = without_namespace(bare_name(name));
+    let unknown = bare.is_empty() || bare == "??" || bare.starts_with('<');
+    unknown
+        || INSIDE.iter().any(|noise| name.contains(noise))
+        || BEGINNINGS.iter().any(|noise| bare.starts_with(noise) && !bare.contains("::"))
 }
 
 /// What a C++ frame says about the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symbol<'t> {
-    /// Part of a dispatched operator: `add_Tensor`.
+    /// Part of a dispatched operator: `add`.
     Operator(&'t str),
     /// Execution of an autograd node: `AddmmBackward0`.
     Node(&'t str),
@@ -89,47 +181,73 @@ impl<'t> Symbol<'t> {
             Self::Operator(super::legible(operator))
         } else if let Some(node) = node(name) {
             Self::Node(super::legible(node))
-        } else if name.contains("torch::autograd::Engine::") {
+        } else if name.contains("torch::autograd::") && name.contains("Engine::") {
             Self::Engine
         } else if is_noise(name) {
             Self::Noise
         } else {
-            Self::Function(super::legible(bare_name(name)))
-        }
-    }
-
-    /// The operator or node.
-    pub(super) fn operation(self) -> Option<&'t str> {
-        match self {
-            Self::Operator(name) | Self::Node(name) => Some(name),
-            _ => None,
+            Self::Function(super::legible(without_namespace(bare_name(name))))
         }
     }
 }
 
-/// What a stack without Python frames is called, from its frames, innermost first: the autograd node and
-/// the operator in it, else the operator, else the innermost function that says anything.
-pub(super) fn label<'t>(symbols: impl Iterator<Item = Symbol<'t>>) -> String {
-    let (mut operator, mut node, mut function, mut engine) = (None, None, None, false);
-    for symbol in symbols {
-        match symbol {
-            // The outermost operator is the one that was asked for; those inside are how it is done. What is
-            // outside the node asked for the backward pass.
-            Symbol::Operator(name) if node.is_none() => operator = Some(name),
-            Symbol::Node(name) => node = node.or(Some(name)),
-            Symbol::Function(name) => function = function.or(Some(name)),
-            Symbol::Engine => engine = true,
-            Symbol::Operator(_) | Symbol::Noise => {}
+/// What a run of C++ frames does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Operation<'t> {
+    /// Whether it is part of the backward pass.
+    pub(super) backward: bool,
+    /// The autograd node that is executed.
+    pub(super) node: Option<&'t str>,
+    /// The operator that was asked for, which may get its memory through others.
+    pub(super) operator: Option<&'t str>,
+    /// The innermost function that says anything, where there is neither.
+    pub(super) function: Option<&'t str>,
+}
+
+impl<'t> Operation<'t> {
+    /// From frames, innermost first.
+    pub(super) fn of(symbols: impl Iterator<Item = Symbol<'t>>) -> Self {
+        let mut operation = Self::default();
+        for symbol in symbols {
+            match symbol {
+                // The outermost operator is the one that was asked for; those inside are how it is done. What
+                // is outside the node asked for the backward pass.
+                Symbol::Operator(name) if operation.node.is_none() => operation.operator = Some(name),
+                Symbol::Node(name) => {
+                    operation.node = operation.node.or(Some(name));
+                    operation.backward = true;
+                }
+                Symbol::Function(name) => operation.function = operation.function.or(Some(name)),
+                Symbol::Engine => operation.backward = true,
+                Symbol::Operator(_) | Symbol::Noise => {}
+            }
         }
+        operation
     }
-    let backward = if engine || node.is_some() { "backward: " } else { "" };
-    match (node, operator, function) {
-        (Some(node), Some(operator), _) => format!("{backward}{node} (aten::{operator})"),
-        (Some(node), None, _) => format!("{backward}{node}"),
-        (None, Some(operator), _) => format!("{backward}aten::{operator}"),
-        (None, None, Some(function)) => format!("{backward}{function}"),
-        (None, None, None) if engine => "backward".to_owned(),
-        (None, None, None) => "<no symbols>".to_owned(),
+
+    /// What stands in for the functions of a stack without Python frames, innermost first.
+    pub(super) fn tokens(&self) -> Vec<Token> {
+        let names = match (self.operator, self.node, self.function) {
+            (None, None, Some(function)) => [Some(("function", function)), None],
+            (operator, node, _) => [operator.map(|name| ("operator", name)), node.map(|name| ("node", name))],
+        };
+        let pass = if self.backward { "backward" } else { "forward" };
+        let names = names.into_iter().flatten().chain([("pass", pass)]);
+        names.map(|(kind, name)| Token::new(&sha1(&[kind.as_bytes()]), &sha1(&[name.as_bytes()]))).collect()
+    }
+
+    /// What a stack without Python frames is called: the autograd node and the operator in it, else the
+    /// operator, else the function.
+    pub(super) fn label(&self) -> String {
+        let what = match (self.node, self.operator, self.function) {
+            (Some(node), Some(operator), _) => format!("{node} (aten::{operator})"),
+            (Some(node), None, _) => node.to_owned(),
+            (None, Some(operator), _) => format!("aten::{operator}"),
+            (None, None, Some(function)) => function.to_owned(),
+            (None, None, None) if self.backward => return "backward".to_owned(),
+            (None, None, None) => "<no symbols>".to_owned(),
+        };
+        if self.backward { format!("backward: {what}") } else { what }
     }
 }
 
@@ -139,21 +257,61 @@ mod tests {
 
     #[test]
     fn names_lose_their_arguments() {
-        assert_eq!(bare_name("at::native::empty(c10::ArrayRef<long>)"), "at::native::empty");
-        assert_eq!(bare_name("at::(anonymous namespace)::create_out(long)"), "at::(anonymous namespace)::create_out");
-        assert_eq!(bare_name("torch::autograd::Node::operator()(int)"), "torch::autograd::Node::operator()");
-        assert_eq!(bare_name("f"), "f");
+        for (signature, name) in [
+            ("at::native::empty(c10::ArrayRef<long>)", "at::native::empty"),
+            ("at::(anonymous namespace)::create_out(long)", "at::(anonymous namespace)::create_out"),
+            ("torch::autograd::Node::operator()(int)", "torch::autograd::Node::operator()"),
+            ("at::TensorBase at::detail::make<c10::ArrayRef<long> >(c10::ArrayRef<long>)", "at::detail::make"),
+            ("at::native::empty(long) [clone .cold]", "at::native::empty"),
+            ("run_mod.llvm.9196888086361497952", "run_mod"),
+            ("at::native::copy_(long) const", "at::native::copy_"),
+            ("f", "f"),
+        ] {
+            assert_eq!(bare_name(signature), name);
+        }
+    }
+
+    fn label(names: &[&'static str]) -> String {
+        Operation::of(names.iter().map(|name| Symbol::of(name))).label()
     }
 
     #[test]
     fn labels_say_what_is_done() {
-        let label = |names: &[&'static str]| label(names.iter().map(|name| Symbol::of(name)));
         assert_eq!(label(&["torch::unwind::unwind()", "at::_ops::mm::call(at::Tensor const&)"]), "aten::mm");
         assert_eq!(
             label(&["at::_ops::add_Tensor::call(X)", "torch::autograd::AccumulateGrad::apply(std::vector<X>&&)"]),
-            "backward: AccumulateGrad (aten::add_Tensor)"
+            "backward: AccumulateGrad (aten::add)"
         );
         assert_eq!(label(&["??", "torch::unwind::unwind()", "cublasCreate_v2"]), "cublasCreate_v2");
-        assert_eq!(label(&["torch::unwind::unwind()", "_start"]), "<no symbols>");
+        assert_eq!(label(&["at::native::empty(long)", "main"]), "at::native::empty");
+        for noise in
+            ["torch::unwind::unwind()", "_start", "??", "", "0x7f00", "Py_RunMain", "std::error_code::x() const"]
+        {
+            assert_eq!(label(&[noise]), "<no symbols>", "{noise}");
+        }
+        assert_eq!(label(&["_start", "torch::autograd::Engine::thread_main(X)"]), "backward");
+    }
+
+    #[test]
+    fn operators_are_called_as_the_profiler_calls_them() {
+        for (operator, name) in [
+            ("add_Tensor", "add"),
+            ("pow_Tensor_Scalar", "pow"),
+            ("arange_start_step", "arange"),
+            ("empty_memory_format", "empty"),
+            ("to_dtype_layout", "to"),
+            ("native_dropout", "native_dropout"),
+            ("_log_softmax_backward_data", "_log_softmax_backward_data"),
+            ("_out", "_out"),
+        ] {
+            assert_eq!(without_overload(operator), name);
+        }
+    }
+
+    #[test]
+    fn the_text_of_cpp_may_drift() {
+        let before = ["c10::cuda::workspace(c10::optional<long>)", "_start"];
+        let after = ["std::cuda::workspace(std::optional<long>) [clone .cold]", "_start"];
+        assert_eq!(label(&before), label(&after));
     }
 }

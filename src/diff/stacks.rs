@@ -1,0 +1,133 @@
+//! Which stack of the before is which of the after, and how each has changed.
+
+use super::{Kind, Options, Row, RowKind, Sides};
+use crate::profile::{Held, Member, StackTotal};
+use crate::snapshot::StackId;
+use crate::stack::{Figures, Group, Grouper, InOrder, pair, pair_in_order};
+
+/// One row for every stack, the largest change first.
+pub(super) fn rows(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: Options) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
+    for (before, after) in pairs(stacks, groupers, options) {
+        (paired_before[before], paired_after[after]) = (true, true);
+        rows.push(row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers));
+    }
+    let single =
+        |paired: Vec<bool>| paired.into_iter().enumerate().filter(|(_, paired)| !paired).map(|(index, _)| index);
+    rows.extend(single(paired_before).map(|index| row(Some(&stacks.before[index]), None, groupers)));
+    rows.extend(single(paired_after).map(|index| row(None, Some(&stacks.after[index]), groupers)));
+    let mut rows: Vec<Row> = rows.into_iter().flatten().collect();
+    rows.sort_by(|a, b| {
+        let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
+        // Of equal size, what grew comes first; then an order that is always the same.
+        size.then_with(|| b.delta().cmp(&a.delta()))
+            .then_with(|| b.held.after.bytes.cmp(&a.held.after.bytes))
+            .then_with(|| a.label.cmp(&b.label))
+            .then_with(|| a.key.cmp(&b.key))
+    });
+    rows
+}
+
+/// The pairs, by their positions on both sides.
+fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+    let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
+    let mut pairs = Vec::new();
+    // What has a name goes by that alone.
+    for (before, total) in stacks.before.iter().enumerate().filter(|(_, total)| named(total)) {
+        let after = stacks.after.iter().position(|other| named(other) && other.key == total.key);
+        pairs.extend(after.map(|after| (before, after)));
+    }
+    let places = |totals: &[StackTotal], grouper: &Grouper<'_>| -> (Vec<usize>, Vec<Group>) {
+        let places = totals.iter().enumerate().filter(|(_, total)| !named(total));
+        let group = |(index, total): (usize, &StackTotal)| {
+            let figures = Figures {
+                allocations: total.allocations,
+                blocks: total.at.blocks,
+                bytes: total.at.bytes,
+                allocated_total: total.allocated_total,
+            };
+            Some((index, grouper.group(total.key.clone(), total.stack()?, figures)))
+        };
+        places.filter_map(group).unzip()
+    };
+    let (before_at, before) = places(stacks.before, &groupers.before);
+    let (after_at, after) = places(stacks.after, &groupers.after);
+    let lines = groupers.map(|grouper| grouper.code().lines());
+    let found = pair((&before, lines.before), (&after, lines.after), options.match_ratio);
+    pairs.extend(found.into_iter().map(|(before, after)| (before_at[before], after_at[after])));
+    pairs
+}
+
+fn row(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Option<Row> {
+    let named = after.or(before)?;
+    let held = Sides { before, after }.map(|total| total.map(|total| total.at).unwrap_or_default());
+    let change = match (held.before.bytes, held.after.bytes) {
+        (b, a) if b == a => Kind::Same,
+        (0, _) => Kind::Added,
+        (_, 0) => Kind::Removed,
+        (b, a) if a > b => Kind::Grew,
+        _ => Kind::Shrank,
+    };
+    // What holds nothing on one side did not move.
+    let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
+        && held.before.bytes > 0
+        && held.after.bytes > 0;
+    let stack = changed_most(before, after, groupers);
+    let label = match (stack.after, stack.before) {
+        (Some(stack), _) if groupers.after.by().is_place() => groupers.after.label(stack),
+        (None, Some(stack)) if after.is_none() && groupers.before.by().is_place() => groupers.before.label(stack),
+        _ => named.label.clone(),
+    };
+    let kind = named.bucket.map_or(RowKind::Stack, RowKind::Bucket);
+    Some(Row { kind, change, moved, label, key: named.key.0.clone(), held, stack })
+}
+
+/// A group may hold several lines of one function: the one that changed most gives the row its name.
+fn changed_most(
+    before: Option<&StackTotal>,
+    after: Option<&StackTotal>,
+    groupers: &Sides<Grouper<'_>>,
+) -> Sides<Option<StackId>> {
+    let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
+    let (Some(before), Some(after)) = (before, after) else { return first };
+    let grew = after.at.bytes >= before.at.bytes;
+    let old = in_order_of_lines(&before.members, &groupers.before);
+    let new = in_order_of_lines(&after.members, &groupers.after);
+    let (mut pairs, mut old_paired, mut new_paired) = (Vec::new(), vec![false; old.len()], vec![false; new.len()]);
+    let items =
+        Sides { before: &old, after: &new }.map(|side| side.iter().map(|(item, _)| item.clone()).collect::<Vec<_>>());
+    for (before, after) in pair_in_order(&items.before, &items.after) {
+        (old_paired[before], new_paired[after]) = (true, true);
+        pairs.push((Some(&old[before].1), Some(&new[after].1)));
+    }
+    pairs.extend(old.iter().zip(old_paired).filter(|(_, paired)| !paired).map(|((_, member), _)| (Some(member), None)));
+    pairs.extend(new.iter().zip(new_paired).filter(|(_, paired)| !paired).map(|((_, member), _)| (None, Some(member))));
+    let gained = |(old, new): &(Option<&Member>, Option<&Member>)| {
+        let bytes = |member: &Option<&Member>| member.map_or(0, |member| i128::from(member.at.bytes));
+        let gained = bytes(new) - bytes(old);
+        if grew { gained } else { -gained }
+    };
+    // The first of the largest.
+    let most = pairs.iter().rev().max_by_key(|pair| gained(pair)).filter(|pair| gained(pair) > 0);
+    most.map_or(first, |&(old, new)| Sides {
+        before: old.or(before.members.first()).map(|member| member.stack),
+        after: new.or(after.members.first()).map(|member| member.stack),
+    })
+}
+
+fn in_order_of_lines(members: &[Member], grouper: &Grouper<'_>) -> Vec<(InOrder<Held>, Member)> {
+    let code = grouper.code();
+    let mut items: Vec<_> = members
+        .iter()
+        .map(|member| {
+            let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
+            let operators = code.operator_names(member.stack).into_iter().map(str::to_owned).collect();
+            (InOrder { lines, operators, counts: (member.at.blocks, 0), figures: member.at }, *member)
+        })
+        .collect();
+    items.sort_by(|(a, member_a), (b, member_b)| {
+        (&a.lines, &a.operators, member_a.stack).cmp(&(&b.lines, &b.operators, member_b.stack))
+    });
+    items
+}

@@ -1,0 +1,46 @@
+//! What memory is for, as far as its stack tells.
+
+use super::Code;
+use super::operator::Symbol;
+use crate::snapshot::{FrameId, StackId};
+
+/// The category of a stack. The first rule that holds for one of its frames decides.
+pub(super) fn of(code: &Code<'_>, stack: StackId) -> &'static str {
+    if code.has_symbol(stack, |symbol| symbol == Symbol::Node("AccumulateGrad")) {
+        return "gradients";
+    }
+    if code.is_backward(stack) {
+        return "backward";
+    }
+    let any = |holds: &dyn Fn(&str, &str) -> bool| {
+        code.python(stack).any(|frame: FrameId| holds(code.path(frame), code.function(frame)))
+    };
+    let below = |folder: &'static str| any(&|path, _| path.starts_with(folder));
+    if below("torch/optim/") {
+        "optimizer"
+    } else if below("torch/distributed/") {
+        "communication"
+    } else if below("torch/utils/data/") {
+        "data"
+    } else if any(&is_loading) {
+        "parameters"
+    } else if any(&|path, function| function == "forward" || is_module(path) && function.ends_with("_call_impl")) {
+        "forward"
+    } else {
+        "other"
+    }
+}
+
+fn is_module(path: &str) -> bool {
+    path == "torch/nn/modules/module.py"
+}
+
+/// Building modules, reading their weights, and moving them to the device.
+fn is_loading(path: &str, function: &str) -> bool {
+    match path {
+        "torch/serialization.py" | "torch/nn/init.py" => true,
+        _ if is_module(path) => matches!(function, "_apply" | "to" | "cuda" | "load_state_dict" | "load"),
+        _ if path.starts_with("torch/nn/modules/") => matches!(function, "__init__" | "reset_parameters"),
+        _ => false,
+    }
+}

@@ -1,0 +1,328 @@
+//! What the frames of one snapshot say: whose code they are, what they are called, and which of them tell
+//! one stack from another.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+
+use rustc_hash::FxHashMap;
+use sha1::{Digest as _, Sha1};
+
+use super::classify::{Owner, is_plumbing, owner};
+use super::operator::{Operation, Symbol};
+use super::path::{Names, clean, folded, installed, standard_library};
+use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables};
+
+/// A SHA-1: the same on every machine and in every release.
+pub(super) type Digest = [u8; 20];
+
+pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
+    let mut hash = Sha1::new();
+    for part in parts {
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// A file of the snapshot.
+#[derive(Debug)]
+struct File<'t> {
+    /// Its path with `/` between the parts.
+    path: Cow<'t, str>,
+    /// As people see it.
+    shown: String,
+    /// A digest of its normal form.
+    digest: Digest,
+}
+
+/// What is known of a frame.
+#[derive(Debug)]
+struct Known<'t> {
+    owner: Owner,
+    /// Whether it only passes calls on.
+    plumbing: bool,
+    /// Index into the files.
+    file: usize,
+    /// What a C++ frame says about the operation.
+    symbol: Symbol<'t>,
+    /// The function and its file, without the line.
+    token: Token,
+    /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
+    line: Option<u32>,
+}
+
+/// A function, independent of where its file lies and on which line it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token {
+    /// The file in its normal form, as a digest.
+    pub(super) file: u64,
+    /// The name of the function, as a digest.
+    pub(super) function: u64,
+}
+
+impl Token {
+    /// From the digests of file and function.
+    pub(super) fn new(file: &Digest, function: &Digest) -> Self {
+        Self { file: head(file), function: head(function) }
+    }
+}
+
+/// Functions with the lines on which they call or allocate.
+pub type Lines = FxHashMap<Token, BTreeSet<u32>>;
+
+/// The frames of a snapshot.
+///
+/// What is known of a frame is worked out once: the same few hundred frames make up all stacks, and a long
+/// name in a deep stack must not cost its length at every mention.
+#[derive(Debug)]
+pub struct Code<'t> {
+    tables: &'t Tables,
+    files: Vec<File<'t>>,
+    frames: Vec<Known<'t>>,
+}
+
+fn head(digest: &Digest) -> u64 {
+    u64::from_le_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
+}
+
+impl<'t> Code<'t> {
+    /// Looks at all frames of a snapshot. Code below one of the prefixes is seen relative to it, and is the
+    /// user's unless it lies in a `site-packages` below the prefix.
+    #[must_use]
+    pub fn new(tables: &'t Tables, strip_prefix: &[String]) -> Self {
+        let mut numbers: HashMap<StringId, usize> = HashMap::new();
+        let mut paths = Vec::new();
+        for frame in tables.frames() {
+            numbers.entry(frame.filename).or_insert_with(|| {
+                paths.push(clean(tables.string(frame.filename)));
+                paths.len() - 1
+            });
+        }
+        let prefixes = Names::new(&BTreeSet::new(), strip_prefix);
+        let owner_of = |frame: &Frame| {
+            let path = &paths[numbers[&frame.filename]];
+            owner(tables.string(frame.name), prefixes.stripped(path).unwrap_or(path))
+        };
+        let owners: Vec<Owner> = tables.frames().iter().map(owner_of).collect();
+        let users = tables.frames().iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
+        let users = users.map(|(frame, _)| &*paths[numbers[&frame.filename]]).collect();
+        let names = Names::new(&users, strip_prefix);
+        let file = |path: &Cow<'t, str>| {
+            let (shown, compared) = if users.contains(&**path) {
+                (names.shown(path), names.compared(path))
+            } else {
+                let normal = folded(path).or_else(|| installed(path)).or_else(|| standard_library(path));
+                (normal.unwrap_or(path), normal.unwrap_or(path))
+            };
+            File { path: path.clone(), shown: shown.to_owned(), digest: sha1(&[compared.as_bytes()]) }
+        };
+        let files: Vec<_> = paths.iter().map(file).collect();
+        let mut functions: HashMap<StringId, Digest> = HashMap::new();
+        let frames = tables.frames().iter().zip(owners).map(|(frame, owner)| {
+            let name = tables.string(frame.name);
+            let file = numbers[&frame.filename];
+            // The functions of generated code are numbered as its files are.
+            let function = match owner {
+                Owner::Generated => sha1(&[]),
+                _ => *functions.entry(frame.name).or_insert_with(|| sha1(&[name.as_bytes()])),
+            };
+            Known {
+                owner,
+                plumbing: is_plumbing(owner, name, &files[file].path),
+                file,
+                symbol: if owner == Owner::Cpp { Symbol::of(name) } else { Symbol::Noise },
+                token: Token::new(&files[file].digest, &function),
+                line: u32::try_from(frame.line)
+                    .ok()
+                    .filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
+            }
+        });
+        let frames = frames.collect();
+        Self { tables, files, frames }
+    }
+
+    /// The tables that the frames come from.
+    #[must_use]
+    pub fn tables(&self) -> &'t Tables {
+        self.tables
+    }
+
+    fn known(&self, frame: FrameId) -> &Known<'t> {
+        &self.frames[frame.index()]
+    }
+
+    /// Whose code a frame is.
+    #[must_use]
+    pub fn owner(&self, frame: FrameId) -> Owner {
+        self.known(frame).owner
+    }
+
+    /// The function of a frame, without its line.
+    #[must_use]
+    pub fn token(&self, frame: FrameId) -> Token {
+        self.known(frame).token
+    }
+
+    /// All functions in Python, with the lines on which they call or allocate.
+    #[must_use]
+    pub fn lines(&self) -> Lines {
+        let mut lines = Lines::default();
+        for known in self.frames.iter().filter(|known| known.owner != Owner::Cpp) {
+            lines.entry(known.token).or_default().extend(known.line);
+        }
+        lines
+    }
+
+    /// The line of a frame, where the file says one.
+    #[must_use]
+    pub fn line(&self, frame: FrameId) -> Option<u32> {
+        self.known(frame).line
+    }
+
+    /// The file of a frame as people see it.
+    #[must_use]
+    pub fn path(&self, frame: FrameId) -> &str {
+        &self.files[self.known(frame).file].shown
+    }
+
+    /// The function of a frame, as much of it as anybody reads.
+    #[must_use]
+    pub fn function(&self, frame: FrameId) -> &'t str {
+        super::legible(self.tables.string(self.tables.frame(frame).name))
+    }
+
+    /// A frame as `function (path:line)`.
+    #[must_use]
+    pub fn text(&self, frame: FrameId) -> String {
+        self.text_at(frame, self.line(frame))
+    }
+
+    /// A frame as `function (path:line)`, with another line or without one.
+    #[must_use]
+    pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
+        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+        format!("{} ({}{line})", self.function(frame), super::legible(self.path(frame)))
+    }
+
+    /// The Python frames of a stack, innermost first. PyTorch's order holds within a language only. Those of
+    /// the forward pass stand in for those of the backward pass, which has none.
+    pub fn python(&self, stack: StackId) -> impl Iterator<Item = FrameId> + Clone + '_ {
+        let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack));
+        all.copied().filter(|&frame| self.owner(frame) != Owner::Cpp)
+    }
+
+    /// The C++ frames of a stack, innermost first.
+    pub fn cpp(&self, stack: StackId) -> impl Iterator<Item = FrameId> + Clone + '_ {
+        self.tables.stack(stack).iter().copied().filter(|&frame| self.owner(frame) == Owner::Cpp)
+    }
+
+    /// The Python frames that tell one stack from another, innermost first: those of the user and of
+    /// libraries, and of PyTorch what lies inside all of them. In between, PyTorch only passes calls on, and in
+    /// other ways with every release.
+    #[must_use]
+    pub fn telling(&self, stack: StackId) -> Vec<FrameId> {
+        let mut inside = true;
+        let mut telling = Vec::new();
+        for frame in self.python(stack) {
+            let known = self.known(frame);
+            match known.owner {
+                Owner::User | Owner::Library => {
+                    inside = false;
+                    telling.push(frame);
+                }
+                _ if inside && !known.plumbing => telling.push(frame),
+                _ => {}
+            }
+        }
+        if telling.is_empty() { self.python(stack).collect() } else { telling }
+    }
+
+    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any.
+    #[must_use]
+    pub fn site(&self, stack: StackId) -> Option<FrameId> {
+        let innermost = |owner: Owner| self.python(stack).find(|&frame| self.owner(frame) == owner);
+        let real = innermost(Owner::User).or_else(|| innermost(Owner::Library));
+        let real = real.or_else(|| innermost(Owner::PyTorch));
+        real.or_else(|| self.python(stack).next())
+    }
+
+    /// What the C++ frames of a stack do: all of them where there is no Python, else those inside the
+    /// innermost Python frame.
+    pub(super) fn operation(&self, stack: StackId) -> Operation<'t> {
+        let symbol = |frame: FrameId| self.known(frame).symbol;
+        let inside = self.tables.stack(stack).iter().copied().take_while(|&frame| self.owner(frame) == Owner::Cpp);
+        let mut operation = Operation::of(inside.map(symbol));
+        let engine = |frame| matches!(symbol(frame), Symbol::Engine | Symbol::Node(_));
+        operation.backward = operation.backward || self.cpp(stack).any(engine);
+        operation
+    }
+
+    /// Whether some C++ frame of a stack says so.
+    pub(super) fn has_symbol(&self, stack: StackId, holds: impl Fn(Symbol<'t>) -> bool) -> bool {
+        self.cpp(stack).any(|frame| holds(self.known(frame).symbol))
+    }
+
+    /// The function that a frame of an autograd node or an operator stands for, for people.
+    #[must_use]
+    pub fn operator(&self, frame: FrameId) -> Option<(OperatorKind, &'t str)> {
+        match self.known(frame).symbol {
+            Symbol::Operator(name) => Some((OperatorKind::Operator, name)),
+            Symbol::Node(name) => Some((OperatorKind::Node, name)),
+            _ => None,
+        }
+    }
+
+    /// What the C++ frames of a stack do, for people: the autograd node, and in it the operator; where there is
+    /// neither, and no Python, the function.
+    #[must_use]
+    pub fn operation_names(&self, stack: StackId) -> Vec<String> {
+        let operation = self.operation(stack);
+        let operator = operation.operator.map(|operator| format!("aten::{operator}"));
+        let mut names: Vec<_> = operation.node.map(str::to_owned).into_iter().chain(operator).collect();
+        if names.is_empty() && self.site(stack).is_none() {
+            names.extend(operation.function.map(str::to_owned));
+        }
+        names
+    }
+
+    /// The operators and autograd nodes in a stack, innermost first.
+    #[must_use]
+    pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
+        self.cpp(stack).filter_map(|frame| Some(self.operator(frame)?.1)).collect()
+    }
+
+    /// Whether a stack belongs to the backward pass.
+    #[must_use]
+    pub fn is_backward(&self, stack: StackId) -> bool {
+        self.operation(stack).backward
+    }
+
+    /// What a stack is called: `function (path:line)` of the frame to blame, followed by the operator where
+    /// one is known, and led by `backward` where autograd runs it; without Python frames what the C++ does.
+    #[must_use]
+    pub fn label(&self, stack: StackId) -> String {
+        let operation = self.operation(stack);
+        let Some(site) = self.site(stack) else { return operation.label() };
+        let backward = if operation.backward { "backward: " } else { "" };
+        // The node says more where the frames are those of the forward pass.
+        let forward = !self.tables.forward(stack).is_empty();
+        let operator = match (operation.node.filter(|_| forward), operation.operator) {
+            (Some(node), _) => format!(" {node}"),
+            (None, Some(operator)) => format!(" aten::{operator}"),
+            (None, None) => String::new(),
+        };
+        format!("{backward}{}{operator}", self.text(site))
+    }
+
+    pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {
+        &self.files[self.known(frame).file].digest
+    }
+}
+
+/// What a C++ frame with a name worth reading is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorKind {
+    /// An operator of PyTorch.
+    Operator,
+    /// A node of the autograd graph.
+    Node,
+}
