@@ -122,7 +122,8 @@ fn compare_ooms(place: &str, device: &DeviceProfile, truth: &Value) {
     assert_eq!(Value::Array(ooms), truth["ooms"], "{place}: out of memory");
 }
 
-/// The simulator names call sites as `function (file)`, the tool as `function (file:line)`.
+/// The simulator names call sites as `function (file)`, the tool as `function (file:line)`; what autograd allocates
+/// for a line of the forward pass, the tool leads with `backward`.
 fn compare_stacks(place: &str, device: &DeviceProfile, truth: &Value) {
     let at_peak: u64 = device.stacks.iter().map(|stack| stack.peak.bytes).sum();
     assert_eq!(Some(at_peak), device.figures.allocated.peak, "{place}: rows at the peak");

@@ -76,9 +76,7 @@ pub(super) fn diagnostics(
     let before_window = lifetimes
         .allocations
         .iter()
-        .filter(|a| {
-            a.born == Position::START && a.size_known && a.stack.is_some_and(|s| !snapshot.tables.stack(s).is_empty())
-        })
+        .filter(|a| a.born == Position::START && a.size_known && a.stack.is_some_and(|s| snapshot.tables.has_frames(s)))
         .count();
     let recorded = findings.history == History::Recorded;
     if recorded && is_round(events.len()) && (lifetimes.unmatched_frees > 0 || before_window > 0) {

@@ -95,7 +95,7 @@ impl Allocation {
     #[must_use]
     pub fn origin(&self, snapshot: &Snapshot) -> Origin {
         match self.stack {
-            Some(stack) if !snapshot.tables.stack(stack).is_empty() => Origin::Stack(stack),
+            Some(stack) if snapshot.tables.has_frames(stack) => Origin::Stack(stack),
             _ if self.born != Position::START => Origin::NoFrames,
             _ if self.size_known => Origin::BeforeRecording,
             _ => Origin::NotRecorded,

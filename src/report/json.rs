@@ -12,7 +12,7 @@ use crate::diff::{self, Diff, RowKind};
 use crate::profile::{Bucket, DeviceProfile, Profile};
 use crate::replay::{Counter, Position};
 use crate::report::Options;
-use crate::snapshot::{StackId, Tables};
+use crate::snapshot::{FrameId, Tables};
 use crate::verdict::{Check, Judgement};
 
 /// The tool that wrote a report.
@@ -129,6 +129,7 @@ struct StackReport<'a> {
     allocations: u64,
     allocated_total: u64,
     frames: Vec<FrameReport<'a>>,
+    forward_frames: Vec<FrameReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -230,6 +231,7 @@ struct RowReport<'a> {
     after_mean: u64,
     manner: Option<String>,
     frames: Vec<FrameReport<'a>>,
+    forward_frames: Vec<FrameReport<'a>>,
     before_frames: Vec<FrameReport<'a>>,
 }
 
@@ -327,8 +329,8 @@ fn counter(counter: &Counter) -> CounterReport {
 /// one long name millions of times.
 const MOST_FRAME_TEXT: usize = 1 << 20;
 
-fn frames(tables: &Tables, stack: Option<StackId>) -> Vec<FrameReport<'_>> {
-    let ids = stack.map(|stack| tables.stack(stack)).unwrap_or_default();
+fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a>> {
+    let ids = ids.unwrap_or_default();
     let mut text = 0;
     let mut reports = Vec::new();
     for &id in ids {
@@ -365,7 +367,8 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
             at_blocks: total.at.blocks,
             allocations: total.allocations,
             allocated_total: total.allocated_total,
-            frames: frames(tables, total.stack()),
+            frames: frames(tables, total.stack().map(|stack| tables.stack(stack))),
+            forward_frames: frames(tables, total.stack().map(|stack| tables.forward(stack))),
         })
         .collect();
     if !rest.is_empty() {
@@ -468,6 +471,7 @@ fn device_diff<'a>(
     options: &Options,
 ) -> DeviceDiffReport<'a> {
     let explains = |row: &diff::Row| judgement.explains(device, row);
+    let (before, after) = (&diff.profiles.before.tables, &diff.profiles.after.tables);
     let rows = diff::listed(&device.rows, options.listing(), explains);
     DeviceDiffReport {
         before_device: device.device.before,
@@ -499,8 +503,9 @@ fn device_diff<'a>(
                 after: row.held.after.bytes,
                 before_blocks: row.held.before.blocks,
                 after_blocks: row.held.after.blocks,
-                frames: frames(&diff.profiles.after.tables, row.stack.after),
-                before_frames: frames(&diff.profiles.before.tables, row.stack.before),
+                frames: frames(after, row.stack.after.map(|stack| after.stack(stack))),
+                forward_frames: frames(after, row.stack.after.map(|stack| after.forward(stack))),
+                before_frames: frames(before, row.stack.before.map(|stack| before.stack(stack))),
                 label: row.label,
                 key: row.key,
             })

@@ -339,7 +339,8 @@ fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: 
     let limit = if options.top == 0 { held.len() } else { options.top.min(held.len()) };
     let large = held.iter().take_while(|stack| stack.at.bytes >= options.min_delta).count();
     let (shown, rest) = held.split_at(limit.min(large));
-    let mut grid = Grid::new(&["bytes", "share", "blocks", "stack"], &[RIGHT, RIGHT, RIGHT, LEFT]);
+    let name = profile.options.group_by.noun();
+    let mut grid = Grid::new(&["bytes", "share", "blocks", name], &[RIGHT, RIGHT, RIGHT, LEFT]);
     let mut line = |held: Held, label: &str, style: Style| {
         let share = format_share(held.bytes, total).unwrap_or_default();
         grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(label)]);
@@ -448,10 +449,11 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
     writeln!(out, "\n  {BOLD}stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Delta(total))?;
     // The change and the after say what was before: on a narrow terminal the label needs the room more.
     let wide = options.width >= WIDE;
+    let name = diff.profiles.after.options.group_by.noun();
     let (names, alignments): (&[&str], &[CellAlignment]) = if wide {
-        (&["change", "before", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT])
+        (&["change", "before", "after", "blocks", "", name], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT])
     } else {
-        (&["change", "after", "blocks", "", "stack"], &[RIGHT, RIGHT, RIGHT, LEFT, LEFT])
+        (&["change", "after", "blocks", "", name], &[RIGHT, RIGHT, RIGHT, LEFT, LEFT])
     };
     let mut grid = Grid::new(names, alignments);
     for row in rows {

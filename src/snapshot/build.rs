@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::field::Key;
+use super::forward;
 use super::value::{Kind as ValueKind, Value};
 use super::{
     Action, AllocatorSettings, Annotation, Block, BlockState, Damage, Device, Error, Event, Frame, FrameId, Present,
@@ -111,6 +112,8 @@ pub(super) struct Builder {
     segments: Vec<SegmentDraft>,
     occupants: Vec<Occupant>,
     annotations: Vec<AnnotationDraft>,
+    /// The `forward_frames` of events and blocks, by their position: few have any.
+    forward: Vec<(Kind, usize, Value)>,
     /// The latest short string of each length: every event brings strings such as `"N/A"` of its own.
     latest_strings: [Option<([u8; SHORT], Value)>; SHORT + 1],
     no_tags: TagsId,
@@ -145,6 +148,7 @@ impl Builder {
             segments: Vec::new(),
             occupants: Vec::new(),
             annotations: Vec::new(),
+            forward: Vec::new(),
             latest_strings: [None; SHORT + 1],
             no_tags,
             last_tags: (Tags::default(), no_tags),
@@ -396,6 +400,7 @@ impl Builder {
                     event.time_us = time.unwrap_or(Event::NO_TIME);
                 }
                 Some(Key::Frames) => event.stack = self.use_stack(value),
+                Some(Key::ForwardFrames) => self.forward.push((Kind::Event, at, value)),
                 Some(Key::Stream) => tags.stream = self.integer(value).unwrap_or(0),
                 Some(Key::CompileContext) => tags.compile_context = Self::string_id(value),
                 Some(Key::UserMetadata) => tags.user_metadata = Self::string_id(value),
@@ -431,6 +436,7 @@ impl Builder {
                     };
                 }
                 Some(Key::Frames) => block.stack = self.use_stack(value),
+                Some(Key::ForwardFrames) => self.forward.push((Kind::Block, at, value)),
                 Some(Key::History) => block.history = Some(value),
                 _ => {}
             }
@@ -750,6 +756,7 @@ impl Builder {
             let found = format!("a list whose first item is {}", self.describe(*first));
             return Err(Error::NotASnapshot { found });
         }
+        self.finish_forward()?;
         let mut devices = BTreeMap::new();
         self.finish_segments(segments, &mut devices)?;
         let events = match traces {
@@ -789,6 +796,43 @@ impl Builder {
                 _ => "an empty dict".to_owned(),
             },
         }
+    }
+
+    /// Adds the frames of the forward pass to the stacks of the backward pass. What is no traceback is left out.
+    fn finish_forward(&mut self) -> Result<(), Error> {
+        // Events of one operation share their list.
+        let mut known: HashMap<(StackId, Value), StackId> = HashMap::new();
+        let mut read: HashMap<Value, Vec<FrameId>> = HashMap::new();
+        for (kind, at, list) in std::mem::take(&mut self.forward) {
+            let stack = if kind == Kind::Event { self.events[at].stack } else { self.blocks[at].stack };
+            let stack = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
+            let frames = read.entry(list).or_insert_with(|| self.forward_frames(list));
+            let whole = match (known.get(&(stack, list)), frames) {
+                (Some(whole), _) => *whole,
+                (None, frames) if frames.is_empty() || !self.tables.forward(stack).is_empty() => continue,
+                (None, frames) => self.tables.intern_forward(stack, frames),
+            };
+            known.insert((stack, list), whole);
+            let slot = if kind == Kind::Event { &mut self.events[at].stack } else { &mut self.blocks[at].stack };
+            *slot = Some(whole);
+        }
+        self.check_room().map_err(|_| invalid("forward_frames", "more distinct stacks than this version can read"))
+    }
+
+    /// The frames of a formatted traceback, innermost first.
+    fn forward_frames(&mut self, list: Value) -> Vec<FrameId> {
+        let items = self.list_items(list).unwrap_or_default();
+        let texts: Vec<_> = items.iter().filter_map(|&item| Self::string_id(item)).collect();
+        let texts: Vec<String> = texts.into_iter().map(|id| self.tables.string(id).to_owned()).collect();
+        let mut entries: Vec<_> = texts.iter().filter_map(|text| forward::entry(text)).collect();
+        forward::innermost_first(&mut entries);
+        // Many stacks may share one list, and each gets the frames.
+        entries.truncate(forward::DEEPEST);
+        let frame = |entry: &forward::Entry<'_>| {
+            let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
+            self.tables.intern_frame(Frame { name, filename, line: entry.line.into() })
+        };
+        entries.iter().map(frame).collect()
     }
 
     fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
@@ -857,7 +901,7 @@ impl Builder {
             let address = draft.address.unwrap_or(next_address);
             let end = address.checked_add(size);
             next_address = end.ok_or_else(|| invalid(place(), "the block ends past the last address"))?;
-            let no_frames = |stack: &StackId| !self.tables.stack(*stack).is_empty();
+            let no_frames = |stack: &StackId| self.tables.has_frames(*stack);
             blocks.push(Block {
                 address,
                 size,

@@ -28,6 +28,7 @@ keys! {
     PoolId = "pool_id",
     // Everywhere.
     Frames = "frames",
+    ForwardFrames = "forward_frames",
     // Frames.
     Name = "name",
     Filename = "filename",

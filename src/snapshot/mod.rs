@@ -6,6 +6,7 @@
 
 mod build;
 mod field;
+mod forward;
 mod sniff;
 mod tables;
 mod value;

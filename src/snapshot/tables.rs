@@ -172,6 +172,12 @@ impl Tables {
         self.parts(id).1
     }
 
+    /// Whether anything is known of a stack.
+    #[must_use]
+    pub fn has_frames(&self, id: StackId) -> bool {
+        !self.stacks.items[id.index()].is_empty()
+    }
+
     fn parts(&self, id: StackId) -> (&[FrameId], &[FrameId]) {
         let all = &*self.stacks.items[id.index()];
         let marker = if self.has_forward { all.iter().position(|frame| *frame == FORWARD) } else { None };

@@ -24,7 +24,7 @@ pub(super) fn of(code: &Code<'_>, stack: StackId) -> &'static str {
         "data"
     } else if any(&is_loading) {
         "parameters"
-    } else if any(&|path, function| function == "forward" || is_module(path) && function.ends_with("_call_impl")) {
+    } else if below("torch/nn/") || any(&|_, function| function == "forward") {
         "forward"
     } else {
         "other"

@@ -236,6 +236,18 @@ impl<'t> Code<'t> {
         if telling.is_empty() { self.python(stack).collect() } else { telling }
     }
 
+    /// The functions that tell one stack from another, innermost first. Where there is none in Python, and where
+    /// those are of the forward pass, what the C++ frames do is among them.
+    #[must_use]
+    pub fn tokens(&self, stack: StackId) -> Vec<Token> {
+        let telling = self.telling(stack);
+        let python = telling.iter().map(|&frame| self.token(frame));
+        if telling.is_empty() || !self.tables.forward(stack).is_empty() {
+            return self.operation(stack).tokens().into_iter().chain(python).collect();
+        }
+        python.collect()
+    }
+
     /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {

@@ -64,6 +64,16 @@ impl GroupBy {
         }
     }
 
+    /// What a group is, in a word.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Frames | Self::Stack => "stack",
+            Self::CompileContext => "region",
+            by => by.name(),
+        }
+    }
+
     /// Whether groups are places in the code, which a change to it can move. The others go by their name.
     #[must_use]
     pub fn is_place(self) -> bool {
@@ -147,13 +157,8 @@ impl<'t> Grouper<'t> {
                 Key::of(hash.finalize().into())
             }
             GroupBy::Stack => {
-                let telling = code.telling(stack);
-                if telling.is_empty() {
-                    return without_python();
-                }
                 let mut hash = Sha1::new();
-                for frame in telling {
-                    let Token { file, function } = code.token(frame);
+                for Token { file, function } in code.tokens(stack) {
                     hash.update(file.to_le_bytes());
                     hash.update(function.to_le_bytes());
                 }
@@ -209,13 +214,10 @@ impl<'t> Grouper<'t> {
     #[must_use]
     pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group {
         let code = &self.code;
-        let telling = code.telling(stack);
-        let site = code.site(stack).and_then(|site| telling.iter().position(|frame| *frame == site));
-        let lines = telling.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
-        let mut tokens: Vec<Token> = telling.iter().map(|&frame| code.token(frame)).collect();
-        if tokens.is_empty() {
-            tokens = code.operation(stack).tokens();
-        }
+        let tokens = code.tokens(stack);
+        let site = code.site(stack).map(|site| code.token(site));
+        let site = site.and_then(|site| tokens.iter().position(|token| *token == site));
+        let lines = code.telling(stack).iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
         let operators = code.operator_names(stack).into_iter().map(str::to_owned).collect();
         Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }

@@ -1,0 +1,61 @@
+//! `forward_frames`: where the forward pass made what the backward pass now works on.
+//!
+//! PyTorch writes them for autograd's anomaly mode, as lines of a traceback that is formatted already.
+
+/// So many frames of a traceback are kept, from the innermost on.
+pub(super) const DEEPEST: usize = 128;
+
+/// A frame of a formatted traceback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a str,
+    pub(super) file: &'a str,
+    pub(super) line: u32,
+}
+
+/// Reads `File "model.py", line 12, in forward`, with the source line that may follow.
+pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
+    let first = text.trim_start().lines().next()?;
+    let (file, rest) = first.strip_prefix("File \"")?.split_once("\", line ")?;
+    let (line, name) = rest.split_once(", in ")?;
+    Some(Entry { name: name.trim_end(), file, line: line.parse().ok()? })
+}
+
+/// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which
+/// ends in the module that was run, has it first already.
+pub(super) fn innermost_first(entries: &mut [Entry<'_>]) {
+    let is_module = |entry: Option<&Entry<'_>>| entry.is_some_and(|entry| entry.name == "<module>");
+    let ends_in_module = is_module(entries.last()) && !is_module(entries.first());
+    if !ends_in_module {
+        entries.reverse();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_traceback_are_read() {
+        let text = "  File \"/home/me/my model.py\", line 12, in forward\n    return self.fc(x)\n";
+        assert_eq!(entry(text), Some(Entry { name: "forward", file: "/home/me/my model.py", line: 12 }));
+        assert_eq!(
+            entry("File \"a.py\", line 1, in <module>"),
+            Some(Entry { name: "<module>", file: "a.py", line: 1 })
+        );
+        for bad in ["", "Traceback (most recent call last):", "  File \"a.py\", line x, in f", "  File a.py, line 1"] {
+            assert_eq!(entry(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_innermost_comes_first() {
+        let entry = |name| Entry { name, file: "a.py", line: 1 };
+        let mut python = [entry("<module>"), entry("main"), entry("forward")];
+        innermost_first(&mut python);
+        assert_eq!(python.map(|entry| entry.name), ["forward", "main", "<module>"]);
+        let mut mixed = python;
+        innermost_first(&mut mixed);
+        assert_eq!(mixed.map(|entry| entry.name), ["forward", "main", "<module>"]);
+    }
+}
