@@ -126,8 +126,20 @@ fn in_order_of_lines(members: &[Member], grouper: &Grouper<'_>) -> Vec<(InOrder<
             (InOrder { lines, operators, counts: (member.at.blocks, 0), figures: member.at }, *member)
         })
         .collect();
+    // The larger of equal ones first.
     items.sort_by(|(a, member_a), (b, member_b)| {
-        (&a.lines, &a.operators, member_a.stack).cmp(&(&b.lines, &b.operators, member_b.stack))
+        let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
+        place.then(member_b.at.cmp(&member_a.at)).then(member_a.stack.cmp(&member_b.stack))
+    });
+    // What differs in the text of its C++ frames alone is one and the same.
+    items.dedup_by(|(item, member), (kept, larger)| {
+        let same = item.lines == kept.lines && item.operators == kept.operators;
+        if same {
+            larger.at.bytes = larger.at.bytes.saturating_add(member.at.bytes);
+            larger.at.blocks += member.at.blocks;
+            (kept.counts, kept.figures) = ((larger.at.blocks, 0), larger.at);
+        }
+        same
     });
     items
 }

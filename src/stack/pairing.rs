@@ -114,6 +114,8 @@ struct Pairing<'g> {
     pairs: Vec<(usize, usize)>,
     /// What functions of the before are called in the after.
     renamed: FxHashMap<Token, Token>,
+    /// Where files of the before lie in the after.
+    moved: FxHashMap<u64, u64>,
     /// Functions that the change put in between, or took away.
     dropped: FxHashSet<Token>,
     /// Functions that both sides know.
@@ -151,6 +153,7 @@ impl<'g> Pairing<'g> {
         let mut pairing = Self {
             pairs: Vec::new(),
             renamed: FxHashMap::default(),
+            moved: FxHashMap::default(),
             dropped: FxHashSet::default(),
             shifts: FxHashMap::default(),
             common_names: common.collect(),
@@ -310,13 +313,16 @@ impl<'g> Pairing<'g> {
             if !self.renamed.contains_key(&old) && !taken.contains(&new) && rarely(&old, count) && rarely(&new, count) {
                 self.renamed.insert(old, new);
                 taken.insert(new);
-            }
-            if old.function == new.function && old.file != new.file {
-                *files.entry((old.file, new.file)).or_default() += count;
+                if old.file != new.file {
+                    *files.entry((old.file, new.file)).or_default() += count;
+                }
             }
         }
         // A file moves with all that is in it.
-        for (old_file, new_file) in files.into_keys() {
+        let mut files: Vec<_> = files.into_iter().map(|(files, count)| (Reverse(count), files)).collect();
+        files.sort_unstable();
+        for (_, (old_file, new_file)) in files {
+            let new_file = *self.moved.entry(old_file).or_insert(new_file);
             let gone = self.before.lines.keys().filter(|t| t.file == old_file && !self.kept.contains(t));
             for &old in gone {
                 let new = Token { file: new_file, function: old.function };
@@ -426,7 +432,8 @@ impl<'g> Pairing<'g> {
             matched += hunk.equal.iter().map(|token| self.weight(token)).sum::<f64>();
             for &(old, new, alike) in &hunk.pairs {
                 matched += ONE_SIDED * alike;
-                lost += 2.0 * ONE_SIDED * (1.0 - alike);
+                // Less than for two that have nothing in common: a rename is the smaller change.
+                lost += ONE_SIDED / 2.0 * (1.0 - alike);
                 if old == old_site && new == new_site {
                     sites = Some(alike);
                 }
@@ -495,15 +502,16 @@ impl<'g> Pairing<'g> {
         let (mut used_old, mut used_new) = (BTreeSet::new(), BTreeSet::new());
         while i < old_free.len() && j < new_free.len() {
             let here = best[i * columns + j];
-            if here <= best[(i + 1) * columns + j] {
-                i += 1;
-            } else if here <= best[i * columns + j + 1] {
-                j += 1;
-            } else {
+            // Where it makes no difference the inner one: wrappers stand outside.
+            if here <= alike(i, j) + 0.01 + best[(i + 1) * columns + j + 1] {
                 hunk.pairs.push((old[old_free[i]], new[new_free[j]], alike(i, j)));
                 used_old.insert(old_free[i]);
                 used_new.insert(new_free[j]);
                 (i, j) = (i + 1, j + 1);
+            } else if here <= best[(i + 1) * columns + j] {
+                i += 1;
+            } else {
+                j += 1;
             }
         }
         hunk.old_only = (0..old.len()).filter(|i| !used_old.contains(i)).map(|i| old[i]).collect();
@@ -518,7 +526,7 @@ impl<'g> Pairing<'g> {
             true => 0.6,
             false => 0.0,
         };
-        let file = if old.file == new.file { 0.3 } else { 0.0 };
+        let file = if self.moved.get(&old.file).copied().unwrap_or(old.file) == new.file { 0.3 } else { 0.0 };
         let lines = match (self.before.lines.get(&old), self.after.lines.get(&new)) {
             (Some(old_lines), Some(new_lines)) if self.same_lines(new.file, old_lines, new_lines) => 0.4,
             _ => 0.0,
