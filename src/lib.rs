@@ -15,6 +15,7 @@
 
 pub mod diagnostic;
 pub mod diff;
+pub mod pattern;
 pub mod pickle;
 pub mod profile;
 pub mod replay;
@@ -22,5 +23,6 @@ pub mod report;
 pub mod snapshot;
 pub mod stack;
 mod text;
+pub mod tree;
 pub mod units;
 pub mod verdict;

@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptmem::diff;
+use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::stack::GroupBy;
+use ptmem::tree;
 use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::{Growth, Level, Maximum, ParseThresholdError};
 
@@ -95,8 +97,10 @@ pub(crate) struct DiffArguments {
     #[arg(long)]
     pub(crate) all: bool,
     /// Show how the stacks of each row differ between before and after
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tree")]
     pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) tree: TreeArguments,
     #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
@@ -134,6 +138,39 @@ pub(crate) struct Trust {
     pub(crate) exit_zero: bool,
 }
 
+/// Whether and how the call tree is shown.
+#[derive(Debug, Args)]
+pub(crate) struct TreeArguments {
+    /// Show the call tree, outermost frame first, in place of the list of stacks
+    #[arg(long)]
+    tree: bool,
+    /// Show so many levels of the tree; what is deeper counts for the frame above
+    #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+    /// Take only stacks with a frame whose function or path matches, and make it the root: a part of the name or
+    /// a glob
+    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    focus: Option<Pattern>,
+    /// Take only stacks with a frame whose function or path matches, and mark it
+    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    grep: Option<Pattern>,
+    /// Show every frame, also those that only pass calls on, and all of C++
+    #[arg(long, requires = "tree")]
+    internals: bool,
+}
+
+impl TreeArguments {
+    /// What the report has to show.
+    pub(crate) fn options(&self) -> Option<tree::Options> {
+        self.tree.then(|| tree::Options {
+            internals: self.internals,
+            focus: self.focus.clone(),
+            grep: self.grep.clone(),
+            depth: self.depth.map(usize::from),
+        })
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     /// The snapshot; - is standard input
@@ -141,6 +178,8 @@ pub(crate) struct ShowArguments {
     /// Memory of the device, such as 80GiB: adds utilisation and headroom
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) tree: TreeArguments,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -154,7 +193,7 @@ pub(crate) struct View {
     /// Moment of the stack totals: peak, baseline, end, oom, event:N or time:SECONDS
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     pub(crate) at: Moment,
-    /// How many stacks to list; 0 is all. The rest is summed in one row
+    /// How many stacks to list, or callees of a frame of the tree; 0 is all. The rest is summed in one row
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// What counts as one stack

@@ -61,6 +61,7 @@ fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCod
         min_delta: arguments.min_delta.0,
         unchanged: arguments.all,
         explain: arguments.explain,
+        tree: arguments.tree.options(),
         width: output.width(),
         device_memory: None,
     };
@@ -77,15 +78,16 @@ fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitC
     require_moment(&profile)?;
     let thresholds = Thresholds { maximum: arguments.max, strict: arguments.trust.strict, ..Thresholds::default() };
     let judgement = verdict::judge_profile(&profile, &thresholds);
-    let options = show_options(&arguments.view, None, output);
+    let options = show_options(&arguments.view, output);
     output.print(&show(&profile, Some(&judgement), arguments.view.format, &options)?)?;
     Ok(exit_code(&judgement, arguments.trust.exit_zero))
 }
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
     let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options())?;
-    let memory = arguments.device_memory.map(|size| size.0);
-    let options = show_options(&arguments.view, memory, output);
+    let device_memory = arguments.device_memory.map(|size| size.0);
+    let tree = arguments.tree.options();
+    let options = report::Options { device_memory, tree, ..show_options(&arguments.view, output) };
     require_moment(&profile)?;
     output.print(&show(&profile, None, arguments.view.format, &options)?)?;
     Ok(ExitCode::SUCCESS)
@@ -107,9 +109,8 @@ fn require_moment(profile: &Profile) -> Result<()> {
     );
 }
 
-fn show_options(view: &args::View, device_memory: Option<u64>, output: &output::Output) -> report::Options {
-    let width = output.width();
-    report::Options { top: view.top, min_delta: 0, unchanged: false, explain: false, width, device_memory }
+fn show_options(view: &args::View, output: &output::Output) -> report::Options {
+    report::Options { top: view.top, width: output.width(), ..report::Options::default() }
 }
 
 fn show(profile: &Profile, judgement: Option<&Judgement>, format: Format, options: &report::Options) -> Result<String> {

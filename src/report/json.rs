@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, Diff, RowKind};
+use crate::diff::{self, Diff, RowKind, Sides};
 use crate::profile::{Bucket, DeviceProfile, Profile};
 use crate::replay::{Counter, Position};
 use crate::report::Options;
 use crate::snapshot::{FrameId, Tables};
+use crate::tree::{self, Layout, Tree};
 use crate::verdict::{Check, Judgement};
 
 /// The tool that wrote a report.
@@ -103,6 +104,8 @@ struct DeviceReport<'a> {
     at_event: Option<i64>,
     stacks: Vec<StackReport<'a>>,
     phases: [(); 0],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<Vec<TreeReport>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -194,6 +197,48 @@ struct DeviceDiffReport<'a> {
     rank: Option<u32>,
     metrics: Metrics,
     stacks: Vec<RowReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<Vec<TreeReport>>,
+}
+
+/// A line of the call tree.
+#[derive(Debug, Serialize)]
+struct TreeReport {
+    depth: usize,
+    name: String,
+    path: Option<String>,
+    line: Option<u32>,
+    #[serde(flatten)]
+    held: TreeHeld,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum TreeHeld {
+    Held { bytes: u64, blocks: u64 },
+    Change { before: u64, after: u64, delta: i128, before_blocks: u64, after_blocks: u64 },
+}
+
+/// A tree as a flat list: nesting would be as deep as the stacks of the input.
+fn lines(tree: &Tree, top: usize, changes: bool) -> Vec<TreeReport> {
+    let lines = tree.lines(Layout { top, least: u64::from(changes), changes, fold: false });
+    let report = |line: &tree::Line<'_>| {
+        let (name, path, number) = match (line.chain.last(), line.others) {
+            (Some(node), _) => (node.frame.name.clone(), node.frame.path.clone(), node.frame.line),
+            (None, 0) => ("[itself]".to_owned(), None, None),
+            (None, others) => (format!("[{others} {}]", if others == 1 { "other" } else { "others" }), None, None),
+        };
+        let Sides { before, after } = line.held;
+        let held = if changes {
+            let (before_blocks, after_blocks) = (before.blocks, after.blocks);
+            let delta = tree::delta(&line.held);
+            TreeHeld::Change { before: before.bytes, after: after.bytes, delta, before_blocks, after_blocks }
+        } else {
+            TreeHeld::Held { bytes: after.bytes, blocks: after.blocks }
+        };
+        TreeReport { depth: line.depth, name, path, line: number, held }
+    };
+    lines.iter().map(report).collect()
 }
 
 /// The metrics as an object whose keys keep their order.
@@ -252,7 +297,7 @@ pub fn profile(
         source: source(profile),
         group_by: profile.options.group_by.to_string(),
         at: profile.options.at.to_string(),
-        devices: profile.devices.iter().map(|d| device(d, &profile.tables, options)).collect(),
+        devices: profile.devices.iter().map(|d| device(d, profile, options)).collect(),
         verdict: judgement.map(|j| j.verdict.name()),
         exit_code: judgement.map(|j| j.verdict.exit_code()),
         checks: judgement.map(|j| j.checks.iter().map(check).collect()),
@@ -346,7 +391,8 @@ fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a
     reports
 }
 
-fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) -> DeviceReport<'a> {
+fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options) -> DeviceReport<'a> {
+    let tables = &profile.tables;
     let limit = if options.top == 0 { usize::MAX } else { options.top };
     let mut stacks: Vec<_> = device.stacks.iter().collect();
     stacks.sort_by_key(|total| std::cmp::Reverse(total.at.bytes));
@@ -429,6 +475,10 @@ fn device<'a>(device: &'a DeviceProfile, tables: &'a Tables, options: &Options) 
         at_event: device.at.map(|at| event_index(at).min(i64::try_from(device.events).unwrap_or(i64::MAX) - 1)),
         stacks: reports,
         phases: [],
+        tree: options.tree.as_ref().map(|tree| {
+            let tree = tree::of_device(device, profile.grouper().code(), tree);
+            lines(&tree, options.top, false)
+        }),
     }
 }
 
@@ -510,5 +560,10 @@ fn device_diff<'a>(
                 key: row.key,
             })
             .collect(),
+        tree: options.tree.as_ref().map(|tree| {
+            let groupers = Sides { before: diff.profiles.before.grouper(), after: diff.profiles.after.grouper() };
+            let codes = Sides { before: groupers.before.code(), after: groupers.after.code() };
+            lines(&tree::of_diff(device, &codes, tree), options.top, true)
+        }),
     }
 }

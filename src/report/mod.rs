@@ -5,11 +5,13 @@ pub mod table;
 
 mod explain;
 mod sparkline;
+mod tree;
 
 use crate::diff::Listing;
+use crate::tree as call_tree;
 
 /// How much a report shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The most stacks per device; 0 is all.
     pub top: usize,
@@ -19,6 +21,8 @@ pub struct Options {
     pub unchanged: bool,
     /// Show how the two stacks of a row differ.
     pub explain: bool,
+    /// Show the call tree in place of the list of stacks.
+    pub tree: Option<call_tree::Options>,
     /// Columns of the terminal.
     pub width: usize,
     /// Memory of the device in bytes, for shares of it.
@@ -27,7 +31,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { top: 10, min_delta: 0, unchanged: false, explain: false, width: 100, device_memory: None }
+        Self { top: 10, min_delta: 0, unchanged: false, explain: false, tree: None, width: 100, device_memory: None }
     }
 }
 

@@ -12,11 +12,13 @@ use unicode_width::UnicodeWidthStr;
 use super::Options;
 use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
+use super::tree::Shown;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
+use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind, Sides};
 use crate::profile::{DeviceProfile, Held, Moment, Profile};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, thousands};
+use crate::tree as call_tree;
 use crate::units::{Delta, Size, format_percent, format_share};
 use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
 
@@ -124,7 +126,13 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
         writeln!(out, "{BOLD}device {}{BOLD:#}", device.device)?;
         summary(out, device, options)?;
         timeline(out, device, options.width)?;
-        stacks(out, profile, device, options)?;
+        match &options.tree {
+            Some(tree) if device.at.is_some() => {
+                let whole = call_tree::of_device(device, profile.grouper().code(), tree);
+                Shown::held(&whole, tree, options.top).write(out, &moment_name(profile.options.at), options.width)?;
+            }
+            _ => stacks(out, profile, device, options)?,
+        }
     }
     let idle: Vec<_> = profile.devices.iter().filter(|d| !d.is_active()).map(|d| d.device.to_string()).collect();
     if !idle.is_empty() && !active.is_empty() {
@@ -384,6 +392,14 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
         writeln!(out)?;
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         metrics(out, device, judgement, options.width)?;
+        if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
+            let groupers = Sides { before: diff.profiles.before.grouper(), after: diff.profiles.after.grouper() };
+            let codes = Sides { before: groupers.before.code(), after: groupers.after.code() };
+            let whole = call_tree::of_diff(device, &codes, tree);
+            let shown = Shown::changes(&whole, tree, options.top, options.min_delta);
+            shown.write(out, &moment_name(diff.profiles.after.options.at), options.width)?;
+            continue;
+        }
         let explains = |row: &Row| judgement.explains(device, row);
         let rows = diff::listed(&device.rows, options.listing(), explains);
         changed_stacks(out, diff, device, &rows, options)?;

@@ -229,7 +229,11 @@ impl<'t> Code<'t> {
                     inside = false;
                     telling.push(frame);
                 }
-                _ if inside && !known.plumbing => telling.push(frame),
+                // PyTorch walks nested modules by recursion, as deep as the user nests them.
+                _ if inside && !known.plumbing => {
+                    let again = telling.last().is_some_and(|&last| self.token(last) == known.token);
+                    telling.extend((!again).then_some(frame));
+                }
                 _ => {}
             }
         }
@@ -293,6 +297,15 @@ impl<'t> Code<'t> {
         if names.is_empty() && self.site(stack).is_none() {
             names.extend(operation.function.map(str::to_owned));
         }
+        names
+    }
+
+    /// All C++ functions of a stack, outermost first.
+    #[must_use]
+    pub fn cpp_names(&self, stack: StackId) -> Vec<String> {
+        let names = self.cpp(stack).map(|frame| super::operator::bare_name(self.function(frame)).to_owned());
+        let mut names: Vec<_> = names.collect();
+        names.reverse();
         names
     }
 

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use globset::{GlobBuilder, GlobMatcher};
-
 use crate::diff::Metric;
+use crate::pattern::{ParsePatternError, Pattern};
 use crate::units::{Limit, ParseError, parse_size};
 
 /// What exceeding a limit means.
@@ -28,26 +27,6 @@ impl Level {
     }
 }
 
-/// A pattern over the labels of stacks.
-#[derive(Debug, Clone)]
-pub struct Pattern(GlobMatcher);
-
-impl Pattern {
-    /// Whether a label matches.
-    #[must_use]
-    pub fn matches(&self, label: &str) -> bool {
-        self.0.is_match(label)
-    }
-}
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.glob() == other.0.glob()
-    }
-}
-
-impl Eq for Pattern {}
-
 /// What a limit is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -64,7 +43,7 @@ impl Target {
         match self {
             Self::Metric(metric) => metric.name().to_owned(),
             Self::Stack(None) => "stack".to_owned(),
-            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.0.glob()),
+            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
         }
     }
 }
@@ -110,8 +89,8 @@ pub enum ParseThresholdError {
     #[error("expected METRIC=SIZE, such as peak=70GiB or reserved=75GiB")]
     NoMetric,
     /// A pattern that cannot be read.
-    #[error("'{0}' is no pattern: {1}")]
-    Pattern(String, String),
+    #[error(transparent)]
+    Pattern(#[from] ParsePatternError),
 }
 
 const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack and stack:GLOB";
@@ -156,12 +135,7 @@ impl FromStr for Target {
             return Ok(Self::Stack(None));
         }
         if let Some(glob) = text.strip_prefix("stack:") {
-            let bad = |why: String| ParseThresholdError::Pattern(glob.to_owned(), why);
-            if glob.is_empty() {
-                return Err(bad("it is empty".to_owned()));
-            }
-            let built = GlobBuilder::new(glob).literal_separator(false).build();
-            return Ok(Self::Stack(Some(Pattern(built.map_err(|e| bad(e.kind().to_string()))?.compile_matcher()))));
+            return Ok(Self::Stack(Some(Pattern::glob(glob)?)));
         }
         metric(text, GROWTH_METRICS).map(Self::Metric)
     }

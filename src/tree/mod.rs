@@ -1,0 +1,447 @@
+//! The call tree: who holds the memory, rolled up on every frame from the outermost inwards.
+//!
+//! Nothing here recurses: stacks may be as deep as a hostile file makes them.
+
+use std::collections::HashMap;
+
+use crate::diff::{DeviceDiff, Sides};
+use crate::pattern::Pattern;
+use crate::profile::{DeviceProfile, Held};
+use crate::snapshot::{FrameId, StackId};
+use crate::stack::{Code, Owner, Token};
+
+/// What of the stacks makes the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Also what is hidden otherwise: frames that only pass calls on, and every C++ frame.
+    pub internals: bool,
+    /// Only stacks with a matching frame, which becomes the root.
+    pub focus: Option<Pattern>,
+    /// Only stacks with a matching frame.
+    pub grep: Option<Pattern>,
+    /// So many levels; what is deeper is in its parent.
+    pub depth: Option<usize>,
+}
+
+/// No tree is deeper.
+pub const DEEPEST: usize = 256;
+
+/// A call tree.
+#[derive(Debug)]
+pub struct Tree {
+    /// Parents come before their children.
+    nodes: Vec<Node>,
+    /// What all stacks hold, those left out included.
+    pub total: Sides<Held>,
+}
+
+/// A frame within its callers.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Index of the caller; `None` for the root, which stands for everything.
+    parent: Option<usize>,
+    /// Children by index, unsorted.
+    children: Vec<usize>,
+    /// What stands there.
+    pub frame: Frame,
+    /// Held by its own allocations and by those of its callees.
+    pub held: Sides<Held>,
+    /// Held by its own allocations.
+    pub own: Sides<Held>,
+    /// Whether [`Options::grep`] matches it.
+    pub marked: bool,
+}
+
+/// A frame as it stands in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Function, operator, or the name of memory without a stack.
+    pub name: String,
+    /// File, for frames in Python.
+    pub path: Option<String>,
+    /// Line, where all stacks below agree on it.
+    pub line: Option<u32>,
+    /// Whether it is the user's code.
+    pub is_user: bool,
+}
+
+impl Frame {
+    fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), path: None, line: None, is_user: false }
+    }
+
+    /// `function (path:line)`, or the name.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match (&self.path, self.line) {
+            (Some(path), Some(line)) => format!("{} ({path}:{line})", self.name),
+            (Some(path), None) => format!("{} ({path})", self.name),
+            (None, _) => self.name.clone(),
+        }
+    }
+
+    fn matches(&self, pattern: &Pattern) -> bool {
+        let path = self.path.as_deref().is_some_and(|path| pattern.matches(path));
+        path || pattern.matches(&self.name) || pattern.matches(&self.text())
+    }
+}
+
+/// What tells a child from its siblings.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Identity {
+    /// A function, in one snapshot with its line.
+    Function(Token, Option<u32>),
+    Name(String),
+}
+
+struct Step {
+    identity: Identity,
+    frame: Frame,
+}
+
+impl Step {
+    fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { identity: Identity::Name(name.clone()), frame: Frame::named(name) }
+    }
+}
+
+/// The tree of one device at the moment that was asked for.
+#[must_use]
+pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Tree {
+    let mut builder = Builder::new(options);
+    for total in &device.stacks {
+        let mut rest = total.at;
+        for member in &total.members {
+            let held = Sides { before: Held::default(), after: member.at };
+            builder.add(|| steps(code, member.stack, options.internals, true), held);
+            rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
+            rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
+        }
+        // Memory without a stack.
+        builder.add(|| vec![Step::named(&*total.label)], Sides { before: Held::default(), after: rest });
+    }
+    builder.finish()
+}
+
+/// The tree of a comparison. Functions are told apart without their lines, which move.
+#[must_use]
+pub fn of_diff(device: &DeviceDiff, codes: &Sides<&Code<'_>>, options: &Options) -> Tree {
+    let mut builder = Builder::new(options);
+    for row in &device.rows {
+        let path = || match (row.stack.after, row.stack.before) {
+            (Some(stack), _) => steps(codes.after, stack, options.internals, false),
+            (None, Some(stack)) => steps(codes.before, stack, options.internals, false),
+            (None, None) => vec![Step::named(&*row.label)],
+        };
+        builder.add(path, row.held);
+    }
+    builder.finish()
+}
+
+/// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
+/// below Python.
+fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<Step> {
+    let mut python: Vec<FrameId> = if internals { code.python(stack).collect() } else { code.telling(stack) };
+    python.reverse();
+    let mut steps: Vec<Step> = Vec::new();
+    if code.is_backward(stack) {
+        steps.push(Step::named("backward"));
+    }
+    steps.extend(python.into_iter().take(DEEPEST).map(|frame| {
+        let line = code.line(frame);
+        Step {
+            identity: Identity::Function(code.token(frame), line.filter(|_| lines)),
+            frame: Frame {
+                name: code.function(frame).to_owned(),
+                path: Some(code.path(frame).to_owned()),
+                line,
+                is_user: code.owner(frame) == Owner::User,
+            },
+        }
+    }));
+    let cpp = if internals { code.cpp_names(stack) } else { code.operation_names(stack) };
+    steps.extend(cpp.into_iter().map(Step::named));
+    if steps.is_empty() {
+        steps.push(Step::named(code.label(stack)));
+    }
+    steps
+}
+
+struct Builder<'o> {
+    options: &'o Options,
+    tree: Tree,
+    children: HashMap<(usize, Identity), usize>,
+}
+
+impl<'o> Builder<'o> {
+    fn new(options: &'o Options) -> Self {
+        let nothing = Sides { before: Held::default(), after: Held::default() };
+        let frame = Frame::named("");
+        let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
+        Self { options, tree: Tree { nodes: vec![root], total: nothing }, children: HashMap::new() }
+    }
+
+    /// Adds what a stack holds at the end of its path.
+    fn add(&mut self, path: impl FnOnce() -> Vec<Step>, held: Sides<Held>) {
+        if held.before.blocks == 0 && held.after.blocks == 0 {
+            return;
+        }
+        plus(&mut self.tree.total, held);
+        let mut path = path();
+        if let Some(pattern) = &self.options.focus {
+            let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return };
+            path.drain(..at);
+        }
+        let grep = self.options.grep.as_ref();
+        let is_match = |step: &Step| grep.is_some_and(|pattern| step.frame.matches(pattern));
+        if grep.is_some() && !path.iter().any(is_match) {
+            return;
+        }
+        path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
+        let mut at = 0;
+        for step in path {
+            let marked = is_match(&step);
+            let nodes = &mut self.tree.nodes;
+            let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
+                let nothing = Sides { before: Held::default(), after: Held::default() };
+                let (children, frame) = (Vec::new(), step.frame.clone());
+                nodes.push(Node { parent: Some(at), children, frame, held: nothing, own: nothing, marked });
+                let child = nodes.len() - 1;
+                nodes[at].children.push(child);
+                child
+            });
+            if nodes[child].frame.line != step.frame.line {
+                nodes[child].frame.line = None;
+            }
+            at = child;
+        }
+        plus(&mut self.tree.nodes[at].own, held);
+    }
+
+    /// Rolls up: children come after their parents.
+    fn finish(mut self) -> Tree {
+        for at in (0..self.tree.nodes.len()).rev() {
+            let own = self.tree.nodes[at].own;
+            plus(&mut self.tree.nodes[at].held, own);
+            let held = self.tree.nodes[at].held;
+            if let Some(parent) = self.tree.nodes[at].parent {
+                plus(&mut self.tree.nodes[parent].held, held);
+            }
+        }
+        self.tree
+    }
+}
+
+fn plus(sum: &mut Sides<Held>, held: Sides<Held>) {
+    for (sum, held) in [(&mut sum.before, held.before), (&mut sum.after, held.after)] {
+        sum.bytes = sum.bytes.saturating_add(held.bytes);
+        sum.blocks = sum.blocks.saturating_add(held.blocks);
+    }
+}
+
+/// The change of what is held, in bytes.
+#[must_use]
+pub fn delta(held: &Sides<Held>) -> i128 {
+    i128::from(held.after.bytes) - i128::from(held.before.bytes)
+}
+
+/// A line of the tree.
+#[derive(Debug, Clone)]
+pub struct Line<'t> {
+    /// How far it is from the root, in lines.
+    pub depth: usize,
+    /// A frame with those that it calls and that nothing else comes between, outermost first; or none, where
+    /// the line stands for smaller ones.
+    pub chain: Vec<&'t Node>,
+    /// Without a chain, how many siblings it stands for; 0 where it is what the frame above holds itself, beside
+    /// what it calls.
+    pub others: usize,
+    /// What is held there and below.
+    pub held: Sides<Held>,
+    /// What is held there itself.
+    pub own: Sides<Held>,
+}
+
+/// How a tree becomes lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The most children of one frame; 0 is all.
+    pub top: usize,
+    /// Children that weigh less are summed: bytes, or in a comparison bytes of change.
+    pub least: u64,
+    /// Whether it is a comparison, where the change is what counts.
+    pub changes: bool,
+    /// Whether chains of single children are one line.
+    pub fold: bool,
+}
+
+impl Tree {
+    /// What the stacks in the tree hold; less than the total where some are left out.
+    #[must_use]
+    pub fn held(&self) -> Sides<Held> {
+        self.nodes.first().map_or(self.total, |root| root.held)
+    }
+
+    /// The lines of the tree, each frame before those that it calls, the heaviest first. The children of a line and
+    /// its own bytes add up to it.
+    #[must_use]
+    pub fn lines(&self, layout: Layout) -> Vec<Line<'_>> {
+        let weight = |node: &Node| {
+            if layout.changes { delta(&node.held).unsigned_abs() } else { u128::from(node.held.after.bytes) }
+        };
+        let nothing = Sides { before: Held::default(), after: Held::default() };
+        let mut lines = Vec::new();
+        // What is still to be written, the next one last.
+        enum Next {
+            Node(usize, usize),
+            Others(usize, usize, Sides<Held>),
+        }
+        let mut next = vec![Next::Node(0, 0)];
+        while let Some(item) = next.pop() {
+            let (at, depth) = match item {
+                Next::Others(others, depth, held) => {
+                    lines.push(Line { depth, chain: Vec::new(), others, held, own: held });
+                    continue;
+                }
+                Next::Node(at, depth) => (at, depth),
+            };
+            let mut last = at;
+            let mut chain = Vec::new();
+            if at > 0 {
+                chain.push(&self.nodes[at]);
+                while layout.fold
+                    && let [only] = self.nodes[last].children[..]
+                    && self.nodes[last].own == nothing
+                {
+                    last = only;
+                    chain.push(&self.nodes[last]);
+                }
+                let Node { held, own, .. } = &self.nodes[last];
+                lines.push(Line { depth, chain, others: 0, held: *held, own: *own });
+            }
+            let mut children = self.nodes[last].children.clone();
+            children.sort_by(|&a, &b| {
+                let (a, b) = (&self.nodes[a], &self.nodes[b]);
+                let size = b.held.after.bytes.cmp(&a.held.after.bytes);
+                weight(b).cmp(&weight(a)).then(size).then_with(|| a.frame.text().cmp(&b.frame.text()))
+            });
+            let most = if layout.top == 0 { usize::MAX } else { layout.top };
+            let large =
+                children.iter().take(most).take_while(|&&at| weight(&self.nodes[at]) >= u128::from(layout.least));
+            let (shown, rest) = children.split_at(large.count());
+            let below = if at == 0 { depth } else { depth + 1 };
+            if !rest.is_empty() {
+                let mut sum = nothing;
+                rest.iter().for_each(|&at| plus(&mut sum, self.nodes[at].held));
+                next.push(Next::Others(rest.len(), below, sum));
+            }
+            next.extend(shown.iter().rev().map(|&at| Next::Node(at, below)));
+            let own = self.nodes[last].own;
+            if !children.is_empty() && own != nothing {
+                next.push(Next::Others(0, below, own));
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str) -> Step {
+        Step::named(name)
+    }
+
+    fn held(bytes: u64) -> Sides<Held> {
+        Sides { before: Held::default(), after: Held { bytes, blocks: 1 } }
+    }
+
+    fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
+        let mut builder = Builder::new(options);
+        for (path, bytes) in stacks {
+            builder.add(|| path.iter().map(|name| step(name)).collect(), held(*bytes));
+        }
+        builder.finish()
+    }
+
+    const ALL: Layout = Layout { top: 0, least: 0, changes: false, fold: false };
+
+    fn texts(tree: &Tree, layout: Layout) -> Vec<(usize, String, u64)> {
+        let text = |line: &Line<'_>| {
+            let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
+            if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
+        };
+        tree.lines(layout).iter().map(|line| (line.depth, text(line), line.held.after.bytes)).collect()
+    }
+
+    const STACKS: [(&[&str], u64); 4] = [
+        (&["main", "train", "forward"], 50),
+        (&["main", "train", "loss"], 30),
+        (&["main", "train"], 4),
+        (&["data"], 16),
+    ];
+
+    #[test]
+    fn totals_are_rolled_up_on_every_frame() {
+        let tree = tree(&Options::default(), &STACKS);
+        let line = |depth, text: &str, bytes| (depth, text.to_owned(), bytes);
+        let expected = [
+            line(0, "main", 84),
+            line(1, "train", 84),
+            // What it holds itself stands beside what it calls.
+            line(2, "[0]", 4),
+            line(2, "forward", 50),
+            line(2, "loss", 30),
+            line(0, "data", 16),
+        ];
+        assert_eq!(texts(&tree, ALL), expected);
+        assert_eq!(tree.held().after, Held { bytes: 100, blocks: 4 });
+    }
+
+    #[test]
+    fn chains_are_folded_and_small_ones_summed() {
+        let tree = tree(&Options::default(), &STACKS);
+        let lines = texts(&tree, Layout { top: 1, least: 0, changes: false, fold: true });
+        let texts: Vec<_> = lines.iter().map(|(depth, text, bytes)| format!("{depth} {text} {bytes}")).collect();
+        assert_eq!(texts, ["0 main>train 84", "1 [0] 4", "1 forward 50", "1 [1] 30", "0 [1] 16"]);
+        let lines = tree.lines(Layout { least: 40, ..ALL });
+        assert_eq!(lines.iter().filter(|line| line.chain.is_empty()).count(), 3);
+    }
+
+    #[test]
+    fn patterns_choose_the_stacks() {
+        let pattern = |text: &str| Some(Pattern::search(text).unwrap());
+        let focus = tree(&Options { focus: pattern("train"), ..Options::default() }, &STACKS);
+        assert_eq!(texts(&focus, ALL)[0], (0, "train".to_owned(), 84));
+        assert_eq!(focus.total.after.bytes, 100);
+        let grep = tree(&Options { grep: pattern("loss"), ..Options::default() }, &STACKS);
+        assert_eq!(grep.held().after.bytes, 30);
+        assert_eq!(grep.lines(ALL).iter().filter(|line| line.chain.iter().any(|node| node.marked)).count(), 1);
+        let none = tree(&Options { grep: pattern("nothing"), ..Options::default() }, &STACKS);
+        assert!(none.lines(ALL).is_empty());
+    }
+
+    #[test]
+    fn what_is_deeper_counts_for_the_frame_above() {
+        let flat = tree(&Options { depth: Some(1), ..Options::default() }, &STACKS);
+        assert_eq!(texts(&flat, ALL), [(0, "main".to_owned(), 84), (0, "data".to_owned(), 16)]);
+        let names: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
+        let deep: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tree = tree(&Options::default(), &[(&deep, 7)]);
+        assert_eq!(tree.lines(ALL).len(), DEEPEST);
+        assert!(tree.lines(ALL).iter().all(|line| line.held.after.bytes == 7));
+    }
+
+    #[test]
+    fn a_line_stands_where_all_agree_on_it() {
+        let mut builder = Builder::new(&Options { internals: false, focus: None, grep: None, depth: None });
+        for line in [7, 8] {
+            let mut step = step("forward");
+            (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));
+            builder.add(|| vec![step], held(1));
+        }
+        assert_eq!(builder.finish().lines(ALL)[0].chain[0].frame.text(), "forward (model.py)");
+    }
+}
