@@ -9,7 +9,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::classify::{Owner, is_plumbing, owner};
 use super::operator::{Operation, Symbol};
-use super::path::{Names, clean, folded, installed, standard_library};
+use super::path::{Names, clean, file_name, folded, installed, standard_library};
 use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables};
 
 /// A SHA-1: the same on every machine and in every release.
@@ -32,6 +32,8 @@ struct File<'t> {
     shown: String,
     /// A digest of its normal form.
     digest: Digest,
+    /// A digest of its last part.
+    base: Digest,
 }
 
 /// What is known of a frame.
@@ -55,14 +57,16 @@ struct Known<'t> {
 pub struct Token {
     /// The file in its normal form, as a digest.
     pub(super) file: u64,
+    /// The last part of its path, as a digest.
+    pub(super) base: u64,
     /// The name of the function, as a digest.
     pub(super) function: u64,
 }
 
 impl Token {
-    /// From the digests of file and function.
-    pub(super) fn new(file: &Digest, function: &Digest) -> Self {
-        Self { file: head(file), function: head(function) }
+    /// From the digests of the file, of its name, and of the function.
+    pub(super) fn new(file: &Digest, base: &Digest, function: &Digest) -> Self {
+        Self { file: head(file), base: head(base), function: head(function) }
     }
 }
 
@@ -113,7 +117,12 @@ impl<'t> Code<'t> {
                 let normal = folded(path).or_else(|| installed(path)).or_else(|| standard_library(path));
                 (normal.unwrap_or(path), normal.unwrap_or(path))
             };
-            File { path: path.clone(), shown: shown.to_owned(), digest: sha1(&[compared.as_bytes()]) }
+            File {
+                path: path.clone(),
+                shown: shown.to_owned(),
+                digest: sha1(&[compared.as_bytes()]),
+                base: sha1(&[file_name(compared).as_bytes()]),
+            }
         };
         let files: Vec<_> = paths.iter().map(file).collect();
         let mut functions: HashMap<StringId, Digest> = HashMap::new();
@@ -130,7 +139,7 @@ impl<'t> Code<'t> {
                 plumbing: is_plumbing(owner, name, &files[file].path),
                 file,
                 symbol: if owner == Owner::Cpp { Symbol::of(name) } else { Symbol::Noise },
-                token: Token::new(&files[file].digest, &function),
+                token: Token::new(&files[file].digest, &files[file].base, &function),
                 line: u32::try_from(frame.line)
                     .ok()
                     .filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),

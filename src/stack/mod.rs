@@ -158,7 +158,7 @@ impl<'t> Grouper<'t> {
             }
             GroupBy::Stack => {
                 let mut hash = Sha1::new();
-                for Token { file, function } in code.tokens(stack) {
+                for Token { file, function, .. } in code.tokens(stack) {
                     hash.update(file.to_le_bytes());
                     hash.update(function.to_le_bytes());
                 }

@@ -233,7 +233,11 @@ impl<'t> Operation<'t> {
         };
         let pass = if self.backward { "backward" } else { "forward" };
         let names = names.into_iter().flatten().chain([("pass", pass)]);
-        names.map(|(kind, name)| Token::new(&sha1(&[kind.as_bytes()]), &sha1(&[name.as_bytes()]))).collect()
+        let token = |(kind, name): (&str, &str)| {
+            let kind = sha1(&[kind.as_bytes()]);
+            Token::new(&kind, &kind, &sha1(&[name.as_bytes()]))
+        };
+        names.map(token).collect()
     }
 
     /// What a stack without Python frames is called: the autograd node and the operator in it, else the

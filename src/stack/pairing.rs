@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use similar::DiffOp;
@@ -96,13 +97,14 @@ const SAME_FUNCTION: f64 = 0.5;
 #[must_use]
 pub fn pair(before: (&[Group], Lines), after: (&[Group], Lines), ratio: f64) -> Vec<(usize, usize)> {
     let mut pairing = Pairing::new(Side::new(before), Side::new(after));
-    pairing.equal_keys();
+    pairing.unmoved();
     loop {
         pairing.equal_frames();
         if pairing.is_done() || !pairing.learn() {
             break;
         }
     }
+    pairing.equal_keys(|_, _| true);
     pairing.by_similarity(ratio);
     pairing.pairs.sort_unstable();
     pairing.pairs
@@ -193,8 +195,8 @@ impl<'g> Pairing<'g> {
         free
     }
 
-    /// Pairs equal keys. Keys may hold lines, and then mean little once lines have moved.
-    fn equal_keys(&mut self) {
+    /// Pairs equal keys of the same functions. Keys may hold lines, and then mean little once lines have moved.
+    fn unmoved(&mut self) {
         let lines = |side: &Side<'g>, list: &[usize]| -> Vec<&'g [u32]> {
             list.iter().map(|&index| &*side.groups[index].lines).collect()
         };
@@ -203,10 +205,17 @@ impl<'g> Pairing<'g> {
                 self.take_in_order(&before, &after);
             }
         }
+        self.equal_keys(|before, after| before.tokens == after.tokens);
+    }
+
+    /// Pairs equal keys, where the groups are `fit` for it.
+    fn equal_keys(&mut self, fit: impl Fn(&Group, &Group) -> bool) {
         let by_key: HashMap<&Key, usize> = self.after.free().map(|(index, group)| (&group.key, index)).collect();
         let equal = self.before.free().filter_map(|(index, group)| Some((index, *by_key.get(&group.key)?)));
         for (before, after) in equal.collect::<Vec<_>>() {
-            self.take(before, after);
+            if fit(&self.before.groups[before], &self.after.groups[after]) {
+                self.take(before, after);
+            }
         }
     }
 
@@ -323,11 +332,12 @@ impl<'g> Pairing<'g> {
         files.sort_unstable();
         for (_, (old_file, new_file)) in files {
             let new_file = *self.moved.entry(old_file).or_insert(new_file);
+            let there = self.after.lines.keys().filter(|t| t.file == new_file && !self.kept.contains(t));
+            let there: FxHashMap<u64, Token> = there.map(|token| (token.function, *token)).collect();
             let gone = self.before.lines.keys().filter(|t| t.file == old_file && !self.kept.contains(t));
             for &old in gone {
-                let new = Token { file: new_file, function: old.function };
-                let free = self.after.lines.contains_key(&new) && !self.kept.contains(&new) && !taken.contains(&new);
-                if free && !self.renamed.contains_key(&old) {
+                let Some(&new) = there.get(&old.function) else { continue };
+                if !taken.contains(&new) && !self.renamed.contains_key(&old) {
                     self.renamed.insert(old, new);
                     taken.insert(new);
                 }
@@ -435,7 +445,7 @@ impl<'g> Pairing<'g> {
                 // Less than for two that have nothing in common: a rename is the smaller change.
                 lost += ONE_SIDED / 2.0 * (1.0 - alike);
                 if old == old_site && new == new_site {
-                    sites = Some(alike);
+                    sites = Some(alike + does_the_same(before, after));
                 }
             }
             let contradicts = |own: &[Token], other: &[Token]| {
@@ -472,7 +482,7 @@ impl<'g> Pairing<'g> {
             }
             op => {
                 let (_, old_range, new_range) = op.as_tag_tuple();
-                self.align(&old[old_range], &new[new_range])
+                self.align((old, old_range), (new, new_range))
             }
         };
         diff(old, new).into_iter().map(hunk).collect()
@@ -480,9 +490,11 @@ impl<'g> Pairing<'g> {
 
     /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as
     /// alike as can be.
-    fn align(&self, old: &[Token], new: &[Token]) -> Hunk {
+    fn align(&self, (all_old, old): (&[Token], Range<usize>), (all_new, new): (&[Token], Range<usize>)) -> Hunk {
         const MOST: usize = 32;
         let mut hunk = Hunk::default();
+        let (old, new) = (&all_old[old], &all_new[new]);
+        let count = |all: &[Token], token: Token| all.iter().filter(|other| **other == token).count();
         let candidates = |list: &[Token]| -> Vec<usize> {
             (0..list.len()).filter(|&i| !self.kept.contains(&list[i])).take(MOST).collect()
         };
@@ -490,11 +502,24 @@ impl<'g> Pairing<'g> {
         // The longest common subsequence with weights; the tables are small.
         let columns = new_free.len() + 1;
         let mut best = vec![0.0_f64; (old_free.len() + 1) * columns];
-        let alike = |i: usize, j: usize| self.alike(old[old_free[i]], new[new_free[j]]);
+        let alike = |i: usize, j: usize| {
+            let (old, new) = (old[old_free[i]], new[new_free[j]]);
+            // A little for any pair: what stands in the same place is more likely the same. But a wrapper that
+            // stands there again and again is no new name of what stood there once.
+            let same_place = if count(all_old, old) == count(all_new, new) { 0.01 } else { 0.0 };
+            (self.alike(old, new), same_place)
+        };
+        let alikes: Vec<(f64, f64)> = (0..old_free.len())
+            .flat_map(|i| (0..new_free.len()).map(move |j| (i, j)))
+            .map(|(i, j)| alike(i, j))
+            .collect();
+        let value = |i: usize, j: usize| {
+            let (alike, same_place) = alikes[i * new_free.len() + j];
+            alike + same_place
+        };
         for i in (0..old_free.len()).rev() {
             for j in (0..new_free.len()).rev() {
-                // A little for any pair: what stands in the same place is more likely the same.
-                let both = alike(i, j) + 0.01 + best[(i + 1) * columns + j + 1];
+                let both = value(i, j) + best[(i + 1) * columns + j + 1];
                 best[i * columns + j] = both.max(best[(i + 1) * columns + j]).max(best[i * columns + j + 1]);
             }
         }
@@ -503,8 +528,8 @@ impl<'g> Pairing<'g> {
         while i < old_free.len() && j < new_free.len() {
             let here = best[i * columns + j];
             // Where it makes no difference the inner one: wrappers stand outside.
-            if here <= alike(i, j) + 0.01 + best[(i + 1) * columns + j + 1] {
-                hunk.pairs.push((old[old_free[i]], new[new_free[j]], alike(i, j)));
+            if value(i, j) > 0.0 && here <= value(i, j) + best[(i + 1) * columns + j + 1] {
+                hunk.pairs.push((old[old_free[i]], new[new_free[j]], alikes[i * new_free.len() + j].0));
                 used_old.insert(old_free[i]);
                 used_new.insert(new_free[j]);
                 (i, j) = (i + 1, j + 1);
@@ -526,7 +551,11 @@ impl<'g> Pairing<'g> {
             true => 0.6,
             false => 0.0,
         };
-        let file = if self.moved.get(&old.file).copied().unwrap_or(old.file) == new.file { 0.3 } else { 0.0 };
+        let file = match self.moved.get(&old.file).copied().unwrap_or(old.file) == new.file {
+            true => 0.3,
+            false if old.base == new.base => 0.2,
+            false => 0.0,
+        };
         let lines = match (self.before.lines.get(&old), self.after.lines.get(&new)) {
             (Some(old_lines), Some(new_lines)) if self.same_lines(new.file, old_lines, new_lines) => 0.4,
             _ => 0.0,
@@ -541,6 +570,14 @@ impl<'g> Pairing<'g> {
             Some(shift) => old.len() > 1 || shift == self.shifts.get(&file).copied().unwrap_or(0),
         }
     }
+}
+
+/// What speaks for two functions being the same that they get their memory in the same way.
+fn does_the_same(before: &Group, after: &Group) -> f64 {
+    let inside = |group: &Group| group.tokens[..group.site.min(group.tokens.len())].to_vec();
+    let (old, new) = (inside(before), inside(after));
+    let told = !old.is_empty() || !before.operators.is_empty();
+    if told && old == new && before.operators == after.operators { 0.25 } else { 0.0 }
 }
 
 /// The distance between two sets of lines that are otherwise the same.

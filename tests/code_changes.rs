@@ -1,0 +1,325 @@
+//! A change to the code that leaves the memory alone gives no row, and one that grows a stack gives that row alone.
+//!
+//! The snapshots are fixtures of the repository and, where a folder `../shared/snapshots` holds them, ones that
+//! PyTorch really wrote; the changes are edits of their frames.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod support;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use support::edit::{self, Edited, Frame};
+
+const FIXTURES: [&str; 4] = ["before.pkl", "torch-2.10.pkl", "expandable.pkl", "two-devices-before.pkl"];
+
+/// Real ones with a history.
+const REAL: [&str; 7] = [
+    "gpt-ctx128-train-step.pickle",
+    "gpt-medium-128-inference.pickle",
+    "gpt-medium-512-training.pickle",
+    "three-gpus-oom-expandable.pickle",
+    "torch21-cpp-frames.pickle",
+    "torch22-snapshot-events.pickle",
+    "trimmed-fixture.pickle",
+];
+
+/// Real ones with the state at the dump alone.
+const REAL_STATES: [&str; 2] = ["state-only.pickle", "segments-list.pkl"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+fn real(names: &[&str]) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
+    if !folder.is_dir() {
+        // Not eprintln!, which the test harness keeps to itself when all is well.
+        let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
+        return Vec::new();
+    }
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+fn snapshots() -> Vec<PathBuf> {
+    FIXTURES.iter().map(|name| fixture(name)).chain(real(&REAL)).collect()
+}
+
+/// Exit code and rows of `ptmem diff` where nothing may grow at all.
+fn compare(before: &Path, after: &Path, options: &[&str]) -> (i32, Vec<Value>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command
+        .arg("diff")
+        .args([before, after])
+        .args(["--min-delta", "0", "--top", "0", "--format", "json"])
+        .args(options);
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    let rows = report["devices"].as_array().unwrap().iter().flat_map(|device| device["stacks"].as_array().unwrap());
+    (output.status.code().unwrap(), rows.cloned().collect())
+}
+
+const NO_GROWTH: [&str; 4] = ["--max-growth", "0", "--max-growth", "stack=0"];
+
+/// Whatever the edit is called, it must leave no row.
+fn changes_nothing(before: &Path, name: &str, edit: impl FnOnce(&mut Edited)) {
+    let folder = tempfile::tempdir().unwrap();
+    let after = folder.path().join("after.pkl");
+    let mut edited = Edited::open(before);
+    let history = edited.has_events();
+    edit(&mut edited);
+    edited.write(&after);
+    let limits: &[&str] = if history { &NO_GROWTH } else { &["--at", "end", "--max-growth", "end=0"] };
+    let (code, rows) = compare(before, &after, limits);
+    let file = before.display();
+    assert!(rows.is_empty(), "{file}: {name}: {}", serde_json::to_string_pretty(&summary(&rows)).unwrap());
+    assert_eq!(code, 0, "{file}: {name}");
+}
+
+fn summary(rows: &[Value]) -> Vec<String> {
+    let short = |row: &Value| format!("{} {} {}", row["change"], row["delta"], row["label"]);
+    rows.iter().take(8).map(short).collect()
+}
+
+/// At most `count` items, spread over all.
+fn sample<T: Clone>(items: &[T], count: usize) -> Vec<T> {
+    let step = items.len().div_ceil(count).max(1);
+    items.iter().step_by(step).cloned().collect()
+}
+
+#[test]
+fn an_edited_snapshot_keeps_its_figures() {
+    for path in snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        let show = |path: &Path| -> Value {
+            let options = ["--format", "json", "--top", "0", "--group-by", "frames"];
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_ptmem")).arg("show").arg(path).args(options).output().unwrap();
+            let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            report["source"] = Value::Null;
+            report
+        };
+        let copy = folder.path().join("copy.pkl");
+        Edited::open(&path).write(&copy);
+        let original = show(&path);
+        assert!(original == show(&copy), "{}: writing changes it", path.display());
+        let mut edited = Edited::open(&path);
+        everything(&mut edited, 1);
+        edited.write(&copy);
+        let after = show(&copy);
+        for (before, after) in original["devices"].as_array().unwrap().iter().zip(after["devices"].as_array().unwrap())
+        {
+            for figure in ["events", "allocated", "active", "requested", "reserved", "allocations", "checks"] {
+                assert_eq!(before[figure], after[figure], "{}: {figure}", path.display());
+            }
+            assert_ne!(before["stacks"], after["stacks"], "{}: the edits changed no frame", path.display());
+        }
+    }
+}
+
+#[test]
+fn moved_lines_are_no_change() {
+    for path in snapshots() {
+        for file in sample(&Edited::open(&path).user_files(), 3) {
+            changes_nothing(&path, &format!("lines of {file}"), |snapshot| edit::move_lines(snapshot, &file, 3));
+        }
+    }
+}
+
+#[test]
+fn other_folders_are_no_change() {
+    for path in snapshots() {
+        changes_nothing(&path, "checkout", edit::check_out_elsewhere);
+        if let Some(file) = Edited::open(&path).user_files().first() {
+            changes_nothing(&path, &format!("folder of {file}"), |snapshot| edit::move_folder(snapshot, file));
+        }
+    }
+}
+
+#[test]
+fn other_environments_builds_and_runs_are_no_change() {
+    for path in snapshots() {
+        changes_nothing(&path, "environment", edit::renew_environment);
+        changes_nothing(&path, "C++", edit::drift_cpp);
+        changes_nothing(&path, "run", edit::run_again);
+    }
+}
+
+#[test]
+fn generated_code_is_no_change() {
+    for path in snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = folder.path().join("before.pkl");
+        let mut compiled = Edited::open(&path);
+        let file = compiled.user_files().remove(0);
+        edit::compile(&mut compiled, &file);
+        compiled.write(&before);
+        changes_nothing(&before, "inductor", edit::generate_again);
+    }
+}
+
+#[test]
+fn a_renamed_function_is_no_change() {
+    for path in snapshots() {
+        for (file, function) in sample(&Edited::open(&path).user_functions(), 5) {
+            let name = format!("{function} in {file}");
+            let edit = |snapshot: &mut Edited| edit::rename_function(snapshot, &file, &function, "entirely_different");
+            changes_nothing(&path, &name, edit);
+        }
+    }
+}
+
+#[test]
+fn a_moved_file_is_no_change() {
+    for path in snapshots() {
+        for file in sample(&Edited::open(&path).user_files(), 3) {
+            let (folder, name) = file.rsplit_once('/').unwrap();
+            for new in [format!("{folder}/deeper/still/{name}"), format!("{folder}/pkg/other_name.py")] {
+                changes_nothing(&path, &new, |snapshot| edit::move_file(snapshot, &file, &new));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_decorator_is_no_change() {
+    for path in snapshots() {
+        for file in sample(&Edited::open(&path).user_files(), 3) {
+            changes_nothing(&path, &format!("decorated {file}"), |snapshot| edit::decorate(snapshot, &file));
+        }
+    }
+}
+
+/// All changes at once, with other targets for other numbers.
+fn everything(snapshot: &mut Edited, number: usize) {
+    let (files, functions) = (snapshot.user_files(), snapshot.user_functions());
+    let (Some(file), Some((renamed_in, function))) =
+        (files.get(number % files.len().max(1)), functions.get(number * 7 % functions.len().max(1)))
+    else {
+        panic!("no code of the user");
+    };
+    edit::move_lines(snapshot, file, 3);
+    edit::rename_function(snapshot, renamed_in, function, "entirely_different");
+    edit::decorate(snapshot, &files[(number + 1) % files.len()]);
+    let moved = &files[(number + 2) % files.len()];
+    let folder = moved.rsplit_once('/').unwrap().0;
+    edit::move_file(snapshot, moved, &format!("{folder}/pkg/other_name.py"));
+    edit::check_out_elsewhere(snapshot);
+    edit::renew_environment(snapshot);
+    edit::drift_cpp(snapshot);
+    edit::generate_again(snapshot);
+    edit::run_again(snapshot);
+}
+
+#[test]
+fn all_changes_at_once_are_no_change() {
+    for path in snapshots().into_iter().chain(real(&REAL_STATES)) {
+        for number in 0..4 {
+            changes_nothing(&path, &format!("everything {number}"), |snapshot| everything(snapshot, number));
+        }
+    }
+}
+
+/// What the label of a stack must hold: its function and its new line.
+fn expected_label(stack: &[Frame]) -> Option<(String, String)> {
+    let site = stack.iter().find(|frame| frame.is_user())?;
+    let file = site.file.rsplit('/').next().unwrap();
+    // PyTorch writes the largest integer for a line that it does not know.
+    let line = if site.line < 1 << 31 { format!(":{}", site.line) } else { String::new() };
+    Some((format!("{} (", site.name), format!("{file}{line})")))
+}
+
+/// One more allocation on top of all changes is the only row.
+fn grows(before: &Path, number: usize, choose: impl Fn(&[((usize, Vec<Frame>), i128)]) -> Vec<usize>) {
+    const BYTES: u64 = 64 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let after = folder.path().join("after.pkl");
+    let mut model = Edited::open(before);
+    everything(&mut model, number);
+    let mut stacks: Vec<_> = model.allocating().into_iter().collect();
+    stacks.sort_by_key(|(stack, bytes)| (std::cmp::Reverse(*bytes), stack.clone()));
+    for chosen in choose(&stacks) {
+        let (device, stack) = &stacks[chosen].0;
+        let mut edited = Edited::open(before);
+        everything(&mut edited, number);
+        edited.grow(*device, stack, BYTES);
+        edited.write(&after);
+        let (code, rows) = compare(before, &after, &NO_GROWTH);
+        let place = format!("{}: everything {number}, stack {chosen}", before.display());
+        assert_eq!(code, 1, "{place}");
+        assert_eq!(rows.len(), 1, "{place}: {:?}", summary(&rows));
+        assert_eq!(rows[0]["delta"], BYTES, "{place}");
+        let label = rows[0]["label"].as_str().unwrap();
+        if let Some((function, line)) = expected_label(stack) {
+            assert!(label.contains(&function) && label.contains(&line), "{place}: {label}, not {function}{line}");
+        }
+    }
+}
+
+#[test]
+fn growth_on_top_of_all_changes_is_the_only_row() {
+    for (number, path) in snapshots().into_iter().enumerate() {
+        // The largest, the smallest, one in between, and one without Python.
+        grows(&path, number, |stacks| {
+            let cpp = stacks.iter().position(|((_, stack), _)| !stack.iter().any(Frame::is_python));
+            [0, stacks.len() / 2, stacks.len() - 1].into_iter().chain(cpp).collect()
+        });
+    }
+}
+
+#[test]
+fn similar_stacks_are_not_swapped() {
+    for (number, path) in snapshots().into_iter().enumerate() {
+        // Those that differ from another one in a single frame of the user, of the same depth.
+        grows(&path, number, |stacks| {
+            let functions = |stack: &[Frame]| -> Vec<(String, String)> {
+                stack.iter().filter(|frame| frame.is_user()).map(|f| (f.file.clone(), f.name.clone())).collect()
+            };
+            let users: Vec<_> = stacks.iter().map(|((_, stack), _)| functions(stack)).collect();
+            let differ = |a: &[(String, String)], b: &[(String, String)]| {
+                a.len() == b.len() && a.len() > 1 && a.iter().zip(b).filter(|(a, b)| a != b).count() == 1
+            };
+            let pair =
+                (0..users.len()).find_map(|i| Some((i, (i + 1..users.len()).find(|&j| differ(&users[i], &users[j]))?)));
+            pair.map(|(i, j)| vec![i, j]).unwrap_or_default()
+        });
+    }
+}
+
+#[test]
+fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
+    let mut compared = 0;
+    for path in snapshots() {
+        let mut stacks: Vec<_> = Edited::open(&path).allocating().into_iter().collect();
+        stacks.sort_by_key(|(stack, bytes)| (std::cmp::Reverse(*bytes), stack.clone()));
+        // One exact stack for every function of the user that allocates.
+        let site =
+            |stack: &[Frame]| stack.iter().find(|frame| frame.is_user()).map(|f| (f.file.clone(), f.name.clone()));
+        let mut seen = std::collections::BTreeSet::new();
+        stacks.retain(|((_, stack), _)| site(stack).is_some_and(|site| seen.insert(site)));
+        let [((_, largest), _), others @ ..] = &stacks[..] else { continue };
+        let others = sample(others, 4);
+        for removed in &others {
+            for added in others.iter().filter(|other| other.0.1 != removed.0.1) {
+                let folder = tempfile::tempdir().unwrap();
+                let (before, after) = (folder.path().join("before.pkl"), folder.path().join("after.pkl"));
+                for (file, gone) in [(&before, added), (&after, removed)] {
+                    let mut edited = Edited::open(&path);
+                    edited.reattribute(&gone.0.1, largest);
+                    edited.write(file);
+                }
+                for moment in ["peak", "event:20", "event:60"] {
+                    let (_, rows) = compare(&before, &after, &["--at", moment]);
+                    let moved: Vec<_> = rows.iter().filter(|row| row["moved"] == true).cloned().collect();
+                    assert!(moved.is_empty(), "{}: {:?}", path.display(), summary(&moved));
+                    compared += rows.len();
+                }
+            }
+        }
+    }
+    assert!(compared > 20, "only {compared} rows");
+}
