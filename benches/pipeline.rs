@@ -2,6 +2,8 @@
 //!
 //! `walk` only walks over the opcodes; it is the floor to which `decode` is compared. The input is made
 //! up in memory: 20 MB, or as many MB as the variable `PTMEM_BENCH_MB` says.
+//!
+//! `pairing` is about stacks alone, as many on both sides: every one has changed, or none has a partner.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
@@ -15,6 +17,8 @@ use std::time::Duration;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
 use ptmem::profile::{Options, Profile, Source, profile};
+use ptmem::snapshot::{Frame, StackId, Tables};
+use ptmem::stack::{Figures, Group, GroupBy, Grouper, pair};
 use ptmem::verdict::{Growth, Level, Thresholds, judge_diff};
 use ptmem::{diff, report, snapshot};
 
@@ -68,5 +72,66 @@ fn pipeline(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, pipeline);
+/// Stacks of 20 frames that share their outer ones, as those of a program do. `change` is a new name for one
+/// function in ten, and a wrapper around the model.
+fn stacks(count: usize, name: &str, change: bool) -> Tables {
+    let mut tables = Tables::default();
+    for number in 0..count {
+        let mut frames = Vec::new();
+        for depth in (0..20).rev() {
+            // The deeper, the more functions there are.
+            let function = number % (1 << depth.min(16)) + number / 97 * usize::from(depth == 19);
+            let renamed = change && function % 10 == 3;
+            let called = format!("{}_{name}_{depth}_{function}", if renamed { "renamed" } else { "function" });
+            frames.push((called, format!("/home/me/repo/{name}/part{}.py", function % 50), 7 + function));
+            if change && depth == 12 {
+                frames.push(("wrapper".to_owned(), "/home/me/repo/decorators.py".to_owned(), 3));
+            }
+        }
+        let ids: Vec<_> = frames
+            .iter()
+            .map(|(name, file, line)| {
+                let frame = Frame {
+                    name: tables.intern_string(name),
+                    filename: tables.intern_string(file),
+                    line: *line as i128,
+                };
+                tables.intern_frame(frame)
+            })
+            .collect();
+        tables.intern_stack(&ids);
+    }
+    tables
+}
+
+fn groups(grouper: &Grouper<'_>) -> Vec<Group> {
+    let group = |(number, stack): (usize, StackId)| {
+        let number = number as u64;
+        let figures =
+            Figures { allocations: number % 64 + 1, blocks: number % 16, bytes: number << 12, allocated_total: 0 };
+        grouper.group(grouper.key(stack), stack, figures)
+    };
+    grouper.code().tables().stacks().enumerate().map(group).collect()
+}
+
+fn pairing(criterion: &mut Criterion) {
+    let mut criterion = criterion.benchmark_group("pairing");
+    criterion.sample_size(10).sampling_mode(SamplingMode::Flat);
+    for count in [2_500, 5_000, 10_000] {
+        for (kind, name, change) in [("changed", "model", true), ("unrelated", "other", false)] {
+            let (before, after) = (stacks(count, "model", false), stacks(count, name, change));
+            let by = GroupBy::Stack;
+            let (before, after) = (Grouper::new(&before, by, &[]), Grouper::new(&after, by, &[]));
+            let (old, new) = (groups(&before), groups(&after));
+            criterion.bench_function(format!("{kind}/{count}"), |b| {
+                b.iter(|| {
+                    pair((black_box(&old), before.code().lines()), (black_box(&new), after.code().lines()), 0.75)
+                });
+            });
+        }
+    }
+    criterion.finish();
+}
+
+criterion_group!(benches, pipeline, pairing);
 criterion_main!(benches);

@@ -184,6 +184,11 @@ impl Tables {
         marker.map_or((all, &[]), |at| (&all[..at], &all[at + 1..]))
     }
 
+    /// All stacks, in the order in which they were interned.
+    pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
+        (0..self.stacks.items.len()).map(StackId::from_index)
+    }
+
     /// How many distinct stacks there are.
     #[must_use]
     pub fn stack_count(&self) -> usize {

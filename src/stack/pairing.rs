@@ -434,6 +434,10 @@ impl<'g> Pairing<'g> {
         let (before, after) = (&self.before.groups[before], &self.after.groups[after]);
         let (old, new) = (self.translated(before), self.reduced(after));
         let same_figures = before.figures == after.figures;
+        if !same_figures && !old.iter().any(|token| new.contains(token)) {
+            // Nothing in common.
+            return None;
+        }
         let closeness = before.figures.closeness(after.figures);
         let (mut matched, mut lost) = (0.0, 0.0);
         let mut sites = None;
