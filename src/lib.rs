@@ -5,6 +5,8 @@
 //!
 //! ```text
 //! bytes -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
+//!                                             \        \-> tree ----------^
+//!                                              \--------^
 //! ```
 //!
 //! Each stage is a module with one input and one output type that imports only what stands to its left.

@@ -151,14 +151,47 @@ fn a_snapshot_does_not_differ_from_itself() {
     }
 }
 
+const GROUPINGS: [GroupBy; 8] = [
+    GroupBy::Frames,
+    GroupBy::Stack,
+    GroupBy::Line,
+    GroupBy::Function,
+    GroupBy::File,
+    GroupBy::Category,
+    GroupBy::Metadata,
+    GroupBy::CompileContext,
+];
+
+#[test]
+fn rows_add_up_at_every_grouping() {
+    let Some(folder) = folder() else { return };
+    let pairs = [
+        ("gpt-ctx128-train-step.pickle", "gpt-ctx256-train-step.pickle"),
+        ("gpt-medium-128-inference.pickle", "gpt-medium-512-training.pickle"),
+        ("torch21-cpp-frames.pickle", "trimmed-fixture.pickle"),
+    ];
+    for by in GROUPINGS {
+        for (before, after) in pairs {
+            let (before, after) = (load(&folder.join(before), by), load(&folder.join(after), by));
+            let diff = diff::diff(before, after, diff::Options::default());
+            for device in &diff.devices {
+                let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
+                assert_eq!(Some(rows), device.metric(diff::Metric::Peak).delta(), "{by}");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_label_blames_the_unwinder() {
     let Some(folder) = folder() else { return };
     for name in expected(&folder).keys() {
-        for DeviceProfile { stacks, .. } in &load(&folder.join(name), GroupBy::Stack).devices {
-            for stack in stacks {
-                let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator"];
-                assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{name}: {}", stack.label);
+        for by in GROUPINGS {
+            for DeviceProfile { stacks, .. } in &load(&folder.join(name), by).devices {
+                for stack in stacks {
+                    let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];
+                    assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{name}: {}", stack.label);
+                }
             }
         }
     }

@@ -145,9 +145,8 @@ fn text(line: &Line<'_>, room: usize, style: Style) -> String {
         return shorten(&mark(last, Text::Short), room);
     }
     for at in order {
-        // The user's line is worth more than the folder of its file.
-        let texts: &[Text] = if Some(at) == users { &[Text::Full, Text::Short] } else { &[Text::Full] };
-        for &text in texts {
+        // A frame is worth more than the folder of its file.
+        for text in [Text::Full, Text::Short] {
             if written[at].is_none() {
                 written[at] = Some(text);
                 if !fits(&written) {
