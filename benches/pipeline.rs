@@ -95,6 +95,7 @@ fn stacks(count: usize, name: &str, change: bool) -> Tables {
                     name: tables.intern_string(name),
                     filename: tables.intern_string(file),
                     line: *line as i128,
+                    original: None,
                 };
                 tables.intern_frame(frame)
             })

@@ -269,6 +269,39 @@ fn blocks_of_release_1_13_have_their_stack_and_size_in_the_history() {
 }
 
 #[test]
+fn tracebacks_of_the_forward_pass_and_of_generated_code_are_read() {
+    let line = |name: &str, line: u32| -> Value {
+        (*format!("  File \"/repo/model.py\", line {line}, in {name}\n    x\n")).into()
+    };
+    let forward = list([line("<module>", 9), line("forward", 54), "no line of a traceback".into()]);
+    let generated = frame("call", 3)
+        .with("filename", "/tmp/torchinductor_me/ab/cab.py")
+        .with("fx_original_trace", line("layer", 7));
+    let odd = frame("call", 4).with("fx_original_trace", 7);
+    let event =
+        event("alloc", 4096, 512).with("frames", list([generated, odd])).with("forward_frames", forward.clone());
+    let block = block(4096, 512, "active_allocated").with("forward_frames", forward);
+    let value = snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block]))]), list([list([event])]));
+    let (of_event, of_block, original) = read_with(&value, |snapshot| {
+        let tables = &snapshot.tables;
+        let text = |frame: &snapshot::FrameId| {
+            let frame = tables.frame(*frame);
+            format!("{}:{}", tables.string(frame.name), frame.line)
+        };
+        let of_event = snapshot.events[0].stack.unwrap();
+        let of_block = snapshot.devices[&0].segments[0].blocks[0].stack.unwrap();
+        let original = tables.frame(tables.stack(of_event)[0]).original.as_ref().map(text);
+        assert_eq!(tables.frame(tables.stack(of_event)[1]).original, None);
+        let texts = |frames: &[snapshot::FrameId]| frames.iter().map(text).collect::<Vec<_>>();
+        assert_eq!(texts(tables.stack(of_event)), ["call:3", "call:4"]);
+        (texts(tables.forward(of_event)), texts(tables.forward(of_block)), original)
+    });
+    assert_eq!(of_event, ["forward:54", "<module>:9"]);
+    assert_eq!(of_block, of_event);
+    assert_eq!(original.as_deref(), Some("layer:7"));
+}
+
+#[test]
 fn both_spellings_of_the_pending_state_are_read() {
     for state in ["active_pending_free", "active_awaiting_free"] {
         let state = read_with(&of_block(block(4096, 512, state)), |s| s.devices[&0].segments[0].blocks[0].state);

@@ -200,7 +200,7 @@ pub(crate) struct View {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) group_by: GroupByArgument,
     /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) strip_prefix: Vec<String>,
 }
 

@@ -309,7 +309,12 @@ impl Builder {
         let count = match kind {
             Kind::Frame => {
                 let empty = self.tables.intern_string("");
-                return Ok(Dict::Frame(self.tables.intern_frame(Frame { name: empty, filename: empty, line: 0 })));
+                return Ok(Dict::Frame(self.tables.intern_frame(Frame {
+                    name: empty,
+                    filename: empty,
+                    line: 0,
+                    original: None,
+                })));
             }
             Kind::Event => {
                 self.events.push(Event {
@@ -365,10 +370,19 @@ impl Builder {
                 Some(Key::Filename) => frame.filename = Self::string_id(value).unwrap_or(frame.filename),
                 // Wider than 128 bits is as unknown as the -1 that PyTorch writes.
                 Some(Key::Line) => frame.line = self.integer(value).unwrap_or(-1),
+                Some(Key::FxOriginalTrace) => frame.original = self.original(value),
                 _ => {}
             }
         }
         self.tables.intern_frame(frame)
+    }
+
+    /// The innermost frame of the traceback that generated code keeps of what it was generated from.
+    fn original(&mut self, trace: Value) -> Option<FrameId> {
+        let text = self.string(trace)?.to_owned();
+        let entry = text.lines().rev().find_map(forward::entry)?;
+        let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
+        Some(self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None }))
     }
 
     fn fill_event(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
@@ -830,7 +844,7 @@ impl Builder {
         entries.truncate(forward::DEEPEST);
         let frame = |entry: &forward::Entry<'_>| {
             let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
-            self.tables.intern_frame(Frame { name, filename, line: entry.line.into() })
+            self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
         };
         entries.iter().map(frame).collect()
     }

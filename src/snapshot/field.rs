@@ -33,6 +33,7 @@ keys! {
     Name = "name",
     Filename = "filename",
     Line = "line",
+    FxOriginalTrace = "fx_original_trace",
     // Segments.
     Device = "device",
     Address = "address",

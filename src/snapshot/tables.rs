@@ -54,6 +54,8 @@ pub struct Frame {
     /// Line, 0 where unknown. 2^64-1 or -1 where Python could not say; an offset in the library where
     /// symbols were not resolved.
     pub line: i128,
+    /// The frame that this one was generated from, where PyTorch says so (`fx_original_trace`).
+    pub original: Option<FrameId>,
 }
 
 /// What events carry beside their numbers. It rarely changes from one event to the next, so it is kept

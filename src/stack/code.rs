@@ -213,10 +213,12 @@ impl<'t> Code<'t> {
     }
 
     /// The Python frames of a stack, innermost first. PyTorch's order holds within a language only. Those of
-    /// the forward pass stand in for those of the backward pass, which has none.
+    /// the forward pass stand in for those of the backward pass, which has none; what generated code was
+    /// generated from stands inside of it.
     pub fn python(&self, stack: StackId) -> impl Iterator<Item = FrameId> + Clone + '_ {
-        let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack));
-        all.copied().filter(|&frame| self.owner(frame) != Owner::Cpp)
+        let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack)).copied();
+        let all = all.flat_map(|frame| self.tables.frame(frame).original.into_iter().chain([frame]));
+        all.filter(|&frame| self.owner(frame) != Owner::Cpp)
     }
 
     /// The C++ frames of a stack, innermost first.

@@ -294,7 +294,8 @@ mod tests {
         let ids: Vec<_> = frames
             .iter()
             .map(|&(name, file, line)| {
-                let frame = Frame { name: tables.intern_string(name), filename: tables.intern_string(file), line };
+                let (name, filename) = (tables.intern_string(name), tables.intern_string(file));
+                let frame = Frame { name, filename, line, original: None };
                 tables.intern_frame(frame)
             })
             .collect();
@@ -338,6 +339,19 @@ mod tests {
         assert_eq!(label(&[("f", "/a/b.py", (1 << 64) - 1)], &[]), "f (b.py)");
         assert_eq!(label(&[UNWIND, MM, NODE, ENGINE], &[]), "backward: MmBackward0 (aten::mm)");
         assert_eq!(label(&[MM, forward, ENGINE], &[]), "backward: forward (model.py:54) aten::mm");
+    }
+
+    #[test]
+    fn generated_code_is_named_after_what_it_was_generated_from() {
+        let mut tables = Tables::default();
+        let caller = stack(&mut tables, &[("main", "/r/train.py", 9)]);
+        let original = stack(&mut tables, &[("forward", "/r/model.py", 54)]);
+        let original = tables.stack(original)[0];
+        let (name, filename) = (tables.intern_string("forward"), tables.intern_string("fx_generated_0a.py"));
+        let generated = tables.intern_frame(Frame { name, filename, line: 3, original: Some(original) });
+        let frames = [generated, tables.stack(caller)[0]];
+        let id = tables.intern_stack(&frames);
+        assert_eq!(Grouper::new(&tables, GroupBy::Stack, &[]).label(id), "forward (model.py:54)");
     }
 
     #[test]
