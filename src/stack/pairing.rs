@@ -110,6 +110,15 @@ pub fn pair(before: (&[Group], Lines), after: (&[Group], Lines), ratio: f64) -> 
     pairing.pairs
 }
 
+/// By how much functions of a file have moved, in lines.
+#[derive(Debug, Clone, Copy)]
+struct Shift {
+    /// The distance of most of them.
+    common: i64,
+    least: i64,
+    most: i64,
+}
+
 struct Pairing<'g> {
     before: Side<'g>,
     after: Side<'g>,
@@ -123,7 +132,7 @@ struct Pairing<'g> {
     /// Functions that both sides know.
     kept: FxHashSet<Token>,
     /// By how much the lines of a file of the after have moved.
-    shifts: FxHashMap<u64, i64>,
+    shifts: FxHashMap<u64, Shift>,
     /// Names of functions that exist in several files.
     common_names: FxHashSet<u64>,
 }
@@ -167,7 +176,7 @@ impl<'g> Pairing<'g> {
         pairing
     }
 
-    /// For every file of the after the distance that most of its functions have moved.
+    /// For every file of the after the distances that its functions have moved.
     fn measure_shifts(&mut self) {
         let mut votes: BTreeMap<u64, BTreeMap<i64, usize>> = BTreeMap::new();
         for (token, lines) in &self.before.lines {
@@ -176,9 +185,12 @@ impl<'g> Pairing<'g> {
                 *votes.entry(token.file).or_default().entry(shift).or_default() += 1;
             }
         }
-        let most =
-            |votes: BTreeMap<i64, usize>| votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)));
-        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, most(votes)?.0))).collect();
+        let shift = |votes: BTreeMap<i64, usize>| {
+            let (least, most) = (*votes.first_key_value()?.0, *votes.last_key_value()?.0);
+            let common = votes.into_iter().max_by_key(|&(shift, count)| (count, Reverse(shift)))?.0;
+            Some(Shift { common, least, most })
+        };
+        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, shift(votes)?))).collect();
     }
 
     fn is_done(&self) -> bool {
@@ -561,17 +573,23 @@ impl<'g> Pairing<'g> {
             false => 0.0,
         };
         let lines = match (self.before.lines.get(&old), self.after.lines.get(&new)) {
-            (Some(old_lines), Some(new_lines)) if self.same_lines(new.file, old_lines, new_lines) => 0.4,
+            (Some(old_lines), Some(new_lines)) => self.same_lines(new.file, old_lines, new_lines),
             _ => 0.0,
         };
-        f64::min(1.0, name + file + lines)
+        (name + file + lines).clamp(0.0, 1.0)
     }
 
-    /// Whether a function stands where it would after the move of its file.
-    fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> bool {
-        match shape_shift(old, new) {
-            None => false,
-            Some(shift) => old.len() > 1 || shift == self.shifts.get(&file).copied().unwrap_or(0),
+    /// What the lines of two functions say: whether one stands where the other would after the move of its file.
+    fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
+        /// Functions further apart than that are others.
+        const APART: i64 = 20;
+        let Some(moved) = shape_shift(old, new) else { return 0.0 };
+        match self.shifts.get(&file) {
+            _ if old.len() > 1 => 0.4,
+            Some(shift) if moved == shift.common => 0.4,
+            Some(shift) if moved < shift.least - APART || moved > shift.most + APART => -0.2,
+            None if moved == 0 => 0.4,
+            _ => 0.0,
         }
     }
 }
