@@ -33,6 +33,19 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
 }
 
+/// A label such as `forward (net/model.py:54)` in at most `width` columns: the folders go first, then the middle.
+pub(crate) fn shorten_label(label: &str, width: usize) -> String {
+    let without_folders = || {
+        let (head, rest) = label.split_once(" (")?;
+        let (place, tail) = rest.split_once(')')?;
+        Some(format!("{head} ({}){tail}", &place[place.rfind('/')? + 1..]))
+    };
+    if printable(label).width() <= width {
+        return printable(label);
+    }
+    shorten(without_folders().as_deref().unwrap_or(label), width)
+}
+
 fn take_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut used = 0;
     chars
@@ -87,6 +100,15 @@ mod tests {
         assert!(shorten("漢字漢字漢字漢字", 7).width() <= 7);
         assert_eq!(shorten("abc", 0), "");
         assert_eq!(shorten("abc", 1), "…");
+    }
+
+    #[test]
+    fn labels_lose_their_folders_first() {
+        let label = "forward (some/where/deep/model.py:54) aten::mm";
+        assert_eq!(shorten_label(label, 60), label);
+        assert_eq!(shorten_label(label, 40), "forward (model.py:54) aten::mm");
+        assert_eq!(shorten_label(label, 20), "forward (…) aten::mm");
+        assert_eq!(shorten_label("backward: BmmBackward0 (aten::bmm)", 20), "backward:…aten::bmm)");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind, Sides};
 use crate::profile::{DeviceProfile, Held, Moment, Profile};
 use crate::replay::{Counter, History, Position};
-use crate::text::{count, printable, shorten, thousands};
+use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
 use crate::units::{Delta, Size, format_percent, format_share};
 use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
@@ -79,11 +79,10 @@ impl Grid {
         table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let mut styles = Vec::with_capacity(self.rows.len());
         for (cells, style) in self.rows {
-            let cells = cells
-                .into_iter()
-                .zip(&widths)
-                .zip(&self.alignments)
-                .map(|((cell, &width), &alignment)| Cell::new(shorten(&cell, width)).set_alignment(alignment));
+            let cells =
+                cells.into_iter().zip(&widths).zip(&self.alignments).map(|((cell, &width), &alignment)| {
+                    Cell::new(shorten_label(&cell, width)).set_alignment(alignment)
+                });
             table.add_row(cells.collect::<Vec<_>>());
             styles.push(style);
         }
@@ -515,7 +514,7 @@ fn explanations(out: &mut String, diff: &Diff, rows: &[Row], width: usize) -> fm
         let before = row.stack.before.map(|stack| (groupers.0.code(), stack));
         let after = row.stack.after.map(|stack| (groupers.1.code(), stack));
         let delta = Delta(row.delta()).to_string();
-        let label = shorten(&row.label, width.saturating_sub(delta.width() + 4).max(NARROWEST_LABEL));
+        let label = shorten_label(&row.label, width.saturating_sub(delta.width() + 4).max(NARROWEST_LABEL));
         writeln!(out, "\n  {BOLD}{delta}  {label}{BOLD:#}")?;
         for line in explain::lines(before, after) {
             let (style, sign, text) = match &line {
@@ -525,7 +524,7 @@ fn explanations(out: &mut String, diff: &Diff, rows: &[Row], width: usize) -> fm
                 Line::Removed(text) => (RED, "-", text),
                 Line::Added(text) => (GREEN, "+", text),
             };
-            let text = shorten(text, width.saturating_sub(5).max(NARROWEST_LABEL));
+            let text = shorten_label(text, width.saturating_sub(5).max(NARROWEST_LABEL));
             writeln!(out, "    {style}{sign}{text}{style:#}")?;
         }
     }
