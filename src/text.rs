@@ -33,17 +33,20 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
 }
 
-/// A label such as `forward (net/model.py:54)` in at most `width` columns: the folders go first, then the middle.
+/// A label such as `forward (net/model.py:54) aten::mm` in at most `width` columns: the folders go first, then the
+/// operator, then the middle.
 pub(crate) fn shorten_label(label: &str, width: usize) -> String {
-    let without_folders = || {
-        let (head, rest) = label.split_once(" (")?;
-        let (place, tail) = rest.split_once(')')?;
-        Some(format!("{head} ({}){tail}", &place[place.rfind('/')? + 1..]))
-    };
-    if printable(label).width() <= width {
-        return printable(label);
+    let mut label = printable(label);
+    if let Some((head, rest)) = label.split_once(" (")
+        && let Some((place, tail)) = rest.split_once(')')
+        && place.contains(".py")
+    {
+        let file = place.rfind('/').map_or(place, |slash| &place[slash + 1..]);
+        let fits = |label: &String| label.width() <= width;
+        let shorter = [label.clone(), format!("{head} ({file}){tail}"), format!("{head} ({file})")];
+        label = shorter.iter().find(|label| fits(label)).unwrap_or(&shorter[2]).clone();
     }
-    shorten(without_folders().as_deref().unwrap_or(label), width)
+    shorten(&label, width)
 }
 
 fn take_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
@@ -107,7 +110,8 @@ mod tests {
         let label = "forward (some/where/deep/model.py:54) aten::mm";
         assert_eq!(shorten_label(label, 60), label);
         assert_eq!(shorten_label(label, 40), "forward (model.py:54) aten::mm");
-        assert_eq!(shorten_label(label, 20), "forward (…) aten::mm");
+        assert_eq!(shorten_label(label, 24), "forward (model.py:54)");
+        assert_eq!(shorten_label(label, 15), "forward….py:54)");
         assert_eq!(shorten_label("backward: BmmBackward0 (aten::bmm)", 20), "backward:…aten::bmm)");
     }
 
