@@ -80,6 +80,9 @@ const DEEPEST: usize = 256;
 /// How many candidates of one kind a group is compared with; what keeps the time near linear.
 const MOST_CANDIDATES: usize = 8;
 
+/// How often what was learnt is built on. A change to a code base takes two or three rounds.
+const MOST_ROUNDS: usize = 8;
+
 /// What a frame weighs that exists on one side only, against 1 for one that exists on both: it is what a change
 /// to the code makes.
 const ONE_SIDED: f64 = 0.25;
@@ -98,12 +101,13 @@ const SAME_FUNCTION: f64 = 0.5;
 pub fn pair(before: (&[Group], Lines), after: (&[Group], Lines), ratio: f64) -> Vec<(usize, usize)> {
     let mut pairing = Pairing::new(Side::new(before), Side::new(after));
     pairing.unmoved();
-    loop {
+    for _ in 0..MOST_ROUNDS {
         pairing.equal_frames();
         if pairing.is_done() || !pairing.learn() {
             break;
         }
     }
+    pairing.equal_frames();
     pairing.equal_keys(|_, _| true);
     pairing.by_similarity(ratio);
     pairing.pairs.sort_unstable();
@@ -342,13 +346,15 @@ impl<'g> Pairing<'g> {
         // A file moves with all that is in it.
         let mut files: Vec<_> = files.into_iter().map(|(files, count)| (Reverse(count), files)).collect();
         files.sort_unstable();
+        files.retain(|&(_, (old, new))| *self.moved.entry(old).or_insert(new) == new);
+        let gone = if files.is_empty() { FxHashMap::default() } else { self.one_sided(&self.before) };
+        let there: FxHashMap<(u64, u64), Token> = match files.is_empty() {
+            true => FxHashMap::default(),
+            false => self.one_sided(&self.after).into_values().flatten().map(|t| ((t.file, t.function), t)).collect(),
+        };
         for (_, (old_file, new_file)) in files {
-            let new_file = *self.moved.entry(old_file).or_insert(new_file);
-            let there = self.after.lines.keys().filter(|t| t.file == new_file && !self.kept.contains(t));
-            let there: FxHashMap<u64, Token> = there.map(|token| (token.function, *token)).collect();
-            let gone = self.before.lines.keys().filter(|t| t.file == old_file && !self.kept.contains(t));
-            for &old in gone {
-                let Some(&new) = there.get(&old.function) else { continue };
+            for &old in gone.get(&old_file).into_iter().flatten() {
+                let Some(&new) = there.get(&(new_file, old.function)) else { continue };
                 if !taken.contains(&new) && !self.renamed.contains_key(&old) {
                     self.renamed.insert(old, new);
                     taken.insert(new);
@@ -363,6 +369,15 @@ impl<'g> Pairing<'g> {
         self.kept.extend(self.renamed.values());
         self.measure_shifts();
         self.renamed.len() + self.dropped.len() > known
+    }
+
+    /// The functions of a side that the other one does not know, by their files.
+    fn one_sided(&self, side: &Side<'_>) -> FxHashMap<u64, Vec<Token>> {
+        let mut files: FxHashMap<u64, Vec<Token>> = FxHashMap::default();
+        for token in side.lines.keys().filter(|token| !self.kept.contains(token)) {
+            files.entry(token.file).or_default().push(*token);
+        }
+        files
     }
 
     /// Pairs what is left by similarity, best first.
