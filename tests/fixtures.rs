@@ -180,23 +180,12 @@ fn compare(before: &str, after: &str, group_by: GroupBy) -> diff::Diff {
     diff::diff(load_with(before, options.clone()), load_with(after, options), diff::Options::default())
 }
 
-const GROUPINGS: [GroupBy; 8] = [
-    GroupBy::Frames,
-    GroupBy::Stack,
-    GroupBy::Line,
-    GroupBy::Function,
-    GroupBy::File,
-    GroupBy::Category,
-    GroupBy::Metadata,
-    GroupBy::CompileContext,
-];
-
 #[test]
 fn rows_add_up_and_swapping_negates_them() {
     let pairs =
         [("before", "after"), ("two-devices-before", "two-devices-after"), ("leak", "no-leak"), ("oom", "wrapped")];
     for (before, after) in pairs {
-        for by in GROUPINGS {
+        for by in GroupBy::ALL {
             let (forth, back) = (compare(before, after, by), compare(after, before, by));
             for (there, again) in forth.devices.iter().zip(&back.devices) {
                 let sum: i128 = there.rows.iter().map(diff::Row::delta).sum();
@@ -222,7 +211,7 @@ fn rows_add_up_and_swapping_negates_them() {
 
 #[test]
 fn moved_lines_change_nothing() {
-    for by in GROUPINGS {
+    for by in GroupBy::ALL {
         let diff = compare("before", "moved", by);
         let rows = &diff.devices[0].rows;
         assert!(rows.iter().all(|row| row.change == diff::Kind::Same), "{by}: {rows:?}");

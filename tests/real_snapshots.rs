@@ -151,17 +151,6 @@ fn a_snapshot_does_not_differ_from_itself() {
     }
 }
 
-const GROUPINGS: [GroupBy; 8] = [
-    GroupBy::Frames,
-    GroupBy::Stack,
-    GroupBy::Line,
-    GroupBy::Function,
-    GroupBy::File,
-    GroupBy::Category,
-    GroupBy::Metadata,
-    GroupBy::CompileContext,
-];
-
 #[test]
 fn rows_add_up_at_every_grouping() {
     let Some(folder) = folder() else { return };
@@ -170,7 +159,7 @@ fn rows_add_up_at_every_grouping() {
         ("gpt-medium-128-inference.pickle", "gpt-medium-512-training.pickle"),
         ("torch21-cpp-frames.pickle", "trimmed-fixture.pickle"),
     ];
-    for by in GROUPINGS {
+    for by in GroupBy::ALL {
         for (before, after) in pairs {
             let (before, after) = (load(&folder.join(before), by), load(&folder.join(after), by));
             let diff = diff::diff(before, after, diff::Options::default());
@@ -186,7 +175,7 @@ fn rows_add_up_at_every_grouping() {
 fn no_label_blames_the_unwinder() {
     let Some(folder) = folder() else { return };
     for name in expected(&folder).keys() {
-        for by in GROUPINGS {
+        for by in GroupBy::ALL {
             for DeviceProfile { stacks, .. } in &load(&folder.join(name), by).devices {
                 for stack in stacks {
                     let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];

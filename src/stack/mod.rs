@@ -49,6 +49,18 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Frames,
+        Self::Stack,
+        Self::Line,
+        Self::Function,
+        Self::File,
+        Self::Category,
+        Self::Metadata,
+        Self::CompileContext,
+    ];
+
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
