@@ -1,5 +1,7 @@
 //! Which stack of the before is which of the after, and how each has changed.
 
+use std::collections::HashMap;
+
 use super::{Kind, Options, Row, RowKind, Sides};
 use crate::profile::{Held, Member, StackTotal};
 use crate::snapshot::StackId;
@@ -34,9 +36,10 @@ fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: O
     let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
     let mut pairs = Vec::new();
     // What has a name goes by that alone.
+    let after_named = stacks.after.iter().enumerate().filter(|(_, total)| named(total));
+    let after_by_key: HashMap<_, usize> = after_named.map(|(after, total)| (&total.key, after)).collect();
     for (before, total) in stacks.before.iter().enumerate().filter(|(_, total)| named(total)) {
-        let after = stacks.after.iter().position(|other| named(other) && other.key == total.key);
-        pairs.extend(after.map(|after| (before, after)));
+        pairs.extend(after_by_key.get(&total.key).map(|&after| (before, after)));
     }
     let places = |totals: &[StackTotal], grouper: &Grouper<'_>| -> (Vec<usize>, Vec<Group>) {
         let places = totals.iter().enumerate().filter(|(_, total)| !named(total));
