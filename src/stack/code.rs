@@ -288,16 +288,6 @@ impl<'t> Code<'t> {
         self.cpp(stack).any(|frame| holds(self.known(frame).symbol))
     }
 
-    /// The function that a frame of an autograd node or an operator stands for, for people.
-    #[must_use]
-    pub fn operator(&self, frame: FrameId) -> Option<(OperatorKind, &'t str)> {
-        match self.known(frame).symbol {
-            Symbol::Operator(name) => Some((OperatorKind::Operator, name)),
-            Symbol::Node(name) => Some((OperatorKind::Node, name)),
-            _ => None,
-        }
-    }
-
     /// What the C++ frames of a stack do, for people: the autograd node, and in it the operator; where there is
     /// neither, and no Python, the function.
     #[must_use]
@@ -323,7 +313,7 @@ impl<'t> Code<'t> {
     /// The operators and autograd nodes in a stack, innermost first.
     #[must_use]
     pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
-        self.cpp(stack).filter_map(|frame| Some(self.operator(frame)?.1)).collect()
+        self.cpp(stack).filter_map(|frame| self.known(frame).symbol.operation()).collect()
     }
 
     /// Whether a stack belongs to the backward pass.
@@ -352,13 +342,4 @@ impl<'t> Code<'t> {
     pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {
         &self.files[self.known(frame).file].digest
     }
-}
-
-/// What a C++ frame with a name worth reading is part of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperatorKind {
-    /// An operator of PyTorch.
-    Operator,
-    /// A node of the autograd graph.
-    Node,
 }

@@ -18,7 +18,7 @@ use std::fmt;
 use sha1::{Digest as _, Sha1};
 
 pub use classify::Owner;
-pub use code::{Code, Lines, OperatorKind, Token};
+pub use code::{Code, Lines, Token};
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
 

@@ -191,6 +191,16 @@ impl<'t> Symbol<'t> {
     }
 }
 
+impl<'t> Symbol<'t> {
+    /// The operator or node.
+    pub(super) fn operation(self) -> Option<&'t str> {
+        match self {
+            Self::Operator(name) | Self::Node(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// What a run of C++ frames does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Operation<'t> {

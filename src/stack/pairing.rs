@@ -101,13 +101,13 @@ const SAME_FUNCTION: f64 = 0.5;
 pub fn pair(before: (&[Group], Lines), after: (&[Group], Lines), ratio: f64) -> Vec<(usize, usize)> {
     let mut pairing = Pairing::new(Side::new(before), Side::new(after));
     pairing.unmoved();
+    pairing.equal_frames();
     for _ in 0..MOST_ROUNDS {
-        pairing.equal_frames();
         if pairing.is_done() || !pairing.learn() {
             break;
         }
+        pairing.equal_frames();
     }
-    pairing.equal_frames();
     pairing.equal_keys(|_, _| true);
     pairing.by_similarity(ratio);
     pairing.pairs.sort_unstable();
@@ -479,11 +479,8 @@ impl<'g> Pairing<'g> {
                     sites = Some(alike + does_the_same(before, after));
                 }
             }
-            let contradicts = |own: &[Token], other: &[Token]| {
-                own.iter().filter(|token| self.kept.contains(token)).count() > 0
-                    && other.iter().any(|token| self.kept.contains(token))
-            };
-            let factor = if contradicts(&hunk.old_only, &hunk.new_only) { CONTRADICTS } else { 1.0 };
+            let has_kept = |tokens: &[Token]| tokens.iter().any(|token| self.kept.contains(token));
+            let factor = if has_kept(&hunk.old_only) && has_kept(&hunk.new_only) { CONTRADICTS } else { 1.0 };
             lost += factor * hunk.old_only.iter().chain(&hunk.new_only).map(|token| self.weight(token)).sum::<f64>();
         }
         let agree = if old_site == new_site {
