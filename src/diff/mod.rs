@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile};
 use crate::replay::History;
 use crate::snapshot::StackId;
-use crate::stack::Grouper;
+use crate::stack::{Code, Grouper};
 use stacks::rows;
 
 /// Something that may exist before, after, or on both sides.
@@ -256,6 +256,14 @@ pub struct Diff {
     pub devices: Vec<DeviceDiff>,
     /// What concerns the comparison, not one side of it.
     pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Diff {
+    /// What is known of the frames of both sides.
+    #[must_use]
+    pub fn codes(&self) -> Sides<Code<'_>> {
+        Sides { before: self.profiles.before.code(), after: self.profiles.after.code() }
+    }
 }
 
 /// How to compare.

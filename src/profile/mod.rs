@@ -11,7 +11,7 @@ pub use totals::{Bucket, Held, Member, StackTotal};
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
 use crate::snapshot::{AllocatorSettings, Event, Snapshot, Tables};
-use crate::stack::{GroupBy, Grouper, Languages};
+use crate::stack::{Code, GroupBy, Grouper, Languages};
 
 /// Where a snapshot came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,12 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// What is known of the frames.
+    #[must_use]
+    pub fn code(&self) -> Code<'_> {
+        Code::new(&self.tables, &self.options.strip_prefix)
+    }
+
     /// What gave the stacks their keys and labels.
     #[must_use]
     pub fn grouper(&self) -> Grouper<'_> {

@@ -476,7 +476,7 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
         stacks: reports,
         phases: [],
         tree: options.tree.as_ref().map(|tree| {
-            let tree = tree::of_device(device, profile.grouper().code(), tree);
+            let tree = tree::of_device(device, &profile.code(), tree);
             lines(&tree, options.top, false)
         }),
     }
@@ -560,10 +560,6 @@ fn device_diff<'a>(
                 key: row.key,
             })
             .collect(),
-        tree: options.tree.as_ref().map(|tree| {
-            let groupers = Sides { before: diff.profiles.before.grouper(), after: diff.profiles.after.grouper() };
-            let codes = Sides { before: groupers.before.code(), after: groupers.after.code() };
-            lines(&tree::of_diff(device, &codes, tree), options.top, true)
-        }),
+        tree: options.tree.as_ref().map(|tree| lines(&tree::of_diff(device, &diff.codes(), tree), options.top, true)),
     }
 }

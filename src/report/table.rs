@@ -14,7 +14,7 @@ use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind, Sides};
+use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
 use crate::profile::{DeviceProfile, Held, Moment, Profile};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
@@ -127,7 +127,7 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
         timeline(out, device, options.width)?;
         match &options.tree {
             Some(tree) if device.at.is_some() => {
-                let whole = call_tree::of_device(device, profile.grouper().code(), tree);
+                let whole = call_tree::of_device(device, &profile.code(), tree);
                 Shown::held(&whole, tree, options.top).write(out, &moment_name(profile.options.at), options.width)?;
             }
             _ => stacks(out, profile, device, options)?,
@@ -392,9 +392,7 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         metrics(out, device, judgement, options.width)?;
         if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
-            let groupers = Sides { before: diff.profiles.before.grouper(), after: diff.profiles.after.grouper() };
-            let codes = Sides { before: groupers.before.code(), after: groupers.after.code() };
-            let whole = call_tree::of_diff(device, &codes, tree);
+            let whole = call_tree::of_diff(device, &diff.codes(), tree);
             let shown = Shown::changes(&whole, tree, options.top, options.min_delta);
             shown.write(out, &moment_name(diff.profiles.after.options.at), options.width)?;
             continue;
@@ -509,10 +507,10 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
 
 /// For every row how its stack changed.
 fn explanations(out: &mut String, diff: &Diff, rows: &[Row], width: usize) -> fmt::Result {
-    let groupers = (diff.profiles.before.grouper(), diff.profiles.after.grouper());
+    let codes = diff.codes();
     for row in rows.iter().filter(|row| row.kind == RowKind::Stack) {
-        let before = row.stack.before.map(|stack| (groupers.0.code(), stack));
-        let after = row.stack.after.map(|stack| (groupers.1.code(), stack));
+        let before = row.stack.before.map(|stack| (&codes.before, stack));
+        let after = row.stack.after.map(|stack| (&codes.after, stack));
         let delta = Delta(row.delta()).to_string();
         let label = shorten_label(&row.label, width.saturating_sub(delta.width() + 4).max(NARROWEST_LABEL));
         writeln!(out, "\n  {BOLD}{delta}  {label}{BOLD:#}")?;

@@ -187,10 +187,10 @@ impl<'t> Code<'t> {
         self.known(frame).line
     }
 
-    /// The file of a frame as people see it.
+    /// The file of a frame as people see it, as much of it as anybody reads.
     #[must_use]
     pub fn path(&self, frame: FrameId) -> &str {
-        &self.files[self.known(frame).file].shown
+        super::legible(&self.files[self.known(frame).file].shown)
     }
 
     /// The function of a frame, as much of it as anybody reads.
@@ -209,7 +209,7 @@ impl<'t> Code<'t> {
     #[must_use]
     pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
         let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        format!("{} ({}{line})", self.function(frame), super::legible(self.path(frame)))
+        format!("{} ({}{line})", self.function(frame), self.path(frame))
     }
 
     /// The Python frames of a stack, innermost first. PyTorch's order holds within a language only. Those of

@@ -126,12 +126,12 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
 
 /// The tree of a comparison. Functions are told apart without their lines, which move.
 #[must_use]
-pub fn of_diff(device: &DeviceDiff, codes: &Sides<&Code<'_>>, options: &Options) -> Tree {
+pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
     let mut builder = Builder::new(options);
     for row in &device.rows {
         let path = || match (row.stack.after, row.stack.before) {
-            (Some(stack), _) => steps(codes.after, stack, options.internals, false),
-            (None, Some(stack)) => steps(codes.before, stack, options.internals, false),
+            (Some(stack), _) => steps(&codes.after, stack, options.internals, false),
+            (None, Some(stack)) => steps(&codes.before, stack, options.internals, false),
             (None, None) => vec![Step::named(&*row.label)],
         };
         builder.add(path, row.held);
