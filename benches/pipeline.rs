@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
-use ptmem::profile::{Options, Profile, Source, profile};
+use ptmem::profile::{Kind, Options, Profile, Source, profile};
 use ptmem::snapshot::{Frame, StackId, Tables};
-use ptmem::stack::{Figures, Group, GroupBy, Grouper, pair};
+use ptmem::stack::{Figures, Group, GroupBy, Grouper, Rules, pair};
 use ptmem::verdict::{Growth, Level, Thresholds, judge_diff};
 use ptmem::{diff, report, snapshot};
 
@@ -30,7 +30,7 @@ fn input(bytes: u64, ramp: bool) -> Vec<u8> {
 
 fn profile_of(file: &[u8]) -> Profile {
     let snapshot = snapshot::read(file).expect("the input is a snapshot");
-    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64 };
+    let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: Kind::Snapshot };
     profile(snapshot, source, Options::default()).expect("the input can be replayed")
 }
 
@@ -122,7 +122,8 @@ fn pairing(criterion: &mut Criterion) {
         for (kind, name, change) in [("changed", "model", true), ("unrelated", "other", false)] {
             let (before, after) = (stacks(count, "model", false), stacks(count, name, change));
             let by = GroupBy::Stack;
-            let (before, after) = (Grouper::new(&before, by, &[]), Grouper::new(&after, by, &[]));
+            let (before, after) =
+                (Grouper::new(&before, by, &Rules::default()), Grouper::new(&after, by, &Rules::default()));
             let (old, new) = (groups(&before), groups(&after));
             criterion.bench_function(format!("{kind}/{count}"), |b| {
                 b.iter(|| {

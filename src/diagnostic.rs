@@ -1,11 +1,12 @@
 //! What a reader of a report must know about its input.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How much a diagnostic weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing; no figure suffers.
@@ -28,7 +29,7 @@ impl fmt::Display for Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// Stable identifier such as `history-truncated`.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// Weight.
     pub severity: Severity,
     /// Device ordinal, or none where it concerns the file.
@@ -40,7 +41,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A diagnostic that weakens no figure.
     pub fn note(code: &'static str, device: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
-        Self { code, severity: Severity::Note, device: device.into(), message: message.into() }
+        Self { code: Cow::Borrowed(code), severity: Severity::Note, device: device.into(), message: message.into() }
     }
 
     /// A diagnostic about a figure or a comparison that may mislead.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ptmem::diff::{self, Metric};
-use ptmem::profile::{self, Bucket, DeviceProfile, Moment, Options, Profile, Source};
+use ptmem::profile::{self, Bucket, DeviceProfile, Kind, Moment, Options, Profile, Source};
 use ptmem::replay::{Counter, Position};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
@@ -34,7 +34,7 @@ fn load_with(name: &str, options: Options) -> Profile {
     let path = folder().join(format!("{name}.pkl"));
     let snapshot = snapshot::read(std::fs::File::open(&path).unwrap());
     let snapshot = snapshot.unwrap_or_else(|error| panic!("{name}: {error}"));
-    profile::profile(snapshot, Source { path: name.to_owned(), bytes: 0 }, options).unwrap()
+    profile::profile(snapshot, Source { path: name.to_owned(), bytes: 0, kind: Kind::Snapshot }, options).unwrap()
 }
 
 fn load(name: &str) -> Profile {

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ptmem::diff;
-use ptmem::profile::{self, DeviceProfile, Options, Profile, Source};
+use ptmem::profile::{self, DeviceProfile, Kind, Options, Profile, Source};
 use ptmem::report::{self, json};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
@@ -30,7 +30,7 @@ fn folder() -> Option<PathBuf> {
 fn load(path: &Path, group_by: GroupBy) -> Profile {
     let file = std::fs::File::open(path).unwrap();
     let snapshot = snapshot::read(file).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let source = Source { path: path.display().to_string(), bytes: 0 };
+    let source = Source { path: path.display().to_string(), bytes: 0, kind: Kind::Snapshot };
     profile::profile(snapshot, source, Options { group_by, ..Options::default() }).unwrap()
 }
 

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use ptmem::profile::{self, Moment, Options, Source};
+use ptmem::profile::{self, Kind, Moment, Options, Source};
 use ptmem::replay::{Position, Replay, replay};
 use ptmem::snapshot::{self, Snapshot};
 use support::pickle::{self, Value};
@@ -325,7 +325,7 @@ proptest! {
         let value = Value::Dict(pairs);
         let at = if kept.is_empty() { Moment::End } else { Moment::Event(u32::try_from(moment % kept.len()).unwrap()) };
         let options = Options { at, ..Options::default() };
-        let profile = profile::profile(read(&value), Source { path: String::new(), bytes: 0 }, options);
+        let profile = profile::profile(read(&value), Source { path: String::new(), bytes: 0, kind: Kind::Snapshot }, options);
         let Ok(profile) = profile else { return Ok(()) };
         for device in &profile.devices {
             let sum = |of: fn(&profile::StackTotal) -> u64| device.stacks.iter().map(of).sum::<u64>();

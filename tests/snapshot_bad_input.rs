@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use ptmem::diff;
-use ptmem::profile::{self, Profile, Source};
+use ptmem::profile::{self, Kind, Profile, Source};
 use ptmem::report::{self, json, table};
 use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
 use ptmem::stack::GroupBy;
@@ -125,7 +125,11 @@ fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
 }
 
 fn profile_of(snapshot: Snapshot) -> Result<Profile, ptmem::replay::Error> {
-    profile::profile(snapshot, Source { path: "test.pkl".to_owned(), bytes: 0 }, profile::Options::default())
+    profile::profile(
+        snapshot,
+        Source { path: "test.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot },
+        profile::Options::default(),
+    )
 }
 
 // What is read.
@@ -765,7 +769,7 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 /// Everything that the tool does with a file. Returns whether it was a snapshot.
 fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let Ok(snapshot) = snapshot::read(bytes) else { return false };
-    let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64 };
+    let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
     let options = profile::Options { group_by, ..profile::Options::default() };
     let Ok(profile) = profile::profile(snapshot, source, options) else { return false };
     let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };

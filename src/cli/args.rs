@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ptmem::diff;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
-use ptmem::stack::GroupBy;
+use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
 use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::{Growth, Level, Maximum, ParseThresholdError};
@@ -60,6 +60,12 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Show figures, timeline and the largest stacks of a snapshot
     Show(ShowArguments),
+    /// Write the compact profile of a snapshot, to keep as the stored before
+    ///
+    /// A profile is text of a few to a few hundred kilobytes that stands in for the snapshot in every other command.
+    /// It holds the figures, and every call stack with what it holds at the baseline, the peak, the end, and the
+    /// moment of --at.
+    Profile(ProfileArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -184,6 +190,27 @@ pub(crate) struct ShowArguments {
     pub(crate) view: View,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArguments {
+    /// The snapshot, or a profile to make smaller; - is standard input
+    pub(crate) snapshot: PathBuf,
+    /// The file to write, such as baseline.ptmem.json; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    /// Keep at most so many stacks per device, those that hold most; 0 is all. The rest is summed in one row
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) top: usize,
+    /// Keep only stacks that hold so much at one of the moments. The rest is summed in one row
+    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true)]
+    pub(crate) min_bytes: SizeArgument,
+    /// One more moment to keep: oom, event:N or time:SECONDS
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: Moment,
+    /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) strip_prefix: Vec<String>,
+}
+
 /// What is shown and how.
 #[derive(Debug, Args)]
 pub(crate) struct View {
@@ -207,7 +234,8 @@ pub(crate) struct View {
 impl View {
     /// What the profile has to hold.
     pub(crate) fn profile_options(&self) -> profile::Options {
-        profile::Options { group_by: self.group_by.into(), at: self.at, strip_prefix: self.strip_prefix.clone() }
+        let rules = Rules { strip_prefix: self.strip_prefix.clone(), ..Rules::default() };
+        profile::Options { group_by: self.group_by.into(), at: self.at, rules }
     }
 }
 

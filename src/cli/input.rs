@@ -1,14 +1,12 @@
 //! Opening and reading snapshots.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::profile::{self, Options, Profile, Source};
-use ptmem::snapshot;
+use ptmem::profile::{self, Options, Profile};
 
 /// Reads two snapshots at the same time.
 pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result<(Profile, Profile)> {
@@ -23,13 +21,10 @@ pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
     let name = path.display().to_string();
-    let (snapshot, bytes) = if path.as_os_str() == "-" {
-        read(io::stdin().lock()).context("standard input")?
-    } else {
-        read(open(path)?).with_context(|| name.clone())?
-    };
-    let source = Source { path: name.clone(), bytes };
-    profile::profile(snapshot, source, options.clone()).with_context(|| name)
+    if path.as_os_str() == "-" {
+        return profile::read(io::stdin().lock(), &name, options.clone()).context("standard input");
+    }
+    profile::read(open(path)?, &name, options.clone()).with_context(|| name)
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -45,25 +40,4 @@ fn open(path: &Path) -> Result<File> {
         io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read the file"),
         _ => anyhow!("{name}: {error}"),
     })
-}
-
-/// The snapshot, and how many bytes it took.
-fn read(input: impl Read) -> Result<(snapshot::Snapshot, u64)> {
-    let count = Cell::new(0);
-    let snapshot = snapshot::read(Counted { input, count: &count })?;
-    Ok((snapshot, count.get()))
-}
-
-/// Counts what is read.
-struct Counted<'c, R> {
-    input: R,
-    count: &'c Cell<u64>,
-}
-
-impl<R: Read> Read for Counted<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.count.set(self.count.get() + read as u64);
-        Ok(read)
-    }
 }

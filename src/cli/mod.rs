@@ -10,11 +10,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use ptmem::diff;
-use ptmem::profile::{Moment, Profile};
+use ptmem::profile::{self, Moment, Profile, saved};
 use ptmem::report::{self, json, table};
+use ptmem::stack::Rules;
 use ptmem::verdict::{self, Judgement, Thresholds};
 
-use args::{Arguments, CheckArguments, Command, DiffArguments, Format, ShowArguments};
+use args::{Arguments, CheckArguments, Command, DiffArguments, Format, ProfileArguments, ShowArguments};
 
 /// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
 /// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
@@ -27,6 +28,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Diff(arguments) => run_diff(arguments, &output),
         Command::Check(arguments) => run_check(arguments, &output),
         Command::Show(arguments) => run_show(arguments, &output),
+        Command::Profile(arguments) => run_profile(arguments, &output),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "ptmem", &mut script);
@@ -90,6 +92,16 @@ fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCod
     let options = report::Options { device_memory, tree, ..show_options(&arguments.view, output) };
     require_moment(&profile)?;
     output.print(&show(&profile, None, arguments.view.format, &options)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
+    let rules = Rules { strip_prefix: arguments.strip_prefix, ..Rules::default() };
+    let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
+    let profile = input::profile(&arguments.snapshot, &options)?;
+    require_moment(&profile)?;
+    let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 };
+    output.write(&arguments.output, &saved::write(&profile, bound))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,9 +1,11 @@
 //! Standard output and error.
 
+use std::fs;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 
 use super::args::ColorWhen;
 
@@ -32,6 +34,11 @@ impl Output {
         asked.or_else(terminal).unwrap_or(WIDTH_OF_LOGS).clamp(40, 400)
     }
 
+    /// Writes a file, or to standard output where the path is `-`.
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<()> {
+        if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text) }
+    }
+
     /// Prints a report. A reader that closed the pipe has seen enough: that is no error.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
@@ -40,6 +47,34 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// Writes a file, or leaves the one that is there as it is: first to a temporary file beside it, which then takes its
+/// name.
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    let name = path.display();
+    let refused = |error: io::Error| anyhow!("{name}: cannot be written: {error}");
+    if path.is_dir() {
+        bail!("{name}: is a directory; expected the name of a file to write");
+    }
+    // Not a regular file, such as /dev/stdout or a pipe: there is nothing to replace.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(path, text).map_err(refused);
+    }
+    // A link keeps pointing to its file.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".ptmem-").tempfile_in(folder).map_err(refused)?;
+    file.write_all(text.as_bytes()).map_err(refused)?;
+    // Temporary files are private; a report is as readable as the one that it replaces, or as any new file.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::metadata(&target).map_or(0o644, |there| there.permissions().mode());
+        file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(refused)?;
+    }
+    file.persist(&target).map_err(|error| refused(error.error))?;
+    Ok(())
 }
 
 /// Prints why the tool could not run.

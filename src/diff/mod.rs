@@ -3,14 +3,14 @@
 mod stacks;
 
 use crate::diagnostic::Diagnostic;
-use crate::profile::{Bucket, DeviceProfile, Held, Profile};
+use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
 use crate::replay::History;
 use crate::snapshot::StackId;
 use crate::stack::{Code, Grouper};
 use stacks::rows;
 
 /// Something that may exist before, after, or on both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sides<T> {
     /// In the before.
     pub before: T,
@@ -109,6 +109,20 @@ impl Change {
     }
 }
 
+impl Sides<Held> {
+    /// Bytes gained.
+    #[must_use]
+    pub fn delta(&self) -> i128 {
+        i128::from(self.after.bytes) - i128::from(self.before.bytes)
+    }
+
+    /// Both together, side by side.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { before: self.before.plus(other.before), after: self.after.plus(other.after) }
+    }
+}
+
 /// How the memory of a stack changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -125,6 +139,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    fn of(held: &Sides<Held>) -> Self {
+        match (held.before.bytes, held.after.bytes) {
+            (before, after) if before == after => Self::Same,
+            (0, _) => Self::Added,
+            (_, 0) => Self::Removed,
+            (before, after) if after > before => Self::Grew,
+            _ => Self::Shrank,
+        }
+    }
+
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -172,7 +196,20 @@ impl Row {
     /// Bytes gained.
     #[must_use]
     pub fn delta(&self) -> i128 {
-        i128::from(self.held.after.bytes) - i128::from(self.held.before.bytes)
+        self.held.delta()
+    }
+
+    /// The row that stands for so many others.
+    fn others(count: usize, held: Sides<Held>) -> Self {
+        Self {
+            kind: RowKind::Others(count),
+            change: Kind::of(&held),
+            moved: false,
+            label: others(count),
+            key: Bucket::Others.label().to_owned(),
+            held,
+            stack: Sides::default(),
+        }
     }
 
     /// In words whether there are more blocks or larger ones: `twice as many`, `1.5 times as large`.
@@ -326,6 +363,7 @@ fn compare(
         (metric, Change { before: value.before, after: value.after })
     });
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
+    let cuts = devices.map(|device| device.and_then(|device| device.cut));
     // Without the moment on both sides there is nothing to compare.
     let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
     let comparable = has_moment(devices.before) && has_moment(devices.after);
@@ -333,7 +371,7 @@ fn compare(
         index,
         device: devices.map(|device| device.map(|device| device.device)),
         metrics: metrics.to_vec(),
-        rows: if comparable { rows(stacks, groupers, options) } else { Vec::new() },
+        rows: if comparable { rows(stacks, cuts, groupers, options) } else { Vec::new() },
     }
 }
 
@@ -357,38 +395,16 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     let held_something = |row: &&Row| row.held.before.bytes > 0 || row.held.after.bytes > 0;
     let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged).filter(held_something);
     let (first, then): (Vec<_>, Vec<_>) = rows.partition(|row| explains(row));
-    let (mut shown, mut rest) = (Vec::new(), Vec::new());
+    let (mut shown, mut rest, mut count) = (Vec::new(), Sides::default(), 0);
     for row in first.into_iter().chain(then) {
         let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
-        if shown.len() < limit && large {
-            shown.push(row.clone());
-        } else {
-            rest.push(row);
+        match row.kind {
+            RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),
+            _ if shown.len() < limit && large => shown.push(row.clone()),
+            _ => (rest, count) = (rest.plus(row.held), count + 1),
         }
     }
-    if rest.is_empty() {
-        return shown;
-    }
-    let sum = |side: fn(&Sides<Held>) -> Held| {
-        rest.iter().fold(Held::default(), |sum, row| {
-            let held = side(&row.held);
-            Held { bytes: sum.bytes.saturating_add(held.bytes), blocks: sum.blocks + held.blocks }
-        })
-    };
-    let held = Sides { before: sum(|held| held.before), after: sum(|held| held.after) };
-    shown.push(Row {
-        kind: RowKind::Others(rest.len()),
-        change: match held.before.bytes.cmp(&held.after.bytes) {
-            std::cmp::Ordering::Less => Kind::Grew,
-            std::cmp::Ordering::Equal => Kind::Same,
-            std::cmp::Ordering::Greater => Kind::Shrank,
-        },
-        moved: false,
-        label: format!("[{} {}]", rest.len(), if rest.len() == 1 { "other" } else { "others" }),
-        key: "<others>".to_owned(),
-        held,
-        stack: Sides { before: None, after: None },
-    });
+    shown.extend((count > 0).then(|| Row::others(count, rest)));
     shown
 }
 

@@ -3,23 +3,46 @@
 use std::collections::HashMap;
 
 use super::{Kind, Options, Row, RowKind, Sides};
-use crate::profile::{Held, Member, StackTotal};
+use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::snapshot::StackId;
 use crate::stack::{Figures, Group, Grouper, InOrder, pair, pair_in_order};
 
 /// One row for every stack, the largest change first.
-pub(super) fn rows(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: Options) -> Vec<Row> {
+pub(super) fn rows(
+    stacks: Sides<&[StackTotal]>,
+    cuts: Sides<Option<Cut>>,
+    groupers: &Sides<Grouper<'_>>,
+    options: Options,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
     for (before, after) in pairs(stacks, groupers, options) {
         (paired_before[before], paired_after[after]) = (true, true);
-        rows.push(row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers));
+        rows.extend(row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers));
     }
-    let single =
-        |paired: Vec<bool>| paired.into_iter().enumerate().filter(|(_, paired)| !paired).map(|(index, _)| index);
-    rows.extend(single(paired_before).map(|index| row(Some(&stacks.before[index]), None, groupers)));
-    rows.extend(single(paired_after).map(|index| row(None, Some(&stacks.after[index]), groupers)));
-    let mut rows: Vec<Row> = rows.into_iter().flatten().collect();
+    // What a saved profile does not list was no larger than its bound: a partner of that size may be among it.
+    let (mut others, mut count) = (Sides::<Held>::default(), 0);
+    let mut single = |totals: &[StackTotal], paired: Vec<bool>, cut: Option<Cut>, side: fn(Held) -> Sides<Held>| {
+        let mut single = Vec::new();
+        for (index, total) in totals.iter().enumerate().filter(|(index, _)| !paired[*index]) {
+            let is_cut = total.bucket == Some(Bucket::Others);
+            if is_cut || total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest) {
+                others = others.plus(side(total.at));
+                count += usize::from(!is_cut);
+            } else {
+                single.push(index);
+            }
+        }
+        single
+    };
+    let before = |before: Held| Sides { before, after: Held::default() };
+    let after = |after: Held| Sides { before: Held::default(), after };
+    let removed = single(stacks.before, paired_before, cuts.after, before);
+    let added = single(stacks.after, paired_after, cuts.before, after);
+    rows.extend(removed.into_iter().filter_map(|index| row(Some(&stacks.before[index]), None, groupers)));
+    rows.extend(added.into_iter().filter_map(|index| row(None, Some(&stacks.after[index]), groupers)));
+    let cut = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.stacks).max();
+    rows.extend(cut.map(|cut| Row::others(cut.max(count), others)));
     rows.sort_by(|a, b| {
         let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
         // Of equal size, what grew comes first; then an order that is always the same.
@@ -34,11 +57,12 @@ pub(super) fn rows(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, 
 /// The pairs, by their positions on both sides.
 fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
     let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
+    let listed = |(_, total): &(usize, &StackTotal)| named(total) && total.bucket != Some(Bucket::Others);
     let mut pairs = Vec::new();
     // What has a name goes by that alone.
-    let after_named = stacks.after.iter().enumerate().filter(|(_, total)| named(total));
+    let after_named = stacks.after.iter().enumerate().filter(listed);
     let after_by_key: HashMap<_, usize> = after_named.map(|(after, total)| (&total.key, after)).collect();
-    for (before, total) in stacks.before.iter().enumerate().filter(|(_, total)| named(total)) {
+    for (before, total) in stacks.before.iter().enumerate().filter(listed) {
         pairs.extend(after_by_key.get(&total.key).map(|&after| (before, after)));
     }
     let places = |totals: &[StackTotal], grouper: &Grouper<'_>| -> (Vec<usize>, Vec<Group>) {
@@ -65,13 +89,7 @@ fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: O
 fn row(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Option<Row> {
     let named = after.or(before)?;
     let held = Sides { before, after }.map(|total| total.map(|total| total.at).unwrap_or_default());
-    let change = match (held.before.bytes, held.after.bytes) {
-        (b, a) if b == a => Kind::Same,
-        (0, _) => Kind::Added,
-        (_, 0) => Kind::Removed,
-        (b, a) if a > b => Kind::Grew,
-        _ => Kind::Shrank,
-    };
+    let change = Kind::of(&held);
     // What holds nothing on one side did not move.
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
         && held.before.bytes > 0
@@ -132,14 +150,13 @@ fn in_order_of_lines(members: &[Member], grouper: &Grouper<'_>) -> Vec<(InOrder<
     // The larger of equal ones first.
     items.sort_by(|(a, member_a), (b, member_b)| {
         let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
-        place.then(member_b.at.cmp(&member_a.at)).then(member_a.stack.cmp(&member_b.stack))
+        place.then(member_b.at.cmp(&member_a.at))
     });
     // What differs in the text of its C++ frames alone is one and the same.
     items.dedup_by(|(item, member), (kept, larger)| {
         let same = item.lines == kept.lines && item.operators == kept.operators;
         if same {
-            larger.at.bytes = larger.at.bytes.saturating_add(member.at.bytes);
-            larger.at.blocks += member.at.blocks;
+            larger.at = larger.at.plus(member.at);
             (kept.counts, kept.figures) = ((larger.at.blocks, 0), larger.at);
         }
         same

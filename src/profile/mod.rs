@@ -1,25 +1,59 @@
-//! The figures of one snapshot, per device: what is left of it once it is replayed.
+//! The figures of one snapshot, per device: what is left of it once it is replayed. Saved to a file, they stand in for
+//! the snapshot.
 
+mod exact;
 mod moment;
+pub mod saved;
 mod totals;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read};
 
 pub use moment::{Moment, ParseMomentError};
-pub use totals::{Bucket, Held, Member, StackTotal};
+pub use totals::{Bucket, Held, Member, StackTotal, others};
 
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
-use crate::snapshot::{AllocatorSettings, Event, Snapshot, Tables};
-use crate::stack::{Code, GroupBy, Grouper, Languages};
+use crate::snapshot::{self, AllocatorSettings, Event, Snapshot, Tables};
+use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
+use exact::Totals;
 
-/// Where a snapshot came from.
+/// What a profile was computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A snapshot.
+    Snapshot,
+    /// A list of segments without a history.
+    Segments,
+    /// A saved profile.
+    Profile,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Snapshot, Self::Segments, Self::Profile];
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Segments => "segments",
+            Self::Profile => "profile",
+        }
+    }
+}
+
+/// Where a profile came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// Path as the user gave it.
     pub path: String,
     /// Size of the input.
     pub bytes: u64,
+    /// What was there.
+    pub kind: Kind,
 }
 
 /// How to compute a profile.
@@ -29,8 +63,17 @@ pub struct Options {
     pub group_by: GroupBy,
     /// For which moment [`StackTotal::at`] is computed.
     pub at: Moment,
-    /// Folders of the user's code, stripped from its paths, see [`crate::stack::Code::new`].
-    pub strip_prefix: Vec<String>,
+    /// What the user says about the code.
+    pub rules: Rules,
+}
+
+/// The reason for which the figures of a stored before were raised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raise {
+    /// What the user wrote.
+    pub reason: String,
+    /// Which figures, and by how much.
+    pub changes: Vec<String>,
 }
 
 /// The figures of one snapshot.
@@ -38,8 +81,10 @@ pub struct Options {
 pub struct Profile {
     /// Where it came from.
     pub source: Source,
-    /// Whether the file has a history at all, or only segments.
-    pub has_traces: bool,
+    /// Where a saved profile came from when it was saved.
+    pub recorded: Option<Source>,
+    /// Why its figures were raised since it was first stored.
+    pub raises: Vec<Raise>,
     /// How it was computed.
     pub options: Options,
     /// Allocator settings at the dump.
@@ -56,14 +101,23 @@ impl Profile {
     /// What is known of the frames.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
-        Code::new(&self.tables, &self.options.strip_prefix)
+        Code::new(&self.tables, &self.options.rules)
     }
 
     /// What gave the stacks their keys and labels.
     #[must_use]
     pub fn grouper(&self) -> Grouper<'_> {
-        Grouper::new(&self.tables, self.options.group_by, &self.options.strip_prefix)
+        Grouper::new(&self.tables, self.options.group_by, &self.options.rules)
     }
+}
+
+/// Stacks that a saved profile does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// How many groups of them there were.
+    pub stacks: usize,
+    /// The most bytes that one of them held.
+    pub largest: u64,
 }
 
 /// The figures of one device.
@@ -85,6 +139,9 @@ pub struct DeviceProfile {
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     pub stacks: Vec<StackTotal>,
+    /// What [`Bucket::Others`] stands for.
+    pub cut: Option<Cut>,
+    totals: Totals,
 }
 
 impl DeviceProfile {
@@ -99,6 +156,84 @@ impl DeviceProfile {
     pub fn allocated_at(&self) -> u64 {
         self.stacks.iter().map(|total| total.at.bytes).sum()
     }
+
+    /// The stacks that hold most at the moment of [`Options::at`], at most `top` of them (0 is all) and none with
+    /// fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold nothing
+    /// then are there only if `least` is 0.
+    #[must_use]
+    pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        let counts = |total: &&StackTotal| total.bucket != Some(Bucket::Others) && (least == 0 || total.at.blocks > 0);
+        let mut stacks: Vec<_> = self.stacks.iter().filter(counts).collect();
+        stacks.sort_by_key(|total| std::cmp::Reverse(total.at.bytes));
+        let limit = if top == 0 { usize::MAX } else { top };
+        let large = stacks.iter().take_while(|total| total.at.bytes >= least).count();
+        let (shown, rest) = stacks.split_at(large.min(limit));
+        let mut listed: Vec<StackTotal> = shown.iter().map(|&total| total.clone()).collect();
+        let cut = self.stacks.iter().filter(|total| total.bucket == Some(Bucket::Others));
+        let mut others = StackTotal::others(rest.len() + self.cut.map_or(0, |cut| cut.stacks));
+        let mut left = rest.iter().copied().chain(cut).peekable();
+        if left.peek().is_some() {
+            left.for_each(|total| others.add(&total.sums()));
+            listed.push(others);
+        }
+        listed
+    }
+}
+
+/// Why an input gives no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read as a snapshot.
+    #[error(transparent)]
+    Snapshot(#[from] snapshot::Error),
+    /// Its history cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] replay::Error),
+    /// It looks like a saved profile and cannot be read as one.
+    #[error(transparent)]
+    Saved(#[from] saved::Error),
+}
+
+/// Reads a snapshot and computes its profile, or reads a saved profile.
+///
+/// # Errors
+/// Where the input is neither, or damaged.
+pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, Error> {
+    let count = Cell::new(0);
+    let mut input = Counted { input, count: &count };
+    let source = |kind| Source { path: path.to_owned(), bytes: count.get(), kind };
+    let io = |error: io::Error| snapshot::Error::from(crate::pickle::Error { offset: 0, kind: error.into() });
+    // JSON begins with a brace, behind white space, and no pickle does.
+    let mut head = Vec::new();
+    loop {
+        let from = head.len();
+        let read = input.by_ref().take(64).read_to_end(&mut head).map_err(io)?;
+        if read == 0 || head[from..].iter().any(|byte| !byte.is_ascii_whitespace()) || head.len() > 1 << 16 {
+            break;
+        }
+    }
+    let is_json = head.trim_ascii_start().first() == Some(&b'{');
+    let input = Cursor::new(head).chain(input);
+    if is_json {
+        return Ok(saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?);
+    }
+    let snapshot = snapshot::read(input)?;
+    let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
+    Ok(profile(snapshot, source(kind), options)?)
+}
+
+/// Counts what is read.
+struct Counted<'c, R> {
+    input: R,
+    count: &'c Cell<u64>,
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.count.set(self.count.get() + read as u64);
+        Ok(read)
+    }
 }
 
 /// Computes the profile of a snapshot, device by device.
@@ -106,31 +241,24 @@ impl DeviceProfile {
 /// # Errors
 /// Where the file holds sums that no memory could hold.
 pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, replay::Error> {
-    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.strip_prefix);
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device)?;
         let at = options.at.position(events, &replay);
-        let stacks = totals::by_stack(&snapshot, device, &grouper, &replay, at);
-        let mut recorded_frames = Languages::default();
-        for total in stacks.iter().filter(|total| total.allocations > 0) {
-            if let Some(stack) = total.stack() {
-                recorded_frames |= grouper.languages(stack);
-            }
-        }
-        let Replay { diagnostics: found, .. } = &replay;
-        diagnostics.extend(found.iter().cloned());
+        diagnostics.extend(replay.diagnostics.iter().cloned());
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
             duration_us: duration(events),
             actions: actions(&replay, &snapshot.tables),
-            figures: replay.figures,
-            recorded_frames,
+            recorded_frames: Languages::default(),
             at,
-            stacks,
+            totals: exact::totals(&snapshot, device, &replay, at),
+            figures: replay.figures,
+            stacks: Vec::new(),
+            cut: None,
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
@@ -141,14 +269,25 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
              torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
         ));
     }
+    let tables = exact::compact(&snapshot.tables, devices.iter_mut().map(|device| &mut device.totals));
+    let grouper = Grouper::new(&tables, options.group_by, &options.rules);
+    for device in &mut devices {
+        device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0);
+        for exact in device.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0) {
+            if let exact::Whose::Stack(stack) = exact.whose {
+                device.recorded_frames |= grouper.languages(stack);
+            }
+        }
+    }
     Ok(Profile {
         source,
-        has_traces: snapshot.has_traces,
+        recorded: None,
+        raises: Vec::new(),
         options,
         settings: snapshot.settings,
         devices,
         diagnostics,
-        tables: snapshot.tables,
+        tables,
     })
 }
 

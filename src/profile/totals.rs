@@ -1,13 +1,10 @@
-//! Who holds the memory: totals by stack. Every byte is attributed; what is unknown has a name.
+//! Who holds the memory: totals by group of stacks.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use rustc_hash::FxHashMap;
-
-use crate::replay::{Origin, Position, Replay};
-use crate::snapshot::{Device, Snapshot, StackId, StringId};
-use crate::stack::{Grouper, Key};
+use super::exact::{Exact, Sums, Whose};
+use crate::snapshot::StackId;
+use crate::stack::{GroupBy, Grouper, Key};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,9 +15,14 @@ pub enum Bucket {
     NotRecorded,
     /// Allocated in the history without frames.
     NoFrames,
+    /// Stacks that are not listed.
+    Others,
 }
 
 impl Bucket {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::BeforeRecording, Self::NotRecorded, Self::NoFrames, Self::Others];
+
     /// Identifier in machine-readable output.
     #[must_use]
     pub fn code(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Bucket {
             Self::BeforeRecording => "before-recording",
             Self::NotRecorded => "allocation-not-recorded",
             Self::NoFrames => "no-frames",
+            Self::Others => "others",
         }
     }
 
@@ -38,6 +41,7 @@ impl Bucket {
             Self::BeforeRecording => "<before recording>",
             Self::NotRecorded => "<allocation not recorded>",
             Self::NoFrames => "<no frames>",
+            Self::Others => "<others>",
         }
     }
 }
@@ -58,10 +62,10 @@ impl Held {
         self.bytes.checked_div(self.blocks).unwrap_or(0)
     }
 
-    fn add(&mut self, bytes: u64) {
-        // The sum is at most the allocated bytes of that moment, which fit.
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.blocks += 1;
+    /// Both together. (The sum is at most the allocated bytes of a moment, which fit.)
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks.saturating_add(other.blocks) }
     }
 }
 
@@ -100,101 +104,77 @@ pub struct StackTotal {
 }
 
 impl StackTotal {
+    fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
+        let Sums { baseline, peak, end, at, allocations, allocated_total } = Sums::default();
+        Self { label, key, bucket, members: Vec::new(), baseline, peak, end, at, allocations, allocated_total }
+    }
+
+    /// The row of so many stacks that are not listed.
+    #[must_use]
+    pub fn others(count: usize) -> Self {
+        Self::new(others(count), Key(Bucket::Others.label().to_owned()), Some(Bucket::Others))
+    }
+
     /// The stack that stands for the group.
     #[must_use]
     pub fn stack(&self) -> Option<StackId> {
         self.members.first().map(|member| member.stack)
     }
-}
 
-#[derive(Default, Clone, Copy)]
-struct Sums {
-    baseline: Held,
-    peak: Held,
-    end: Held,
-    at: Held,
-    allocations: u64,
-    allocated_total: u64,
-}
-
-/// Adds up the allocations by group, the most at the peak first.
-pub(super) fn by_stack(
-    snapshot: &Snapshot,
-    device: &Device,
-    grouper: &Grouper<'_>,
-    replay: &Replay,
-    at: Option<Position>,
-) -> Vec<StackTotal> {
-    // By exact stack first: there are few of them, and a group is worked out once for each.
-    let mut exact: FxHashMap<(Origin, Option<StringId>), Sums> = FxHashMap::default();
-    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), at];
-    let events = snapshot.events_of(device);
-    for allocation in &replay.allocations {
-        let recorded = allocation.born != Position::START && allocation.born != replay.dump;
-        let event = allocation.born.event().filter(|_| recorded).and_then(|index| events.get(index as usize));
-        let tag = event.and_then(|event| grouper.by().tag(snapshot.tables.tags(event.tags)));
-        let sums = exact.entry((allocation.origin(snapshot), tag)).or_default();
-        let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.at];
-        for (held, moment) in held.into_iter().zip(moments) {
-            if moment.is_some_and(|moment| allocation.allocated_at(moment)) {
-                held.add(allocation.bytes);
-            }
-        }
-        if recorded {
-            sums.allocations += 1;
-            sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
-        }
+    /// The most bytes at any of the moments.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        self.sums().largest()
     }
-    let mut exact: Vec<_> = exact.into_iter().collect();
-    // The first of a group is its representative.
-    exact.sort_by_key(|&(origin, sums)| (Reverse((sums.at.bytes, sums.peak.bytes, sums.allocated_total)), origin));
 
+    pub(super) fn sums(&self) -> Sums {
+        let &Self { baseline, peak, end, at, allocations, allocated_total, .. } = self;
+        Sums { baseline, peak, end, at, allocations, allocated_total }
+    }
+
+    pub(super) fn add(&mut self, other: &Sums) {
+        let mut sums = self.sums();
+        sums.add(other);
+        let Sums { baseline, peak, end, at, allocations, allocated_total } = sums;
+        (self.baseline, self.peak, self.end, self.at) = (baseline, peak, end, at);
+        (self.allocations, self.allocated_total) = (allocations, allocated_total);
+    }
+}
+
+/// What the row is called that stands for so many others.
+#[must_use]
+pub fn others(count: usize) -> String {
+    format!("[{count} {}]", if count == 1 { "other" } else { "others" })
+}
+
+/// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
+/// groups that [`Bucket::Others`] stands for.
+pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
     let mut groups: Vec<StackTotal> = Vec::new();
     let mut by_key: HashMap<Key, usize> = HashMap::new();
-    for ((origin, tag), sums) in exact {
-        let (key, bucket, stack) = match origin {
-            Origin::Stack(stack) if grouper.by().is_tag() => (grouper.tagged(tag).0, None, Some(stack)),
-            Origin::Stack(stack) => (grouper.key(stack), None, Some(stack)),
+    for &Exact { whose, tag, cpp, ref sums } in exact {
+        let is_tag = grouper.by().is_tag();
+        let (key, bucket, stack) = match whose {
+            Whose::Stack(stack) if is_tag => (grouper.tagged(tag).0, None, Some(stack)),
+            Whose::Stack(stack) if grouper.by() == GroupBy::Frames => (grouper.exact(stack, cpp), None, Some(stack)),
+            Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
             // What is tagged has a group even without frames.
-            Origin::NoFrames if grouper.by().is_tag() => (grouper.tagged(tag).0, None, None),
-            Origin::NoFrames => named(Bucket::NoFrames),
-            Origin::BeforeRecording => named(Bucket::BeforeRecording),
-            Origin::NotRecorded => named(Bucket::NotRecorded),
+            Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
+            Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
         };
         let index = *by_key.entry(key).or_insert_with_key(|key| {
             let label = match (bucket, stack) {
+                (Some(Bucket::Others), _) => others(cut),
                 (Some(bucket), _) => bucket.label().to_owned(),
-                (None, Some(stack)) if !grouper.by().is_tag() => grouper.label(stack),
+                (None, Some(stack)) if !is_tag => grouper.label(stack),
                 (None, _) => grouper.tagged(tag).1,
             };
-            groups.push(StackTotal {
-                label,
-                key: key.clone(),
-                bucket,
-                members: Vec::new(),
-                baseline: Held::default(),
-                peak: Held::default(),
-                end: Held::default(),
-                at: Held::default(),
-                allocations: 0,
-                allocated_total: 0,
-            });
+            groups.push(StackTotal::new(label, key.clone(), bucket));
             groups.len() - 1
         });
         let group = &mut groups[index];
         group.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
-        let pairs = [
-            (&mut group.baseline, sums.baseline),
-            (&mut group.peak, sums.peak),
-            (&mut group.end, sums.end),
-            (&mut group.at, sums.at),
-        ];
-        for (total, part) in pairs {
-            total.bytes = total.bytes.saturating_add(part.bytes);
-            total.blocks += part.blocks;
-        }
-        group.allocations += sums.allocations;
-        group.allocated_total = group.allocated_total.saturating_add(sums.allocated_total);
+        group.add(sums);
     }
     // Of equal size, by name: keys are digests, whose order means nothing.
     groups.sort_by(|a, b| {
@@ -202,8 +182,4 @@ pub(super) fn by_stack(
         size.then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
     });
     groups
-}
-
-fn named(bucket: Bucket) -> (Key, Option<Bucket>, Option<StackId>) {
-    (Key(bucket.label().to_owned()), Some(bucket), None)
 }

@@ -197,6 +197,22 @@ pub enum History {
     Empty,
 }
 
+impl History {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Recorded, Self::StateOnly, Self::NoAllocations, Self::Empty];
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::StateOnly => "state-only",
+            Self::NoAllocations => "no-allocations",
+            Self::Empty => "empty",
+        }
+    }
+}
+
 /// The figures of one device.
 #[derive(Debug)]
 pub struct Figures {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, Diff, RowKind, Sides};
-use crate::profile::{Bucket, DeviceProfile, Profile};
+use crate::profile::{Bucket, DeviceProfile, Profile, others};
 use crate::replay::{Counter, Position};
 use crate::report::Options;
 use crate::snapshot::{FrameId, Tables};
@@ -116,10 +116,10 @@ struct OomReport {
     allocated: u64,
 }
 
-#[derive(Debug, Serialize, Default)]
+#[derive(Debug, Serialize)]
 struct StackReport<'a> {
     label: String,
-    key: &'a str,
+    key: String,
     bucket: Option<&'static str>,
     baseline: u64,
     peak: u64,
@@ -226,12 +226,12 @@ fn lines(tree: &Tree, top: usize, changes: bool) -> Vec<TreeReport> {
         let (name, path, number) = match (line.chain.last(), line.others) {
             (Some(node), _) => (node.frame.name.clone(), node.frame.path.clone(), node.frame.line),
             (None, 0) => ("[itself]".to_owned(), None, None),
-            (None, others) => (format!("[{others} {}]", if others == 1 { "other" } else { "others" }), None, None),
+            (None, count) => (others(count), None, None),
         };
         let Sides { before, after } = line.held;
         let held = if changes {
             let (before_blocks, after_blocks) = (before.blocks, after.blocks);
-            let delta = tree::delta(&line.held);
+            let delta = line.held.delta();
             TreeHeld::Change { before: before.bytes, after: after.bytes, delta, before_blocks, after_blocks }
         } else {
             TreeHeld::Held { bytes: after.bytes, blocks: after.blocks }
@@ -346,12 +346,11 @@ fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
 }
 
 fn source(profile: &Profile) -> Source<'_> {
-    let kind = if profile.has_traces { "snapshot" } else { "segments" };
-    Source { path: &profile.source.path, bytes: profile.source.bytes, kind }
+    Source { path: &profile.source.path, bytes: profile.source.bytes, kind: profile.source.kind.name() }
 }
 
 fn diagnostic(found: &Diagnostic) -> DiagnosticReport<'_> {
-    DiagnosticReport { code: found.code, severity: found.severity, device: found.device, message: &found.message }
+    DiagnosticReport { code: &found.code, severity: found.severity, device: found.device, message: &found.message }
 }
 
 /// The index of the event that a position is just after, -1 for the start.
@@ -393,15 +392,10 @@ fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a
 
 fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options) -> DeviceReport<'a> {
     let tables = &profile.tables;
-    let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let mut stacks: Vec<_> = device.stacks.iter().collect();
-    stacks.sort_by_key(|total| std::cmp::Reverse(total.at.bytes));
-    let (shown, rest) = stacks.split_at(limit.min(stacks.len()));
-    let mut reports: Vec<_> = shown
-        .iter()
+    let reports = device
+        .listed(options.top, 0)
+        .into_iter()
         .map(|total| StackReport {
-            label: total.label.clone(),
-            key: &total.key.0,
             bucket: total.bucket.map(Bucket::code),
             baseline: total.baseline.bytes,
             peak: total.peak.bytes,
@@ -415,29 +409,10 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
             allocated_total: total.allocated_total,
             frames: frames(tables, total.stack().map(|stack| tables.stack(stack))),
             forward_frames: frames(tables, total.stack().map(|stack| tables.forward(stack))),
+            label: total.label,
+            key: total.key.0,
         })
         .collect();
-    if !rest.is_empty() {
-        let mut others = StackReport {
-            label: format!("[{} {}]", rest.len(), if rest.len() == 1 { "other" } else { "others" }),
-            key: "<others>",
-            bucket: Some("others"),
-            ..StackReport::default()
-        };
-        for total in rest {
-            others.baseline += total.baseline.bytes;
-            others.peak += total.peak.bytes;
-            others.end += total.end.bytes;
-            others.at += total.at.bytes;
-            others.baseline_blocks += total.baseline.blocks;
-            others.peak_blocks += total.peak.blocks;
-            others.end_blocks += total.end.blocks;
-            others.at_blocks += total.at.blocks;
-            others.allocations += total.allocations;
-            others.allocated_total += total.allocated_total;
-        }
-        reports.push(others);
-    }
     let checks = device.figures.checks;
     DeviceReport {
         device: device.device,

@@ -15,7 +15,7 @@ use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
-use crate::profile::{DeviceProfile, Held, Moment, Profile};
+use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
@@ -341,32 +341,15 @@ fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: 
     }
     let total = device.allocated_at();
     writeln!(out, "\n  {BOLD}largest stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Size(total))?;
-    let mut held: Vec<_> = device.stacks.iter().filter(|stack| stack.at.blocks > 0).collect();
-    held.sort_by_key(|stack| std::cmp::Reverse(stack.at.bytes));
-    let limit = if options.top == 0 { held.len() } else { options.top.min(held.len()) };
-    let large = held.iter().take_while(|stack| stack.at.bytes >= options.min_delta).count();
-    let (shown, rest) = held.split_at(limit.min(large));
     let name = profile.options.group_by.noun();
     let mut grid = Grid::new(&["bytes", "share", "blocks", name], &[RIGHT, RIGHT, RIGHT, LEFT]);
-    let mut line = |held: Held, label: &str, style: Style| {
+    for stack in device.listed(options.top, options.min_delta.max(1)) {
+        let held = stack.at;
         let share = format_share(held.bytes, total).unwrap_or_default();
-        grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(label)]);
-    };
-    for stack in shown {
-        line(stack.at, &stack.label, if stack.bucket.is_some() { DIM } else { Style::new() });
-    }
-    if !rest.is_empty() {
-        let sum = rest.iter().fold(Held::default(), |sum, stack| Held {
-            bytes: sum.bytes.saturating_add(stack.at.bytes),
-            blocks: sum.blocks + stack.at.blocks,
-        });
-        line(sum, &others(rest.len()), DIM);
+        let style = if stack.bucket.is_some() { DIM } else { Style::new() };
+        grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(&stack.label)]);
     }
     grid.write(out, options.width)
-}
-
-fn others(count: usize) -> String {
-    format!("[{count} {}]", if count == 1 { "other" } else { "others" })
 }
 
 /// The comparison of two snapshots and its verdict.

@@ -5,8 +5,10 @@ use std::fmt::{self, Write};
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
+use crate::diff::Sides;
+use crate::profile::{Held, others};
 use crate::text::{printable, shorten, thousands};
-use crate::tree::{Layout, Line, Node, Options, Tree, delta};
+use crate::tree::{Layout, Line, Node, Options, Tree};
 use crate::units::{Delta, Size, format_share};
 
 const DIM: Style = Style::new().dimmed();
@@ -43,8 +45,9 @@ impl<'t> Shown<'t> {
 
     pub(super) fn write(&self, out: &mut String, moment: &str, width: usize) -> fmt::Result {
         let (total, held) = (self.tree.total, self.tree.held());
-        let size =
-            |held| if self.changes { Delta(delta(&held)).to_string() } else { Size(held.after.bytes).to_string() };
+        let size = |held: Sides<Held>| {
+            if self.changes { Delta(held.delta()).to_string() } else { Size(held.after.bytes).to_string() }
+        };
         write!(out, "\n  {BOLD}call tree {moment}{BOLD:#} {DIM}({}", size(total))?;
         for (word, pattern) in [("below", &self.options.focus), ("through", &self.options.grep)] {
             if let Some(pattern) = pattern {
@@ -53,7 +56,7 @@ impl<'t> Shown<'t> {
         }
         writeln!(out, "){DIM:#}")?;
         let filtered = self.options.focus.is_some() || self.options.grep.is_some();
-        let unchanged = self.changes && self.lines.iter().all(|line| line.chain.is_empty() && delta(&line.held) == 0);
+        let unchanged = self.changes && self.lines.iter().all(|line| line.chain.is_empty() && line.held.delta() == 0);
         if self.lines.is_empty() || unchanged {
             let why = if filtered && held.before.blocks + held.after.blocks == 0 {
                 "no frame matches; a pattern is part of a function or path as shown, or a glob such as 'forward*'"
@@ -90,7 +93,7 @@ impl<'t> Shown<'t> {
         let held = line.held;
         if self.changes {
             return vec![
-                Delta(delta(&held)).to_string(),
+                Delta(held.delta()).to_string(),
                 Size(held.before.bytes).to_string(),
                 Size(held.after.bytes).to_string(),
             ];
@@ -106,7 +109,7 @@ impl<'t> Shown<'t> {
         }
         let colour = |colour: AnsiColor| Style::new().fg_color(Some(Color::Ansi(colour)));
         if self.changes {
-            return match delta(&line.held) {
+            return match line.held.delta() {
                 0 => DIM,
                 1.. => colour(AnsiColor::Red),
                 _ => colour(AnsiColor::Green),
@@ -126,11 +129,7 @@ impl<'t> Shown<'t> {
 /// The frames of a line in at most `room` columns, the last one in full where that is possible.
 fn text(line: &Line<'_>, room: usize, style: Style) -> String {
     let Some((last, callers)) = line.chain.split_last() else {
-        return match line.others {
-            0 => "[itself]".to_owned(),
-            1 => "[1 other]".to_owned(),
-            others => format!("[{others} others]"),
-        };
+        return if line.others == 0 { "[itself]".to_owned() } else { others(line.others) };
     };
     // What people look for first: what is called, from which line of theirs, and where that begins.
     let users = callers.iter().rposition(|node| node.frame.is_user);

@@ -5,7 +5,11 @@ use super::operator::Symbol;
 use crate::snapshot::{FrameId, StackId};
 
 /// The category of a stack. The first rule that holds for one of its frames decides.
-pub(super) fn of(code: &Code<'_>, stack: StackId) -> &'static str {
+pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {
+    code.own_category(stack).unwrap_or_else(|| built_in(code, stack))
+}
+
+fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     if code.has_symbol(stack, |symbol| symbol == Symbol::Node("AccumulateGrad")) {
         return "gradients";
     }

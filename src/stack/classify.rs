@@ -49,7 +49,7 @@ fn is_pytorch(package: &str) -> bool {
 
 /// Python frames name a `.py` file or one in angle brackets, and their function is no C++ signature. Scripts
 /// may have any name, but their code is called `<module>`.
-fn is_python(name: &str, path: &str) -> bool {
+pub(super) fn is_python(name: &str, path: &str) -> bool {
     if name.contains("::") {
         return false;
     }

@@ -10,10 +10,12 @@ use sha1::{Digest as _, Sha1};
 use super::classify::{Owner, is_plumbing, owner};
 use super::operator::{Operation, Symbol};
 use super::path::{Names, clean, file_name, folded, installed, standard_library};
+use super::rules::Rules;
+use crate::pattern::Pattern;
 use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables};
 
 /// A SHA-1: the same on every machine and in every release.
-pub(super) type Digest = [u8; 20];
+pub type Digest = [u8; 20];
 
 pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
     let mut hash = Sha1::new();
@@ -50,6 +52,8 @@ struct Known<'t> {
     token: Token,
     /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
     line: Option<u32>,
+    /// Index of the first category of the user that the frame belongs to.
+    category: Option<usize>,
 }
 
 /// A function, independent of where its file lies and on which line it stands.
@@ -82,17 +86,18 @@ pub struct Code<'t> {
     tables: &'t Tables,
     files: Vec<File<'t>>,
     frames: Vec<Known<'t>>,
+    /// Names of the user's categories.
+    categories: Vec<String>,
 }
 
-fn head(digest: &Digest) -> u64 {
+pub(super) fn head(digest: &Digest) -> u64 {
     u64::from_le_bytes([digest[0], digest[1], digest[2], digest[3], digest[4], digest[5], digest[6], digest[7]])
 }
 
 impl<'t> Code<'t> {
-    /// Looks at all frames of a snapshot. Code below one of the prefixes is seen relative to it, and is the
-    /// user's unless it lies in a `site-packages` below the prefix.
+    /// Looks at all frames of a snapshot.
     #[must_use]
-    pub fn new(tables: &'t Tables, strip_prefix: &[String]) -> Self {
+    pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
         let mut numbers: HashMap<StringId, usize> = HashMap::new();
         let mut paths = Vec::new();
         for frame in tables.frames() {
@@ -101,15 +106,25 @@ impl<'t> Code<'t> {
                 paths.len() - 1
             });
         }
-        let prefixes = Names::new(&BTreeSet::new(), strip_prefix);
+        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
+        let one_of = |patterns: &[Pattern]| -> Vec<bool> {
+            paths.iter().map(|path| patterns.iter().any(|pattern| pattern.matches(path))).collect()
+        };
+        let (own, foreign) = (one_of(&rules.own), one_of(&rules.foreign));
         let owner_of = |frame: &Frame| {
-            let path = &paths[numbers[&frame.filename]];
-            owner(tables.string(frame.name), prefixes.stripped(path).unwrap_or(path))
+            let file = numbers[&frame.filename];
+            let path = &paths[file];
+            match owner(tables.string(frame.name), prefixes.stripped(path).unwrap_or(path)) {
+                Owner::Cpp => Owner::Cpp,
+                _ if own[file] => Owner::User,
+                Owner::User if foreign[file] => Owner::Library,
+                owner => owner,
+            }
         };
         let owners: Vec<Owner> = tables.frames().iter().map(owner_of).collect();
         let users = tables.frames().iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
         let users = users.map(|(frame, _)| &*paths[numbers[&frame.filename]]).collect();
-        let names = Names::new(&users, strip_prefix);
+        let names = Names::new(&users, &rules.strip_prefix);
         let file = |path: &Cow<'t, str>| {
             let (shown, compared) = if users.contains(&**path) {
                 (names.shown(path), names.compared(path))
@@ -143,10 +158,41 @@ impl<'t> Code<'t> {
                 line: u32::try_from(frame.line)
                     .ok()
                     .filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
+                category: None,
             }
         });
         let frames = frames.collect();
-        Self { tables, files, frames }
+        let categories = rules.categories.iter().map(|rule| rule.name.clone()).collect();
+        let mut code = Self { tables, files, frames, categories };
+        code.categorize(rules);
+        code
+    }
+
+    /// Finds the category of the user of every frame.
+    fn categorize(&mut self, rules: &Rules) {
+        if rules.categories.is_empty() {
+            return;
+        }
+        let category = |index: usize| {
+            let frame = FrameId::from_index(index);
+            let operation = self.known(frame).symbol.operation().map(|name| format!("aten::{name}"));
+            let text = self.text_at(frame, None);
+            let mut texts = vec![self.function(frame), self.path(frame), &text];
+            texts.extend(operation.as_deref());
+            texts.extend(self.known(frame).symbol.operation());
+            rules.categories.iter().position(|rule| rule.matches(&texts))
+        };
+        let found: Vec<_> = (0..self.frames.len()).map(category).collect();
+        for (known, category) in self.frames.iter_mut().zip(found) {
+            known.category = category;
+        }
+    }
+
+    /// The category of the user that a stack belongs to.
+    pub(super) fn own_category(&self, stack: StackId) -> Option<&str> {
+        let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack));
+        let first = all.filter_map(|&frame| self.known(frame).category).min()?;
+        self.categories.get(first).map(String::as_str)
     }
 
     /// The tables that the frames come from.
@@ -310,6 +356,20 @@ impl<'t> Code<'t> {
         names
     }
 
+    /// The frames of a stack that say something: all in Python, and in C++ the operators and what runs the backward
+    /// pass; where there is neither operator nor node, the innermost function. Labels and pairing need no others.
+    #[must_use]
+    pub fn essential(&self, stack: StackId) -> Vec<FrameId> {
+        let mut functions = if self.has_symbol(stack, |symbol| symbol.operation().is_some()) { 0 } else { 1 };
+        let mut keep = |&frame: &FrameId| match self.known(frame).symbol {
+            _ if self.owner(frame) != Owner::Cpp => true,
+            Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine => true,
+            Symbol::Function(_) => std::mem::take(&mut functions) > 0,
+            Symbol::Noise => false,
+        };
+        self.tables.stack(stack).iter().copied().filter(|frame| keep(frame)).collect()
+    }
+
     /// The operators and autograd nodes in a stack, innermost first.
     #[must_use]
     pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
@@ -326,6 +386,16 @@ impl<'t> Code<'t> {
     /// one is known, and led by `backward` where autograd runs it; without Python frames what the C++ does.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
+        self.label_at(stack, |site| self.line(site))
+    }
+
+    /// The same without the line, which moves.
+    #[must_use]
+    pub fn label_without_line(&self, stack: StackId) -> String {
+        self.label_at(stack, |_| None)
+    }
+
+    fn label_at(&self, stack: StackId, line: impl Fn(FrameId) -> Option<u32>) -> String {
         let operation = self.operation(stack);
         let Some(site) = self.site(stack) else { return operation.label() };
         let backward = if operation.backward { "backward: " } else { "" };
@@ -336,7 +406,7 @@ impl<'t> Code<'t> {
             (None, Some(operator)) => format!(" aten::{operator}"),
             (None, None) => String::new(),
         };
-        format!("{backward}{}{operator}", self.text(site))
+        format!("{backward}{}{operator}", self.text_at(site, line(site)))
     }
 
     pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {

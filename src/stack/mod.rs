@@ -12,19 +12,21 @@ mod operator;
 mod order;
 mod pairing;
 mod path;
+mod rules;
 
 use std::fmt;
 
 use sha1::{Digest as _, Sha1};
 
 pub use classify::Owner;
-pub use code::{Code, Lines, Token};
+pub use code::{Code, Digest, Lines, Token};
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
+pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables, Tags};
 use crate::text::cut;
-use code::{Digest, sha1};
+use code::sha1;
 
 /// What counts as one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -130,16 +132,16 @@ impl Key {
 pub struct Grouper<'t> {
     by: GroupBy,
     code: Code<'t>,
-    /// For [`GroupBy::Frames`]: every frame with its line.
-    exact: Vec<Digest>,
+    /// For [`GroupBy::Frames`].
+    exact: Option<ExactKeys<'t>>,
 }
 
 impl<'t> Grouper<'t> {
-    /// Prepares the frames of a snapshot. For the prefixes see [`Code::new`].
+    /// Prepares the frames of a snapshot.
     #[must_use]
-    pub fn new(tables: &'t Tables, by: GroupBy, strip_prefix: &[String]) -> Self {
-        let code = Code::new(tables, strip_prefix);
-        let exact = if by == GroupBy::Frames { exact_frames(tables) } else { Vec::new() };
+    pub fn new(tables: &'t Tables, by: GroupBy, rules: &Rules) -> Self {
+        let code = Code::new(tables, rules);
+        let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(tables));
         Self { by, code, exact }
     }
 
@@ -162,12 +164,7 @@ impl<'t> Grouper<'t> {
         let named = |kind: &str, text: &str| Key::of(sha1(&[kind.as_bytes(), b"\0", text.as_bytes()]));
         let without_python = || named("C++", &code.operation(stack).label());
         match self.by {
-            GroupBy::Frames => {
-                let mut hash = Sha1::new();
-                let frames = code.tables().stack(stack);
-                frames.iter().for_each(|frame| hash.update(self.exact[frame.index()]));
-                Key::of(hash.finalize().into())
-            }
+            GroupBy::Frames => self.exact(stack, None),
             GroupBy::Stack => {
                 let mut hash = Sha1::new();
                 for Token { file, function, .. } in code.tokens(stack) {
@@ -198,6 +195,12 @@ impl<'t> Grouper<'t> {
             GroupBy::Category => named(self.by.name(), category::of(code, stack)),
             GroupBy::Metadata | GroupBy::CompileContext => self.tagged(None).0,
         }
+    }
+
+    /// The key of a stack with all of its frames and lines, where its C++ frames are those of `cpp`.
+    #[must_use]
+    pub fn exact(&self, stack: StackId, cpp: Option<CppDigest>) -> Key {
+        Key::of(self.exact.as_ref().map_or_else(Digest::default, |exact| exact.of(stack, cpp)))
     }
 
     /// What a stack is called.
@@ -267,13 +270,52 @@ fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     }
 }
 
-/// Every frame with its line, as digests.
-fn exact_frames(tables: &Tables) -> Vec<Digest> {
-    let mut strings = std::collections::HashMap::new();
-    let mut text = |id: StringId| *strings.entry(id).or_insert_with(|| sha1(&[tables.string(id).as_bytes()]));
-    let digest =
-        |frame: &crate::snapshot::Frame| sha1(&[&text(frame.name), &text(frame.filename), &frame.line.to_le_bytes()]);
-    tables.frames().iter().map(digest).collect()
+/// A digest of the C++ frames of a stack.
+pub type CppDigest = u64;
+
+/// Digests of stacks with all of their frames and lines: of those in Python, and of those in C++, of which a saved
+/// profile keeps nothing else.
+#[derive(Debug)]
+pub struct ExactKeys<'t> {
+    tables: &'t Tables,
+    /// A digest, and whether the frame is in C++.
+    frames: Vec<(Digest, bool)>,
+}
+
+impl<'t> ExactKeys<'t> {
+    /// Prepares the frames of a snapshot.
+    #[must_use]
+    pub fn new(tables: &'t Tables) -> Self {
+        let mut strings = std::collections::HashMap::new();
+        let mut text = |id: StringId| *strings.entry(id).or_insert_with(|| sha1(&[tables.string(id).as_bytes()]));
+        let digest = |frame: &crate::snapshot::Frame| {
+            let (name, filename) = (tables.string(frame.name), tables.string(frame.filename));
+            let digest = sha1(&[&text(frame.name), &text(frame.filename), &frame.line.to_le_bytes()]);
+            (digest, !classify::is_python(name, filename))
+        };
+        Self { tables, frames: tables.frames().iter().map(digest).collect() }
+    }
+
+    fn part(&self, stack: StackId, in_cpp: bool) -> Digest {
+        let mut hash = Sha1::new();
+        let frames = self.tables.stack(stack).iter().map(|frame| &self.frames[frame.index()]);
+        frames.filter(|(_, cpp)| *cpp == in_cpp).for_each(|(digest, _)| hash.update(digest));
+        hash.finalize().into()
+    }
+
+    /// The digest of the C++ frames of a stack.
+    #[must_use]
+    pub fn cpp(&self, stack: StackId) -> CppDigest {
+        code::head(&self.part(stack, true))
+    }
+
+    /// The digest of a stack, without the frames of its forward pass. Its C++ frames are those of `cpp`, if that is
+    /// given.
+    #[must_use]
+    pub fn of(&self, stack: StackId, cpp: Option<CppDigest>) -> Digest {
+        let cpp = cpp.unwrap_or_else(|| self.cpp(stack));
+        sha1(&[&self.part(stack, false), &cpp.to_le_bytes()])
+    }
 }
 
 /// The languages that frames were recorded in.
@@ -319,7 +361,7 @@ mod tests {
         let key = |frames: &&[(&str, &str, i128)]| {
             let mut tables = Tables::default();
             let id = stack(&mut tables, frames);
-            Grouper::new(&tables, by, &[]).key(id)
+            Grouper::new(&tables, by, &Rules::default()).key(id)
         };
         stacks.iter().map(key).collect()
     }
@@ -327,8 +369,8 @@ mod tests {
     fn label(frames: &[(&str, &str, i128)], strip_prefix: &[&str]) -> String {
         let mut tables = Tables::default();
         let id = stack(&mut tables, frames);
-        let prefixes: Vec<String> = strip_prefix.iter().map(|&prefix| prefix.to_owned()).collect();
-        Grouper::new(&tables, GroupBy::Stack, &prefixes).label(id)
+        let strip_prefix = strip_prefix.iter().map(|&prefix| prefix.to_owned()).collect();
+        Grouper::new(&tables, GroupBy::Stack, &Rules { strip_prefix, ..Rules::default() }).label(id)
     }
 
     const LINEAR: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py";
@@ -363,7 +405,7 @@ mod tests {
         let generated = tables.intern_frame(Frame { name, filename, line: 3, original: Some(original) });
         let frames = [generated, tables.stack(caller)[0]];
         let id = tables.intern_stack(&frames);
-        assert_eq!(Grouper::new(&tables, GroupBy::Stack, &[]).label(id), "forward (model.py:54)");
+        assert_eq!(Grouper::new(&tables, GroupBy::Stack, &Rules::default()).label(id), "forward (model.py:54)");
     }
 
     #[test]
@@ -446,7 +488,7 @@ mod tests {
         let category = |frames: &[(&str, &str, i128)]| {
             let mut tables = Tables::default();
             let id = stack(&mut tables, frames);
-            Grouper::new(&tables, GroupBy::Category, &[]).label(id)
+            Grouper::new(&tables, GroupBy::Category, &Rules::default()).label(id)
         };
         let user = ("main", "/r/m.py", 1);
         let torch = |file: &'static str| ("f", file, 1);

@@ -176,7 +176,7 @@ struct Builder<'o> {
 
 impl<'o> Builder<'o> {
     fn new(options: &'o Options) -> Self {
-        let nothing = Sides { before: Held::default(), after: Held::default() };
+        let nothing = Sides::<Held>::default();
         let frame = Frame::named("");
         let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
         Self { options, tree: Tree { nodes: vec![root], total: nothing }, children: HashMap::new() }
@@ -187,7 +187,7 @@ impl<'o> Builder<'o> {
         if held.before.blocks == 0 && held.after.blocks == 0 {
             return;
         }
-        plus(&mut self.tree.total, held);
+        self.tree.total = self.tree.total.plus(held);
         let mut path = path();
         if let Some(pattern) = &self.options.focus {
             let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return };
@@ -204,7 +204,7 @@ impl<'o> Builder<'o> {
             let marked = is_match(&step);
             let nodes = &mut self.tree.nodes;
             let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
-                let nothing = Sides { before: Held::default(), after: Held::default() };
+                let nothing = Sides::<Held>::default();
                 let (children, frame) = (Vec::new(), step.frame.clone());
                 nodes.push(Node { parent: Some(at), children, frame, held: nothing, own: nothing, marked });
                 let child = nodes.len() - 1;
@@ -216,34 +216,21 @@ impl<'o> Builder<'o> {
             }
             at = child;
         }
-        plus(&mut self.tree.nodes[at].own, held);
+        self.tree.nodes[at].own = self.tree.nodes[at].own.plus(held);
     }
 
     /// Rolls up: children come after their parents.
     fn finish(mut self) -> Tree {
         for at in (0..self.tree.nodes.len()).rev() {
             let own = self.tree.nodes[at].own;
-            plus(&mut self.tree.nodes[at].held, own);
+            self.tree.nodes[at].held = self.tree.nodes[at].held.plus(own);
             let held = self.tree.nodes[at].held;
             if let Some(parent) = self.tree.nodes[at].parent {
-                plus(&mut self.tree.nodes[parent].held, held);
+                self.tree.nodes[parent].held = self.tree.nodes[parent].held.plus(held);
             }
         }
         self.tree
     }
-}
-
-fn plus(sum: &mut Sides<Held>, held: Sides<Held>) {
-    for (sum, held) in [(&mut sum.before, held.before), (&mut sum.after, held.after)] {
-        sum.bytes = sum.bytes.saturating_add(held.bytes);
-        sum.blocks = sum.blocks.saturating_add(held.blocks);
-    }
-}
-
-/// The change of what is held, in bytes.
-#[must_use]
-pub fn delta(held: &Sides<Held>) -> i128 {
-    i128::from(held.after.bytes) - i128::from(held.before.bytes)
 }
 
 /// A line of the tree.
@@ -288,9 +275,9 @@ impl Tree {
     #[must_use]
     pub fn lines(&self, layout: Layout) -> Vec<Line<'_>> {
         let weight = |node: &Node| {
-            if layout.changes { delta(&node.held).unsigned_abs() } else { u128::from(node.held.after.bytes) }
+            if layout.changes { node.held.delta().unsigned_abs() } else { u128::from(node.held.after.bytes) }
         };
-        let nothing = Sides { before: Held::default(), after: Held::default() };
+        let nothing = Sides::<Held>::default();
         let mut lines = Vec::new();
         // What is still to be written, the next one last.
         enum Next {
@@ -333,7 +320,7 @@ impl Tree {
             let below = if at == 0 { depth } else { depth + 1 };
             if !rest.is_empty() {
                 let mut sum = nothing;
-                rest.iter().for_each(|&at| plus(&mut sum, self.nodes[at].held));
+                rest.iter().for_each(|&at| sum = sum.plus(self.nodes[at].held));
                 next.push(Next::Others(rest.len(), below, sum));
             }
             next.extend(shown.iter().rev().map(|&at| Next::Node(at, below)));

@@ -136,7 +136,7 @@ pub struct Judgement {
     /// Further remarks, such as figures whose bound reaches across the limit.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the verdict is inconclusive although no single check is.
-    pub distrust: Vec<&'static str>,
+    pub distrust: Vec<String>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
 }
@@ -422,9 +422,9 @@ impl Judge {
         self.checks.sort_by_key(weight);
         let mut distrust = Vec::new();
         if strict && !self.checks.is_empty() {
-            let distrusted = |d: &&Diagnostic| d.severity == Severity::Warning && DISTRUSTED.contains(&d.code);
-            distrust.extend(known.filter(distrusted).map(|d| d.code));
-            distrust.extend(self.diagnostics.iter().filter(distrusted).map(|d| d.code));
+            let distrusted = |d: &&Diagnostic| d.severity == Severity::Warning && DISTRUSTED.contains(&&*d.code);
+            distrust.extend(known.filter(distrusted).map(|d| d.code.to_string()));
+            distrust.extend(self.diagnostics.iter().filter(distrusted).map(|d| d.code.to_string()));
             distrust.sort_unstable();
             distrust.dedup();
         }

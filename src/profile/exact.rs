@@ -1,0 +1,225 @@
+//! What every single stack held, before stacks are put into groups. Every byte is attributed; what is unknown has
+//! a name.
+
+use std::cmp::Reverse;
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+use super::totals::{Bucket, Held};
+use crate::replay::{Origin, Position, Replay};
+use crate::snapshot::{Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
+use crate::stack::{CppDigest, ExactKeys, GroupBy};
+
+/// To whom memory belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Whose {
+    /// A known stack.
+    Stack(StackId),
+    /// What is known in place of it.
+    Bucket(Bucket),
+}
+
+impl From<Origin> for Whose {
+    fn from(origin: Origin) -> Self {
+        match origin {
+            Origin::Stack(stack) => Self::Stack(stack),
+            Origin::BeforeRecording => Self::Bucket(Bucket::BeforeRecording),
+            Origin::NotRecorded => Self::Bucket(Bucket::NotRecorded),
+            Origin::NoFrames => Self::Bucket(Bucket::NoFrames),
+        }
+    }
+}
+
+/// What was held at the moments that a profile knows, and what was allocated in the history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) baseline: Held,
+    pub(super) peak: Held,
+    pub(super) end: Held,
+    /// At the moment that was asked for.
+    pub(super) at: Held,
+    pub(super) allocations: u64,
+    pub(super) allocated_total: u64,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.baseline, other.baseline),
+            (&mut self.peak, other.peak),
+            (&mut self.end, other.end),
+            (&mut self.at, other.at),
+        ];
+        for (sum, part) in pairs {
+            *sum = sum.plus(part);
+        }
+        self.allocations = self.allocations.saturating_add(other.allocations);
+        self.allocated_total = self.allocated_total.saturating_add(other.allocated_total);
+    }
+
+    /// The most bytes at any of the moments.
+    pub(super) fn largest(&self) -> u64 {
+        [self.baseline, self.peak, self.end, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
+    }
+
+    fn order(&self) -> impl Ord + use<> {
+        Reverse((self.at.bytes, self.peak.bytes, self.allocated_total))
+    }
+}
+
+/// What one stack held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exact {
+    pub(super) whose: Whose,
+    /// The tag of its allocations, where they are told apart by one.
+    pub(super) tag: Option<StringId>,
+    /// The digest of its C++ frames, where it had more of them than it has now.
+    pub(super) cpp: Option<CppDigest>,
+    pub(super) sums: Sums,
+}
+
+/// What every stack held, the largest first, and the same by the tags of the allocations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) stacks: Vec<Exact>,
+    pub(super) metadata: Vec<Exact>,
+    pub(super) compile_contexts: Vec<Exact>,
+}
+
+impl Totals {
+    /// What a grouping is made of.
+    pub(super) fn of(&self, by: GroupBy) -> &[Exact] {
+        match by {
+            GroupBy::Metadata => &self.metadata,
+            GroupBy::CompileContext => &self.compile_contexts,
+            _ => &self.stacks,
+        }
+    }
+
+    pub(super) fn all_mut(&mut self) -> [&mut Vec<Exact>; 3] {
+        [&mut self.stacks, &mut self.metadata, &mut self.compile_contexts]
+    }
+
+    /// Puts the largest first, and what is equally large in an order that only the contents decide: numbers of stacks
+    /// differ between a snapshot and its saved profile.
+    pub(super) fn sort(&mut self, tables: &Tables) {
+        let mut keys = None;
+        for family in self.all_mut() {
+            family.sort_by_key(|exact| exact.sums.order());
+            for equal in family.chunk_by_mut(|a, b| a.sums.order() == b.sums.order()).filter(|run| run.len() > 1) {
+                let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
+                equal.sort_by_cached_key(|exact| {
+                    let (bucket, digest, forward) = match exact.whose {
+                        Whose::Bucket(bucket) => (Some(bucket), None, None),
+                        Whose::Stack(stack) => (None, Some(keys.of(stack, exact.cpp)), Some(forward(tables, stack))),
+                    };
+                    (bucket, digest, exact.tag.map(|tag| tables.string(tag)), forward)
+                });
+            }
+        }
+    }
+}
+
+/// The frames of the forward pass, by their contents.
+fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
+    let content = |&frame: &FrameId| {
+        let Frame { name, filename, line, .. } = *tables.frame(frame);
+        (tables.string(name), tables.string(filename), line)
+    };
+    tables.forward(stack).iter().map(content).collect()
+}
+
+/// Adds up the allocations of a device at the moments.
+pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> Totals {
+    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), at];
+    let events = snapshot.events_of(device);
+    let mut sums: FxHashMap<(Origin, [Option<StringId>; 2]), Sums> = FxHashMap::default();
+    for allocation in &replay.allocations {
+        let recorded = allocation.born != Position::START && allocation.born != replay.dump;
+        let event = allocation.born.event().filter(|_| recorded).and_then(|index| events.get(index as usize));
+        let tags = event.map(|event| snapshot.tables.tags(event.tags));
+        let tags = tags.map(|tags| [tags.user_metadata, tags.compile_context]).unwrap_or_default();
+        let sums = sums.entry((allocation.origin(snapshot), tags)).or_default();
+        let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.at];
+        for (held, moment) in held.into_iter().zip(moments) {
+            if moment.is_some_and(|moment| allocation.allocated_at(moment)) {
+                *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
+            }
+        }
+        if recorded {
+            sums.allocations += 1;
+            sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
+        }
+    }
+    let family = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| {
+        let parts = sums.iter().map(|(&(origin, tags), sums)| ((Whose::from(origin), tag(tags)), sums));
+        merged(parts).into_iter().map(|((whose, tag), sums)| Exact { whose, tag, cpp: None, sums }).collect()
+    };
+    Totals {
+        stacks: family(|_| None),
+        metadata: family(|[metadata, _]| metadata),
+        compile_contexts: family(|[_, context]| context),
+    }
+}
+
+/// Adds up what has the same key, in no order.
+pub(super) fn merged<'s, K: Eq + Hash>(parts: impl Iterator<Item = (K, &'s Sums)>) -> FxHashMap<K, Sums> {
+    let mut sums: FxHashMap<K, Sums> = FxHashMap::default();
+    for (key, part) in parts {
+        sums.entry(key).or_default().add(part);
+    }
+    sums
+}
+
+/// The tables with nothing but what the totals refer to, which then refer to those: a profile is small although the
+/// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
+pub(super) fn compact<'a>(from: &Tables, totals: impl Iterator<Item = &'a mut Totals>) -> Tables {
+    let mut copy = Copy { from, to: Tables::default(), frames: FxHashMap::default() };
+    for totals in totals {
+        totals.sort(from);
+        for exact in totals.all_mut().into_iter().flatten() {
+            if let Whose::Stack(stack) = &mut exact.whose {
+                *stack = copy.stack(*stack);
+            }
+            exact.tag = exact.tag.map(|tag| copy.to.intern_string(from.string(tag)));
+        }
+    }
+    copy.to
+}
+
+/// Copies stacks from one set of tables to another.
+struct Copy<'t> {
+    from: &'t Tables,
+    to: Tables,
+    frames: FxHashMap<FrameId, FrameId>,
+}
+
+impl Copy<'_> {
+    fn stack(&mut self, stack: StackId) -> StackId {
+        let from = self.from;
+        let mut frames = |part: &[FrameId]| part.iter().map(|&frame| self.frame(frame)).collect::<Vec<_>>();
+        let (inner, forward) = (frames(from.stack(stack)), frames(from.forward(stack)));
+        let copy = self.to.intern_stack(&inner);
+        if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) }
+    }
+
+    fn frame(&mut self, id: FrameId) -> FrameId {
+        if let Some(&copy) = self.frames.get(&id) {
+            return copy;
+        }
+        let frame = *self.from.frame(id);
+        // What a frame was generated from was not generated itself.
+        let original =
+            frame.original.map(|original| self.named(Frame { original: None, ..*self.from.frame(original) }));
+        let copy = self.named(Frame { original, ..frame });
+        self.frames.insert(id, copy);
+        copy
+    }
+
+    fn named(&mut self, frame: Frame) -> FrameId {
+        let name = self.to.intern_string(self.from.string(frame.name));
+        let filename = self.to.intern_string(self.from.string(frame.filename));
+        self.to.intern_frame(Frame { name, filename, ..frame })
+    }
+}

@@ -1,0 +1,32 @@
+//! What the user says about the code: where it lies, whose it is, and what it is for.
+
+use crate::pattern::Pattern;
+
+/// Rules about frames, beside those that are built in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// Folders of the user's code. What lies below one is shown relative to it, and is the user's unless it lies in a
+    /// `site-packages` below it.
+    pub strip_prefix: Vec<String>,
+    /// Paths whose Python code is the user's, wherever it is installed.
+    pub own: Vec<Pattern>,
+    /// Paths whose Python code is not the user's, so that its callers are to blame.
+    pub foreign: Vec<Pattern>,
+    /// What memory is for; the first that matches a frame of the stack decides, before the built-in categories.
+    pub categories: Vec<CategoryRule>,
+}
+
+/// A category of the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CategoryRule {
+    /// Its name.
+    pub name: String,
+    /// Functions, paths, `function (path)` or operators such as `aten::mm`, one of which has to match.
+    pub patterns: Vec<Pattern>,
+}
+
+impl CategoryRule {
+    pub(super) fn matches(&self, texts: &[&str]) -> bool {
+        self.patterns.iter().any(|pattern| texts.iter().any(|text| pattern.matches(text)))
+    }
+}

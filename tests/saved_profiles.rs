@@ -1,0 +1,242 @@
+//! A saved profile stands in for its snapshot: the same figures, stacks, labels and verdict.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ptmem::diff::{self, Diff, Listing, Row};
+use ptmem::profile::saved::{self, Bound};
+use ptmem::profile::{self, Kind, Moment, Options, Profile};
+use ptmem::stack::GroupBy;
+
+fn fixtures() -> Vec<PathBuf> {
+    pickles(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
+}
+
+/// Snapshots that PyTorch really wrote, where they are at hand.
+fn real() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
+    if !folder.is_dir() {
+        // Not eprintln!, which the test harness keeps to itself when all is well.
+        let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
+        return Vec::new();
+    }
+    pickles(&folder)
+}
+
+fn pickles(folder: &Path) -> Vec<PathBuf> {
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_pickle = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pkl" || ending == "pickle");
+    let mut paths: Vec<_> = paths.filter(is_pickle).collect();
+    paths.sort();
+    assert!(paths.len() >= 11);
+    paths
+}
+
+fn options(group_by: GroupBy) -> Options {
+    Options { group_by, ..Options::default() }
+}
+
+fn load(path: &Path, group_by: GroupBy) -> Profile {
+    profile::read(std::fs::File::open(path).unwrap(), &path.display().to_string(), options(group_by)).unwrap()
+}
+
+fn text(path: &Path) -> String {
+    saved::write(&load(path, GroupBy::Stack), Bound::default())
+}
+
+fn parse(text: &str, options: Options) -> Profile {
+    profile::read(text.as_bytes(), "saved.json", options).unwrap()
+}
+
+/// Everything that a report says of a comparison.
+fn told(diff: &Diff) -> String {
+    let row = |row: &Row| format!("{:?}", (&row.label, &row.key, row.change, row.moved, row.held));
+    let device = |device: &diff::DeviceDiff| {
+        (device.device, device.metrics.clone(), device.rows.iter().map(row).collect::<Vec<_>>())
+    };
+    format!("{:#?}\n{:#?}", diff.devices.iter().map(device).collect::<Vec<_>>(), diff.diagnostics)
+}
+
+fn compare_both_ways(before: &Path, after: &Path, by: GroupBy) {
+    let compare = |before, after| told(&diff::diff(before, after, diff::Options::default()));
+    let saved = |path| parse(&text(path), options(by));
+    let expected = compare(load(before, by), load(after, by));
+    let place = format!("{} {} by {by}", before.display(), after.display());
+    assert_eq!(compare(saved(before), saved(after)), expected, "{place}: two profiles");
+    assert_eq!(compare(saved(before), load(after, by)), expected, "{place}: a profile and a snapshot");
+}
+
+#[test]
+fn profiles_compare_as_their_snapshots_do() {
+    let fixtures = fixtures();
+    for by in GroupBy::ALL {
+        for (before, after) in fixtures.iter().zip(fixtures.iter().skip(1)) {
+            compare_both_ways(before, after, by);
+        }
+    }
+    let real = real();
+    for by in [GroupBy::Stack, GroupBy::Frames] {
+        for (before, after) in real.iter().zip(real.iter().skip(1)) {
+            compare_both_ways(before, after, by);
+        }
+    }
+}
+
+#[test]
+fn a_profile_says_what_its_snapshot_says() {
+    for path in fixtures().into_iter().chain(real()) {
+        let (live, saved) = (load(&path, GroupBy::Stack), parse(&text(&path), options(GroupBy::Stack)));
+        assert_eq!(saved.source.kind, Kind::Profile);
+        assert_eq!(saved.recorded.as_ref(), Some(&live.source));
+        assert_eq!(saved.diagnostics, live.diagnostics);
+        for (saved, live) in saved.devices.iter().zip(&live.devices) {
+            let place = format!("{}, device {}", path.display(), live.device);
+            let figures = |device: &profile::DeviceProfile| {
+                let figures = &device.figures;
+                format!(
+                    "{:?}",
+                    (
+                        figures.history,
+                        figures.allocated,
+                        figures.active,
+                        figures.requested,
+                        figures.reserved,
+                        figures.checks
+                    )
+                ) + &format!("{:?}", (&figures.ooms, figures.allocation_count, figures.free_count, &device.actions))
+            };
+            assert_eq!(figures(saved), figures(live), "{place}");
+            assert_eq!(format!("{:?}", saved.recorded_frames), format!("{:?}", live.recorded_frames), "{place}");
+            // Which stack it is has another number in another file.
+            let stacks = |device: &profile::DeviceProfile| {
+                let total = |total: &profile::StackTotal| {
+                    format!(
+                        "{:?}",
+                        (
+                            &total.label,
+                            &total.key,
+                            total.bucket,
+                            total.baseline,
+                            total.peak,
+                            total.end,
+                            total.allocations
+                        )
+                    )
+                };
+                device.stacks.iter().map(total).collect::<Vec<_>>()
+            };
+            assert_eq!(stacks(saved), stacks(live), "{place}");
+        }
+    }
+}
+
+#[test]
+fn profiles_are_small_and_always_the_same() {
+    for path in fixtures().into_iter().chain(real()) {
+        let first = text(&path);
+        assert_eq!(text(&path), first, "{}", path.display());
+        assert!(first.len() < 300_000, "{}: {} bytes", path.display(), first.len());
+        assert!(first.ends_with("}\n") && !first.contains('\r'));
+        // What was read and is written again is the same file.
+        assert_eq!(saved::write(&parse(&first, Options::default()), Bound::default()), first, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_line_that_moves_changes_the_lines_of_its_frames_alone() {
+    let fixture = |name: &str| text(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name));
+    let (before, moved) = (fixture("before.pkl"), fixture("moved.pkl"));
+    let parts = |text: &str| text.split_once("\"frames\": {").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (before, moved) = (parts(&before), parts(&moved));
+    let differing = |a: &str, b: &str| a.lines().zip(b.lines()).filter(|(a, b)| a != b).count();
+    assert_eq!(differing(&before.0, &moved.0), 2, "the source and the duration alone");
+    assert_eq!(before.1.lines().count(), moved.1.lines().count());
+    let lines = differing(&before.1, &moved.1);
+    assert!(lines > 5 && lines < 30, "{lines}");
+}
+
+#[test]
+fn what_a_bound_leaves_out_is_summed() {
+    for path in fixtures() {
+        let live = load(&path, GroupBy::Stack);
+        for bound in
+            [Bound { top: 3, min_bytes: 0 }, Bound { top: 0, min_bytes: 1 << 20 }, Bound { top: 1, min_bytes: 4096 }]
+        {
+            let short = parse(&saved::write(&live, bound), Options::default());
+            for (short, live) in short.devices.iter().zip(&live.devices) {
+                let sum = |device: &profile::DeviceProfile| {
+                    device
+                        .stacks
+                        .iter()
+                        .fold((0, 0, 0), |sum, s| (sum.0 + s.baseline.bytes, sum.1 + s.peak.bytes, sum.2 + s.end.bytes))
+                };
+                assert_eq!(sum(short), sum(live), "{}", path.display());
+                let named = short.stacks.iter().filter(|s| s.bucket.is_none()).count();
+                assert!(bound.top == 0 || named <= bound.top, "{}", path.display());
+                assert_eq!(
+                    short.cut.is_some(),
+                    short.stacks.iter().any(|s| s.label.ends_with("others]") || s.label == "[1 other]")
+                );
+            }
+            // Against its own snapshot, nothing has changed but what cannot be told apart any more.
+            let back = diff::diff(
+                parse(&saved::write(&live, bound), Options::default()),
+                load(&path, GroupBy::Stack),
+                diff::Options::default(),
+            );
+            for device in &back.devices {
+                assert!(device.metrics.iter().all(|(_, change)| change.delta() == Some(0) || change.before.is_none()));
+                assert_eq!(device.rows.iter().map(Row::delta).sum::<i128>(), 0, "{}", path.display());
+                let listed = diff::listed(&device.rows, Listing { top: 0, min_delta: 0, unchanged: false }, |_| false);
+                assert!(listed.is_empty(), "{} {bound:?}: {listed:?}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn one_more_moment_can_be_kept() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/oom.pkl");
+    let at = |at: Moment| Options { at, ..Options::default() };
+    let file = || std::fs::File::open(&path).unwrap();
+    let live = profile::read(file(), "oom.pkl", at(Moment::Oom)).unwrap();
+    let text = saved::write(&live, Bound::default());
+    let saved = parse(&text, at(Moment::Oom));
+    assert_eq!(saved.devices[0].allocated_at(), live.devices[0].allocated_at());
+    assert_eq!(saved.devices[0].at, live.devices[0].at);
+    for moment in [Moment::Baseline, Moment::Peak, Moment::End] {
+        let live = profile::read(file(), "oom.pkl", at(moment)).unwrap();
+        assert_eq!(parse(&text, at(moment)).devices[0].allocated_at(), live.devices[0].allocated_at(), "{moment}");
+    }
+    let error = profile::read(text.as_bytes(), "saved.json", at(Moment::Event(7))).unwrap_err().to_string();
+    assert!(error.contains("baseline, peak, end and oom, not at 'event:7'"), "{error}");
+}
+
+#[test]
+fn profiles_that_were_tampered_with_are_refused() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl");
+    let good = text(&path);
+    let refusal = |text: &str| profile::read(text.as_bytes(), "x.json", Options::default()).unwrap_err().to_string();
+    let peak = good.find("\"peak\":").unwrap() + "\"peak\":".len();
+    let lowered = format!("{}1{}", &good[..peak], &good[good[peak..].find(',').unwrap() + peak..]);
+    assert!(refusal(&lowered).contains("bytes at the peak, not 1;"), "{}", refusal(&lowered));
+    for (from, to, expected) in [
+        ("ptmem.profile/1", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
+        ("\"frames\": {", "\"no_frames\": {", "the report of 'ptmem show --format json'"),
+        ("\"history\": \"recorded\"", "\"history\": \"none\"", "unknown kind of history"),
+        ("\"kind\":\"snapshot\"", "\"kind\":\"dream\"", "unknown kind of source 'dream'"),
+        ("\"at\": \"peak\"", "\"at\": \"noon\"", "no moment"),
+        ("\"events\": ", "\"events\": -", "invalid value"),
+        ("\"frames\":\"", "\"frames\":\"nosuch ", "there is no frame 'nosuch'"),
+    ] {
+        assert!(good.contains(from), "{from}");
+        let message = refusal(&good.replacen(from, to, 1));
+        assert!(message.contains(expected), "{from}: {message}");
+    }
+    // Cut anywhere, it is an error and nothing worse.
+    for end in (0..good.len()).step_by(997) {
+        assert!(profile::read(&good.as_bytes()[..end], "x.json", Options::default()).is_err(), "{end}");
+    }
+}
