@@ -19,7 +19,7 @@ use large::Plan;
 use ptmem::profile::{Kind, Options, Profile, Source, profile};
 use ptmem::snapshot::{Frame, StackId, Tables};
 use ptmem::stack::{Figures, Group, GroupBy, Grouper, Rules, pair};
-use ptmem::verdict::{Growth, Level, Thresholds, judge_diff};
+use ptmem::verdict::{Comparison, Gate, Growth, Level, Thresholds, judge_diff};
 use ptmem::{diff, report, snapshot};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
@@ -44,13 +44,14 @@ fn whole_diff(before: &[u8], after: &[u8]) -> String {
     let diff = diff::diff(before, after, diff::Options::default());
     let thresholds = Thresholds {
         growth: vec![Growth::parse("5%", Level::Fail).expect("a threshold")],
-        maximum: Vec::new(),
         min_delta: 1 << 20,
-        strict: false,
+        ..Thresholds::default()
     };
     let judgement = judge_diff(&diff, &thresholds);
-    let options = report::Options { min_delta: 1 << 20, ..report::Options::default() };
-    report::table::diff(&diff, &judgement, &options)
+    let comparison = Comparison { name: None, diff, judgement, min_delta: thresholds.min_delta };
+    let gate = Gate { comparisons: vec![comparison] };
+    let options = report::Options::default();
+    report::Format::Table.render(report::Subject::Gate(&gate), &options).expect("a table holds anything")
 }
 
 fn pipeline(criterion: &mut Criterion) {

@@ -85,6 +85,30 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
+/// `; did you mean 'peak'?` where one of the names is close to what was found.
+pub(crate) fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> String {
+    match names.map(|name| (distance(found, name), name)).min() {
+        Some((1..=2, name)) => format!("; did you mean '{name}'?"),
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// `1 block`, `2 blocks`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })

@@ -95,6 +95,17 @@ pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     None
 }
 
+/// The change in percent, rounded to six decimals so that the same figures print the same everywhere.
+#[must_use]
+pub fn percent(delta: i128, before: u64) -> Option<f64> {
+    if before == 0 {
+        return None;
+    }
+    #[allow(clippy::cast_precision_loss, reason = "for people and charts; the bytes are beside it")]
+    let percent = delta as f64 / before as f64 * 100.0;
+    Some((percent * 1e6).round() / 1e6)
+}
+
 /// The share of `part` in `whole` in percent with one decimal; `None` where `whole` is 0.
 #[must_use]
 pub fn format_share(part: u64, whole: u64) -> Option<String> {

@@ -241,7 +241,7 @@ fn limits_that_mean_nothing_say_what_is_accepted() {
         (&["check", path, "--max", "70GiB"], "70GiB", "METRIC=SIZE, such as peak=70GiB"),
         (&["check", path, "--max", "peak=5%"], "peak=5%", "GiB"),
         (&["check", path, "--max", "stack=5GiB"], "'stack'", metrics),
-        (&["check", path], "--max", "METRIC=SIZE"),
+        (&["check", path], "nothing to check", "--max reserved=75GiB"),
         (&["show", path, "--at", "lunch"], "lunch", "peak, baseline, end, oom, event:N"),
         (&["show", path, "--device-memory", "much"], "much", "is not a number"),
         (&["diff", path, path, "--min-delta", "-1"], "-1", "start at 0"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ptmem::diff;
 use ptmem::profile::{self, DeviceProfile, Kind, Options, Profile, Source};
-use ptmem::report::{self, json};
+use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use serde_json::Value;
@@ -53,7 +53,8 @@ fn every_figure_is_exact() {
     let options = report::Options { top: 0, ..report::Options::default() };
     for (name, expected) in &expected {
         let profile = load(&folder.join(name), GroupBy::Frames);
-        let report: Value = serde_json::from_str(&json::profile(&profile, None, &options).unwrap()).unwrap();
+        let report: Value =
+            serde_json::from_str(&Format::Json.render(Subject::Profile(&profile, None), &options).unwrap()).unwrap();
         let devices = expected["devices"].as_object().unwrap();
         assert_eq!(report["devices"].as_array().unwrap().len(), devices.len(), "{name}: devices");
         for device in report["devices"].as_array().unwrap() {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ptmem::diff::{self, Diff, Listing, Row};
-use ptmem::profile::saved::{self, Bound};
+use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
 use ptmem::stack::GroupBy;
 
@@ -42,8 +42,12 @@ fn load(path: &Path, group_by: GroupBy) -> Profile {
     profile::read(std::fs::File::open(path).unwrap(), &path.display().to_string(), options(group_by)).unwrap()
 }
 
+fn whole(profile: &Profile) -> String {
+    text_of(profile, Bound::default(), &[])
+}
+
 fn text(path: &Path) -> String {
-    saved::write(&load(path, GroupBy::Stack), Bound::default())
+    whole(&load(path, GroupBy::Stack))
 }
 
 fn parse(text: &str, options: Options) -> Profile {
@@ -140,7 +144,7 @@ fn profiles_are_small_and_always_the_same() {
         assert!(first.len() < 300_000, "{}: {} bytes", path.display(), first.len());
         assert!(first.ends_with("}\n") && !first.contains('\r'));
         // What was read and is written again is the same file.
-        assert_eq!(saved::write(&parse(&first, Options::default()), Bound::default()), first, "{}", path.display());
+        assert_eq!(whole(&parse(&first, Options::default())), first, "{}", path.display());
     }
 }
 
@@ -164,7 +168,8 @@ fn what_a_bound_leaves_out_is_summed() {
         for bound in
             [Bound { top: 3, min_bytes: 0 }, Bound { top: 0, min_bytes: 1 << 20 }, Bound { top: 1, min_bytes: 4096 }]
         {
-            let short = parse(&saved::write(&live, bound), Options::default());
+            let short = parse(&text_of(&live, bound, &[]), Options::default());
+            assert_eq!(short.bound, bound);
             for (short, live) in short.devices.iter().zip(&live.devices) {
                 let sum = |device: &profile::DeviceProfile| {
                     device
@@ -182,7 +187,7 @@ fn what_a_bound_leaves_out_is_summed() {
             }
             // Against its own snapshot, nothing has changed but what cannot be told apart any more.
             let back = diff::diff(
-                parse(&saved::write(&live, bound), Options::default()),
+                parse(&text_of(&live, bound, &[]), Options::default()),
                 load(&path, GroupBy::Stack),
                 diff::Options::default(),
             );
@@ -202,7 +207,7 @@ fn one_more_moment_can_be_kept() {
     let at = |at: Moment| Options { at, ..Options::default() };
     let file = || std::fs::File::open(&path).unwrap();
     let live = profile::read(file(), "oom.pkl", at(Moment::Oom)).unwrap();
-    let text = saved::write(&live, Bound::default());
+    let text = whole(&live);
     let saved = parse(&text, at(Moment::Oom));
     assert_eq!(saved.devices[0].allocated_at(), live.devices[0].allocated_at());
     assert_eq!(saved.devices[0].at, live.devices[0].at);

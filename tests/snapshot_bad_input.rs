@@ -8,11 +8,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use ptmem::diff;
+use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Profile, Source};
-use ptmem::report::{self, json, table};
+use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Thresholds};
+use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
 use support::pickle::{Batch, Memo, Options, Value, Writer, write};
 
 fn list(items: impl IntoIterator<Item = Value>) -> Value {
@@ -773,8 +774,13 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let options = profile::Options { group_by, ..profile::Options::default() };
     let Ok(profile) = profile::profile(snapshot, source, options) else { return false };
     let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
-    assert!(!table::profile(&profile, None, &options).is_empty());
-    json::profile(&profile, None, &options).unwrap();
+    for format in Format::ALL {
+        format.render(Subject::Profile(&profile, None), &options).unwrap();
+    }
+    // What can be computed can be saved, and what was saved can be read.
+    let text = text_of(&profile, Bound::default(), &[]);
+    let saved = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
+    assert_eq!(text_of(&saved, Bound::default(), &[]), text);
     true
 }
 
@@ -783,10 +789,14 @@ fn compares(bytes: &[u8], whole: &[u8]) {
     let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
     if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
         let diff = diff::diff(before, after, diff::Options::default());
-        let judgement = verdict::judge_diff(&diff, &Thresholds::default());
+        let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
+        let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
+        let gate = Gate { comparisons: vec![Comparison { name: None, diff, judgement, min_delta: 0 }] };
         let options = report::Options::default();
-        assert!(!table::diff(&diff, &judgement, &options).is_empty());
-        json::diff(&diff, &judgement, &options).unwrap();
+        for format in Format::ALL {
+            let text = format.render(Subject::Gate(&gate), &options).unwrap();
+            assert!(format != Format::Markdown || text.len() <= options.max_bytes);
+        }
     }
 }
 

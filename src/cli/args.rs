@@ -3,20 +3,22 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ptmem::diff;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
+use ptmem::report::{self, Format};
 use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
 use ptmem::units::{ParseError, parse_size};
-use ptmem::verdict::{Growth, Level, Maximum, ParseThresholdError};
+use ptmem::verdict::config::Config;
+use ptmem::verdict::{Growth, Level, Limits, Maximum, ParseThresholdError};
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  pass, or a command that only reports
   1  regression: a limit is exceeded
-  2  could not run: usage, unreadable or invalid input
+  2  could not run: usage, unreadable or invalid input, configuration
   3  inconclusive: a gated figure cannot be computed or compared";
 
 const DIFF_HELP: &str = "\
@@ -29,6 +31,13 @@ Thresholds:
 
 Metrics, each per device and in bytes: peak, baseline, end (allocated bytes), active, requested,
 reserved (their peaks), stack (every stack's total at the peak), stack:GLOB.
+
+A limit for certain stacks takes the place of that for all of them, and a flag that of the same
+limit in ptmem.toml.
+
+The stored before: 'ptmem profile before.pkl -o baseline.ptmem.json' once, then
+'ptmem diff baseline.ptmem.json after.pkl', and after an improvement
+'ptmem diff --update baseline.ptmem.json after.pkl'.
 
 Inconclusive, always: a gated device is missing on one side, no allocation was recorded, only one
 side has a history, a pattern matches no stack. With --strict also: the history is truncated, a
@@ -53,7 +62,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compare two snapshots and gate the growth
-    #[command(after_long_help = format!("{DIFF_HELP}\n\n{EXIT_CODES}"), after_help = EXIT_CODES)]
+    #[command(
+        after_long_help = format!("{DIFF_HELP}\n\n{EXIT_CODES}"),
+        after_help = EXIT_CODES,
+        override_usage = "ptmem diff [OPTIONS] <BEFORE> <AFTER>\n       ptmem diff [OPTIONS] --update <PROFILE> <AFTER>\n       \
+                          ptmem diff [OPTIONS] --suite <NAME>"
+    )]
     Diff(DiffArguments),
     /// Gate one snapshot by absolute limits
     #[command(after_help = EXIT_CODES)]
@@ -80,10 +94,15 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
-    /// Snapshot of the code base as it was; - is standard input
-    pub(crate) before: PathBuf,
-    /// Snapshot of the code base with the change; - is standard input
-    pub(crate) after: PathBuf,
+    /// Snapshot of the code base as it was, or a saved profile; - is standard input
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) before: Option<PathBuf>,
+    /// Snapshot of the code base with the change, or a saved profile; - is standard input
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) after: Option<PathBuf>,
+    /// Compare every pair of a suite in ptmem.toml, with one verdict
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["before", "after", "update"])]
+    pub(crate) suite: Option<String>,
     /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
     #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = fail_growth, allow_hyphen_values = true)]
     pub(crate) max_growth: Vec<Growth>,
@@ -93,12 +112,21 @@ pub(crate) struct DiffArguments {
     /// Fail when METRIC of the after exceeds SIZE, such as reserved=75GiB. Repeatable
     #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, allow_hyphen_values = true)]
     pub(crate) max: Vec<Maximum>,
-    /// Stacks that changed by less are neither listed nor gated
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", allow_hyphen_values = true)]
-    pub(crate) min_delta: SizeArgument,
-    /// How similar two stacks must be, from 0 to 1, to be taken for the same one in changed code
-    #[arg(long, value_name = "RATIO", default_value_t = diff::Options::default().match_ratio, value_parser = ratio)]
-    pub(crate) match_ratio: f64,
+    /// Stacks that changed by less are neither listed nor gated [default: 1MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) min_delta: Option<SizeArgument>,
+    /// How similar two stacks must be, from 0 to 1, to be taken for the same one in changed code [default: 0.75]
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    pub(crate) match_ratio: Option<f64>,
+    /// After a pass, rewrite this saved profile, which is the before, with the after; figures only fall
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) update: Option<PathBuf>,
+    /// Let --update also raise figures
+    #[arg(long, requires = "update", requires = "reason")]
+    pub(crate) allow_raise: bool,
+    /// Why figures are raised; kept in the profile
+    #[arg(long, value_name = "TEXT", requires = "allow_raise", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) reason: Option<String>,
     /// List also the stacks that did not change, or only moved
     #[arg(long)]
     pub(crate) all: bool,
@@ -110,13 +138,20 @@ pub(crate) struct DiffArguments {
     #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
     pub(crate) view: View,
 }
 
 impl DiffArguments {
-    /// All limits on growth.
-    pub(crate) fn thresholds(&self) -> Vec<Growth> {
-        self.max_growth.iter().chain(&self.warn_growth).cloned().collect()
+    /// The limits that were set.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            growth: self.max_growth.iter().chain(&self.warn_growth).cloned().collect(),
+            maximum: self.max.clone(),
+            min_delta: self.min_delta.map(|size| size.0),
+            strict: self.trust.strict.then_some(true),
+        }
     }
 }
 
@@ -124,11 +159,14 @@ impl DiffArguments {
 pub(crate) struct CheckArguments {
     /// The snapshot; - is standard input
     pub(crate) snapshot: PathBuf,
-    /// Fail when METRIC (peak, baseline, end, active, requested, reserved) exceeds SIZE. Repeatable
-    #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, required = true, allow_hyphen_values = true)]
+    /// Fail when METRIC (peak, baseline, end, active, requested, reserved) exceeds SIZE. Repeatable; at least one, here
+    /// or in ptmem.toml
+    #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, allow_hyphen_values = true)]
     pub(crate) max: Vec<Maximum>,
     #[command(flatten)]
     pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -187,7 +225,20 @@ pub(crate) struct ShowArguments {
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
     #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
     pub(crate) view: View,
+}
+
+/// Which configuration file counts.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArguments {
+    /// Read this configuration file instead of ptmem.toml or .github/ptmem.toml in the working directory
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub(crate) config: Option<PathBuf>,
+    /// Read no configuration file
+    #[arg(long)]
+    pub(crate) no_config: bool,
 }
 
 #[derive(Debug, Args)]
@@ -209,43 +260,113 @@ pub(crate) struct ProfileArguments {
     /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) strip_prefix: Vec<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
 }
 
 /// What is shown and how.
 #[derive(Debug, Args)]
 pub(crate) struct View {
     /// Output format
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: FormatArgument,
+    /// Write the result to a file as well, in any of the formats; PATH may be - for standard output. Repeatable
+    #[arg(long, value_name = "FORMAT=PATH")]
+    pub(crate) export: Vec<Export>,
     /// Moment of the stack totals: peak, baseline, end, oom, event:N or time:SECONDS
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     pub(crate) at: Moment,
     /// How many stacks to list, or callees of a frame of the tree; 0 is all. The rest is summed in one row
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
-    /// What counts as one stack
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) group_by: GroupByArgument,
+    /// What counts as one stack [default: stack]
+    #[arg(long, value_enum)]
+    pub(crate) group_by: Option<GroupByArgument>,
     /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) strip_prefix: Vec<String>,
+    /// The most bytes of Markdown; what does not fit is left out row by row. GitHub takes 65,536 for a comment and
+    /// 1,048,576 for a summary
+    #[arg(long, value_name = "N", default_value_t = report::MOST_COMMENT_BYTES, value_parser = markdown_bytes)]
+    pub(crate) max_bytes: usize,
+    /// Name of the hidden marker in Markdown, by which a comment on a pull request is found again
+    #[arg(long, value_name = "KEY", default_value = "default", value_parser = comment_key)]
+    pub(crate) comment_key: String,
 }
 
 impl View {
     /// What the profile has to hold.
-    pub(crate) fn profile_options(&self) -> profile::Options {
-        let rules = Rules { strip_prefix: self.strip_prefix.clone(), ..Rules::default() };
-        profile::Options { group_by: self.group_by.into(), at: self.at, rules }
+    pub(crate) fn profile_options(&self, config: &Config) -> profile::Options {
+        let group_by = self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default();
+        profile::Options { group_by, at: self.at, rules: rules(config, &self.strip_prefix) }
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    #[default]
-    Table,
-    /// For machines; see docs/json.md
-    Json,
+/// The rules of the configuration; folders on the command line take the place of those there.
+pub(crate) fn rules(config: &Config, strip_prefix: &[String]) -> Rules {
+    let mut rules = config.rules.clone();
+    if !strip_prefix.is_empty() {
+        rules.strip_prefix = strip_prefix.to_vec();
+    }
+    rules
+}
+
+/// A format on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FormatArgument(pub(crate) Format);
+
+impl ValueEnum for FormatArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [FormatArgument; Format::ALL.len()] = {
+            let mut all = [FormatArgument(Format::Table); Format::ALL.len()];
+            let mut i = 0;
+            while i < all.len() {
+                all[i] = FormatArgument(Format::ALL[i]);
+                i += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Format::Table => "For people",
+            Format::Json => "For machines; see docs/json.md",
+            Format::Markdown => "A comment on a pull request, or the summary of a job",
+            Format::Github => "Workflow commands that annotate the lines of a pull request",
+            Format::Junit => "JUnit XML: a suite per device, a case per check",
+            Format::Sarif => "SARIF 2.1.0: a result per check that does not hold",
+            Format::Csv => "A row per stack",
+            Format::Folded => "A line per stack, for flame graphs",
+            Format::Bencher => "Bencher Metric Format",
+            Format::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
+            Format::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
+        };
+        Some(PossibleValue::new(self.0.name()).help(help))
+    }
+}
+
+/// A further report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Export {
+    pub(crate) format: Format,
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Format::ALL.map(Format::name).join(", ");
+        let (name, path) = text
+            .split_once('=')
+            .filter(|(_, path)| !path.is_empty())
+            .ok_or_else(|| format!("expected FORMAT=PATH, such as json=report.json; formats are {}", names()))?;
+        let format = Format::ALL.into_iter().find(|format| format.name() == name);
+        let format = format.ok_or_else(|| format!("unknown format '{name}'; accepted are {}", names()))?;
+        Ok(Self { format, path: PathBuf::from(path) })
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -305,6 +426,21 @@ impl FromStr for SizeArgument {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse_size(text).map(Self)
     }
+}
+
+fn markdown_bytes(text: &str) -> Result<usize, String> {
+    // Less than this holds no verdict with its figure.
+    let bytes = text.replace(['_', ','], "").parse().ok().filter(|&bytes| bytes >= 4096);
+    bytes.ok_or_else(|| "expected a number of bytes, at least 4096".to_owned())
+}
+
+/// It stands in an HTML comment, which nothing in it may end.
+fn comment_key(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/-".contains(c);
+    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || text.len() > 64 || !text.chars().all(plain) {
+        return Err("expected up to 64 letters, digits and . _ / -, a letter or digit first".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn ratio(text: &str) -> Result<f64, String> {

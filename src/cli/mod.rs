@@ -2,6 +2,9 @@
 //! terminal.
 
 pub(crate) mod args;
+mod checkout;
+mod config;
+mod gate;
 mod input;
 pub(crate) mod output;
 
@@ -9,13 +12,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
-use ptmem::diff;
 use ptmem::profile::{self, Moment, Profile, saved};
-use ptmem::report::{self, json, table};
-use ptmem::stack::Rules;
-use ptmem::verdict::{self, Judgement, Thresholds};
+use ptmem::report::{self, Format, Subject};
+use ptmem::verdict::{self, Limits, Thresholds, Verdict};
 
-use args::{Arguments, CheckArguments, Command, DiffArguments, Format, ProfileArguments, ShowArguments};
+use args::{Arguments, CheckArguments, Command, Export, ProfileArguments, ShowArguments, View};
 
 /// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
 /// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
@@ -25,7 +26,7 @@ pub(crate) const COULD_NOT_RUN: u8 = 2;
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let output = output::Output::new(arguments.color);
     match arguments.command {
-        Command::Diff(arguments) => run_diff(arguments, &output),
+        Command::Diff(arguments) => gate::run(arguments, &output),
         Command::Check(arguments) => run_check(arguments, &output),
         Command::Show(arguments) => run_show(arguments, &output),
         Command::Profile(arguments) => run_profile(arguments, &output),
@@ -42,67 +43,79 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
-fn run_diff(arguments: DiffArguments, output: &output::Output) -> Result<ExitCode> {
-    if arguments.before.as_os_str() == "-" && arguments.after.as_os_str() == "-" {
-        bail!("only one of the two snapshots can come from standard input");
-    }
-    let options = arguments.view.profile_options();
-    let (before, after) = input::profiles(&arguments.before, &arguments.after, &options)?;
-    require_moment(&before)?;
-    require_moment(&after)?;
-    let diff = diff::diff(before, after, diff::Options { match_ratio: arguments.match_ratio });
-    let thresholds = Thresholds {
-        growth: arguments.thresholds(),
-        maximum: arguments.max,
-        min_delta: arguments.min_delta.0,
-        strict: arguments.trust.strict,
-    };
-    let judgement = verdict::judge_diff(&diff, &thresholds);
-    let options = report::Options {
-        top: arguments.view.top,
-        min_delta: arguments.min_delta.0,
-        unchanged: arguments.all,
-        explain: arguments.explain,
-        tree: arguments.tree.options(),
-        width: output.width(),
-        device_memory: None,
-    };
-    let text = match arguments.view.format {
-        Format::Table => table::diff(&diff, &judgement, &options),
-        Format::Json => json::diff(&diff, &judgement, &options)?,
-    };
-    output.print(&text)?;
-    Ok(exit_code(&judgement, arguments.trust.exit_zero))
-}
-
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
-    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options())?;
+    let config = config::load(&arguments.config)?;
+    output::require_folders(&arguments.view.export)?;
+    let strict = arguments.trust.strict.then_some(true);
+    let limits = Limits { maximum: arguments.max, strict, ..Limits::default() }.over(&config.limits);
+    if limits.maximum.is_empty() {
+        bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
+    }
+    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
     require_moment(&profile)?;
-    let thresholds = Thresholds { maximum: arguments.max, strict: arguments.trust.strict, ..Thresholds::default() };
+    let strict = limits.strict.unwrap_or_default();
+    let thresholds = Thresholds { maximum: limits.maximum, strict, ..Thresholds::default() };
     let judgement = verdict::judge_profile(&profile, &thresholds);
-    let options = show_options(&arguments.view, output);
-    output.print(&show(&profile, Some(&judgement), arguments.view.format, &options)?)?;
-    Ok(exit_code(&judgement, arguments.trust.exit_zero))
+    let mut options = report_options(&arguments.view, output);
+    write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
+    Ok(exit_code(judgement.verdict, arguments.trust.exit_zero))
 }
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
-    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options())?;
-    let device_memory = arguments.device_memory.map(|size| size.0);
-    let tree = arguments.tree.options();
-    let options = report::Options { device_memory, tree, ..show_options(&arguments.view, output) };
+    let config = config::load(&arguments.config)?;
+    output::require_folders(&arguments.view.export)?;
+    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
     require_moment(&profile)?;
-    output.print(&show(&profile, None, arguments.view.format, &options)?)?;
+    let mut options = report_options(&arguments.view, output);
+    options.device_memory = arguments.device_memory.map(|size| size.0);
+    options.tree = arguments.tree.options();
+    write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
-    let rules = Rules { strip_prefix: arguments.strip_prefix, ..Rules::default() };
+    let config = config::load(&arguments.config)?;
+    let rules = args::rules(&config, &arguments.strip_prefix);
     let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
     let profile = input::profile(&arguments.snapshot, &options)?;
     require_moment(&profile)?;
     let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 };
-    output.write(&arguments.output, &saved::write(&profile, bound))?;
+    output.write(&arguments.output, &saved::text_of(&profile, bound, &profile.raises))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How much the reports show, as far as all commands have it in common.
+fn report_options(view: &View, output: &output::Output) -> report::Options {
+    report::Options {
+        top: view.top,
+        width: output.width(),
+        max_bytes: view.max_bytes,
+        comment_key: view.comment_key.clone(),
+        ..report::Options::default()
+    }
+}
+
+/// Writes the files that were asked for, and prints the report.
+fn write_reports(
+    subject: Subject<'_>,
+    view: &View,
+    options: &mut report::Options,
+    output: &output::Output,
+) -> Result<()> {
+    let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
+    if formats().any(|format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)) {
+        options.checkout = match subject {
+            Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| &c.diff.profiles.after)),
+            Subject::Profile(profile, _) => checkout::files([profile].into_iter()),
+        };
+    }
+    // A table in a file is for people as well, but has no colours.
+    for Export { format, path } in &view.export {
+        let text = format.render(subject, options)?;
+        let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
+        output.write(path, &text)?;
+    }
+    output.print(&view.format.0.render(subject, options)?)
 }
 
 /// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
@@ -121,19 +134,8 @@ fn require_moment(profile: &Profile) -> Result<()> {
     );
 }
 
-fn show_options(view: &args::View, output: &output::Output) -> report::Options {
-    report::Options { top: view.top, width: output.width(), ..report::Options::default() }
-}
-
-fn show(profile: &Profile, judgement: Option<&Judgement>, format: Format, options: &report::Options) -> Result<String> {
-    Ok(match format {
-        Format::Table => table::profile(profile, judgement, options),
-        Format::Json => json::profile(profile, judgement, options)?,
-    })
-}
-
-fn exit_code(judgement: &Judgement, exit_zero: bool) -> ExitCode {
-    ExitCode::from(if exit_zero { 0 } else { judgement.verdict.exit_code() })
+fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
+    ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
 }
 
 fn man_page(command: Option<&str>) -> Result<String> {

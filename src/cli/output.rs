@@ -7,7 +7,7 @@ use std::path::Path;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, anyhow, bail};
 
-use super::args::ColorWhen;
+use super::args::{ColorWhen, Export};
 
 /// Columns where there is no terminal: a log of a CI job.
 const WIDTH_OF_LOGS: usize = 100;
@@ -51,7 +51,7 @@ impl Output {
 
 /// Writes a file, or leaves the one that is there as it is: first to a temporary file beside it, which then takes its
 /// name.
-fn write_file(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     let name = path.display();
     let refused = |error: io::Error| anyhow!("{name}: cannot be written: {error}");
     if path.is_dir() {
@@ -75,6 +75,25 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     }
     file.persist(&target).map_err(|error| refused(error.error))?;
     Ok(())
+}
+
+/// Refuses exports into folders that do not exist before any work is done.
+pub(crate) fn require_folders(exports: &[Export]) -> Result<()> {
+    for Export { path, .. } in exports {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("{}: cannot be written: there is no folder {}", path.display(), folder.display());
+        }
+    }
+    Ok(())
+}
+
+/// Prints what was done beside the report.
+pub(crate) fn print_note(text: &str) {
+    let mut stderr = AutoStream::auto(io::stderr().lock());
+    let style = anstyle::AnsiColor::Cyan.on_default().bold();
+    // Where even this fails, there is nobody to tell.
+    let _ = writeln!(stderr, "{style}note{style:#}: {text}");
 }
 
 /// Prints why the tool could not run.

@@ -58,6 +58,19 @@ impl Metric {
         }
     }
 
+    /// What it is.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Peak => "highest allocated bytes within the recording",
+            Self::Baseline => "allocated bytes when the recording began",
+            Self::End => "allocated bytes at the dump",
+            Self::Active => "highest active bytes within the recording",
+            Self::Requested => "highest requested bytes within the recording",
+            Self::Reserved => "highest reserved bytes within the recording",
+        }
+    }
+
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {

@@ -85,6 +85,8 @@ pub struct Profile {
     pub recorded: Option<Source>,
     /// Why its figures were raised since it was first stored.
     pub raises: Vec<Raise>,
+    /// What of it a saved profile keeps.
+    pub bound: saved::Bound,
     /// How it was computed.
     pub options: Options,
     /// Allocator settings at the dump.
@@ -283,6 +285,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         source,
         recorded: None,
         raises: Vec::new(),
+        bound: saved::Bound::default(),
         options,
         settings: snapshot.settings,
         devices,

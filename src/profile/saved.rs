@@ -34,7 +34,7 @@ fn is_kept(moment: Moment) -> bool {
 }
 
 /// What of a profile is worth its place in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bound {
     /// The most stacks per device (as grouped by default); 0 is all.
     pub top: usize,
@@ -247,6 +247,7 @@ struct SavedDevice {
 #[derive(Debug, Deserialize)]
 struct SavedProfile {
     source: SavedSource,
+    bound: Bound,
     at: String,
     raises: Vec<SavedRaise>,
     settings: Option<BTreeMap<String, String>>,
@@ -255,12 +256,12 @@ struct SavedProfile {
     frames: BTreeMap<String, SavedFrame>,
 }
 
-/// The profile as the text of a file.
+/// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
 #[must_use]
-pub fn write(profile: &Profile, bound: Bound) -> String {
+pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = write_profile(&mut out, profile, bound);
+    let _ = write_profile(&mut out, profile, bound, raises);
     out
 }
 
@@ -269,7 +270,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-fn write_profile(out: &mut String, profile: &Profile, bound: Bound) -> std::fmt::Result {
+fn write_profile(out: &mut String, profile: &Profile, bound: Bound, raises: &[Raise]) -> std::fmt::Result {
     let grouper = Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules);
     let kept: Vec<_> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
     let names = frame_names(profile, grouper.code(), &kept);
@@ -283,9 +284,10 @@ fn write_profile(out: &mut String, profile: &Profile, bound: Bound) -> std::fmt:
     writeln!(out, "  \"tool\": {},", json(&tool))?;
     writeln!(out, "  \"source\": {},", json(&source))?;
     writeln!(out, "  \"group_by\": {},", json(&GroupBy::Stack.name()))?;
+    writeln!(out, "  \"bound\": {},", json(&bound))?;
     writeln!(out, "  \"at\": {},", json(&profile.options.at.to_string()))?;
     let raise = |raise: &Raise| json(&SavedRaise { reason: raise.reason.clone(), changes: raise.changes.clone() });
-    write_list(out, "  ", "raises", profile.raises.iter().map(raise), ",")?;
+    write_list(out, "  ", "raises", raises.iter().map(raise), ",")?;
     writeln!(out, "  \"settings\": {},", json(&settings))?;
     writeln!(out, "  \"devices\": [")?;
     for (i, (device, kept)) in profile.devices.iter().zip(&kept).enumerate() {
@@ -644,6 +646,7 @@ pub(super) fn read(input: impl Read, source: impl FnOnce() -> Source, options: O
     let mut profile = Profile {
         source: source(),
         recorded: Some(Source { path: saved.source.path, bytes: saved.source.bytes, kind }),
+        bound: saved.bound,
         raises: saved.raises.into_iter().map(|SavedRaise { reason, changes }| Raise { reason, changes }).collect(),
         options,
         settings,

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, Diff, RowKind, Sides};
+use crate::diff::{self, RowKind, Sides};
 use crate::profile::{Bucket, DeviceProfile, Profile, others};
 use crate::replay::{Counter, Position};
-use crate::report::Options;
+use crate::report::{Options, Subject};
 use crate::snapshot::{FrameId, Tables};
 use crate::tree::{self, Layout, Tree};
-use crate::verdict::{Check, Judgement};
+use crate::units::percent;
+use crate::verdict::{Check, Comparison, Gate, Judgement};
 
 /// The tool that wrote a report.
 #[derive(Debug, Serialize)]
@@ -166,9 +167,20 @@ struct CheckReport<'a> {
 }
 
 #[derive(Debug, Serialize)]
+struct SuiteReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    verdict: &'static str,
+    exit_code: u8,
+    comparisons: Vec<DiffReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
 struct DiffReport<'a> {
     schema: &'static str,
     tool: Tool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     verdict: &'static str,
     exit_code: u8,
     before: Source<'a>,
@@ -280,15 +292,30 @@ struct RowReport<'a> {
     before_frames: Vec<FrameReport<'a>>,
 }
 
+/// The result as one object.
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
+    match subject {
+        Subject::Profile(of, judgement) => profile(of, judgement, options),
+        Subject::Gate(gate) => match &gate.comparisons[..] {
+            [one] if one.name.is_none() => text(&diff(one, options)),
+            _ => text(&suite(gate, options)),
+        },
+    }
+}
+
+/// Several comparisons as `ptmem.suite/1`.
+fn suite<'a>(gate: &'a Gate, options: &Options) -> SuiteReport<'a> {
+    SuiteReport {
+        schema: "ptmem.suite/1",
+        tool: TOOL,
+        verdict: gate.verdict().name(),
+        exit_code: gate.verdict().exit_code(),
+        comparisons: gate.comparisons.iter().map(|comparison| diff(comparison, options)).collect(),
+    }
+}
+
 /// A profile as `ptmem.profile/1`, with the checks of `judgement` where there is one.
-///
-/// # Errors
-/// Never in practice: all keys are strings.
-pub fn profile(
-    profile: &Profile,
-    judgement: Option<&Judgement>,
-    options: &Options,
-) -> Result<String, serde_json::Error> {
+fn profile(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> Result<String, serde_json::Error> {
     let mut diagnostics: Vec<_> = profile.diagnostics.iter().map(diagnostic).collect();
     diagnostics.extend(judgement.into_iter().flat_map(|j| &j.diagnostics).map(diagnostic));
     let report = ProfileReport {
@@ -307,24 +334,23 @@ pub fn profile(
 }
 
 /// A comparison as `ptmem.diff/1`.
-///
-/// # Errors
-/// Never in practice: all keys are strings.
-pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> Result<String, serde_json::Error> {
+fn diff<'a>(comparison: &'a Comparison, options: &Options) -> DiffReport<'a> {
+    let Comparison { name, diff, judgement, .. } = comparison;
     let sides =
         [(Some("before"), &diff.profiles.before.diagnostics), (Some("after"), &diff.profiles.after.diagnostics)];
     let both = [(None, &diff.diagnostics), (None, &judgement.diagnostics)];
     let found = sides.into_iter().chain(both).flat_map(|(side, found)| found.iter().map(move |d| (side, d)));
-    let report = DiffReport {
+    DiffReport {
         schema: "ptmem.diff/1",
         tool: TOOL,
+        name: name.as_deref(),
         verdict: judgement.verdict.name(),
         exit_code: judgement.verdict.exit_code(),
         before: source(&diff.profiles.before),
         after: source(&diff.profiles.after),
         group_by: diff.profiles.after.options.group_by.to_string(),
         at: diff.profiles.after.options.at.to_string(),
-        devices: diff.devices.iter().map(|d| device_diff(d, diff, judgement, options)).collect(),
+        devices: diff.devices.iter().map(|d| device_diff(d, comparison, options)).collect(),
         checks: judgement.checks.iter().map(check).collect(),
         diagnostics: found
             .map(|(side, Diagnostic { code, severity, device, message })| SidedDiagnostic {
@@ -335,8 +361,7 @@ pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> Result<Str
                 message,
             })
             .collect(),
-    };
-    text(&report)
+    }
 }
 
 fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
@@ -479,25 +504,11 @@ fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
     MetricReport { before: change.before, after: change.after, delta: change.delta(), percent }
 }
 
-/// The change in percent, rounded to six decimals so that the same figures print the same everywhere.
-fn percent(delta: i128, before: u64) -> Option<f64> {
-    if before == 0 {
-        return None;
-    }
-    #[allow(clippy::cast_precision_loss, reason = "for people and charts; the bytes are beside it")]
-    let percent = delta as f64 / before as f64 * 100.0;
-    Some((percent * 1e6).round() / 1e6)
-}
-
-fn device_diff<'a>(
-    device: &diff::DeviceDiff,
-    diff: &'a Diff,
-    judgement: &Judgement,
-    options: &Options,
-) -> DeviceDiffReport<'a> {
+fn device_diff<'a>(device: &diff::DeviceDiff, comparison: &'a Comparison, options: &Options) -> DeviceDiffReport<'a> {
+    let Comparison { diff, judgement, .. } = comparison;
     let explains = |row: &diff::Row| judgement.explains(device, row);
     let (before, after) = (&diff.profiles.before.tables, &diff.profiles.after.tables);
-    let rows = diff::listed(&device.rows, options.listing(), explains);
+    let rows = diff::listed(&device.rows, options.listing(comparison), explains);
     DeviceDiffReport {
         before_device: device.device.before,
         after_device: device.device.after,

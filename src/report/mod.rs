@@ -1,22 +1,142 @@
 //! Reports: one file per output format, each a function of the result alone.
 
-pub mod json;
-pub mod table;
-
+mod bencher;
+mod csv;
 mod explain;
+mod finding;
+mod folded;
+mod github;
+mod github_output;
+mod json;
+mod junit;
+mod markdown;
+mod sarif;
+mod series;
 mod sparkline;
+mod table;
 mod tree;
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use crate::diff::Listing;
+use crate::profile::Profile;
 use crate::tree as call_tree;
+use crate::verdict::{Comparison, Gate, Judgement};
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// Comparisons and their verdict.
+    Gate(&'a Gate),
+    /// One snapshot, with the checks of absolute limits if there were any.
+    Profile(&'a Profile, Option<&'a Judgement>),
+}
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// Tables for people.
+    Table,
+    /// The contracts `ptmem.profile/1`, `ptmem.diff/1` and `ptmem.suite/1`.
+    Json,
+    /// A comment on a pull request, or the summary of a job.
+    Markdown,
+    /// Workflow commands of GitHub, which annotate the lines of a change.
+    Github,
+    /// JUnit XML.
+    Junit,
+    /// SARIF 2.1.0.
+    Sarif,
+    /// A row per stack.
+    Csv,
+    /// A line per stack, for flame graphs.
+    Folded,
+    /// Bencher Metric Format.
+    Bencher,
+    /// `customSmallerIsBetter` of github-action-benchmark.
+    GithubActionBenchmark,
+    /// Lines for the file that `GITHUB_OUTPUT` names.
+    GithubOutput,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Table,
+        Self::Json,
+        Self::Markdown,
+        Self::Github,
+        Self::Junit,
+        Self::Sarif,
+        Self::Csv,
+        Self::Folded,
+        Self::Bencher,
+        Self::GithubActionBenchmark,
+        Self::GithubOutput,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Json => "json",
+            Self::Markdown => "markdown",
+            Self::Github => "github",
+            Self::Junit => "junit",
+            Self::Sarif => "sarif",
+            Self::Csv => "csv",
+            Self::Folded => "folded",
+            Self::Bencher => "bencher",
+            Self::GithubActionBenchmark => "github-action-benchmark",
+            Self::GithubOutput => "github-output",
+        }
+    }
+
+    /// Writes a result.
+    ///
+    /// # Errors
+    /// Where the format cannot hold it; with the types of this crate that does not happen.
+    pub fn render(self, subject: Subject<'_>, options: &Options) -> Result<String, Error> {
+        Ok(match self {
+            Self::Table => table::render(subject, options),
+            Self::Json => json::render(subject, options)?,
+            Self::Markdown => markdown::render(subject, options),
+            Self::Github => github::render(subject, options),
+            Self::Junit => junit::render(subject, options),
+            Self::Sarif => sarif::render(subject, options)?,
+            Self::Csv => csv::render(subject, options)?,
+            Self::Folded => folded::render(subject),
+            Self::Bencher => bencher::render(subject)?,
+            Self::GithubActionBenchmark => series::render(subject)?,
+            Self::GithubOutput => github_output::render(subject),
+        })
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Why a result cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// As JSON.
+    #[error("the report cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// As CSV.
+    #[error("the report cannot be written as CSV: {0}")]
+    Csv(String),
+}
 
 /// How much a report shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The most stacks per device; 0 is all.
     pub top: usize,
-    /// Stacks that hold, or changed by, fewer bytes are summed in one row.
-    pub min_delta: u64,
     /// Also list stacks that did not change.
     pub unchanged: bool,
     /// Show how the two stacks of a row differ.
@@ -27,17 +147,39 @@ pub struct Options {
     pub width: usize,
     /// Memory of the device in bytes, for shares of it.
     pub device_memory: Option<u64>,
+    /// Markdown takes no more bytes than this.
+    pub max_bytes: usize,
+    /// By which a comment on a pull request is found again.
+    pub comment_key: String,
+    /// Where recorded files lie in the checkout that is looked at: recorded path to path from its root.
+    pub checkout: BTreeMap<String, String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { top: 10, min_delta: 0, unchanged: false, explain: false, tree: None, width: 100, device_memory: None }
+        Self {
+            top: 10,
+            unchanged: false,
+            explain: false,
+            tree: None,
+            width: 100,
+            device_memory: None,
+            max_bytes: MOST_COMMENT_BYTES,
+            comment_key: "default".to_owned(),
+            checkout: BTreeMap::new(),
+        }
     }
 }
 
+/// GitHub takes no longer comments.
+pub const MOST_COMMENT_BYTES: usize = 65_536;
+
+/// GitHub takes no longer summaries of a step.
+pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
+
 impl Options {
     /// Which rows of a comparison to show.
-    fn listing(&self) -> Listing {
-        Listing { top: self.top, min_delta: self.min_delta, unchanged: self.unchanged }
+    fn listing(&self, comparison: &Comparison) -> Listing {
+        Listing { top: self.top, min_delta: comparison.min_delta, unchanged: self.unchanged }
     }
 }

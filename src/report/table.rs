@@ -9,10 +9,10 @@ use anstyle::{AnsiColor, Color, Style};
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use unicode_width::UnicodeWidthStr;
 
-use super::Options;
 use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
+use super::{Options, Subject};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
 use crate::profile::{DeviceProfile, Moment, Profile};
@@ -20,7 +20,7 @@ use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{Check, Judgement, Level, Outcome, Verdict};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -105,16 +105,19 @@ impl Grid {
     }
 }
 
-/// The figures, timeline and largest stacks of a snapshot, with the checks of `judgement` where there
-/// is one.
+/// The result as tables.
 #[must_use]
-pub fn profile(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> String {
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = write_profile(&mut out, profile, judgement, options);
+    let _ = match subject {
+        Subject::Profile(profile, judgement) => write_profile(&mut out, profile, judgement, options),
+        Subject::Gate(gate) => write_gate(&mut out, gate, options),
+    };
     out
 }
 
+/// The figures, timeline and largest stacks of a snapshot, with the checks of `judgement` where there is one.
 fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> fmt::Result {
     let source = &profile.source;
     let path = shorten(&source.path, options.width.saturating_sub(14).max(NARROWEST_LABEL));
@@ -143,7 +146,7 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
     diagnostics(out, profile.diagnostics.iter().map(|d| (None, d)), profile.devices.len() > 1, options.width)?;
     if let Some(judgement) = judgement {
         checks(out, judgement, options.width)?;
-        verdict(out, judgement)?;
+        verdict(out, judgement.verdict, &judgement.headline())?;
     }
     Ok(())
 }
@@ -323,7 +326,7 @@ fn timeline(out: &mut String, device: &DeviceProfile, width: usize) -> fmt::Resu
     }
 }
 
-fn moment_name(moment: Moment) -> String {
+pub(super) fn moment_name(moment: Moment) -> String {
     match moment {
         Moment::Peak => "at the peak".to_owned(),
         Moment::Baseline => "at the baseline".to_owned(),
@@ -343,7 +346,7 @@ fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: 
     writeln!(out, "\n  {BOLD}largest stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Size(total))?;
     let name = profile.options.group_by.noun();
     let mut grid = Grid::new(&["bytes", "share", "blocks", name], &[RIGHT, RIGHT, RIGHT, LEFT]);
-    for stack in device.listed(options.top, options.min_delta.max(1)) {
+    for stack in device.listed(options.top, 1) {
         let held = stack.at;
         let share = format_share(held.bytes, total).unwrap_or_default();
         let style = if stack.bucket.is_some() { DIM } else { Style::new() };
@@ -352,16 +355,23 @@ fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: 
     grid.write(out, options.width)
 }
 
-/// The comparison of two snapshots and its verdict.
-#[must_use]
-pub fn diff(diff: &Diff, judgement: &Judgement, options: &Options) -> String {
-    let mut out = String::new();
-    // Writing to a String cannot fail.
-    let _ = write_diff(&mut out, diff, judgement, options);
-    out
+/// Every comparison with its verdict, and where there are several, the verdict of all.
+fn write_gate(out: &mut String, gate: &Gate, options: &Options) -> fmt::Result {
+    for comparison in &gate.comparisons {
+        if let Some(name) = &comparison.name {
+            writeln!(out, "{BOLD}== {} =={BOLD:#}", printable(name))?;
+        }
+        write_diff(out, comparison, options)?;
+        if comparison.name.is_some() {
+            writeln!(out)?;
+        }
+    }
+    if gate.comparisons.len() > 1 { verdict(out, gate.verdict(), &gate.headline()) } else { Ok(()) }
 }
 
-fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Options) -> fmt::Result {
+/// The comparison of two snapshots and its verdict.
+fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> fmt::Result {
+    let Comparison { diff, judgement, min_delta, .. } = comparison;
     let sides = [("before", &diff.profiles.before.source), ("after", &diff.profiles.after.source)];
     for (side, source) in sides {
         let path = shorten(&source.path, options.width.saturating_sub(22).max(NARROWEST_LABEL));
@@ -376,12 +386,12 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
         metrics(out, device, judgement, options.width)?;
         if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
             let whole = call_tree::of_diff(device, &diff.codes(), tree);
-            let shown = Shown::changes(&whole, tree, options.top, options.min_delta);
+            let shown = Shown::changes(&whole, tree, options.top, *min_delta);
             shown.write(out, &moment_name(diff.profiles.after.options.at), options.width)?;
             continue;
         }
         let explains = |row: &Row| judgement.explains(device, row);
-        let rows = diff::listed(&device.rows, options.listing(), explains);
+        let rows = diff::listed(&device.rows, options.listing(comparison), explains);
         changed_stacks(out, diff, device, &rows, options)?;
         if options.explain {
             explanations(out, diff, &rows, options.width)?;
@@ -392,7 +402,7 @@ fn write_diff(out: &mut String, diff: &Diff, judgement: &Judgement, options: &Op
     let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
     diagnostics(out, before.chain(after).chain(both), diff.devices.len() > 1, options.width)?;
     checks(out, judgement, options.width)?;
-    verdict(out, judgement)
+    verdict(out, judgement.verdict, &judgement.headline())
 }
 
 /// The metrics, those first that explain the verdict.
@@ -590,14 +600,14 @@ fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result 
     Ok(())
 }
 
-fn verdict(out: &mut String, judgement: &Judgement) -> fmt::Result {
-    let style = match judgement.verdict {
+fn verdict(out: &mut String, verdict: Verdict, headline: &str) -> fmt::Result {
+    let style = match verdict {
         Verdict::Pass => GREEN,
         Verdict::Regression => RED,
         Verdict::Inconclusive => YELLOW,
     }
     .bold();
-    let headline = printable(&judgement.headline());
+    let headline = printable(headline);
     let (word, rest) = headline.split_once(' ').unwrap_or((&headline, ""));
     writeln!(out, "\n{style}{word}{style:#} {rest}")
 }

@@ -239,6 +239,25 @@ impl<'t> Code<'t> {
         super::legible(&self.files[self.known(frame).file].shown)
     }
 
+    /// The file of a frame as it was recorded, with `/` between its parts.
+    #[must_use]
+    pub fn file(&self, frame: FrameId) -> &str {
+        &self.files[self.known(frame).file].path
+    }
+
+    /// The files of the user, as they were recorded.
+    #[must_use]
+    pub fn user_files(&self) -> BTreeSet<&str> {
+        let users = self.frames.iter().filter(|known| known.owner == Owner::User);
+        users.map(|known| &*self.files[known.file].path).collect()
+    }
+
+    /// The innermost frame of the user.
+    #[must_use]
+    pub fn user_site(&self, stack: StackId) -> Option<FrameId> {
+        self.python(stack).find(|&frame| self.owner(frame) == Owner::User)
+    }
+
     /// The function of a frame, as much of it as anybody reads.
     #[must_use]
     pub fn function(&self, frame: FrameId) -> &'t str {

@@ -139,6 +139,12 @@ pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) 
     builder.finish()
 }
 
+/// The frames of a stack that say something, from the outermost inwards, the operation last.
+#[must_use]
+pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
+    steps(code, stack, false, true).into_iter().map(|step| step.frame).collect()
+}
+
 /// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
 /// below Python.
 fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<Step> {

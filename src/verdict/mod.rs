@@ -1,16 +1,20 @@
 //! Thresholds, and what they say about a comparison or about one snapshot.
 
+mod accepted;
+pub mod config;
 mod threshold;
 
 use std::fmt;
 
-pub use threshold::{Growth, Level, Maximum, ParseThresholdError, Target};
+pub use accepted::{Accepted, Day, Subject};
+pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target};
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::History;
 use crate::units::{Size, format_percent};
+use accepted::Budget;
 
 /// What was asked for.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +27,10 @@ pub struct Thresholds {
     pub min_delta: u64,
     /// An untrustworthy comparison is inconclusive.
     pub strict: bool,
+    /// Growth beyond the limits that was agreed to.
+    pub accepted: Vec<Accepted>,
+    /// The day on which it has to be valid.
+    pub today: Day,
 }
 
 /// The answer.
@@ -44,6 +52,16 @@ impl Verdict {
             Self::Pass => 0,
             Self::Regression => 1,
             Self::Inconclusive => 3,
+        }
+    }
+
+    /// The word that leads the line of the verdict.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Regression => "FAIL",
+            Self::Inconclusive => "INCONCLUSIVE",
         }
     }
 
@@ -110,10 +128,32 @@ pub struct Check {
     pub reason: Option<String>,
     /// Whether the limit is absolute.
     pub absolute: bool,
+    /// Whether it passes only because the growth was agreed to.
+    pub accepted: bool,
 }
 
 impl Check {
     const FINE: u8 = 2;
+
+    /// A check that nothing is known of yet.
+    fn new(metric: String, limit: String, level: Level) -> Self {
+        Self {
+            metric,
+            scope: None,
+            key: None,
+            device: None,
+            limit,
+            before: None,
+            after: None,
+            delta: None,
+            allowed: None,
+            level,
+            outcome: Outcome::Inconclusive,
+            reason: None,
+            absolute: false,
+            accepted: false,
+        }
+    }
 
     /// 0 where it fails, 1 where it cannot be told or warns, else 2.
     #[must_use]
@@ -139,6 +179,67 @@ pub struct Judgement {
     pub distrust: Vec<String>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
+}
+
+/// A comparison and what its limits say about it.
+#[derive(Debug)]
+pub struct Comparison {
+    /// What it is called, where there are several.
+    pub name: Option<String>,
+    /// What was compared.
+    pub diff: Diff,
+    /// What the limits say.
+    pub judgement: Judgement,
+    /// Stacks that changed by fewer bytes are not listed.
+    pub min_delta: u64,
+}
+
+/// Comparisons that have one verdict.
+#[derive(Debug)]
+pub struct Gate {
+    /// Each with limits of its own.
+    pub comparisons: Vec<Comparison>,
+}
+
+impl Gate {
+    /// The verdict: the worst of all.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.comparisons.iter().map(|comparison| comparison.judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
+    }
+
+    /// The comparisons, the worst first.
+    #[must_use]
+    pub fn worst_first(&self) -> Vec<&Comparison> {
+        let mut comparisons: Vec<_> = self.comparisons.iter().collect();
+        let growth =
+            |comparison: &Comparison| comparison.judgement.decisive().and_then(|check| check.delta).unwrap_or(0);
+        comparisons.sort_by_key(|comparison| std::cmp::Reverse((comparison.judgement.verdict, growth(comparison))));
+        comparisons
+    }
+
+    /// The verdict in one line, with the figure and the limit that explain it.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let worst = self.worst_first();
+        let Some(first) = worst.first() else {
+            return format!("{} nothing was compared", Verdict::Inconclusive.word());
+        };
+        let line = first.judgement.headline();
+        let Some(name) = first.name.as_deref().filter(|_| worst.len() > 1) else { return line };
+        let verdict = self.verdict();
+        if verdict == Verdict::Pass {
+            return format!("{} all {} comparisons", verdict.word(), worst.len());
+        }
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let others = worst.iter().filter(|comparison| comparison.judgement.verdict == verdict).count() - 1;
+        let more = match others {
+            0 => String::new(),
+            1 => "; and 1 more comparison".to_owned(),
+            _ => format!("; and {others} more comparisons"),
+        };
+        format!("{word} {name}: {rest}{more}")
+    }
 }
 
 /// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
@@ -173,7 +274,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
             );
         }
         for device in &diff.devices {
-            judge.growth(diff, device, growth, thresholds.min_delta);
+            judge.growth(diff, device, growth, thresholds);
         }
         judge.unmatched_pattern(diff, growth);
     }
@@ -216,43 +317,20 @@ fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
 
 impl Judge {
     fn nothing(&mut self, metric: String, limit: String, level: Level, reason: &str) {
-        self.checks.push(Check {
-            metric,
-            scope: None,
-            key: None,
-            device: None,
-            limit,
-            before: None,
-            after: None,
-            delta: None,
-            allowed: None,
-            level,
-            outcome: Outcome::Inconclusive,
-            reason: Some(reason.to_owned()),
-            absolute: false,
-        });
+        let reason = Some(reason.to_owned());
+        self.checks.push(Check { reason, ..Check::new(metric, limit, level) });
     }
 
-    fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, min_delta: u64) {
+    fn growth(&mut self, diff: &Diff, device: &DeviceDiff, growth: &Growth, thresholds: &Thresholds) {
         let sides = Sides {
             before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
             after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
         };
         let mut check = Check {
-            metric: growth.target.name(),
-            scope: None,
-            key: None,
             device: device.device.after.or(device.device.before),
-            limit: growth.limit.to_string(),
-            before: None,
-            after: None,
-            delta: None,
-            allowed: None,
-            level: growth.level,
-            outcome: Outcome::Inconclusive,
-            reason: None,
-            absolute: false,
+            ..Check::new(growth.target.name(), growth.limit.to_string(), growth.level)
         };
+        let mut budget = Budget::new(&thresholds.accepted, thresholds.today);
         let (Some(before), Some(after)) = (sides.before, sides.after) else {
             let side = if sides.before.is_none() { "before" } else { "after" };
             check.reason = Some(format!("the device is missing in the {side}"));
@@ -273,6 +351,10 @@ impl Judge {
                     check.allowed = Some(growth.limit.allowed(old));
                     check.outcome = if growth.limit.holds(old, delta) { Outcome::Pass } else { Outcome::Exceeded };
                     self.doubt(&mut check, metric.max_error(before), metric.max_error(after));
+                    if check.outcome == Outcome::Exceeded {
+                        let rows_at_peak = diff.profiles.after.options.at == Moment::Peak;
+                        budget.accept_metric(&mut check, *metric, device, rows_at_peak);
+                    }
                 } else {
                     check.reason = Some(format!("{} cannot be computed", check.metric));
                 }
@@ -285,10 +367,17 @@ impl Judge {
                 self.checks.push(check);
             }
             Target::Stack(pattern) => {
+                // A limit for certain stacks takes the place of that for all.
+                let special =
+                    |label: &str| {
+                        thresholds.growth.iter().filter(|other| other.level == growth.level).any(
+                            |other| matches!(&other.target, Target::Stack(Some(pattern)) if pattern.matches(label)),
+                        )
+                    };
                 let gated = |row: &&Row| {
-                    row.delta().unsigned_abs() >= u128::from(min_delta)
+                    row.delta().unsigned_abs() >= u128::from(thresholds.min_delta)
                         && !matches!(row.kind, RowKind::Others(_))
-                        && pattern.as_ref().is_none_or(|pattern| pattern.matches(&row.label))
+                        && pattern.as_ref().map_or(!special(&row.label), |pattern| pattern.matches(&row.label))
                 };
                 let mut any = false;
                 for row in device.rows.iter().filter(gated) {
@@ -297,7 +386,7 @@ impl Judge {
                         continue;
                     }
                     any = true;
-                    self.checks.push(Check {
+                    let mut of_row = Check {
                         scope: Some(row.label.clone()),
                         key: Some(row.key.clone()),
                         before: Some(old),
@@ -306,7 +395,9 @@ impl Judge {
                         allowed: Some(growth.limit.allowed(old)),
                         outcome: Outcome::Exceeded,
                         ..check.clone()
-                    });
+                    };
+                    budget.accept_stack(&mut of_row, &row.label);
+                    self.checks.push(of_row);
                 }
                 if !any {
                     check.outcome = Outcome::Pass;
@@ -339,20 +430,13 @@ impl Judge {
         let mut any = false;
         for (profile, number) in devices {
             any = true;
+            let (metric, limit) = (maximum.metric.name().to_owned(), Size(maximum.limit).to_string());
             let mut check = Check {
-                metric: maximum.metric.name().to_owned(),
-                scope: None,
-                key: None,
                 device: number,
-                limit: Size(maximum.limit).to_string(),
-                before: None,
                 after: profile.and_then(|device| maximum.metric.value(device)),
-                delta: None,
                 allowed: Some(u128::from(maximum.limit)),
-                level: Level::Fail,
-                outcome: Outcome::Inconclusive,
-                reason: None,
                 absolute: true,
+                ..Check::new(metric, limit, Level::Fail)
             };
             let no_history = profile.and_then(|device| no_history(device, "snapshot"));
             match (profile, check.after) {
@@ -472,11 +556,7 @@ impl Judgement {
     /// The verdict in one line, with the figure and the limit.
     #[must_use]
     pub fn headline(&self) -> String {
-        let word = match self.verdict {
-            Verdict::Pass => "PASS",
-            Verdict::Regression => "FAIL",
-            Verdict::Inconclusive => "INCONCLUSIVE",
-        };
+        let word = self.verdict.word();
         let Some(check) = self.decisive() else {
             return format!("{word} nothing was gated: no threshold was given");
         };

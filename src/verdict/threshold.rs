@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::diff::Metric;
 use crate::pattern::{ParsePatternError, Pattern};
+use crate::text::did_you_mean;
 use crate::units::{Limit, ParseError, parse_size};
 
 /// What exceeding a limit means.
@@ -59,6 +60,13 @@ pub struct Growth {
     pub level: Level,
 }
 
+impl Growth {
+    /// Whether both are limits on the same figure, so that one takes the place of the other.
+    fn replaces(&self, other: &Self) -> bool {
+        self.target == other.target && self.level == other.level
+    }
+}
+
 /// An absolute limit: `METRIC=SIZE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Maximum {
@@ -98,28 +106,7 @@ const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested and reserv
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    let names = Metric::ALL.map(Metric::name).into_iter().chain(["stack"]);
-    let best = names.map(|name| (distance(found, name), name)).min();
-    match best {
-        Some((1..=2, name)) => format!("; did you mean '{name}'?"),
-        _ => String::new(),
-    }
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack"]))
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -170,6 +157,36 @@ impl FromStr for Maximum {
 impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.target.name(), self.limit)
+    }
+}
+
+/// The limits of a gate, each only where it was set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Limits on growth.
+    pub growth: Vec<Growth>,
+    /// Absolute limits.
+    pub maximum: Vec<Maximum>,
+    /// Stacks that changed by fewer bytes are neither listed nor gated.
+    pub min_delta: Option<u64>,
+    /// An untrustworthy comparison is inconclusive.
+    pub strict: Option<bool>,
+}
+
+impl Limits {
+    /// These limits, and those of `base` on figures that have none here.
+    #[must_use]
+    pub fn over(self, base: &Self) -> Self {
+        let mut limits = self;
+        let more: Vec<_> = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of))).collect();
+        let more_maximum: Vec<_> =
+            base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.metric == of.metric)).collect();
+        let (growth, maximum) = (more.into_iter().cloned().collect::<Vec<_>>(), more_maximum);
+        limits.maximum.extend(maximum.into_iter().copied().collect::<Vec<_>>());
+        limits.growth.extend(growth);
+        limits.min_delta = limits.min_delta.or(base.min_delta);
+        limits.strict = limits.strict.or(base.strict);
+        limits
     }
 }
 

@@ -1,0 +1,57 @@
+//! Where the files of a recording lie in the checkout that a report is about: it was recorded elsewhere.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use ptmem::profile::Profile;
+
+/// For every file of the user that lies in the checkout, its path from the root of it.
+pub(super) fn files<'p>(profiles: impl Iterator<Item = &'p Profile>) -> BTreeMap<String, String> {
+    let root = root();
+    let mut files = BTreeMap::new();
+    for profile in profiles {
+        for path in profile.code().user_files() {
+            if let Some(found) = find(&root, path) {
+                files.insert(path.to_owned(), found);
+            }
+        }
+    }
+    files
+}
+
+/// The workspace of a job, else the repository around the working directory, else that directory.
+fn root() -> PathBuf {
+    if let Some(workspace) = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()) {
+        return PathBuf::from(workspace);
+    }
+    let here = env::current_dir().unwrap_or_default();
+    here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here).to_owned()
+}
+
+/// The longest end of a recorded path that is a file there.
+fn find(root: &Path, recorded: &str) -> Option<String> {
+    let root_name = root.to_string_lossy().replace('\\', "/");
+    if let Some(rest) = recorded.strip_prefix(&root_name).and_then(|rest| rest.strip_prefix('/')) {
+        return Some(rest.to_owned());
+    }
+    let recorded = recorded.trim_start_matches("../");
+    let starts = recorded.match_indices('/').map(|(at, _)| at + 1);
+    let mut ends = [0].into_iter().chain(starts).map(|at| &recorded[at..]);
+    ends.find(|end| !end.is_empty() && !end.starts_with('/') && root.join(end).is_file()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_end_that_exists_counts() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(find(root, "/elsewhere/repo/src/main.rs").as_deref(), Some("src/main.rs"));
+        assert_eq!(find(root, "src/main.rs").as_deref(), Some("src/main.rs"));
+        assert_eq!(find(root, "/elsewhere/nothing.rs"), None);
+        let recorded = format!("{}/gone.py", root.display());
+        assert_eq!(find(root, &recorded).as_deref(), Some("gone.py"), "recorded here: that is its path");
+    }
+}

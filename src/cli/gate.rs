@@ -1,0 +1,227 @@
+//! `ptmem diff`: one comparison or those of a suite, and the stored before.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use ptmem::diagnostic::Diagnostic;
+use ptmem::diff;
+use ptmem::profile::{Kind, Raise, saved};
+use ptmem::report::Subject;
+use ptmem::units::{Delta, format_percent};
+use ptmem::verdict::config::Config;
+use ptmem::verdict::{self, Comparison, Gate, Limits, Thresholds, Verdict};
+
+use super::args::DiffArguments;
+use super::output::{self, Output};
+use super::{config, input, report_options, require_moment, write_reports};
+
+/// Stacks that changed by less are neither listed nor gated, unless something else was asked for.
+const MIN_DELTA: u64 = 1 << 20;
+
+/// What to compare.
+struct Pair {
+    name: Option<String>,
+    before: PathBuf,
+    after: PathBuf,
+    limits: Limits,
+}
+
+pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    output::require_folders(&arguments.view.export)?;
+    let pairs = pairs(&arguments, &config)?;
+    let mut comparisons = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        comparisons.push(compare(pair, &arguments, &config)?);
+    }
+    if let [only] = &mut comparisons[..]
+        && arguments.update.is_none()
+    {
+        only.judgement.diagnostics.extend(improvement(only));
+    }
+    let gate = Gate { comparisons };
+    let mut options = report_options(&arguments.view, output);
+    (options.unchanged, options.explain) = (arguments.all, arguments.explain);
+    options.tree = arguments.tree.options();
+    write_reports(Subject::Gate(&gate), &arguments.view, &mut options, output)?;
+    if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
+        let reason = arguments.reason.as_deref();
+        output::print_note(&update(path, only, reason)?);
+    }
+    Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+}
+
+fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
+    let limits = arguments.limits();
+    if let Some(name) = &arguments.suite {
+        let suite = config.suite(name)?;
+        let pair = |pair: &verdict::config::Pair| Pair {
+            name: Some(pair.name.clone()),
+            before: PathBuf::from(&pair.before),
+            after: PathBuf::from(&pair.after),
+            limits: limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits),
+        };
+        return Ok(suite.pairs.iter().map(pair).collect());
+    }
+    let (before, after) = match (&arguments.before, &arguments.after, &arguments.update) {
+        (Some(before), Some(after), _) => (before, after),
+        // The profile that is updated is the before.
+        (Some(after), None, Some(profile)) => (profile, after),
+        _ => bail!("--update needs the snapshot with the change: ptmem diff --update PROFILE AFTER"),
+    };
+    if before.as_os_str() == "-" && after.as_os_str() == "-" {
+        bail!("only one of the two snapshots can come from standard input");
+    }
+    if let Some(profile) = arguments.update.as_ref().filter(|profile| *profile != before) {
+        bail!(
+            "--update rewrites the before, which is {}, not {}; give the profile as the before",
+            before.display(),
+            profile.display()
+        );
+    }
+    let limits = limits.over(&config.limits);
+    Ok(vec![Pair { name: None, before: before.clone(), after: after.clone(), limits }])
+}
+
+fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Comparison> {
+    let options = arguments.view.profile_options(config);
+    let read = || -> Result<_> {
+        let (before, after) = input::profiles(&pair.before, &pair.after, &options)?;
+        require_moment(&before)?;
+        require_moment(&after)?;
+        Ok((before, after))
+    };
+    let (before, after) = match &pair.name {
+        Some(name) => read().with_context(|| format!("comparison '{name}'"))?,
+        None => read()?,
+    };
+    let mut options = diff::Options::default();
+    options.match_ratio = arguments.match_ratio.or(config.match_ratio).unwrap_or(options.match_ratio);
+    let diff = diff::diff(before, after, options);
+    let min_delta = pair.limits.min_delta.unwrap_or(MIN_DELTA);
+    let thresholds = Thresholds {
+        growth: pair.limits.growth,
+        maximum: pair.limits.maximum,
+        min_delta,
+        strict: pair.limits.strict.unwrap_or_default(),
+        accepted: config.accepted.clone(),
+        today: config::today(),
+    };
+    let judgement = verdict::judge_diff(&diff, &thresholds);
+    Ok(Comparison { name: pair.name, diff, judgement, min_delta })
+}
+
+/// How the figures of the after stand to those of the before.
+struct Changes {
+    /// In words, what is higher, or is not known on both sides.
+    higher: Vec<String>,
+    /// What is lower.
+    lower: Vec<String>,
+    /// The most bytes that a figure is lower by.
+    most: u128,
+}
+
+fn changes(comparison: &Comparison) -> Changes {
+    let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
+    for device in &comparison.diff.devices {
+        for (metric, change) in &device.metrics {
+            let name = format!("{} {}", device.name(), metric.name());
+            match change.delta() {
+                // Unknown on both sides is no change.
+                None if change.before == change.after => {}
+                None => changes.higher.push(format!("{name} is known on one side only")),
+                Some(0) => {}
+                Some(delta) => {
+                    let percent = change.before.and_then(|before| format_percent(delta, before));
+                    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+                    let text = format!("{name} {}{percent}", Delta(delta));
+                    if delta > 0 {
+                        changes.higher.push(text);
+                    } else {
+                        changes.most = changes.most.max(delta.unsigned_abs());
+                        changes.lower.push(text);
+                    }
+                }
+            }
+        }
+    }
+    changes
+}
+
+/// Says how to record an improvement over a stored before.
+fn improvement(comparison: &Comparison) -> Option<Diagnostic> {
+    let sides = &comparison.diff.profiles;
+    let Changes { higher, lower, most } = changes(comparison);
+    let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
+    if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
+        return None;
+    }
+    let (before, after) = (shell_word(&sides.before.source.path), shell_word(&sides.after.source.path));
+    let message =
+        format!("less than the stored before: {}. Record it: ptmem diff --update {before} {after}", lower.join(", "));
+    Some(Diagnostic::note("improved", None, message))
+}
+
+/// A path as one would type it.
+fn shell_word(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+/// Rewrites the stored before with the after, and says what became of it.
+fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+    let name = path.display();
+    let (before, after) = (&comparison.diff.profiles.before, &comparison.diff.profiles.after);
+    if before.source.kind != Kind::Profile {
+        bail!(
+            "{name}: is no saved profile; write the first with: ptmem profile {} -o FILE",
+            shell_word(&after.source.path)
+        );
+    }
+    if comparison.judgement.verdict != Verdict::Pass {
+        return Ok(format!(
+            "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
+             ptmem diff --no-config --update {} {} --allow-raise --reason TEXT",
+            comparison.judgement.verdict.name(),
+            shell_word(&before.source.path),
+            shell_word(&after.source.path)
+        ));
+    }
+    let Changes { higher, lower, .. } = changes(comparison);
+    let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
+    if higher.is_empty() && lower.is_empty() && !stacks_changed {
+        return Ok(format!("{name} stays as it is: nothing has changed"));
+    }
+    let mut raises = before.raises.clone();
+    match reason {
+        _ if higher.is_empty() => {}
+        Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: higher.clone() }),
+        None => {
+            return Ok(format!(
+                "{name} stays as it is: figures would rise ({}). To record them: --allow-raise --reason TEXT",
+                higher.join(", ")
+            ));
+        }
+    }
+    let text = saved::text_of(after, before.bound, &raises);
+    output::write_file(path, &text)?;
+    let changes: Vec<_> = lower.into_iter().chain(higher).collect();
+    let changes = if changes.is_empty() { "stacks alone changed".to_owned() } else { changes.join(", ") };
+    Ok(format!("{name} updated: {changes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(shell_word("a/b-1.pkl"), "a/b-1.pkl");
+        assert_eq!(shell_word("a b's.pkl"), "'a b'\\''s.pkl'");
+    }
+}

@@ -1,0 +1,478 @@
+//! A comment on a pull request, or the summary of a job: the verdict first, then what explains it; the rest is folded
+//! away. Never longer than the reader takes: what does not fit is left out row by row, and counted.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::finding::culprit;
+use super::sparkline::sparkline;
+use super::table::moment_name;
+use super::{Options, Subject};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
+use crate::profile::{DeviceProfile, Profile};
+use crate::stack::Code;
+use crate::text::{cut, printable, thousands};
+use crate::tree;
+use crate::units::{Delta, Size, format_percent, format_share};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
+
+/// Room that is kept for what closes a page.
+const RESERVE: usize = 512;
+
+/// Columns of a timeline.
+const TIMELINE: usize = 60;
+
+/// So many devices are shown in full.
+const MOST_SECTIONS: usize = 4;
+
+/// More frames of one stack nobody reads here.
+const MOST_FRAMES: usize = 64;
+
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+    let mut page = Page { text: format!("<!-- ptmem:{} -->\n", options.comment_key), limit: options.max_bytes };
+    match subject {
+        Subject::Gate(gate) => write_gate(&mut page, gate, options),
+        Subject::Profile(profile, judgement) => write_profile(&mut page, profile, judgement, options),
+    }
+    page.text
+}
+
+/// A text that grows up to a limit.
+struct Page {
+    text: String,
+    limit: usize,
+}
+
+impl Page {
+    fn fits(&self, bytes: usize) -> bool {
+        self.text.len() + bytes + RESERVE <= self.limit
+    }
+
+    /// Adds a piece, if there is room for it.
+    fn add(&mut self, piece: &str) -> bool {
+        let fits = self.fits(piece.len());
+        if fits {
+            self.text.push_str(piece);
+        }
+        fits
+    }
+
+    /// Adds a table, or as many of its rows as there is room for.
+    fn table(&mut self, header: &str, rows: impl ExactSizeIterator<Item = String>) {
+        let total = rows.len();
+        if total == 0 {
+            return;
+        }
+        let mut shown = 0;
+        for row in rows {
+            let piece = if shown == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") };
+            if !self.add(&piece) {
+                break;
+            }
+            shown += 1;
+        }
+        self.more(total - shown, "row", "rows");
+    }
+
+    /// Says how many of something there was no room for. That itself has room: it is what the reserve is for.
+    fn more(&mut self, count: usize, one: &str, many: &str) {
+        if count > 0 && self.text.len() + 128 <= self.limit {
+            let noun = if count == 1 { one } else { many };
+            self.text.push_str(&format!("\n… and {} more {noun}\n", thousands(count as u64)));
+        }
+    }
+
+    /// Adds a folded part, if anything fits into it.
+    fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
+        let start = self.text.len();
+        if !self.add(&format!("\n<details><summary>{summary}</summary>\n")) {
+            return;
+        }
+        let empty = self.text.len();
+        content(self);
+        if self.text.len() == empty {
+            self.text.truncate(start);
+        } else {
+            self.text.push_str("\n</details>\n");
+        }
+    }
+}
+
+/// Names as code: nothing in them is Markdown, HTML, a mention or a link.
+fn code(text: &str) -> String {
+    let text = printable(text);
+    if !text.contains(['`', '|', '\\']) && !text.trim().is_empty() {
+        return format!("`{text}`");
+    }
+    // Where a table would see a border, or code an end, only entities are safe.
+    let entity = |c: char| match c {
+        c if c.is_ascii_punctuation() && !matches!(c, '/' | '.' | ',' | '-' | ':' | '(' | ')' | '=' | '+') => {
+            format!("&#{};", u32::from(c))
+        }
+        c => c.to_string(),
+    };
+    format!("<code>{}</code>", text.chars().map(entity).collect::<String>())
+}
+
+/// Prose in which names may stand: nothing in it is Markdown or HTML, and it mentions and links nobody.
+fn prose(text: &str) -> String {
+    let mut out = String::new();
+    for c in printable(text).chars() {
+        match c {
+            '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '\\' | '~' | '&' | '!' | '$' | '{' | '}' => {
+                out.push_str(&format!("&#{};", u32::from(c)));
+            }
+            // A space without width keeps names of people and numbers of issues from becoming links.
+            '@' | '#' => {
+                out.push(c);
+                out.push('\u{200b}');
+            }
+            c => out.push(c),
+        }
+    }
+    out.replace("://", ":&#47;/").replace("www.", "www&#46;")
+}
+
+fn icon(verdict: Verdict, gated: bool) -> &'static str {
+    match verdict {
+        Verdict::Pass if gated => "✅",
+        Verdict::Pass => "ℹ️",
+        Verdict::Regression => "❌",
+        Verdict::Inconclusive => "⚠️",
+    }
+}
+
+fn headline(page: &mut Page, verdict: Verdict, gated: bool, line: &str) {
+    let line = prose(line);
+    let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+    let rest = if rest.is_empty() { String::new() } else { format!(": {}", cut(rest, 1024)) };
+    page.text.push_str(&format!("### {} {word}{rest}\n", icon(verdict, gated)));
+}
+
+/// A device of a comparison.
+type Part<'a> = (&'a Comparison, &'a DeviceDiff);
+
+fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
+    let gated = gate.comparisons.iter().any(|comparison| !comparison.judgement.checks.is_empty());
+    headline(page, gate.verdict(), gated, &gate.headline());
+    let comparisons = gate.worst_first();
+    let mut parts: Vec<Part<'_>> = comparisons
+        .iter()
+        .flat_map(|&comparison| comparison.diff.devices.iter().map(move |d| (comparison, d)))
+        .collect();
+    let growth = |device: &DeviceDiff| device.metric(Metric::Peak).delta().unwrap_or(0);
+    parts.sort_by_key(|(comparison, device)| (comparison.judgement.rank(device), std::cmp::Reverse(growth(device))));
+    if let Some((comparison, device)) = parts.first() {
+        explanation(page, comparison, device);
+    }
+    let several = parts.len() > 1;
+    if several {
+        page.table("| | peak before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", parts.iter().map(overview));
+    }
+    for (i, &(comparison, device)) in parts.iter().enumerate() {
+        let fine = comparison.judgement.rank(device) > 1;
+        if !several {
+            section(page, comparison, device, options);
+        } else if i == 0 || i < MOST_SECTIONS && !fine {
+            page.add(&format!("\n#### {}\n", prose(&part_name((comparison, device)))));
+            section(page, comparison, device, options);
+        } else {
+            page.details(&prose(&part_name((comparison, device))), |page| section(page, comparison, device, options));
+        }
+    }
+    for comparison in &comparisons {
+        let Comparison { name, diff, judgement, .. } = comparison;
+        let name = name.as_deref().filter(|_| comparisons.len() > 1);
+        let sides = [("before", &diff.profiles.before.diagnostics), ("after", &diff.profiles.after.diagnostics)];
+        let of_sides = sides.into_iter().flat_map(|(side, found)| found.iter().map(move |d| (Some(side), d)));
+        let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
+        diagnostics(page, name, of_sides.chain(both));
+    }
+    let sources = comparisons.iter().take(1).map(|Comparison { diff, .. }| {
+        let (before, after) = (&diff.profiles.before.source, &diff.profiles.after.source);
+        let source = |path: &str, bytes: u64| format!("{} ({})", code(cut(path, 256)), Size(bytes));
+        format!("before {} · after {} · ", source(&before.path, before.bytes), source(&after.path, after.bytes))
+    });
+    let sources = if comparisons.len() == 1 { sources.collect() } else { String::new() };
+    page.add(&format!("\n<sub>{sources}ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
+}
+
+fn part_name((comparison, device): Part<'_>) -> String {
+    match &comparison.name {
+        Some(name) => format!("{}: {}", cut(name, 128), device.name()),
+        None => device.name(),
+    }
+}
+
+fn overview(&part: &Part<'_>) -> String {
+    let (comparison, device) = part;
+    let change = device.metric(Metric::Peak);
+    let mark = match comparison.judgement.rank(device) {
+        0 => "❌",
+        1 => "⚠️",
+        _ if comparison.judgement.checks.is_empty() => "",
+        _ => "✅",
+    };
+    format!(
+        "| {} | {} |",
+        prose(&part_name(part)),
+        [figures(change.before, change.after, change.delta()), mark.to_owned()].join(" | ")
+    )
+}
+
+/// Before, after, change and percent as cells.
+fn figures(before: Option<u64>, after: Option<u64>, delta: Option<i128>) -> String {
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
+    let percent = delta.zip(before).and_then(|(delta, before)| format_percent(delta, before));
+    let delta = match delta {
+        None => "unknown".to_owned(),
+        Some(0) => "0 B".to_owned(),
+        Some(delta) => format!("**{}**", Delta(delta)),
+    };
+    format!("{} | {} | {delta} | {}", size(before), size(after), percent.unwrap_or_default())
+}
+
+/// The stack that the verdict is about, in a sentence.
+fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
+    let judgement = &comparison.judgement;
+    let Some(check) = judgement.decisive().filter(|check| check.outcome == Outcome::Exceeded) else { return };
+    let codes = comparison.diff.codes();
+    let Some(row) = culprit(device, check, &codes.after) else { return };
+    let manner = row.manner().map(|manner| format!(", {manner}")).unwrap_or_default();
+    let change = if row.change == Kind::Added { "new" } else { row.change.name() };
+    page.add(&format!("\n{} {change}: **{}**{manner}\n", code(&row.label), Delta(row.delta())));
+}
+
+/// One device: metrics, stacks, timeline.
+fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, options: &Options) {
+    let Comparison { diff, judgement, .. } = comparison;
+    let number = device.device.after.or(device.device.before);
+    let checks = |metric: &str| {
+        let of_metric = |check: &&Check| check.metric == metric && check.device == number && check.scope.is_none();
+        judgement.checks.iter().filter(of_metric).min_by_key(|check| check.rank())
+    };
+    let mut metrics: Vec<_> =
+        device.metrics.iter().map(|&(metric, change)| (metric, change, checks(metric.name()))).collect();
+    metrics.sort_by_key(|(_, _, check)| check.map_or(u8::MAX, Check::rank).min(2));
+    let rows = metrics.iter().map(|(metric, change, check)| {
+        let remark = check.map(|check| format!("{} allowed {}", mark(check), check.limit)).unwrap_or_default();
+        format!("| {} | {} | {remark} |", metric.name(), figures(change.before, change.after, change.delta()))
+    });
+    page.table("| | before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows);
+    let explains = |row: &Row| judgement.explains(device, row);
+    let listed = diff::listed(&device.rows, options.listing(comparison), explains);
+    let (grew, rest): (Vec<&Row>, Vec<&Row>) =
+        listed.iter().partition(|row| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)));
+    let header = "| change | before | after | blocks | stack |\n|--:|--:|--:|--:|:--|";
+    let exceeded = |row: &Row| judgement.checks.iter().any(|c| c.rank() == 0 && c.key.as_deref() == Some(&row.key));
+    let line = |row: &&Row| {
+        let (before, after) = (row.held.before, row.held.after);
+        let blocks = if before.blocks == after.blocks {
+            thousands(after.blocks)
+        } else {
+            format!("{} → {}", thousands(before.blocks), thousands(after.blocks))
+        };
+        let mark = if exceeded(row) { "❌ " } else { "" };
+        let label = match row.kind {
+            RowKind::Others(_) => prose(&row.label),
+            _ => code(&row.label),
+        };
+        let moved = if row.moved { " (moved)" } else { "" };
+        let delta = Delta(row.delta());
+        format!("| {delta} | {} | {} | {blocks} | {mark}{label}{moved} |", Size(before.bytes), Size(after.bytes))
+    };
+    if !grew.is_empty() {
+        page.add(&format!("\n**Stacks that grew {}**\n", moment_name(diff.profiles.after.options.at)));
+        page.table(header, grew.iter().map(line));
+    }
+    timelines(page, comparison, device);
+    if !rest.is_empty() {
+        let summary = if grew.is_empty() { "Stacks that changed" } else { "Other stacks" };
+        page.details(summary, |page| page.table(header, rest.iter().map(line)));
+    }
+    let codes = diff.codes();
+    let stacks: Vec<_> = grew.iter().filter_map(|row| Some((*row, row.stack.after?))).collect();
+    if !stacks.is_empty() {
+        page.details("Call stacks of what grew", |page| {
+            let mut shown = 0;
+            for (row, stack) in &stacks {
+                let title = format!("{} {}", Delta(row.delta()), code(&row.label));
+                if !page.add(&call_stack(&title, &codes.after, *stack)) {
+                    break;
+                }
+                shown += 1;
+            }
+            page.more(stacks.len() - shown, "stack", "stacks");
+        });
+    }
+}
+
+fn mark(check: &Check) -> &'static str {
+    match (check.outcome, check.level) {
+        (Outcome::Pass, _) => "✅",
+        (Outcome::Exceeded, Level::Fail) => "❌",
+        (Outcome::Exceeded, Level::Warn) | (Outcome::Inconclusive, _) => "⚠️",
+    }
+}
+
+/// A stack as in a traceback, the outermost frame first.
+fn call_stack(title: &str, code: &Code<'_>, stack: crate::snapshot::StackId) -> String {
+    let frames = tree::frames(code, stack);
+    let skipped = frames.len().saturating_sub(MOST_FRAMES);
+    let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
+    lines.extend(frames[skipped..].iter().map(|frame| printable(&frame.text())));
+    let fence = fence(&lines);
+    format!("\n{title}\n{fence}text\n{}\n{fence}\n", lines.join("\n"))
+}
+
+/// A fence that none of the lines closes.
+fn fence(lines: &[String]) -> String {
+    let longest = |line: &String| line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let length = lines.iter().map(longest).max().unwrap_or(0).max(2) + 1;
+    "`".repeat(length)
+}
+
+/// The curves of both sides on one scale.
+fn timelines(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
+    let profiles = &comparison.diff.profiles;
+    let side = |profile: &'_ Profile, index: Option<usize>| -> Option<(Vec<u64>, u64)> {
+        let device: &DeviceProfile = profile.devices.get(index?)?;
+        let points = &device.figures.timeline.allocated;
+        (points.len() > 1).then(|| Some((points.clone(), device.figures.allocated.peak?)))?
+    };
+    let before = side(&profiles.before, device.index.before);
+    let after = side(&profiles.after, device.index.after);
+    let (Some((before, before_peak)), Some((after, after_peak))) = (before, after) else { return };
+    let top = before_peak.max(after_peak);
+    let line = |name: &str, points: &[u64], peak: u64| {
+        let curve = sparkline(points, top, TIMELINE);
+        format!("{name:<6} {curve}{:pad$}  {}", "", Size(peak), pad = TIMELINE.saturating_sub(curve.width()))
+    };
+    let (before, after) = (line("before", &before, before_peak), line("after", &after, after_peak));
+    page.add(&format!("\n```text\n{before}\n{after}\n```\n"));
+}
+
+/// What a reader must know: warnings in the open, notes folded.
+fn diagnostics<'a>(
+    page: &mut Page,
+    comparison: Option<&str>,
+    found: impl Iterator<Item = (Option<&'static str>, &'a Diagnostic)>,
+) {
+    let mut lines: Vec<(Severity, String, Option<&str>)> = Vec::new();
+    for (side, Diagnostic { code: name, severity, device, message }) in found {
+        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        let comparison = comparison.map(|name| format!("{}: ", prose(cut(name, 128)))).unwrap_or_default();
+        let message = prose(message);
+        let device = if message.starts_with("device ") { String::new() } else { device };
+        let body = format!("{comparison}{device}{message} ({})", code(name));
+        // What holds for both sides is said once.
+        match lines.iter_mut().find(|(_, other, _)| *other == body) {
+            Some((.., both)) => *both = Some("both"),
+            None => lines.push((*severity, body, side)),
+        }
+    }
+    let (warnings, notes): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|(severity, ..)| *severity == Severity::Warning);
+    let write = |page: &mut Page, icon: &str, lines: &[(Severity, String, Option<&str>)]| {
+        let mut shown = 0;
+        for (_, body, side) in lines {
+            let side = side.map(|side| format!("{side}: ")).unwrap_or_default();
+            if !page.add(&format!("\n> {icon}{side}{body}\n")) {
+                break;
+            }
+            shown += 1;
+        }
+        page.more(lines.len() - shown, "remark", "remarks");
+    };
+    write(page, "⚠️ ", &warnings);
+    if !notes.is_empty() {
+        page.details("Notes", |page| write(page, "", &notes));
+    }
+}
+
+fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgement>, options: &Options) {
+    match judgement {
+        Some(judgement) => headline(page, judgement.verdict, !judgement.checks.is_empty(), &judgement.headline()),
+        None => {
+            page.add(&format!("### GPU memory of {}\n", code(cut(&profile.source.path, 256))));
+        }
+    }
+    if let Some(judgement) = judgement.filter(|judgement| judgement.checks.len() > 1) {
+        let rows =
+            judgement.checks.iter().map(|check| format!("| {} | {} |", mark(check), prose(&judgement.sentence(check))));
+        page.table("| | |\n|:--|:--|", rows);
+    }
+    let frames = profile.code();
+    let moment = moment_name(profile.options.at);
+    for device in profile.devices.iter().filter(|device| device.is_active()) {
+        page.add(&format!("\n#### device {}\n", device.device));
+        let figures = &device.figures;
+        let counters = [
+            ("allocated", &figures.allocated),
+            ("active", &figures.active),
+            ("requested", &figures.requested),
+            ("reserved", &figures.reserved),
+        ];
+        let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
+        let rows = counters.iter().map(|(name, counter)| {
+            format!("| {name} | {} | **{}** | {} |", size(counter.baseline), size(counter.peak), Size(counter.end))
+        });
+        page.table("| | baseline | peak | end |\n|:--|--:|--:|--:|", rows);
+        if let Some(peak) = figures.allocated.peak.filter(|_| figures.timeline.allocated.len() > 1) {
+            page.add(&format!("\n```text\n{}\n```\n", sparkline(&figures.timeline.allocated, peak, TIMELINE)));
+        }
+        let listed = device.listed(options.top, 1);
+        if listed.is_empty() {
+            continue;
+        }
+        page.add(&format!("\n**Largest stacks {moment}**\n"));
+        let total = device.allocated_at();
+        let rows = listed.iter().map(|stack| {
+            let share = format_share(stack.at.bytes, total).unwrap_or_default();
+            let label = if stack.bucket.is_some() { prose(&stack.label) } else { code(&stack.label) };
+            format!("| {} | {share} | {} | {label} |", Size(stack.at.bytes), thousands(stack.at.blocks))
+        });
+        page.table("| bytes | share | blocks | stack |\n|--:|--:|--:|:--|", rows);
+        page.details("Call stacks", |page| {
+            for stack in &listed {
+                let Some(id) = stack.stack() else { continue };
+                let title = format!("{} {}", Size(stack.at.bytes), code(&stack.label));
+                if !page.add(&call_stack(&title, &frames, id)) {
+                    break;
+                }
+            }
+        });
+    }
+    let found = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
+    diagnostics(page, None, found.map(|diagnostic| (None, diagnostic)));
+    page.add(&format!("\n<sub>ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        assert_eq!(code("forward (a_b.py:7) aten::mm"), "`forward (a_b.py:7) aten::mm`");
+        assert_eq!(code("a|b`c\\"), "<code>a&#124;b&#96;c&#92;</code>");
+        assert_eq!(code("a\nb"), "<code>a&#92;nb</code>");
+        assert_eq!(
+            prose("a *b* <i> @all #1 http://x www.y"),
+            "a &#42;b&#42; &#60;i&#62; @\u{200b}all #\u{200b}1 http:&#47;/x www&#46;y"
+        );
+        assert_eq!(fence(&["a ```` b".to_owned()]), "`````");
+        assert_eq!(fence(&[]), "```");
+    }
+
+    #[test]
+    fn pages_are_cut_between_rows() {
+        let mut page = Page { text: String::new(), limit: 2000 };
+        page.details("rows", |page| {
+            page.table("| a |\n|---|", (0..1000).map(|i| format!("| row {i} |")).collect::<Vec<_>>().into_iter());
+        });
+        assert!(page.text.len() <= 2000 && page.text.ends_with(" more rows\n\n</details>\n"), "{}", page.text);
+        let shown = page.text.matches("| row ").count();
+        assert!(page.text.contains(&format!("… and {} more rows", 1000 - shown)) && shown > 50, "{}", page.text);
+    }
+}

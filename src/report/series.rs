@@ -1,0 +1,58 @@
+//! The figures by which a history is kept, and the JSON of github-action-benchmark (`customSmallerIsBetter`).
+
+use serde::Serialize;
+
+use super::Subject;
+use crate::diff::Metric;
+use crate::profile::Profile;
+
+/// The figures of one device of the after, or of the only snapshot.
+pub(super) struct Series {
+    /// Comparison and device.
+    pub(super) name: String,
+    /// What is known, in bytes.
+    pub(super) figures: Vec<(Metric, u64)>,
+}
+
+/// The figures of every device that did anything.
+pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
+    let of = |name: Option<&str>, profile: &Profile| -> Vec<Series> {
+        let active = profile.devices.iter().filter(|device| device.is_active());
+        let series = active.map(|device| {
+            let device_name = format!("device {}", device.device);
+            let value = |metric: Metric| Some((metric, metric.value(device)?));
+            Series {
+                name: name.map_or_else(|| device_name.clone(), |name| format!("{name}/{device_name}")),
+                figures: Metric::ALL.into_iter().filter_map(value).collect(),
+            }
+        });
+        series.collect()
+    };
+    match subject {
+        Subject::Gate(gate) => {
+            gate.comparisons.iter().flat_map(|c| of(c.name.as_deref(), &c.diff.profiles.after)).collect()
+        }
+        Subject::Profile(profile, _) => of(None, profile),
+    }
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    unit: &'static str,
+    value: u64,
+}
+
+pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> {
+    let entries: Vec<Entry> = series(subject)
+        .into_iter()
+        .flat_map(|Series { name, figures }| {
+            figures.into_iter().map(move |(metric, value)| Entry {
+                name: format!("{name}: {}", metric.name()),
+                unit: "bytes",
+                value,
+            })
+        })
+        .collect();
+    Ok(serde_json::to_string_pretty(&entries)? + "\n")
+}

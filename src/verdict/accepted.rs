@@ -1,0 +1,183 @@
+//! Growth that was agreed to: how much, of what, why, and until when.
+
+use std::fmt;
+
+use super::{Check, Outcome};
+use crate::diff::{DeviceDiff, Metric};
+use crate::pattern::Pattern;
+use crate::units::Size;
+
+/// A day in UTC, as the number of days since the first of January 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Day(i64);
+
+impl Day {
+    /// The day of a time in seconds since the Unix epoch.
+    #[must_use]
+    pub fn of_unix_time(seconds: u64) -> Self {
+        Self(i64::try_from(seconds / 86_400).unwrap_or(i64::MAX))
+    }
+
+    /// A day of the Gregorian calendar; `None` where there is no such day.
+    #[must_use]
+    pub fn from_date(year: u16, month: u8, day: u8) -> Option<Self> {
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+        let month = usize::from(month).checked_sub(1)?;
+        if day == 0 || i64::from(day) > *lengths.get(month)? {
+            return None;
+        }
+        // Years begin in March, so that the leap day is the last of one; then every fifth month pattern repeats.
+        let year = i64::from(year) - i64::from(month < 2);
+        let month = i64::try_from((month + 10) % 12).ok()?;
+        let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+        Some(Self(days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468))
+    }
+
+    /// Year, month, day.
+    fn date(self) -> (i64, i64, i64) {
+        let days = self.0.saturating_add(719_468);
+        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let (month, turn) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        (year + era * 400 + turn, month, day)
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = self.date();
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
+}
+
+/// What accepted growth is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// Stacks whose label matches, and the peak as far as they made it grow.
+    Stacks(Pattern),
+    /// A figure.
+    Metric(Metric),
+}
+
+/// Growth that was agreed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Of what.
+    pub subject: Subject,
+    /// How much, beyond the limit, on each device.
+    pub bytes: u64,
+    /// Why.
+    pub reason: String,
+    /// The last day on which it counts.
+    pub expires: Day,
+}
+
+/// Accepted growth and how much of it one device has used up.
+#[derive(Debug)]
+pub(super) struct Budget<'a> {
+    accepted: &'a [Accepted],
+    left: Vec<u64>,
+    today: Day,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) fn new(accepted: &'a [Accepted], today: Day) -> Self {
+        Self { accepted, left: accepted.iter().map(|accepted| accepted.bytes).collect(), today }
+    }
+
+    /// Accepts the growth of a stack, as far as there is something left.
+    pub(super) fn accept_stack(&mut self, check: &mut Check, label: &str) {
+        let usable = |accepted: &Accepted, left: u64| match &accepted.subject {
+            Subject::Stacks(pattern) if pattern.matches(label) => left,
+            _ => 0,
+        };
+        let offers: Vec<u64> = self.accepted.iter().zip(&self.left).map(|(a, &left)| usable(a, left)).collect();
+        let used = self.accept(check, &offers);
+        for (left, used) in self.left.iter_mut().zip(used) {
+            *left -= used;
+        }
+    }
+
+    /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
+    pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
+        let usable = |accepted: &Accepted| match &accepted.subject {
+            Subject::Metric(other) if *other == metric => accepted.bytes,
+            Subject::Stacks(pattern) if metric == Metric::Peak && rows_at_peak => {
+                let grew = device.rows.iter().filter(|row| row.delta() > 0 && pattern.matches(&row.label));
+                let grew: u128 = grew.map(|row| row.delta().unsigned_abs()).sum();
+                u64::try_from(grew).unwrap_or(u64::MAX).min(accepted.bytes)
+            }
+            _ => 0,
+        };
+        let offers: Vec<u64> = self.accepted.iter().map(usable).collect();
+        self.accept(check, &offers);
+    }
+
+    /// Lets an exceeded check pass if what is offered makes up for the excess, and says so; returns what was used of
+    /// each offer.
+    fn accept(&self, check: &mut Check, offers: &[u64]) -> Vec<u64> {
+        let (Some(delta), Some(allowed)) = (check.delta, check.allowed) else { return Vec::new() };
+        let mut excess = delta.unsigned_abs().saturating_sub(allowed);
+        let (mut used, mut said) = (vec![0; offers.len()], Vec::new());
+        for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
+            let Accepted { reason, expires, .. } = accepted;
+            if offer == 0 || excess == 0 {
+                continue;
+            }
+            if *expires < self.today {
+                said.push(format!("{} were accepted until {expires}, which has passed: {reason}", Size(offer)));
+                continue;
+            }
+            let take = u64::try_from(excess.min(u128::from(offer))).unwrap_or(offer);
+            used[i] = take;
+            excess -= u128::from(take);
+            said.push(format!("{} accepted until {expires}: {reason}", Size(take)));
+        }
+        if !said.is_empty() {
+            check.reason = Some(said.join("; "));
+        }
+        if excess > 0 {
+            return Vec::new();
+        }
+        (check.outcome, check.accepted) = (Outcome::Pass, true);
+        used
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (year, month, day, seconds) in [
+            (1970, 1, 1, 0),
+            (1999, 12, 31, 946_598_400),
+            (2000, 2, 29, 951_782_400),
+            (2026, 11, 21, 1_795_219_200),
+            (2100, 3, 1, 4_107_542_400),
+        ] {
+            let from_date = Day::from_date(year, month, day);
+            assert_eq!(from_date, Some(Day::of_unix_time(seconds)), "{year}-{month}-{day}");
+            assert_eq!(from_date.unwrap().to_string(), format!("{year:04}-{month:02}-{day:02}"));
+        }
+        for (year, month, day) in
+            [(2026, 2, 29), (2100, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (2026, 1, 0)]
+        {
+            assert_eq!(Day::from_date(year, month, day), None, "{year}-{month}-{day}");
+        }
+        let mut last = Day::from_date(1999, 12, 31).unwrap();
+        for days in 1..200_000 {
+            let next = Day(last.0 + 1);
+            let (year, month, day) = next.date();
+            let again =
+                Day::from_date(u16::try_from(year).unwrap(), u8::try_from(month).unwrap(), u8::try_from(day).unwrap());
+            assert_eq!(again, Some(next), "{days}");
+            last = next;
+        }
+    }
+}
