@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# What the scripts of the action share. Everything they know comes from the environment, so that they run, and are
+# tested, without GitHub. They have to work with bash 3.2 (macOS) and the bash of Git for Windows.
+
+# A workflow command ends at the line's end: what a message holds of these characters is escaped.
+workflow_command() {
+  local message=$2
+  message=${message//'%'/%25}
+  message=${message//$'\r'/%0D}
+  message=${message//$'\n'/%0A}
+  printf '::%s::%s\n' "$1" "$message"
+}
+
+notice() { workflow_command notice "ptmem: $1"; }
+warning() { workflow_command warning "ptmem: $1"; }
+error() { workflow_command error "ptmem: $1"; }
+
+# The value of an input is one of the accepted ones, or an error names them: one_of INPUT VALUE ACCEPTED...
+one_of() {
+  local input=$1 value=$2 accepted= one
+  shift 2
+  for one in "$@"; do
+    if [ "$value" = "$one" ]; then
+      return 0
+    fi
+    accepted=${accepted:+$accepted, }$one
+  done
+  error "$input: '$value' is not accepted; expected one of: $accepted"
+  return 1
+}
+
+# The key stands in a comment of HTML and in arguments: nothing that could end the one or look like an option.
+valid_key() {
+  local pattern='^[A-Za-z0-9][A-Za-z0-9._/-]*$'
+  if [[ $1 =~ $pattern ]]; then
+    return 0
+  fi
+  error "comment-key: '$1' is not accepted; expected letters, digits and . _ / -, a letter or digit first"
+  return 1
+}
+
+# A folder of its own below RUNNER_TEMP. Windows gives RUNNER_TEMP with backslashes; slashes mean the same to all.
+new_folder() {
+  local temporary=${RUNNER_TEMP:-${TMPDIR:-/tmp}}
+  mktemp -d "${temporary//\\//}/ptmem.XXXXXX"
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Puts ptmem on the path of the steps that follow: the one that is there, else the released binary, else a build from
+# the source that came with the action. Exits with 2 where none of these can be had.
+set -euo pipefail
+# shellcheck source=action/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# Whatever fails here is no verdict: 1 would read as a regression.
+trap '[ $? -eq 0 ] || exit 2' EXIT
+
+version=${PTMEM_VERSION:-}
+version=${version#v}
+source=${GITHUB_ACTION_PATH:?the folder of the action}
+source=${source//\\//}
+source_version=$(sed -n '/^version = /{s/^version = "\([^"]*\)".*/\1/p;q;}' "$source/Cargo.toml")
+
+pattern='^[0-9][0-9A-Za-z.+-]*$'
+if [ -n "$version" ] && ! [[ $version =~ $pattern ]]; then
+  error "version: '$PTMEM_VERSION' is not accepted; expected a released version such as $source_version"
+  exit 2
+fi
+
+if command -v ptmem > /dev/null; then
+  found=$(ptmem --version | tr -d '\r')
+  if [ -z "$version" ] || [ "$found" = "ptmem $version" ]; then
+    printf 'using %s, which is on the path\n' "$found"
+    exit 0
+  fi
+fi
+version=${version:-$source_version}
+
+archive=tar.gz
+binary=ptmem
+case $(uname -s)/$(uname -m) in
+  Linux/x86_64) target=x86_64-unknown-linux-musl ;;
+  Linux/aarch64 | Linux/arm64) target=aarch64-unknown-linux-musl ;;
+  Darwin/x86_64) target=x86_64-apple-darwin ;;
+  Darwin/arm64) target=aarch64-apple-darwin ;;
+  # Windows on Arm runs it, too.
+  MINGW* | MSYS* | CYGWIN*)
+    target=x86_64-pc-windows-msvc
+    archive=zip
+    binary=ptmem.exe
+    ;;
+  *) target= ;;
+esac
+name=ptmem-$version-$target
+
+# The environment of a composite action may not know the action's repository; expressions in its env do.
+repository=${PTMEM_ACTION_REPOSITORY:-${GITHUB_ACTION_REPOSITORY:-}}
+folder=$(new_folder)
+
+# The checksum in the first line of a checksum file; a backslash before it marks an escaped file name.
+first_checksum() { tr -d '\r' | sed -n '1{s/^\\//;s/[^0-9a-f].*//p;}'; }
+
+checksum_of() {
+  if command -v sha256sum > /dev/null; then
+    sha256sum "$1"
+  else
+    shasum -a 256 "$1"
+  fi
+}
+
+# Without the user's settings for curl. A release redirects to where its files are, but never to plain text.
+fetch() {
+  curl -q --fail --silent --show-error --location --proto-redir =https --retry 2 --retry-delay 1 \
+    --connect-timeout 10 --max-time 300 --output "$2" "$1"
+}
+
+# Fails where there is no such release for this machine or no way to it. An archive with the wrong checksum is not
+# that: somebody changed it, and nothing goes on.
+fetch_release() {
+  local url expected actual
+  if [ -z "$repository" ] || [ -z "$target" ] || ! command -v curl > /dev/null; then
+    return 1
+  fi
+  url=${GITHUB_SERVER_URL:-https://github.com}/$repository/releases/download/v$version/$name.$archive
+  printf 'downloading %s\n' "$url"
+  fetch "$url.sha256" "$folder/archive.sha256" || return 1
+  fetch "$url" "$folder/archive.$archive" || return 1
+  expected=$(first_checksum < "$folder/archive.sha256") || true
+  actual=$(checksum_of "$folder/archive.$archive" | first_checksum) || true
+  if [ ${#expected} -ne 64 ] || [ "$actual" != "$expected" ]; then
+    error "$name.$archive has not the checksum of its release: expected '$expected', found '$actual'"
+    exit 2
+  fi
+}
+
+unpack() {
+  mkdir "$folder/bin" "$folder/unpacked"
+  if [ "$archive" = tar.gz ]; then
+    tar -xzf "$folder/archive.$archive" -C "$folder/unpacked"
+  elif command -v unzip > /dev/null; then
+    unzip -q "$folder/archive.$archive" -d "$folder/unpacked"
+  else
+    # The tar of Windows reads zip; that of Git for Windows does not.
+    "${SYSTEMROOT//\\//}/System32/tar.exe" -xf "$folder/archive.$archive" -C "$folder/unpacked"
+  fi
+  mv "$folder/unpacked/$name/$binary" "$folder/bin/$binary"
+}
+
+build() {
+  local missing="there is no release $version to download for this machine"
+  if [ "$version" != "$source_version" ]; then
+    error "$missing, and the source of the action is version $source_version"
+    exit 2
+  fi
+  if ! command -v cargo > /dev/null; then
+    error "$missing, and no cargo to build it with; install Rust in a step before this one"
+    exit 2
+  fi
+  printf '%s; building it from the source of the action\n' "$missing"
+  # From the folder of the source: rustup would follow a toolchain file of the code under test.
+  if ! (cd "$source" && cargo install --locked --path "$source" --root "$folder"); then
+    error "ptmem $version could not be built from the source of the action"
+    exit 2
+  fi
+}
+
+if fetch_release; then
+  unpack
+else
+  build
+fi
+
+# A binary that does not start is found out here and not taken for a verdict later.
+"$folder/bin/$binary" --version
+path=$folder/bin
+if command -v cygpath > /dev/null; then
+  path=$(cygpath -w "$path")
+fi
+printf '%s\n' "$path" >> "${GITHUB_PATH:-/dev/null}"

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Ends the action with the exit code of the verdict. With exit-zero only what could not run fails.
+set -euo pipefail
+
+case ${PTMEM_EXIT_CODE:-}/${PTMEM_EXIT_ZERO:-false} in
+  0/*) exit 0 ;;
+  1/true | 3/true) exit 0 ;;
+  1/*) exit 1 ;;
+  3/*) exit 3 ;;
+  # No code is no pass.
+  *) exit 2 ;;
+esac
