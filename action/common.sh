@@ -17,7 +17,7 @@ error() { workflow_command error "ptmem: $1"; }
 
 # The value of an input is one of the accepted ones, or an error names them: one_of INPUT VALUE ACCEPTED...
 one_of() {
-  local input=$1 value=$2 accepted= one
+  local input=$1 value=$2 accepted='' one
   shift 2
   for one in "$@"; do
     if [ "$value" = "$one" ]; then
