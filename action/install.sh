@@ -51,7 +51,7 @@ repository=${PTMEM_ACTION_REPOSITORY:-${GITHUB_ACTION_REPOSITORY:-}}
 folder=$(new_folder)
 
 # The checksum in the first line of a checksum file; a backslash before it marks an escaped file name.
-first_checksum() { tr -d '\r' | sed -n '1{s/^\\//;s/[^0-9a-f].*//p;}'; }
+first_checksum() { tr -d '\r' | sed -n '1{s/^\\//;s/[^0-9a-f].*//;p;}'; }
 
 checksum_of() {
   if command -v sha256sum > /dev/null; then

@@ -53,7 +53,7 @@ fi
 suite=false
 words=()
 while IFS= read -r word; do
-  words[${#words[@]}]=$word
+  words+=("$word")
   case $word in
     --suite | --suite=*) suite=true ;;
   esac

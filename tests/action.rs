@@ -276,10 +276,9 @@ fn receive(stream: &TcpStream) -> Request {
     Request { method, path, authorization, body }
 }
 
-/// An address that nobody answers.
+/// An address that nobody answers. A port that was free a moment ago may be another test's by now.
 fn nowhere() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    "http://127.0.0.1:1".to_owned()
 }
 
 // --- The comment -----------------------------------------------------------------------------------------------
@@ -676,7 +675,8 @@ fn a_release_is_downloaded_and_checked() {
         return;
     }
     let (archive, checksum) = release(VERSION);
-    for checksum in [checksum.clone(), checksum.replace("  ", " *").replace('\n', "\r\n")] {
+    let (bare, windows) = (checksum[..64].to_owned(), checksum.replace("  ", " *").replace('\n', "\r\n"));
+    for checksum in [checksum, bare, windows] {
         let server = releases(VERSION, Some(archive.clone()), Some(checksum));
         let job = installing(&server.url);
         job.run("install.sh").says(0, "downloading");
