@@ -80,6 +80,10 @@ fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
             profile.display()
         );
     }
+    if let Some(profile) = arguments.update.as_ref().filter(|profile| !profile.exists()) {
+        let (profile, after) = (profile.display(), shell_word(&after.display().to_string()));
+        bail!("{profile}: no such file; write the first one with: ptmem profile {after} -o {profile}");
+    }
     let limits = limits.over(&config.limits);
     Ok(vec![Pair { name: None, before: before.clone(), after: after.clone(), limits }])
 }

@@ -163,6 +163,7 @@ struct CheckReport<'a> {
     allowed: Option<u128>,
     level: &'static str,
     result: &'static str,
+    accepted: bool,
     reason: Option<&'a str>,
 }
 
@@ -494,6 +495,7 @@ fn check(check: &Check) -> CheckReport<'_> {
         allowed: check.allowed,
         level: check.level.name(),
         result: check.outcome.name(),
+        accepted: check.accepted,
         reason: check.reason.as_deref(),
     }
 }

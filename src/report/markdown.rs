@@ -255,7 +255,11 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         device.metrics.iter().map(|&(metric, change)| (metric, change, checks(metric.name()))).collect();
     metrics.sort_by_key(|(_, _, check)| check.map_or(u8::MAX, Check::rank).min(2));
     let rows = metrics.iter().map(|(metric, change, check)| {
-        let remark = check.map(|check| format!("{} allowed {}", mark(check), check.limit)).unwrap_or_default();
+        let remark = check.map(|check| {
+            let accepted = if check.accepted { ", more is accepted" } else { "" };
+            format!("{} allowed {}{accepted}", mark(check), check.limit)
+        });
+        let remark = remark.unwrap_or_default();
         format!("| {} | {} | {remark} |", metric.name(), figures(change.before, change.after, change.delta()))
     });
     page.table("| | before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows);

@@ -575,6 +575,7 @@ fn wrap(text: &str, width: usize) -> String {
 /// The outcome of a check in a word.
 fn word(check: &Check) -> (Style, &'static str) {
     match (check.outcome, check.level) {
+        (Outcome::Pass, _) if check.accepted => (YELLOW, "accepted"),
         (Outcome::Pass, _) => (GREEN, "ok"),
         (Outcome::Exceeded, Level::Fail) => (RED.bold(), "FAIL"),
         (Outcome::Exceeded, Level::Warn) => (YELLOW, "WARN"),
@@ -589,10 +590,11 @@ fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result 
         return Ok(());
     }
     writeln!(out)?;
+    let widest = judgement.checks.iter().take(MOST).map(|check| word(check).1.width()).max().unwrap_or(0).max(4);
     for check in judgement.checks.iter().take(MOST) {
         let (style, word) = word(check);
         let sentence = wrap(&printable(&judgement.sentence(check)), width.saturating_sub(8).max(40));
-        writeln!(out, "{style}{word:<4}{style:#}  {}", sentence.replace("\n  ", "\n      "))?;
+        writeln!(out, "{style}{word:<widest$}{style:#}  {}", sentence.replace("\n  ", "\n      "))?;
     }
     if judgement.checks.len() > MOST {
         writeln!(out, "      and {}", count((judgement.checks.len() - MOST) as u64, "more check", "more checks"))?;

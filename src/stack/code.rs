@@ -123,7 +123,9 @@ impl<'t> Code<'t> {
         };
         let owners: Vec<Owner> = tables.frames().iter().map(owner_of).collect();
         let users = tables.frames().iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
-        let users = users.map(|(frame, _)| &*paths[numbers[&frame.filename]]).collect();
+        let users = users.map(|(frame, _)| &*paths[numbers[&frame.filename]]);
+        // Installed code keeps the name of its package, whosever it is; it lies nowhere in a checkout.
+        let users = users.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect();
         let names = Names::new(&users, &rules.strip_prefix);
         let file = |path: &Cow<'t, str>| {
             let (shown, compared) = if users.contains(&**path) {

@@ -104,16 +104,28 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let usable = |accepted: &Accepted| match &accepted.subject {
-            Subject::Metric(other) if *other == metric => accepted.bytes,
-            Subject::Stacks(pattern) if metric == Metric::Peak && rows_at_peak => {
-                let grew = device.rows.iter().filter(|row| row.delta() > 0 && pattern.matches(&row.label));
-                let grew: u128 = grew.map(|row| row.delta().unsigned_abs()).sum();
-                u64::try_from(grew).unwrap_or(u64::MAX).min(accepted.bytes)
+        let mut offers: Vec<u64> = self.accepted.iter().map(|_| 0).collect();
+        for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
+            if accepted.subject == Subject::Metric(metric) {
+                *offer = accepted.bytes;
             }
-            _ => 0,
-        };
-        let offers: Vec<u64> = self.accepted.iter().map(usable).collect();
+        }
+        let grew = device.rows.iter().filter(|row| row.delta() > 0 && metric == Metric::Peak && rows_at_peak);
+        for row in grew {
+            // What one agreement covers, no other has to; those that still hold come first.
+            let mut left = row.delta().unsigned_abs();
+            for expired in [false, true] {
+                for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
+                    let matches = matches!(&accepted.subject, Subject::Stacks(pattern) if pattern.matches(&row.label));
+                    if matches && (accepted.expires < self.today) == expired {
+                        let room = accepted.bytes - *offer;
+                        let take = u64::try_from(left).map_or(room, |left| left.min(room));
+                        *offer += take;
+                        left -= u128::from(take);
+                    }
+                }
+            }
+        }
         self.accept(check, &offers);
     }
 

@@ -354,6 +354,7 @@ impl Judge {
                     if check.outcome == Outcome::Exceeded {
                         let rows_at_peak = diff.profiles.after.options.at == Moment::Peak;
                         budget.accept_metric(&mut check, *metric, device, rows_at_peak);
+                        self.tell_accepted(&check);
                     }
                 } else {
                     check.reason = Some(format!("{} cannot be computed", check.metric));
@@ -397,6 +398,7 @@ impl Judge {
                         ..check.clone()
                     };
                     budget.accept_stack(&mut of_row, &row.label);
+                    self.tell_accepted(&of_row);
                     self.checks.push(of_row);
                 }
                 if !any {
@@ -458,6 +460,15 @@ impl Judge {
             let reason = "the snapshot holds no memory on any device";
             let (metric, limit) = (maximum.metric.name().to_owned(), Size(maximum.limit).to_string());
             self.nothing(metric, limit, Level::Fail, reason);
+        }
+    }
+
+    /// Says where a check passes only because growth was agreed to.
+    fn tell_accepted(&mut self, check: &Check) {
+        if let (true, Some(reason)) = (check.accepted, &check.reason) {
+            let what = check.scope.as_deref().map_or_else(|| check.metric.clone(), |label| format!("stack {label}"));
+            let message = format!("{what} exceeds its limit, {reason}");
+            self.diagnostics.push(Diagnostic::note("accepted-growth", check.device, message));
         }
     }
 

@@ -1,0 +1,213 @@
+//! The configuration file, suites, and growth that was agreed to.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder with some of the fixtures.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    for name in ["before", "after", "moved", "two-devices-before", "two-devices-after", "state-only"] {
+        fs::copy(fixtures.join(format!("{name}.pkl")), folder.path().join(format!("{name}.pkl"))).unwrap();
+    }
+    folder
+}
+
+/// Runs the tool there on the 15th of January 2027.
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("SOURCE_DATE_EPOCH", "1800000000");
+    command.args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The last line of the report, with the exit code.
+fn verdict(output: &Output) -> (i32, String) {
+    let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
+    (output.status.code().unwrap(), line)
+}
+
+const DIFF: [&str; 3] = ["diff", "before.pkl", "after.pkl"];
+
+#[test]
+fn limits_come_from_the_file_and_flags_win() {
+    let folder = folder();
+    let at = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    assert_eq!(verdict(&run(folder.path(), &DIFF)).1, "PASS nothing was gated: no threshold was given");
+    at(".github/ptmem.toml", "max-growth = \"5%\"\n");
+    let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
+    assert_eq!(verdict(&run(folder.path(), &DIFF)), fails);
+    // The one in the working directory comes first.
+    at("ptmem.toml", "[max-growth]\npeak = \"30%\"\nend = \"1%\"\n");
+    let end = (1, "FAIL end grew 1.77 MiB (+1.4 %), allowed 1 %".to_owned());
+    assert_eq!(verdict(&run(folder.path(), &DIFF)), end);
+    // A flag takes the place of the same limit, and of no other.
+    let flags = |more: &[&str]| verdict(&run(folder.path(), &[&DIFF[..], more].concat()));
+    assert_eq!(flags(&["--max-growth", "end=2%"]).0, 0);
+    assert_eq!(flags(&["--max-growth", "1%"]).1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %, and 1 more");
+    assert_eq!(flags(&["--no-config"]).1, "PASS nothing was gated: no threshold was given");
+    assert_eq!(flags(&["--config", ".github/ptmem.toml"]), fails);
+    // One snapshot takes absolute limits from it.
+    at("ptmem.toml", "max-growth = \"0\"\n[max]\nreserved = \"300MiB\"\n");
+    let check = run(folder.path(), &["check", "before.pkl"]);
+    assert_eq!(verdict(&check), (1, "FAIL reserved is 306.00 MiB, allowed 300.00 MiB".to_owned()));
+    let check = run(folder.path(), &["check", "before.pkl", "--max", "reserved=400MiB"]);
+    assert_eq!(verdict(&check).0, 0);
+}
+
+#[test]
+fn a_configuration_that_means_nothing_is_an_error() {
+    let folder = folder();
+    for (text, expected) in [
+        ("max-grwth = \"5%\"", "ptmem.toml: line 1: unknown key 'max-grwth', expected one of"),
+        ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
+        ("[max-growth]\npaek = \"5%\"", "did you mean 'peak'?"),
+        ("this is no TOML", "ptmem.toml: line 1"),
+        ("\u{0}", "ptmem.toml: line 1"),
+    ] {
+        fs::write(folder.path().join("ptmem.toml"), text).unwrap();
+        for command in [&DIFF[..], &["show", "before.pkl"], &["check", "before.pkl"], &["profile", "before.pkl"]] {
+            let output = run(folder.path(), command);
+            let stderr = self::text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
+            assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{text}: {stderr}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+    let missing = run(folder.path(), &[&DIFF[..], &["--config", "nope.toml"]].concat());
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(self::text(&missing.stderr).contains("nope.toml: no such file"));
+    fs::write(folder.path().join("ptmem.toml"), [0xff, 0xfe, 0x00]).unwrap();
+    assert!(self::text(&run(folder.path(), &DIFF).stderr).contains("is no text"));
+}
+
+#[test]
+fn a_suite_has_one_verdict() {
+    let folder = folder();
+    let config = |more: &str| {
+        let text = format!(
+            "max-growth = \"30%\"\n[suite.nightly]\nmin-delta = \"4MiB\"\n\
+             [[suite.nightly.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n\
+             [[suite.nightly.compare]]\nname = \"two\"\nbefore = \"two-devices-before.pkl\"\n\
+             after = \"two-devices-after.pkl\"\n{more}"
+        );
+        fs::write(folder.path().join("ptmem.toml"), text).unwrap();
+    };
+    let suite = |more: &[&str]| run(folder.path(), &[&["diff", "--suite", "nightly"], more].concat());
+    config("");
+    let fails = "FAIL two: device 1: peak grew 41.10 MiB (+61.7 %), allowed 30 %";
+    assert_eq!(verdict(&suite(&[])), (1, fails.to_owned()));
+    config("max-growth = \"70%\"\n");
+    assert_eq!(verdict(&suite(&[])), (0, "PASS all 2 comparisons".to_owned()));
+    assert_eq!(verdict(&suite(&["--max-growth", "1%"])).0, 1, "flags win over all of them");
+    // What cannot be told is never hidden by what passes, and never hides what fails.
+    let third = "max-growth = \"70%\"\n[[suite.nightly.compare]]\nname = \"three\"\nbefore = \"before.pkl\"\n\
+                 after = \"state-only.pkl\"\n";
+    config(third);
+    let (code, line) = verdict(&suite(&[]));
+    assert_eq!((code, line.starts_with("INCONCLUSIVE three: ")), (3, true), "{line}");
+    config(&third.replace("70%", "60%"));
+    assert_eq!(verdict(&suite(&[])).0, 1);
+    assert_eq!(verdict(&suite(&["--exit-zero"])).0, 0);
+    let json = suite(&["--format", "json"]);
+    let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["schema"], "ptmem.suite/1");
+    assert_eq!(report["verdict"], "regression");
+    let names: Vec<_> = report["comparisons"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+    assert_eq!(names, ["one", "two", "three"]);
+    // A file that is missing is an error, not a comparison less.
+    fs::remove_file(folder.path().join("after.pkl")).unwrap();
+    let output = suite(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("comparison 'one': after.pkl: no such file"), "{}", text(&output.stderr));
+    let unknown = run(folder.path(), &["diff", "--suite", "nigthly"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("did you mean 'nightly'?"));
+}
+
+#[test]
+fn growth_may_be_accepted_until_a_day() {
+    let folder = folder();
+    let run = |accept: &str, more: &[&str]| {
+        fs::write(folder.path().join("ptmem.toml"), format!("max-growth = \"5%\"\n{accept}")).unwrap();
+        self::run(folder.path(), &[&DIFF[..], more].concat())
+    };
+    let accept = |pattern: &str, bytes: &str, expires: &str| {
+        format!("[[accept]]\n{pattern}\nbytes = \"{bytes}\"\nreason = \"a longer context\"\nexpires = {expires}\n")
+    };
+    let attention = "pattern = \"attention (model.py*\"";
+    // 53.80 MiB of growth, of which 14.01 MiB are allowed and 53.74 MiB are attention's.
+    let output = run(&accept(attention, "40MiB", "2027-01-15"), &[]);
+    let expected =
+        "PASS peak grew 53.80 MiB (+19.2 %), allowed 5 % (39.79 MiB accepted until 2027-01-15: a longer context)";
+    assert_eq!(verdict(&output), (0, expected.to_owned()));
+    assert!(text(&output.stdout).contains("note[accepted-growth]"), "{}", text(&output.stdout));
+    let report: serde_json::Value =
+        serde_json::from_slice(&run(&accept(attention, "40MiB", "2027-01-15"), &["--format", "json"]).stdout).unwrap();
+    assert_eq!(report["checks"][0]["accepted"], true);
+    // Too little, too late, something else.
+    assert_eq!(verdict(&run(&accept(attention, "39MiB", "2027-01-15"), &[])).0, 1);
+    let (code, line) = verdict(&run(&accept(attention, "40MiB", "2027-01-14"), &[]));
+    assert_eq!(code, 1);
+    assert!(line.contains("were accepted until 2027-01-14, which has passed: a longer context"), "{line}");
+    assert_eq!(verdict(&run(&accept("pattern = \"feed_forward*\"", "1GiB", "2027-12-31"), &[])).0, 1);
+    assert_eq!(verdict(&run(&accept("metric = \"reserved\"", "1GiB", "2027-12-31"), &[])).0, 1);
+    assert_eq!(verdict(&run(&accept("metric = \"peak\"", "1GiB", "2027-12-31"), &[])).0, 0);
+    // The same growth is not accepted twice: two agreements cover no more of a stack than it grew.
+    let twice = accept(attention, "30MiB", "2027-12-31") + &accept("pattern = \"model.py\"", "30MiB", "2027-12-31");
+    assert_eq!(verdict(&run(&twice, &[])).0, 0);
+    let twice = accept(attention, "1GiB", "2027-12-31") + &accept("pattern = \"attention*\"", "1GiB", "2027-12-31");
+    assert_eq!(verdict(&run(&twice, &["--max-growth", "0"])).0, 1, "60.50 KiB are not attention's");
+    // A limit on stacks takes it from the same budget, the largest first.
+    let stacks = ["--max-growth", "100%", "--max-growth", "stack=1MiB"];
+    assert_eq!(verdict(&run("", &stacks)).0, 1);
+    assert_eq!(verdict(&run(&accept(attention, "53MiB", "2027-12-31"), &stacks)).0, 0);
+    assert_eq!(verdict(&run(&accept(attention, "52MiB", "2027-12-31"), &stacks)).0, 1);
+}
+
+#[test]
+fn a_limit_for_certain_stacks_takes_the_place_of_that_for_all() {
+    let folder = folder();
+    let run = |limits: &[&str]| {
+        let limits = limits.iter().flat_map(|limit| ["--max-growth", limit]);
+        verdict(&self::run(folder.path(), &DIFF.into_iter().chain(limits).collect::<Vec<_>>()))
+    };
+    assert_eq!(run(&["stack=1MiB"]).0, 1);
+    assert_eq!(run(&["stack=1MiB", "stack:attention*=60MiB"]).0, 0);
+    assert_eq!(run(&["stack=60MiB", "stack:attention*=1MiB"]).0, 1);
+}
+
+#[test]
+fn rules_about_frames_come_from_the_file() {
+    let folder = folder();
+    let show = |config: &str, more: &[&str]| {
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+        text(&run(folder.path(), &[&["show", "before.pkl", "--top", "0"], more].concat()).stdout)
+    };
+    let plain = show("", &[]);
+    assert!(plain.contains("forward (model.py:51) aten::native_layer_norm"), "{plain}");
+    let own = show("own = \"*/torch/nn/modules/*\"", &[]);
+    assert!(own.contains("forward (torch/nn/modules/normalization.py:217) aten::native_layer_norm"), "{own}");
+    let foreign = show("foreign = [\"*/model.py\"]", &[]);
+    assert!(!foreign.contains("model.py:"), "{foreign}");
+    let category = "group-by = \"category\"\n[[category]]\nname = \"attention\"\nframes = [\"attention (model.py*\"]\n\
+                    [[category]]\nname = \"norms\"\nframes = \"aten::native_layer_norm\"\n";
+    let categories = show(category, &[]);
+    for name in ["attention", "norms", "forward"] {
+        assert!(categories.lines().any(|line| line.ends_with(&format!("  {name}"))), "{name}: {categories}");
+    }
+    assert!(show(category, &["--group-by", "stack"]).contains("aten::native_layer_norm"), "a flag wins");
+}

@@ -1,0 +1,208 @@
+//! The stored before, and reports in files.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    for name in ["before", "after", "moved", "oom"] {
+        fs::copy(fixtures.join(format!("{name}.pkl")), folder.path().join(format!("{name}.pkl"))).unwrap();
+    }
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder).env_clear().env("COLUMNS", "160").args(arguments).output().unwrap()
+}
+
+fn succeeds(folder: &Path, arguments: &[&str]) -> Output {
+    let output = run(folder, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    output
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_profile_is_printed_or_written() {
+    let folder = folder();
+    let printed = succeeds(folder.path(), &["profile", "before.pkl"]).stdout;
+    assert!(succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]).stdout.is_empty());
+    assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), printed);
+    // It replaces itself as well as it is read.
+    succeeds(folder.path(), &["profile", "base.json", "-o", "base.json"]);
+    assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), printed);
+    succeeds(folder.path(), &["profile", "base.json", "--top", "2", "-o", "small.json"]);
+    assert!(fs::metadata(folder.path().join("small.json")).unwrap().len() < printed.len() as u64 / 2);
+    for command in [&["show", "small.json"][..], &["check", "small.json", "--max", "peak=1GiB"]] {
+        let shown = String::from_utf8(succeeds(folder.path(), command).stdout).unwrap();
+        assert!(shown.contains("280.14 MiB") && shown.contains(" others]"), "{shown}");
+    }
+    let at = run(folder.path(), &["show", "base.json", "--at", "event:7"]);
+    assert_eq!(at.status.code(), Some(2));
+    assert!(
+        stderr(&at).contains("base.json: a saved profile knows the stacks at baseline, peak, end, not at 'event:7'")
+    );
+}
+
+#[test]
+fn an_improvement_is_reported_with_the_command_that_records_it() {
+    let folder = folder();
+    succeeds(folder.path(), &["profile", "after.pkl", "-o", "the base.json"]);
+    let better = succeeds(folder.path(), &["diff", "the base.json", "before.pkl", "--max-growth", "5%"]);
+    let shown = String::from_utf8(better.stdout).unwrap().replace("\n  ", " ");
+    assert!(
+        shown.contains("note[improved]") && shown.contains("ptmem diff --update 'the base.json' before.pkl"),
+        "{shown}"
+    );
+    // Not where a snapshot is the before, which nobody keeps, and not where nothing is better.
+    for arguments in [["diff", "after.pkl", "before.pkl"], ["diff", "the base.json", "after.pkl"]] {
+        let shown = String::from_utf8(succeeds(folder.path(), &arguments).stdout).unwrap();
+        assert!(!shown.contains("improved"), "{shown}");
+    }
+}
+
+#[test]
+fn the_stored_before_only_falls_unless_a_reason_is_given() {
+    let folder = folder();
+    let path = folder.path().join("base.json");
+    succeeds(folder.path(), &["profile", "after.pkl", "--min-bytes", "64KiB", "-o", "base.json"]);
+    let high = fs::read_to_string(&path).unwrap();
+    let update = |arguments: &[&str]| {
+        let output = run(folder.path(), &[&["diff", "--update", "base.json"], arguments].concat());
+        (output.status.code().unwrap(), stderr(&output), fs::read_to_string(&path).unwrap())
+    };
+    let (code, said, low) = update(&["before.pkl", "--max-growth", "5%"]);
+    assert!(code == 0 && said.contains("base.json updated: device 0 peak -53.80 MiB (-16.1 %)"), "{said}");
+    assert_ne!(low, high);
+    assert!(low.contains("\"bound\": {\"top\":0,\"min_bytes\":65536}"), "what was left out stays out");
+    assert!(low.contains("\"raises\": []"));
+    // Within the limit, but higher.
+    let (code, said, now) = update(&["after.pkl", "--max-growth", "30%"]);
+    assert!(code == 0 && said.contains("stays as it is: figures would rise (device 0 peak +53.80 MiB"), "{said}");
+    assert_eq!(now, low);
+    // A regression, with a reason.
+    let (code, said, now) = update(&["after.pkl", "--max-growth", "5%", "--allow-raise", "--reason", "why not"]);
+    assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
+    assert_eq!(now, low);
+    let (code, said, raised) =
+        update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "--reason", "a \"larger\" model"]);
+    assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
+    assert!(
+        raised.contains("\"reason\":\"a \\\"larger\\\" model\",\"changes\":[\"device 0 peak +53.80 MiB (+19.2 %)\"")
+    );
+    let (code, said, now) = update(&["after.pkl"]);
+    assert!(code == 0 && said.contains("nothing has changed"), "{said}");
+    assert_eq!(now, raised);
+    // The reason stays when figures fall again.
+    let (_, _, lower) = update(&["before.pkl"]);
+    assert!(lower.contains("larger"));
+    for (arguments, expected) in [
+        (&["diff", "before.pkl", "after.pkl", "--update", "before.pkl"][..], "is no saved profile"),
+        (&["diff", "before.pkl", "after.pkl", "--update", "base.json"], "give the profile as the before"),
+        (&["diff", "--update", "nope.json", "after.pkl"], "ptmem profile after.pkl -o nope.json"),
+        (&["diff", "--update", "base.json"], "ptmem diff --update PROFILE AFTER"),
+        (&["diff", "--update", "base.json", "after.pkl", "--allow-raise"], "--reason"),
+        (&["diff", "--update", "base.json", "after.pkl", "--reason", "x"], "--allow-raise"),
+        (&["diff", "before.pkl", "after.pkl", "--allow-raise", "--reason", "x"], "--update"),
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn several_reports_come_from_one_run() {
+    let folder = folder();
+    let formats = [
+        "table",
+        "json",
+        "markdown",
+        "github",
+        "junit",
+        "sarif",
+        "csv",
+        "folded",
+        "bencher",
+        "github-action-benchmark",
+        "github-output",
+    ];
+    let mut arguments: Vec<String> =
+        ["diff", "before.pkl", "after.pkl", "--max-growth", "5%", "--color", "always"].map(str::to_owned).to_vec();
+    for format in formats {
+        arguments.extend(["--export".to_owned(), format!("{format}=out.{format}")]);
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = run(folder.path(), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    for format in formats {
+        let file = fs::read_to_string(folder.path().join(format!("out.{format}"))).unwrap();
+        let alone = run(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%", "--format", format]);
+        let printed = String::from_utf8(alone.stdout).unwrap();
+        // The terminal is as wide for both; a file has no colours.
+        assert_eq!(file, printed, "{format}");
+        assert!(!file.is_empty() && !file.contains('\u{1b}'), "{format}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_leaves_nothing_behind() {
+    let folder = folder();
+    let before = names(folder.path());
+    for (export, expected) in [
+        ("json=no/such/folder/x.json", "there is no folder no/such/folder"),
+        ("json=.", "is a directory"),
+        ("jsn=x.json", "unknown format 'jsn'"),
+        ("json", "expected FORMAT=PATH"),
+        ("json=", "expected FORMAT=PATH"),
+    ] {
+        let output = run(folder.path(), &["diff", "before.pkl", "after.pkl", "--export", export]);
+        assert_eq!(output.status.code(), Some(2), "{export}");
+        assert!(stderr(&output).contains(expected), "{export}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{export}");
+        assert_eq!(names(folder.path()), before, "{export}");
+    }
+    let output = run(folder.path(), &["profile", "before.pkl", "-o", "no/such/folder/x.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    // An input that cannot be read leaves an older report as it was.
+    fs::write(folder.path().join("report.json"), "old").unwrap();
+    let output = run(folder.path(), &["diff", "before.pkl", "nope.pkl", "--export", "json=report.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(folder.path().join("report.json")).unwrap(), "old");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_permissions_stay() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("real.json"), "old").unwrap();
+    fs::set_permissions(path("real.json"), fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("real.json", path("link.json")).unwrap();
+    succeeds(folder.path(), &["profile", "before.pkl", "-o", "link.json"]);
+    assert!(fs::symlink_metadata(path("link.json")).unwrap().is_symlink());
+    assert!(fs::read_to_string(path("real.json")).unwrap().starts_with('{'));
+    assert_eq!(fs::metadata(path("real.json")).unwrap().permissions().mode() & 0o777, 0o640);
+    let device = succeeds(folder.path(), &["show", "before.pkl", "--export", "github-output=/dev/stdout"]);
+    assert!(String::from_utf8(device.stdout).unwrap().starts_with("verdict=none\n"));
+}
