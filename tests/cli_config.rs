@@ -20,7 +20,7 @@ fn folder() -> TempDir {
 }
 
 /// Runs the tool there on the 15th of January 2027.
-fn run(folder: &Path, arguments: &[&str]) -> Output {
+fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
     command.current_dir(folder).env_clear().env("COLUMNS", "160").env("SOURCE_DATE_EPOCH", "1800000000");
     command.args(arguments).output().unwrap()
@@ -46,52 +46,52 @@ fn limits_come_from_the_file_and_flags_win() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    assert_eq!(verdict(&run(folder.path(), &DIFF)).1, "PASS nothing was gated: no threshold was given");
+    assert_eq!(verdict(&ptmem(folder.path(), &DIFF)).1, "PASS nothing was gated: no threshold was given");
     at(".github/ptmem.toml", "max-growth = \"5%\"\n");
     let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
-    assert_eq!(verdict(&run(folder.path(), &DIFF)), fails);
+    assert_eq!(verdict(&ptmem(folder.path(), &DIFF)), fails);
     // The one in the working directory comes first.
     at("ptmem.toml", "[max-growth]\npeak = \"30%\"\nend = \"1%\"\n");
     let end = (1, "FAIL end grew 1.77 MiB (+1.4 %), allowed 1 %".to_owned());
-    assert_eq!(verdict(&run(folder.path(), &DIFF)), end);
+    assert_eq!(verdict(&ptmem(folder.path(), &DIFF)), end);
     // A flag takes the place of the same limit, and of no other.
-    let flags = |more: &[&str]| verdict(&run(folder.path(), &[&DIFF[..], more].concat()));
+    let flags = |more: &[&str]| verdict(&ptmem(folder.path(), &[&DIFF[..], more].concat()));
     assert_eq!(flags(&["--max-growth", "end=2%"]).0, 0);
     assert_eq!(flags(&["--max-growth", "1%"]).1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %, and 1 more");
     assert_eq!(flags(&["--no-config"]).1, "PASS nothing was gated: no threshold was given");
     assert_eq!(flags(&["--config", ".github/ptmem.toml"]), fails);
     // One snapshot takes absolute limits from it.
     at("ptmem.toml", "max-growth = \"0\"\n[max]\nreserved = \"300MiB\"\n");
-    let check = run(folder.path(), &["check", "before.pkl"]);
+    let check = ptmem(folder.path(), &["check", "before.pkl"]);
     assert_eq!(verdict(&check), (1, "FAIL reserved is 306.00 MiB, allowed 300.00 MiB".to_owned()));
-    let check = run(folder.path(), &["check", "before.pkl", "--max", "reserved=400MiB"]);
+    let check = ptmem(folder.path(), &["check", "before.pkl", "--max", "reserved=400MiB"]);
     assert_eq!(verdict(&check).0, 0);
 }
 
 #[test]
 fn a_configuration_that_means_nothing_is_an_error() {
     let folder = folder();
-    for (text, expected) in [
+    for (config, expected) in [
         ("max-grwth = \"5%\"", "ptmem.toml: line 1: unknown key 'max-grwth', expected one of"),
         ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
         ("[max-growth]\npaek = \"5%\"", "did you mean 'peak'?"),
         ("this is no TOML", "ptmem.toml: line 1"),
         ("\u{0}", "ptmem.toml: line 1"),
     ] {
-        fs::write(folder.path().join("ptmem.toml"), text).unwrap();
+        fs::write(folder.path().join("ptmem.toml"), config).unwrap();
         for command in [&DIFF[..], &["show", "before.pkl"], &["check", "before.pkl"], &["profile", "before.pkl"]] {
-            let output = run(folder.path(), command);
-            let stderr = self::text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{text}: {stderr}");
-            assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{text}: {stderr}");
+            let output = ptmem(folder.path(), command);
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{config}: {stderr}");
+            assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{config}: {stderr}");
             assert!(output.stdout.is_empty());
         }
     }
-    let missing = run(folder.path(), &[&DIFF[..], &["--config", "nope.toml"]].concat());
+    let missing = ptmem(folder.path(), &[&DIFF[..], &["--config", "nope.toml"]].concat());
     assert_eq!(missing.status.code(), Some(2));
-    assert!(self::text(&missing.stderr).contains("nope.toml: no such file"));
+    assert!(text(&missing.stderr).contains("nope.toml: no such file"));
     fs::write(folder.path().join("ptmem.toml"), [0xff, 0xfe, 0x00]).unwrap();
-    assert!(self::text(&run(folder.path(), &DIFF).stderr).contains("is no text"));
+    assert!(text(&ptmem(folder.path(), &DIFF).stderr).contains("is no text"));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_suite_has_one_verdict() {
         );
         fs::write(folder.path().join("ptmem.toml"), text).unwrap();
     };
-    let suite = |more: &[&str]| run(folder.path(), &[&["diff", "--suite", "nightly"], more].concat());
+    let suite = |more: &[&str]| ptmem(folder.path(), &[&["diff", "--suite", "nightly"], more].concat());
     config("");
     let fails = "FAIL two: device 1: peak grew 41.10 MiB (+61.7 %), allowed 30 %";
     assert_eq!(verdict(&suite(&[])), (1, fails.to_owned()));
@@ -133,7 +133,7 @@ fn a_suite_has_one_verdict() {
     let output = suite(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("comparison 'one': after.pkl: no such file"), "{}", text(&output.stderr));
-    let unknown = run(folder.path(), &["diff", "--suite", "nigthly"]);
+    let unknown = ptmem(folder.path(), &["diff", "--suite", "nigthly"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("did you mean 'nightly'?"));
 }
@@ -143,7 +143,7 @@ fn growth_may_be_accepted_until_a_day() {
     let folder = folder();
     let run = |accept: &str, more: &[&str]| {
         fs::write(folder.path().join("ptmem.toml"), format!("max-growth = \"5%\"\n{accept}")).unwrap();
-        self::run(folder.path(), &[&DIFF[..], more].concat())
+        ptmem(folder.path(), &[&DIFF[..], more].concat())
     };
     let accept = |pattern: &str, bytes: &str, expires: &str| {
         format!("[[accept]]\n{pattern}\nbytes = \"{bytes}\"\nreason = \"a longer context\"\nexpires = {expires}\n")
@@ -183,7 +183,7 @@ fn a_limit_for_certain_stacks_takes_the_place_of_that_for_all() {
     let folder = folder();
     let run = |limits: &[&str]| {
         let limits = limits.iter().flat_map(|limit| ["--max-growth", limit]);
-        verdict(&self::run(folder.path(), &DIFF.into_iter().chain(limits).collect::<Vec<_>>()))
+        verdict(&ptmem(folder.path(), &DIFF.into_iter().chain(limits).collect::<Vec<_>>()))
     };
     assert_eq!(run(&["stack=1MiB"]).0, 1);
     assert_eq!(run(&["stack=1MiB", "stack:attention*=60MiB"]).0, 0);
@@ -195,7 +195,7 @@ fn rules_about_frames_come_from_the_file() {
     let folder = folder();
     let show = |config: &str, more: &[&str]| {
         fs::write(folder.path().join("ptmem.toml"), config).unwrap();
-        text(&run(folder.path(), &[&["show", "before.pkl", "--top", "0"], more].concat()).stdout)
+        text(&ptmem(folder.path(), &[&["show", "before.pkl", "--top", "0"], more].concat()).stdout)
     };
     let plain = show("", &[]);
     assert!(plain.contains("forward (model.py:51) aten::native_layer_norm"), "{plain}");

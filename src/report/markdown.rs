@@ -11,7 +11,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
 use crate::profile::{DeviceProfile, Profile};
 use crate::stack::Code;
-use crate::text::{cut, printable, thousands};
+use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size, format_percent, format_share};
 use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
@@ -21,6 +21,9 @@ const RESERVE: usize = 512;
 
 /// Columns of a timeline.
 const TIMELINE: usize = 60;
+
+/// Columns of a label in a table, which would scroll otherwise.
+const LABEL: usize = 60;
 
 /// So many devices are shown in full.
 const MOST_SECTIONS: usize = 4;
@@ -229,7 +232,12 @@ fn figures(before: Option<u64>, after: Option<u64>, delta: Option<i128>) -> Stri
         Some(0) => "0 B".to_owned(),
         Some(delta) => format!("**{}**", Delta(delta)),
     };
-    format!("{} | {} | {delta} | {}", size(before), size(after), percent.unwrap_or_default())
+    unbroken(&format!("{} | {} | {delta} | {}", size(before), size(after), percent.unwrap_or_default()))
+}
+
+/// Cells whose figures stay on one line with their units, however narrow the table.
+fn unbroken(cells: &str) -> String {
+    cells.split(" | ").map(|cell| cell.replace(' ', "\u{a0}")).collect::<Vec<_>>().join(" | ")
 }
 
 /// The stack that the verdict is about, in a sentence.
@@ -279,11 +287,13 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         let mark = if exceeded(row) { "❌ " } else { "" };
         let label = match row.kind {
             RowKind::Others(_) => prose(&row.label),
-            _ => code(&row.label),
+            // The whole path stands in the call stack.
+            _ => code(&shorten_label(&row.label, LABEL)),
         };
         let moved = if row.moved { " (moved)" } else { "" };
-        let delta = Delta(row.delta());
-        format!("| {delta} | {} | {} | {blocks} | {mark}{label}{moved} |", Size(before.bytes), Size(after.bytes))
+        let (delta, before, after) = (Delta(row.delta()), Size(before.bytes), Size(after.bytes));
+        let figures = unbroken(&format!("{delta} | {before} | {after} | {blocks}"));
+        format!("| {figures} | {mark}{label}{moved} |")
     };
     if !grew.is_empty() {
         page.add(&format!("\n**Stacks that grew {}**\n", moment_name(diff.profiles.after.options.at)));
@@ -419,7 +429,8 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
         ];
         let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
         let rows = counters.iter().map(|(name, counter)| {
-            format!("| {name} | {} | **{}** | {} |", size(counter.baseline), size(counter.peak), Size(counter.end))
+            let (baseline, peak, end) = (size(counter.baseline), size(counter.peak), Size(counter.end));
+            format!("| {name} | {} |", unbroken(&format!("{baseline} | **{peak}** | {end}")))
         });
         page.table("| | baseline | peak | end |\n|:--|--:|--:|--:|", rows);
         if let Some(peak) = figures.allocated.peak.filter(|_| figures.timeline.allocated.len() > 1) {
@@ -433,8 +444,10 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
         let total = device.allocated_at();
         let rows = listed.iter().map(|stack| {
             let share = format_share(stack.at.bytes, total).unwrap_or_default();
-            let label = if stack.bucket.is_some() { prose(&stack.label) } else { code(&stack.label) };
-            format!("| {} | {share} | {} | {label} |", Size(stack.at.bytes), thousands(stack.at.blocks))
+            let label = shorten_label(&stack.label, LABEL);
+            let label = if stack.bucket.is_some() { prose(&label) } else { code(&label) };
+            let (bytes, blocks) = (Size(stack.at.bytes), thousands(stack.at.blocks));
+            format!("| {} | {label} |", unbroken(&format!("{bytes} | {share} | {blocks}")))
         });
         page.table("| bytes | share | blocks | stack |\n|--:|--:|--:|:--|", rows);
         page.details("Call stacks", |page| {
