@@ -170,6 +170,8 @@ fn what_cannot_be_written_leaves_nothing_behind() {
     for (export, expected) in [
         ("json=no/such/folder/x.json", "there is no folder no/such/folder"),
         ("json=.", "is a directory"),
+        ("json=before.pkl", "before.pkl: is an input"),
+        ("json=./after.pkl", "./after.pkl: is an input"),
         ("jsn=x.json", "unknown format 'jsn'"),
         ("json", "expected FORMAT=PATH"),
         ("json=", "expected FORMAT=PATH"),
@@ -180,8 +182,14 @@ fn what_cannot_be_written_leaves_nothing_behind() {
         assert!(output.stdout.is_empty(), "{export}");
         assert_eq!(names(folder.path()), before, "{export}");
     }
-    let output = run(folder.path(), &["profile", "before.pkl", "-o", "no/such/folder/x.json"]);
-    assert_eq!(output.status.code(), Some(2));
+    for (path, expected) in [("no/such/folder/x.json", "there is no folder"), ("before.pkl", "is the snapshot itself")]
+    {
+        let output = run(folder.path(), &["profile", "before.pkl", "-o", path]);
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    let twice = ["diff", "before.pkl", "after.pkl", "--export", "json=x", "--export", "csv=x"];
+    assert!(stderr(&run(folder.path(), &twice)).contains("x: is the file of two exports"));
+    assert_eq!(names(folder.path()), before);
     // An input that cannot be read leaves an older report as it was.
     fs::write(folder.path().join("report.json"), "old").unwrap();
     let output = run(folder.path(), &["diff", "before.pkl", "nope.pkl", "--export", "json=report.json"]);

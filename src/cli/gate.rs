@@ -29,8 +29,9 @@ struct Pair {
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    output::require_folders(&arguments.view.export)?;
     let pairs = pairs(&arguments, &config)?;
+    let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
+    output::check_exports(&arguments.view.export, inputs)?;
     let mut comparisons = Vec::with_capacity(pairs.len());
     for pair in pairs {
         comparisons.push(compare(pair, &arguments, &config)?);

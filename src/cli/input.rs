@@ -31,11 +31,13 @@ fn open(path: &Path) -> Result<File> {
     let name = path.display();
     // Asked first: some systems say "no permission" when a directory is opened.
     if path.is_dir() {
-        bail!("{name}: is a directory; expected a snapshot file from torch.cuda.memory._dump_snapshot()");
+        bail!("{name}: is a directory; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile");
     }
     File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            anyhow!("{name}: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot()")
+            anyhow!(
+                "{name}: no such file; expected a snapshot from torch.cuda.memory._dump_snapshot() or a saved profile"
+            )
         }
         io::ErrorKind::PermissionDenied => anyhow!("{name}: no permission to read the file"),
         _ => anyhow!("{name}: {error}"),

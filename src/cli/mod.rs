@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
-use ptmem::profile::{self, Moment, Profile, saved};
+use ptmem::profile::{self, Kind, Moment, Profile, saved};
 use ptmem::report::{self, Format, Subject};
 use ptmem::verdict::{self, Limits, Thresholds, Verdict};
 
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    output::require_folders(&arguments.view.export)?;
+    output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter())?;
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() }.over(&config.limits);
     if limits.maximum.is_empty() {
@@ -63,7 +63,7 @@ fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitC
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    output::require_folders(&arguments.view.export)?;
+    output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter())?;
     let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
     require_moment(&profile)?;
     let mut options = report_options(&arguments.view, output);
@@ -77,8 +77,12 @@ fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<E
     let config = config::load(&arguments.config)?;
     let rules = args::rules(&config, &arguments.strip_prefix);
     let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
+    output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
     require_moment(&profile)?;
+    if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
+        bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
+    }
     let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 };
     output.write(&arguments.output, &saved::text_of(&profile, bound, &profile.raises))?;
     Ok(ExitCode::SUCCESS)

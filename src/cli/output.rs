@@ -58,7 +58,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
         bail!("{name}: is a directory; expected the name of a file to write");
     }
     // Not a regular file, such as /dev/stdout or a pipe: there is nothing to replace.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+    if is_device(path) {
         return fs::write(path, text).map_err(refused);
     }
     // A link keeps pointing to its file.
@@ -77,15 +77,41 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses exports into folders that do not exist before any work is done.
-pub(crate) fn require_folders(exports: &[Export]) -> Result<()> {
-    for Export { path, .. } in exports {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            bail!("{}: cannot be written: there is no folder {}", path.display(), folder.display());
+/// Refuses, before any work is done, files to write that cannot be what was meant: in folders that do not exist, in
+/// place of an input, or two in one place.
+pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
+    let inputs: Vec<_> = inputs.collect();
+    for (i, Export { path, .. }) in exports.iter().enumerate() {
+        require_folder(path)?;
+        if inputs.iter().any(|input| is_same_file(input, path)) {
+            bail!("{}: is an input; expected another file to write to", path.display());
+        }
+        let twice = |other: &Export| other.path == *path && path.as_os_str() != "-" && !is_device(path);
+        if exports[..i].iter().any(twice) {
+            bail!("{}: is the file of two exports; expected a file for each", path.display());
         }
     }
     Ok(())
+}
+
+/// Refuses a file to write in a folder that does not exist.
+pub(crate) fn require_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => bail!("{}: cannot be written: there is no folder {}", path.display(), folder.display()),
+        None => Ok(()),
+    }
+}
+
+/// Whether both paths lead to the same regular file.
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    let file = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+    file(a).is_some_and(|a| file(b) == Some(a))
+}
+
+/// Whether there is something else than a file to replace, such as a pipe.
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
 /// Prints what was done beside the report.

@@ -81,9 +81,11 @@ fn of_diff<'a>(
     let codes = diff.codes();
     let finding = |check: &'a Check| {
         let device = diff.devices.iter().find(|device| device.device.after.or(device.device.before) == check.device);
-        let culprit = device.and_then(|device| culprit(device, check, &codes.after));
+        // What passes, or cannot be told, has nobody to blame.
+        let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
+        let culprit = exceeded.and_then(|device| culprit(device, check, &codes.after));
         let stack = culprit.and_then(|row| row.stack.after);
-        let rows = device.map(|device| {
+        let rows = exceeded.map(|device| {
             let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
             grew.map(|row| {
                 let (before, after) = (Size(row.held.before.bytes), Size(row.held.after.bytes));
@@ -121,7 +123,8 @@ fn of_profile<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options
     let code = profile.code();
     let finding = |check: &'a Check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
-        let stacks = device.map(|device| device.listed(MOST_ROWS, 1)).unwrap_or_default();
+        let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
+        let stacks = exceeded.map(|device| device.listed(MOST_ROWS, 1)).unwrap_or_default();
         let with_user = stacks.iter().filter_map(StackTotal::stack).find(|&stack| code.user_site(stack).is_some());
         let stack = with_user.or_else(|| stacks.first().and_then(StackTotal::stack));
         Finding {
