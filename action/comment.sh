@@ -120,7 +120,7 @@ delay=${PTMEM_RETRY_DELAY:-2}
 for attempt in 1 2 3; do
   publish
   case $status in
-    5??) [ $attempt -eq 3 ] || sleep "$delay" ;;
+    5?? | 000) [ $attempt -eq 3 ] || sleep "$delay" ;;
     *) break ;;
   esac
 done

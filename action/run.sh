@@ -6,6 +6,9 @@ set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# Whatever fails here is no verdict: 1 would read as a regression.
+trap '[ $? -eq 0 ] || exit 2' EXIT
+
 outputs=${GITHUB_OUTPUT:-/dev/null}
 page=${GITHUB_STEP_SUMMARY:-/dev/null}
 summary=${PTMEM_SUMMARY:-true}

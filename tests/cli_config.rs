@@ -22,7 +22,7 @@ fn folder() -> TempDir {
 /// Runs the tool there on the 15th of January 2027.
 fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("SOURCE_DATE_EPOCH", "1800000000");
+    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15");
     command.args(arguments).output().unwrap()
 }
 
@@ -92,6 +92,51 @@ fn a_configuration_that_means_nothing_is_an_error() {
     assert!(text(&missing.stderr).contains("nope.toml: no such file"));
     fs::write(folder.path().join("ptmem.toml"), [0xff, 0xfe, 0x00]).unwrap();
     assert!(text(&ptmem(folder.path(), &DIFF).stderr).contains("is no text"));
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_not_ignored() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("ptmem.toml")).unwrap();
+    let output = ptmem(folder.path(), &DIFF);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("ptmem.toml: is a directory"), "{}", text(&output.stderr));
+    fs::remove_dir(folder.path().join("ptmem.toml")).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("/no/such/ptmem.toml", folder.path().join("ptmem.toml")).unwrap();
+        assert_eq!(ptmem(folder.path(), &DIFF).status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_comparison_of_a_suite_without_a_limit_is_an_error() {
+    let folder = folder();
+    let suite = "[[suite.s.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    fs::write(folder.path().join("ptmem.toml"), suite).unwrap();
+    let output = ptmem(folder.path(), &["diff", "--suite", "s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("comparison 'one' has no limit"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_pattern_finds_a_stack_by_its_name_on_either_side() {
+    let folder = folder();
+    // The line of the before, which the after has moved.
+    for pattern in ["stack:attention (model.py:39)*=0", "stack:attention (model.py:40)*=0"] {
+        let output = ptmem(folder.path(), &[&DIFF[..], &["--max-growth", pattern]].concat());
+        assert_eq!(output.status.code(), Some(1), "{pattern}: {}", text(&output.stdout));
+    }
+    let output = ptmem(folder.path(), &[&DIFF[..], &["--max-growth", "stack:attention (model.py:41)*=0"]].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
+}
+
+#[test]
+fn warnings_alone_are_inconclusive_where_nothing_can_be_told_strictly() {
+    let folder = folder();
+    let warn = ["diff", "before.pkl", "state-only.pkl", "--warn-growth", "1%"];
+    assert_eq!(ptmem(folder.path(), &warn).status.code(), Some(0));
+    assert_eq!(ptmem(folder.path(), &[&warn[..], &["--strict"]].concat()).status.code(), Some(3));
 }
 
 #[test]

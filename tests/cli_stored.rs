@@ -214,3 +214,51 @@ fn links_and_permissions_stay() {
     let device = succeeds(folder.path(), &["show", "before.pkl", "--export", "github-output=/dev/stdout"]);
     assert!(String::from_utf8(device.stdout).unwrap().starts_with("verdict=none\n"));
 }
+
+#[test]
+fn what_a_profile_does_not_list_is_never_gated_green() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    succeeds(folder.path(), &["profile", "before.pkl", "--top", "1", "-o", "short.json"]);
+    let diff = |arguments: &[&str]| {
+        let output = run(folder.path(), &[&["diff"], arguments].concat());
+        let line = String::from_utf8(output.stdout).unwrap().trim_end().lines().last().unwrap_or_default().to_owned();
+        (output.status.code().unwrap(), line + &String::from_utf8(output.stderr).unwrap())
+    };
+    // Attention is listed, and grew for certain.
+    let attention = ["short.json", "after.pkl", "--max-growth", "stack:attention*=0"];
+    assert_eq!(diff(&attention).0, 1);
+    // Of the others it cannot be told: they may have been as large before.
+    let (code, line) = diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=0"]);
+    assert!(code == 3 && line.contains("lists no stacks below"), "{code} {line}");
+    assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=64MiB"]).0, 0);
+    let (code, line) = diff(&["short.json", "before.pkl", "--max-growth", "stack=0"]);
+    assert_eq!(code, 3, "{line}");
+    let (code, line) = diff(&["before.pkl", "short.json", "--max-growth", "stack=1MiB"]);
+    assert!(code == 3 && line.contains("the after lists no stacks below"), "{code} {line}");
+    // Figures are whole.
+    assert_eq!(diff(&["short.json", "before.pkl", "--max-growth", "0"]).0, 0);
+    assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "5%"]).0, 1);
+    // A name for rows that are summed is no name of a stack.
+    assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "stack:*other*=0"]).0, 3);
+    let (code, line) = diff(&["short.json", "after.pkl", "--group-by", "file"]);
+    assert!(code == 2 && line.contains("cannot be compared by file; save it without --top"), "{line}");
+    // The bound stays with the file.
+    succeeds(folder.path(), &["profile", "short.json", "-o", "copy.json"]);
+    assert!(fs::read_to_string(path("copy.json")).unwrap().contains("\"bound\": {\"top\":1,\"min_bytes\":0}"));
+    // And so does the moment that is kept.
+    succeeds(folder.path(), &["profile", "oom.pkl", "--at", "oom", "-o", "oom.json"]);
+    succeeds(folder.path(), &["profile", "oom.json", "--min-bytes", "1KiB", "-o", "oom.json"]);
+    succeeds(folder.path(), &["show", "oom.json", "--at", "oom"]);
+    let (code, line) = diff(&["--update", "oom.json", "oom.pkl"]);
+    assert!(code == 2 && line.contains("add --at oom"), "{line}");
+}
+
+#[test]
+fn the_same_file_on_both_sides_is_remarked() {
+    let folder = folder();
+    let output = succeeds(folder.path(), &["diff", "before.pkl", "./before.pkl", "--max-growth", "0"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("warning[same-input]"));
+    let strict = run(folder.path(), &["diff", "before.pkl", "before.pkl", "--max-growth", "0", "--strict"]);
+    assert_eq!(strict.status.code(), Some(3));
+}

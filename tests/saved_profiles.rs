@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use ptmem::diff::{self, Diff, Listing, Row};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
+use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
+use sha1::{Digest, Sha1};
 
 fn fixtures() -> Vec<PathBuf> {
     pickles(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
@@ -219,14 +221,30 @@ fn one_more_moment_can_be_kept() {
     assert!(error.contains("baseline, peak, end and oom, not at 'event:7'"), "{error}");
 }
 
+const DIGEST: &str = "  \"sha1\": \"";
+
+/// With the digest of what the text says now, as somebody would write it who knows how.
+fn signed(text: &str) -> String {
+    let body = &text[..text.rfind(DIGEST).unwrap()];
+    let digest: String = Sha1::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{body}{DIGEST}{digest}\"\n}}\n")
+}
+
 #[test]
-fn profiles_that_were_tampered_with_are_refused() {
+fn profiles_that_were_changed_are_refused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/before.pkl");
     let good = text(&path);
+    assert_eq!(signed(&good), good);
     let refusal = |text: &str| profile::read(text.as_bytes(), "x.json", Options::default()).unwrap_err().to_string();
-    let peak = good.find("\"peak\":").unwrap() + "\"peak\":".len();
-    let lowered = format!("{}1{}", &good[..peak], &good[good[peak..].find(',').unwrap() + peak..]);
-    assert!(refusal(&lowered).contains("bytes at the peak, not 1;"), "{}", refusal(&lowered));
+    // The value of the first key of a name, replaced.
+    let with = |text: &str, key: &str, value: &str| {
+        let at = text.find(key).unwrap() + key.len();
+        let end = text[at..].find([',', '}']).unwrap() + at;
+        format!("{}{value}{}", &text[..at], &text[end..])
+    };
+    let lowered = with(&good, "\"peak\":", "1");
+    assert!(refusal(&lowered).contains("does not have the digest"), "{}", refusal(&lowered));
+    assert!(refusal(&signed(&lowered)).contains("bytes at the peak, not 1;"), "{}", refusal(&signed(&lowered)));
     for (from, to, expected) in [
         ("ptmem.profile/1", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
         ("\"frames\": {", "\"no_frames\": {", "the report of 'ptmem show --format json'"),
@@ -235,11 +253,29 @@ fn profiles_that_were_tampered_with_are_refused() {
         ("\"at\": \"peak\"", "\"at\": \"noon\"", "no moment"),
         ("\"events\": ", "\"events\": -", "invalid value"),
         ("\"frames\":\"", "\"frames\":\"nosuch ", "there is no frame 'nosuch'"),
+        (
+            "\"diagnostics\": []",
+            "\"diagnostics\": [{\"code\":\"a\\n::b\",\"severity\":\"note\",\"message\":\"\"}]",
+            "is no diagnostic",
+        ),
+        ("\"metadata\": [", "\"metadata\": [{\"tag\":\"x\",\"peak\":5},", "bytes at the peak, not"),
+        ("\"peak\":", "\"peak\":1,\"peak\":", "duplicate field"),
     ] {
         assert!(good.contains(from), "{from}");
-        let message = refusal(&good.replacen(from, to, 1));
+        let message = refusal(&signed(&good.replacen(from, to, 1)));
         assert!(message.contains(expected), "{from}: {message}");
     }
+    // Sums that no memory could hold, where no figure stands beside them.
+    let huge = good.replace("\"allocations\":", "\"at\":9223372036854775808,\"allocations\":");
+    let huge = signed(&huge.replace("\"at\": \"peak\"", "\"at\": \"event:50\""));
+    let options = Options { at: Moment::Event(50), ..Options::default() };
+    let huge = profile::read(huge.as_bytes(), "x.json", options).unwrap();
+    for format in Format::ALL {
+        format.render(Subject::Profile(&huge, None), &report::Options::default()).unwrap();
+    }
+    // Version control may change the line ends, and an editor put a mark in front.
+    let other = format!("\u{feff}{}", good.replace('\n', "\r\n"));
+    assert_eq!(whole(&parse(&other, Options::default())), good);
     // Cut anywhere, it is an error and nothing worse.
     for end in (0..good.len()).step_by(997) {
         assert!(profile::read(&good.as_bytes()[..end], "x.json", Options::default()).is_err(), "{end}");

@@ -63,6 +63,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Compare two snapshots and gate the growth
     #[command(
+        args_override_self = true,
         after_long_help = format!("{DIFF_HELP}\n\n{EXIT_CODES}"),
         after_help = EXIT_CODES,
         override_usage = "ptmem diff [OPTIONS] <BEFORE> <AFTER>\n       ptmem diff [OPTIONS] --update <PROFILE> <AFTER>\n       \
@@ -125,7 +126,7 @@ pub(crate) struct DiffArguments {
     #[arg(long, requires = "update", requires = "reason")]
     pub(crate) allow_raise: bool,
     /// Why figures are raised; kept in the profile
-    #[arg(long, value_name = "TEXT", requires = "allow_raise", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "TEXT", requires = "allow_raise", value_parser = reason)]
     pub(crate) reason: Option<String>,
     /// List also the stacks that did not change, or only moved
     #[arg(long)]
@@ -426,6 +427,10 @@ impl FromStr for SizeArgument {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse_size(text).map(Self)
     }
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("expected a reason that says something".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 fn markdown_bytes(text: &str) -> Result<usize, String> {

@@ -8,6 +8,7 @@ use ptmem::diagnostic::Diagnostic;
 use ptmem::diff;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::report::Subject;
+use ptmem::stack::GroupBy;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::config::Config;
 use ptmem::verdict::{self, Comparison, Gate, Limits, Thresholds, Verdict};
@@ -74,7 +75,11 @@ fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");
     }
-    if let Some(profile) = arguments.update.as_ref().filter(|profile| *profile != before) {
+    let is_before = |profile: &&PathBuf| *profile == before || output::is_same_file(profile, before);
+    if arguments.update.as_ref().is_some_and(|profile| profile.as_os_str() == "-") {
+        bail!("--update needs the name of the file to rewrite; standard input has none");
+    }
+    if let Some(profile) = arguments.update.as_ref().filter(|profile| !is_before(profile)) {
         bail!(
             "--update rewrites the before, which is {}, not {}; give the profile as the before",
             before.display(),
@@ -101,9 +106,31 @@ fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Com
         Some(name) => read().with_context(|| format!("comparison '{name}'"))?,
         None => read()?,
     };
+    for profile in [&before, &after] {
+        let by = profile.options.group_by;
+        if profile.devices.iter().any(|device| device.cut.is_some()) && !matches!(by, GroupBy::Stack | GroupBy::Frames)
+        {
+            bail!(
+                "{}: the profile lists only the largest stacks, which cannot be compared by {by}; save it without --top \
+                 and --min-bytes",
+                profile.source.path
+            );
+        }
+    }
+    if let (Some(profile), Kind::Snapshot | Kind::Segments) = (&arguments.update, before.source.kind) {
+        let after = shell_word(&after.source.path);
+        bail!("{}: is no saved profile; write the first with: ptmem profile {after} -o FILE", profile.display());
+    }
+    if let (Some(profile), Some(moment)) = (&arguments.update, before.kept.filter(|kept| *kept != before.options.at)) {
+        bail!(
+            "{}: the profile also keeps the stacks at {moment}, which the after is not read at; add --at {moment}",
+            profile.display()
+        );
+    }
+    let same = output::is_same_file(&pair.before, &pair.after);
     let mut options = diff::Options::default();
     options.match_ratio = arguments.match_ratio.or(config.match_ratio).unwrap_or(options.match_ratio);
-    let diff = diff::diff(before, after, options);
+    let mut diff = diff::diff(before, after, options);
     let min_delta = pair.limits.min_delta.unwrap_or(MIN_DELTA);
     let thresholds = Thresholds {
         growth: pair.limits.growth,
@@ -111,8 +138,15 @@ fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Com
         min_delta,
         strict: pair.limits.strict.unwrap_or_default(),
         accepted: config.accepted.clone(),
-        today: config::today(),
+        today: config::today()?,
     };
+    if pair.name.is_some() && thresholds.growth.is_empty() && thresholds.maximum.is_empty() {
+        bail!("comparison '{}' has no limit, here or in ptmem.toml", pair.name.unwrap_or_default());
+    }
+    if same {
+        let message = "before and after are the same file: nothing can have changed";
+        diff.diagnostics.push(Diagnostic::warning("same-input", None, message));
+    }
     let judgement = verdict::judge_diff(&diff, &thresholds);
     Ok(Comparison { name: pair.name, diff, judgement, min_delta })
 }
@@ -182,12 +216,6 @@ fn shell_word(path: &str) -> String {
 fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
     let (before, after) = (&comparison.diff.profiles.before, &comparison.diff.profiles.after);
-    if before.source.kind != Kind::Profile {
-        bail!(
-            "{name}: is no saved profile; write the first with: ptmem profile {} -o FILE",
-            shell_word(&after.source.path)
-        );
-    }
     if comparison.judgement.verdict != Verdict::Pass {
         return Ok(format!(
             "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
@@ -213,11 +241,13 @@ fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<
             ));
         }
     }
-    let text = saved::text_of(after, before.bound, &raises);
+    let text = saved::text_of(after, before.bound.and(after.bound), &raises);
     output::write_file(path, &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let changes = if changes.is_empty() { "stacks alone changed".to_owned() } else { changes.join(", ") };
-    Ok(format!("{name} updated: {changes}"))
+    let accepted = comparison.judgement.checks.iter().any(|check| check.accepted);
+    let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
+    Ok(format!("{name} updated: {changes}{hint}"))
 }
 
 #[cfg(test)]

@@ -78,12 +78,18 @@ fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<E
     let rules = args::rules(&config, &arguments.strip_prefix);
     let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
     output::require_folder(&arguments.output)?;
-    let profile = input::profile(&arguments.snapshot, &options)?;
+    let mut profile = input::profile(&arguments.snapshot, &options)?;
+    // What a profile keeps, a profile of it keeps as well.
+    if let (Some(at), Moment::Peak) = (profile.kept, arguments.at)
+        && arguments.snapshot.as_os_str() != "-"
+    {
+        profile = input::profile(&arguments.snapshot, &profile::Options { at, ..options })?;
+    }
     require_moment(&profile)?;
     if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 };
+    let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 }.and(profile.bound);
     output.write(&arguments.output, &saved::text_of(&profile, bound, &profile.raises))?;
     Ok(ExitCode::SUCCESS)
 }

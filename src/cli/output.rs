@@ -62,16 +62,24 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
         return fs::write(path, text).map_err(refused);
     }
     // A link keeps pointing to its file.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let target = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(_) if path.is_symlink() => bail!("{name}: is a link to a file that does not exist"),
+        Err(_) => path.to_owned(),
+    };
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".ptmem-").tempfile_in(folder).map_err(refused)?;
-    file.write_all(text.as_bytes()).map_err(refused)?;
-    // Temporary files are private; a report is as readable as the one that it replaces, or as any new file.
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".ptmem-");
+    // As readable as the file that it replaces, or as any new file.
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(&target).map_or(0o644, |there| there.permissions().mode());
-        file.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(refused)?;
+    let earlier = fs::metadata(&target).ok().map(|there| there.permissions());
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(refused)?;
+    file.write_all(text.as_bytes()).map_err(refused)?;
+    #[cfg(unix)]
+    if let Some(permissions) = earlier {
+        file.as_file().set_permissions(permissions).map_err(refused)?;
     }
     file.persist(&target).map_err(|error| refused(error.error))?;
     Ok(())
@@ -83,6 +91,9 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
     let inputs: Vec<_> = inputs.collect();
     for (i, Export { path, .. }) in exports.iter().enumerate() {
         require_folder(path)?;
+        if path.is_dir() {
+            bail!("{}: is a directory; expected the name of a file to write", path.display());
+        }
         if inputs.iter().any(|input| is_same_file(input, path)) {
             bail!("{}: is an input; expected another file to write to", path.display());
         }

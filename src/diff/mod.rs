@@ -3,6 +3,7 @@
 mod stacks;
 
 use crate::diagnostic::Diagnostic;
+use crate::pattern::Pattern;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
 use crate::replay::History;
 use crate::snapshot::StackId;
@@ -197,10 +198,15 @@ pub struct Row {
     pub moved: bool,
     /// What it is called, as in the after where it exists there.
     pub label: String,
+    /// What else it is called: in the before, or after another line of it.
+    pub aliases: Vec<String>,
     /// What it was compared by, as in the after where it exists there.
     pub key: String,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
+    /// Where a saved profile as the before does not list all stacks and this one has no partner in it: the most bytes
+    /// that it may have held.
+    pub before_within: Option<u64>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
 }
@@ -212,6 +218,13 @@ impl Row {
         self.held.delta()
     }
 
+    /// Whether a pattern names it, on either side.
+    #[must_use]
+    pub fn matches(&self, pattern: &Pattern) -> bool {
+        let mut names = std::iter::once(&self.label).chain(&self.aliases);
+        !matches!(self.kind, RowKind::Others(_)) && names.any(|name| pattern.matches(name))
+    }
+
     /// The row that stands for so many others.
     fn others(count: usize, held: Sides<Held>) -> Self {
         Self {
@@ -219,6 +232,8 @@ impl Row {
             change: Kind::of(&held),
             moved: false,
             label: others(count),
+            aliases: Vec::new(),
+            before_within: None,
             key: Bucket::Others.label().to_owned(),
             held,
             stack: Sides::default(),
@@ -276,6 +291,8 @@ pub struct DeviceDiff {
     /// Every stack, the largest change first. They add up to the change of the allocated bytes at the moment that
     /// is compared.
     pub rows: Vec<Row>,
+    /// Stacks of the after that are part of [`RowKind::Others`] in `rows`, since the before does not list all stacks.
+    pub unlisted: Vec<Row>,
 }
 
 impl DeviceDiff {
@@ -380,12 +397,9 @@ fn compare(
     // Without the moment on both sides there is nothing to compare.
     let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
     let comparable = has_moment(devices.before) && has_moment(devices.after);
-    DeviceDiff {
-        index,
-        device: devices.map(|device| device.map(|device| device.device)),
-        metrics: metrics.to_vec(),
-        rows: if comparable { rows(stacks, cuts, groupers, options) } else { Vec::new() },
-    }
+    let (rows, unlisted) = if comparable { rows(stacks, cuts, groupers, options) } else { (Vec::new(), Vec::new()) };
+    let device = devices.map(|device| device.map(|device| device.device));
+    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted }
 }
 
 /// Which rows to show.

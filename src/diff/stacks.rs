@@ -7,13 +7,13 @@ use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::snapshot::StackId;
 use crate::stack::{Figures, Group, Grouper, InOrder, pair, pair_in_order};
 
-/// One row for every stack, the largest change first.
+/// One row for every stack, the largest change first; and the stacks of the after that were put with others.
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
     cuts: Sides<Option<Cut>>,
     groupers: &Sides<Grouper<'_>>,
     options: Options,
-) -> Vec<Row> {
+) -> (Vec<Row>, Vec<Row>) {
     let mut rows = Vec::new();
     let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
     for (before, after) in pairs(stacks, groupers, options) {
@@ -21,26 +21,33 @@ pub(super) fn rows(
         rows.extend(row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers));
     }
     // What a saved profile does not list was no larger than its bound: a partner of that size may be among it.
-    let (mut others, mut count) = (Sides::<Held>::default(), 0);
-    let mut single = |totals: &[StackTotal], paired: Vec<bool>, cut: Option<Cut>, side: fn(Held) -> Sides<Held>| {
-        let mut single = Vec::new();
-        for (index, total) in totals.iter().enumerate().filter(|(index, _)| !paired[*index]) {
-            let is_cut = total.bucket == Some(Bucket::Others);
-            if is_cut || total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest) {
-                others = others.plus(side(total.at));
-                count += usize::from(!is_cut);
-            } else {
-                single.push(index);
-            }
-        }
-        single
+    let (mut others, mut count, mut unlisted) = (Sides::<Held>::default(), 0, Vec::new());
+    let unpaired = |paired: &[bool]| (0..paired.len()).filter(|&index| !paired[index]).collect::<Vec<_>>();
+    let is_cut = |total: &StackTotal| total.bucket == Some(Bucket::Others);
+    let may_be_cut = |total: &StackTotal, cut: Option<Cut>| {
+        total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
     };
-    let before = |before: Held| Sides { before, after: Held::default() };
-    let after = |after: Held| Sides { before: Held::default(), after };
-    let removed = single(stacks.before, paired_before, cuts.after, before);
-    let added = single(stacks.after, paired_after, cuts.before, after);
-    rows.extend(removed.into_iter().filter_map(|index| row(Some(&stacks.before[index]), None, groupers)));
-    rows.extend(added.into_iter().filter_map(|index| row(None, Some(&stacks.after[index]), groupers)));
+    for index in unpaired(&paired_before) {
+        let total = &stacks.before[index];
+        if is_cut(total) || may_be_cut(total, cuts.after) {
+            others = others.plus(Sides { before: total.at, after: Held::default() });
+            count += usize::from(!is_cut(total));
+        } else {
+            rows.extend(row(Some(total), None, groupers));
+        }
+    }
+    for index in unpaired(&paired_after) {
+        let total = &stacks.after[index];
+        let Some(mut row) = row(None, Some(total), groupers) else { continue };
+        row.before_within = cuts.before.map(|cut| cut.largest).filter(|_| total.bucket.is_none());
+        if is_cut(total) || may_be_cut(total, cuts.before) {
+            others = others.plus(row.held);
+            count += usize::from(!is_cut(total));
+            unlisted.extend((!is_cut(total)).then_some(row));
+        } else {
+            rows.push(row);
+        }
+    }
     let cut = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.stacks).max();
     rows.extend(cut.map(|cut| Row::others(cut.max(count), others)));
     rows.sort_by(|a, b| {
@@ -51,7 +58,7 @@ pub(super) fn rows(
             .then_with(|| a.label.cmp(&b.label))
             .then_with(|| a.key.cmp(&b.key))
     });
-    rows
+    (rows, unlisted)
 }
 
 /// The pairs, by their positions on both sides.
@@ -101,7 +108,12 @@ fn row(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides
         _ => named.label.clone(),
     };
     let kind = named.bucket.map_or(RowKind::Stack, RowKind::Bucket);
-    Some(Row { kind, change, moved, label, key: named.key.0.clone(), held, stack })
+    let mut aliases: Vec<String> = [after, before].into_iter().flatten().map(|total| total.label.clone()).collect();
+    aliases.extend(stack.before.filter(|_| groupers.before.by().is_place()).map(|stack| groupers.before.label(stack)));
+    aliases.sort();
+    aliases.dedup();
+    aliases.retain(|alias| *alias != label);
+    Some(Row { kind, change, moved, label, aliases, key: named.key.0.clone(), held, before_within: None, stack })
 }
 
 /// A group may hold several lines of one function: the one that changed most gives the row its name.

@@ -87,6 +87,8 @@ pub struct Profile {
     pub raises: Vec<Raise>,
     /// What of it a saved profile keeps.
     pub bound: saved::Bound,
+    /// The moment that a saved profile keeps beside baseline, peak and end.
+    pub kept: Option<Moment>,
     /// How it was computed.
     pub options: Options,
     /// Allocator settings at the dump.
@@ -156,7 +158,7 @@ impl DeviceProfile {
     /// Allocated bytes at the moment of [`Options::at`].
     #[must_use]
     pub fn allocated_at(&self) -> u64 {
-        self.stacks.iter().map(|total| total.at.bytes).sum()
+        self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
     }
 
     /// The stacks that hold most at the moment of [`Options::at`], at most `top` of them (0 is all) and none with
@@ -214,8 +216,11 @@ pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, E
             break;
         }
     }
-    let is_json = head.trim_ascii_start().first() == Some(&b'{');
-    let input = Cursor::new(head).chain(input);
+    // Some editors put a byte order mark in front of a text.
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
+    let is_json = text.first() == Some(&b'{');
+    let start = if is_json { head.len() - text.len() } else { 0 };
+    let input = Cursor::new(head.split_off(start)).chain(input);
     if is_json {
         return Ok(saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?);
     }
@@ -286,6 +291,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         recorded: None,
         raises: Vec::new(),
         bound: saved::Bound::default(),
+        kept: None,
         options,
         settings: snapshot.settings,
         devices,

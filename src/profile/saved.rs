@@ -42,17 +42,34 @@ pub struct Bound {
     pub min_bytes: u64,
 }
 
+impl Bound {
+    /// The tighter of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let tops = [self.top, other.top].into_iter().filter(|&top| top > 0);
+        Self { top: tops.min().unwrap_or(0), min_bytes: self.min_bytes.max(other.min_bytes) }
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
 /// Why a file cannot be read as a saved profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No JSON, or not of the shape.
     #[error("this looks like JSON, but cannot be read as a saved profile: {0}; {EXPECTED}")]
-    Json(#[from] serde_json::Error),
+    Json(String),
     /// JSON of something else.
     #[error("this looks like JSON, but no saved profile: {0}; {EXPECTED}")]
     NotAProfile(String),
     /// A profile that contradicts itself.
-    #[error("{0}; the file was changed by hand or is damaged. Write it again with 'ptmem profile'")]
+    #[error(
+        "{0}; the file was changed by hand, merged or damaged. Write it again with 'ptmem profile SNAPSHOT -o FILE'"
+    )]
     Damaged(String),
     /// A moment that the profile does not know.
     #[error(
@@ -244,6 +261,13 @@ struct SavedDevice {
     compile_contexts: Vec<SavedTag>,
 }
 
+/// What tells a saved profile from other JSON.
+#[derive(Debug, Deserialize)]
+struct SavedKind {
+    schema: Option<String>,
+    frames: Option<serde::de::IgnoredAny>,
+}
+
 #[derive(Debug, Deserialize)]
 struct SavedProfile {
     source: SavedSource,
@@ -254,6 +278,7 @@ struct SavedProfile {
     devices: Vec<SavedDevice>,
     diagnostics: Vec<SavedDiagnostic>,
     frames: BTreeMap<String, SavedFrame>,
+    sha1: String,
 }
 
 /// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
@@ -285,7 +310,8 @@ fn write_profile(out: &mut String, profile: &Profile, bound: Bound, raises: &[Ra
     writeln!(out, "  \"source\": {},", json(&source))?;
     writeln!(out, "  \"group_by\": {},", json(&GroupBy::Stack.name()))?;
     writeln!(out, "  \"bound\": {},", json(&bound))?;
-    writeln!(out, "  \"at\": {},", json(&profile.options.at.to_string()))?;
+    let at = if is_kept(profile.options.at) { profile.options.at } else { Moment::Peak };
+    writeln!(out, "  \"at\": {},", json(&at.to_string()))?;
     let raise = |raise: &Raise| json(&SavedRaise { reason: raise.reason.clone(), changes: raise.changes.clone() });
     write_list(out, "  ", "raises", raises.iter().map(raise), ",")?;
     writeln!(out, "  \"settings\": {},", json(&settings))?;
@@ -311,7 +337,19 @@ fn write_profile(out: &mut String, profile: &Profile, bound: Bound, raises: &[Ra
         let comma = if i + 1 < frames.len() { "," } else { "" };
         writeln!(out, "    {}: {}{comma}", json(name), json(&saved_frame(&profile.tables, frame, &names)))?;
     }
-    writeln!(out, "  }}\n}}")
+    writeln!(out, "  }},")?;
+    let digest = digest(out);
+    writeln!(out, "{DIGEST}{digest}\"\n}}")
+}
+
+/// What the last line but one begins with.
+const DIGEST: &str = "  \"sha1\": \"";
+
+/// A digest of the text, whatever its line ends: version control may change those.
+fn digest(text: &str) -> String {
+    let mut hash = Sha1::new();
+    text.split('\r').for_each(|part| hash.update(part));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One item per line.
@@ -599,20 +637,28 @@ fn saved_tags(family: &[Exact], tables: &Tables, at: Moment) -> Vec<SavedTag> {
 ///
 /// # Errors
 /// Where the text is no saved profile, contradicts itself, or does not know the moment.
-pub(super) fn read(input: impl Read, source: impl FnOnce() -> Source, options: Options) -> Result<Profile, Error> {
-    let value = serde_json::from_reader::<_, serde_json::Value>(input)?;
-    let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
-    match text("schema") {
-        Some(SCHEMA) if value.get("frames").is_none() => {
+pub(super) fn read(mut input: impl Read, source: impl FnOnce() -> Source, options: Options) -> Result<Profile, Error> {
+    let mut text = String::new();
+    input.read_to_string(&mut text).map_err(|error| Error::Json(error.to_string()))?;
+    let kind: SavedKind = serde_json::from_str(&text)?;
+    match kind.schema.as_deref() {
+        Some(SCHEMA) if kind.frames.is_none() => {
             return Err(Error::NotAProfile("it is the report of 'ptmem show --format json'".to_owned()));
         }
         Some(SCHEMA) => {}
         Some(other) => {
-            return Err(Error::NotAProfile(format!("its schema is '{}', not '{SCHEMA}'", crate::text::cut(other, 64))));
+            let other = crate::text::printable(crate::text::cut(other, 64));
+            return Err(Error::NotAProfile(format!("its schema is '{other}', not '{SCHEMA}'")));
         }
         None => return Err(Error::NotAProfile("it has no \"schema\"".to_owned())),
     }
-    let saved: SavedProfile = serde_json::from_value(value)?;
+    let saved: SavedProfile = serde_json::from_str(&text)?;
+    // A figure that was changed would move every verdict after it.
+    let whole = text.rfind(DIGEST).is_some_and(|at| digest(&text[..at]) == saved.sha1);
+    if !whole {
+        return Err(Error::Damaged("the text does not have the digest that stands in its last line".to_owned()));
+    }
+    drop(text);
     let damaged = |what: String| Error::Damaged(what);
     let kept: Moment = saved.at.parse().map_err(|error| damaged(format!("\"at\": {error}")))?;
     let asked = options.at;
@@ -637,6 +683,14 @@ pub(super) fn read(input: impl Read, source: impl FnOnce() -> Source, options: O
     };
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == saved.source.kind);
     let kind = kind.ok_or_else(|| damaged(format!("unknown kind of source '{}'", saved.source.kind)))?;
+    let is_code =
+        |code: &str| !code.is_empty() && code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+    if let Some(found) = saved.diagnostics.iter().find(|found| !is_code(&found.code)) {
+        return Err(damaged(format!(
+            "'{}' is no diagnostic",
+            crate::text::printable(crate::text::cut(&found.code, 64))
+        )));
+    }
     let diagnostic = |found: SavedDiagnostic| Diagnostic {
         code: found.code.into(),
         severity: found.severity,
@@ -647,6 +701,7 @@ pub(super) fn read(input: impl Read, source: impl FnOnce() -> Source, options: O
         source: source(),
         recorded: Some(Source { path: saved.source.path, bytes: saved.source.bytes, kind }),
         bound: saved.bound,
+        kept: Some(kept).filter(|kept| is_kept(*kept)),
         raises: saved.raises.into_iter().map(|SavedRaise { reason, changes }| Raise { reason, changes }).collect(),
         options,
         settings,
@@ -746,21 +801,6 @@ impl Reader {
             let cpp = cpp.transpose().map_err(|_| Error::Damaged("\"cpp\" is no digest".to_owned()))?;
             stacks.push(Exact { whose, tag: None, cpp, sums: self.sums(&stack.sums) });
         }
-        let sum =
-            |held: fn(&Sums) -> Held| stacks.iter().map(|exact| u128::from(held(&exact.sums).bytes)).sum::<u128>();
-        let moments = [
-            ("baseline", saved.allocated.baseline, sum(|sums| sums.baseline)),
-            ("peak", saved.allocated.peak, sum(|sums| sums.peak)),
-            ("end", Some(saved.allocated.end), sum(|sums| sums.end)),
-        ];
-        for (moment, total, sum) in moments {
-            if let Some(total) = total
-                && u128::from(total) != sum
-            {
-                let what = format!("the stacks of {place} hold {sum} bytes at the {moment}, not {total}");
-                return Err(Error::Damaged(what));
-            }
-        }
         let (metadata, compile_contexts) = (self.tags(&saved.metadata)?, self.tags(&saved.compile_contexts)?);
         // Without any tag, the stacks say it all.
         let or_stacks = |tags: Vec<Exact>| if tags.is_empty() { stacks.clone() } else { tags };
@@ -769,6 +809,9 @@ impl Reader {
             compile_contexts: or_stacks(compile_contexts),
             stacks: stacks.clone(),
         };
+        for family in totals.all_mut() {
+            require_sums(family, &saved.allocated, &place)?;
+        }
         totals.sort(&self.tables);
         let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
         let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
@@ -820,6 +863,23 @@ impl Reader {
                 timeline: Timeline { allocated: saved.timeline.allocated, reserved: saved.timeline.reserved },
             },
         })
+    }
+}
+
+/// Where a figure is known, the rows are what is allocated.
+fn require_sums(family: &[Exact], allocated: &SavedCounter, place: &str) -> Result<(), Error> {
+    let sum = |held: fn(&Sums) -> Held| family.iter().map(|exact| u128::from(held(&exact.sums).bytes)).sum::<u128>();
+    let moments = [
+        ("baseline", allocated.baseline, sum(|sums| sums.baseline)),
+        ("peak", allocated.peak, sum(|sums| sums.peak)),
+        ("end", Some(allocated.end), sum(|sums| sums.end)),
+    ];
+    match moments.into_iter().find(|(_, total, sum)| total.is_some_and(|total| u128::from(total) != *sum)) {
+        Some((moment, total, sum)) => {
+            let total = total.unwrap_or_default();
+            Err(Error::Damaged(format!("the stacks of {place} hold {sum} bytes at the {moment}, not {total}")))
+        }
+        None => Ok(()),
     }
 }
 

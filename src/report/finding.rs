@@ -85,7 +85,8 @@ fn of_diff<'a>(
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
         let culprit = exceeded.and_then(|device| culprit(device, check, &codes.after));
         let stack = culprit.and_then(|row| row.stack.after);
-        let rows = exceeded.map(|device| {
+        // A check of one stack says it all itself.
+        let rows = exceeded.filter(|_| check.key.is_none()).map(|device| {
             let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
             grew.map(|row| {
                 let (before, after) = (Size(row.held.before.bytes), Size(row.held.after.bytes));

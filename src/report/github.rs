@@ -4,14 +4,16 @@ use std::fmt::Write;
 
 use super::finding::findings;
 use super::{Options, Subject};
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::text::printable;
+use crate::verdict::ACCEPTED_GROWTH;
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
 
 /// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let (mut errors, mut warnings, mut notices) = (Vec::new(), Vec::new(), Vec::new());
     for finding in findings(subject, options).iter().filter(|finding| finding.is_bad()) {
         let mut properties = Vec::new();
         if let Some(place) = &finding.place {
@@ -27,20 +29,40 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         if finding.is_error() { &mut errors } else { &mut warnings }.push((properties, message));
     }
     for diagnostic in diagnostics(subject) {
-        warnings.push((vec![("title", format!("ptmem: {}", diagnostic.code))], diagnostic.message.clone()));
+        let level = if diagnostic.severity == Severity::Warning { &mut warnings } else { &mut notices };
+        level.push((vec![("title", format!("ptmem: {}", diagnostic.code))], diagnostic.message.clone()));
+    }
+    if let Some(ungated) = ungated(subject) {
+        warnings.push((vec![("title", "ptmem: nothing was gated".to_owned())], ungated.to_owned()));
     }
     let mut out = String::new();
-    for (level, commands) in [("error", errors), ("warning", warnings)] {
+    for (level, commands) in [("error", errors), ("warning", warnings), ("notice", notices)] {
         for (properties, message) in commands.iter().take(MOST_PER_LEVEL) {
-            let properties: Vec<_> =
-                properties.iter().map(|(name, value)| format!("{name}={}", escape_property(value))).collect();
-            let _ = writeln!(out, "::{level} {}::{}", properties.join(","), escape_data(message));
+            let properties: Vec<_> = properties
+                .iter()
+                .map(|(name, value)| format!("{name}={}", escape_property(&printable(value))))
+                .collect();
+            let message: Vec<_> = message.split('\n').map(printable).collect();
+            let _ = writeln!(out, "::{level} {}::{}", properties.join(","), escape_data(&message.join("\n")));
         }
     }
     out
 }
 
-fn diagnostics(subject: Subject<'_>) -> Vec<&crate::diagnostic::Diagnostic> {
+/// A gate without limits is a mistake that looks like a pass.
+fn ungated(subject: Subject<'_>) -> Option<&'static str> {
+    match subject {
+        Subject::Gate(gate) if gate.comparisons.iter().all(|comparison| comparison.judgement.checks.is_empty()) => {
+            Some("no limit was given, on the command line or in ptmem.toml: whatever changes, this passes")
+        }
+        _ => None,
+    }
+}
+
+/// Warnings, and what passes only because growth was agreed to.
+fn diagnostics(subject: Subject<'_>) -> Vec<&Diagnostic> {
+    let told =
+        |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Warning || diagnostic.code == ACCEPTED_GROWTH;
     let mut found: Vec<_> = match subject {
         Subject::Gate(gate) => {
             let comparisons = gate.comparisons.iter();
@@ -48,11 +70,11 @@ fn diagnostics(subject: Subject<'_>) -> Vec<&crate::diagnostic::Diagnostic> {
                 let sides = [&c.diff.profiles.before.diagnostics, &c.diff.profiles.after.diagnostics];
                 sides.into_iter().flatten().chain(&c.diff.diagnostics).chain(&c.judgement.diagnostics)
             });
-            all.filter(|diagnostic| diagnostic.severity == Severity::Warning).collect()
+            all.filter(|diagnostic| told(diagnostic)).collect()
         }
         Subject::Profile(profile, judgement) => {
             let all = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|j| &j.diagnostics));
-            all.filter(|diagnostic| diagnostic.severity == Severity::Warning).collect()
+            all.filter(|diagnostic| told(diagnostic)).collect()
         }
     };
     // What holds for both sides is said once.

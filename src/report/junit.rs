@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::finding::{Finding, findings};
 use super::{Options, Subject};
+use crate::text::printable;
 use crate::verdict::{Level, Outcome};
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
@@ -11,7 +12,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let mut suites: Vec<(String, Vec<&Finding<'_>>)> = Vec::new();
     for finding in &findings {
         let name = match finding.comparison {
-            Some(comparison) => format!("{comparison}: {}", finding.device),
+            Some(comparison) => format!("{}: {}", printable(comparison), finding.device),
             None => finding.device.clone(),
         };
         match suites.iter_mut().find(|(other, _)| *other == name) {

@@ -14,7 +14,7 @@ use crate::stack::Code;
 use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
+use crate::verdict::{ACCEPTED_GROWTH, Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
 
 /// Room that is kept for what closes a page.
 const RESERVE: usize = 512;
@@ -152,35 +152,43 @@ fn headline(page: &mut Page, verdict: Verdict, gated: bool, line: &str) {
     page.text.push_str(&format!("### {} {word}{rest}\n", icon(verdict, gated)));
 }
 
-/// A device of a comparison.
-type Part<'a> = (&'a Comparison, &'a DeviceDiff);
+/// A device of a comparison; none where neither side holds anything.
+type Part<'a> = (&'a Comparison, Option<&'a DeviceDiff>);
+
+/// How bad it stands with it, as [`Judgement::rank`] has it.
+fn rank(&(comparison, device): &Part<'_>) -> u8 {
+    device.map_or(if comparison.judgement.verdict == Verdict::Pass { 2 } else { 1 }, |device| {
+        comparison.judgement.rank(device)
+    })
+}
 
 fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
     let gated = gate.comparisons.iter().any(|comparison| !comparison.judgement.checks.is_empty());
     headline(page, gate.verdict(), gated, &gate.headline());
     let comparisons = gate.worst_first();
-    let mut parts: Vec<Part<'_>> = comparisons
-        .iter()
-        .flat_map(|&comparison| comparison.diff.devices.iter().map(move |d| (comparison, d)))
-        .collect();
-    let growth = |device: &DeviceDiff| device.metric(Metric::Peak).delta().unwrap_or(0);
-    parts.sort_by_key(|(comparison, device)| (comparison.judgement.rank(device), std::cmp::Reverse(growth(device))));
-    if let Some((comparison, device)) = parts.first() {
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for &comparison in &comparisons {
+        parts.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
+        parts.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
+    }
+    let growth = |&(_, device): &Part<'_>| device.and_then(|device| device.metric(Metric::Peak).delta()).unwrap_or(0);
+    parts.sort_by_key(|part| (rank(part), std::cmp::Reverse(growth(part))));
+    if let Some(&(comparison, Some(device))) = parts.first() {
         explanation(page, comparison, device);
     }
     let several = parts.len() > 1;
     if several {
         page.table("| | peak before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", parts.iter().map(overview));
     }
-    for (i, &(comparison, device)) in parts.iter().enumerate() {
-        let fine = comparison.judgement.rank(device) > 1;
+    for (i, &part) in parts.iter().enumerate() {
+        let (comparison, Some(device)) = part else { continue };
         if !several {
             section(page, comparison, device, options);
-        } else if i == 0 || i < MOST_SECTIONS && !fine {
-            page.add(&format!("\n#### {}\n", prose(&part_name((comparison, device)))));
+        } else if i == 0 || i < MOST_SECTIONS && rank(&part) < 2 {
+            page.add(&format!("\n#### {}\n", prose(&part_name(part))));
             section(page, comparison, device, options);
         } else {
-            page.details(&prose(&part_name((comparison, device))), |page| section(page, comparison, device, options));
+            page.details(&prose(&part_name(part)), |page| section(page, comparison, device, options));
         }
     }
     for comparison in &comparisons {
@@ -201,26 +209,30 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
 }
 
 fn part_name((comparison, device): Part<'_>) -> String {
+    let device = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
     match &comparison.name {
-        Some(name) => format!("{}: {}", cut(name, 128), device.name()),
-        None => device.name(),
+        Some(name) => format!("{}: {device}", cut(name, 128)),
+        None => device,
     }
 }
 
-fn overview(&part: &Part<'_>) -> String {
+fn overview(part: &Part<'_>) -> String {
     let (comparison, device) = part;
-    let change = device.metric(Metric::Peak);
-    let mark = match comparison.judgement.rank(device) {
+    let change = device.map(|device| device.metric(Metric::Peak));
+    let (before, after) = change.map_or((None, None), |change| (change.before, change.after));
+    let accepted = |device: &DeviceDiff| {
+        let number = device.device.after.or(device.device.before);
+        comparison.judgement.checks.iter().any(|check| check.accepted && check.device == number)
+    };
+    let mark = match rank(part) {
         0 => "❌",
         1 => "⚠️",
         _ if comparison.judgement.checks.is_empty() => "",
+        _ if device.is_some_and(accepted) => "✅ accepted",
         _ => "✅",
     };
-    format!(
-        "| {} | {} |",
-        prose(&part_name(part)),
-        [figures(change.before, change.after, change.delta()), mark.to_owned()].join(" | ")
-    )
+    let figures = figures(before, after, change.and_then(diff::Change::delta));
+    format!("| {} | {figures} | {mark} |", prose(&part_name(*part)))
 }
 
 /// Before, after, change and percent as cells.
@@ -243,7 +255,9 @@ fn unbroken(cells: &str) -> String {
 /// The stack that the verdict is about, in a sentence.
 fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
     let judgement = &comparison.judgement;
-    let Some(check) = judgement.decisive().filter(|check| check.outcome == Outcome::Exceeded) else { return };
+    let number = device.device.after.or(device.device.before);
+    let exceeded = |check: &&Check| check.outcome == Outcome::Exceeded && check.device == number;
+    let Some(check) = judgement.checks.iter().find(exceeded) else { return };
     let codes = comparison.diff.codes();
     let Some(row) = culprit(device, check, &codes.after) else { return };
     let manner = row.manner().map(|manner| format!(", {manner}")).unwrap_or_default();
@@ -385,8 +399,9 @@ fn diagnostics<'a>(
             None => lines.push((*severity, body, side)),
         }
     }
+    let accepted = code(ACCEPTED_GROWTH);
     let (warnings, notes): (Vec<_>, Vec<_>) =
-        lines.into_iter().partition(|(severity, ..)| *severity == Severity::Warning);
+        lines.into_iter().partition(|(severity, body, _)| *severity == Severity::Warning || body.contains(&accepted));
     let write = |page: &mut Page, icon: &str, lines: &[(Severity, String, Option<&str>)]| {
         let mut shown = 0;
         for (_, body, side) in lines {

@@ -545,7 +545,7 @@ fn diagnostics<'a>(
             let _ = write!(scope, "device {device}: ");
         }
         let style = if diagnostic.severity == Severity::Warning { YELLOW } else { DIM };
-        let head = format!("{}[{}]", diagnostic.severity, diagnostic.code);
+        let head = format!("{}[{}]", diagnostic.severity, printable(&diagnostic.code));
         let body = format!("{scope}{}", printable(&diagnostic.message));
         let line = wrap(&format!("{head} {body}"), width.saturating_sub(2).max(40));
         let (first, rest) = line.split_at(head.len().min(line.len()));

@@ -177,11 +177,15 @@ impl<'t> Code<'t> {
         }
         let category = |index: usize| {
             let frame = FrameId::from_index(index);
-            let operation = self.known(frame).symbol.operation().map(|name| format!("aten::{name}"));
+            // Of C++ frames the operation alone: a saved profile keeps no more of them.
+            let operation = self.known(frame).symbol.operation();
+            let operator = operation.map(|name| format!("aten::{name}"));
             let text = self.text_at(frame, None);
-            let mut texts = vec![self.function(frame), self.path(frame), &text];
-            texts.extend(operation.as_deref());
-            texts.extend(self.known(frame).symbol.operation());
+            let texts: Vec<&str> = if self.owner(frame) == Owner::Cpp {
+                operator.as_deref().into_iter().chain(operation).collect()
+            } else {
+                vec![self.function(frame), self.path(frame), &text]
+            };
             rules.categories.iter().position(|rule| rule.matches(&texts))
         };
         let found: Vec<_> = (0..self.frames.len()).map(category).collect();

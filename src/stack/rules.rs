@@ -21,7 +21,8 @@ pub struct Rules {
 pub struct CategoryRule {
     /// Its name.
     pub name: String,
-    /// Functions, paths, `function (path)` or operators such as `aten::mm`, one of which has to match.
+    /// Of Python frames the function, the path or `function (path)`, of C++ frames the operator, such as `aten::mm`: one
+    /// of them has to match.
     pub patterns: Vec<Pattern>,
 }
 

@@ -1,9 +1,10 @@
 //! Growth that was agreed to: how much, of what, why, and until when.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::{Check, Outcome};
-use crate::diff::{DeviceDiff, Metric};
+use crate::diff::{DeviceDiff, Metric, Row};
 use crate::pattern::Pattern;
 use crate::units::Size;
 
@@ -44,6 +45,16 @@ impl Day {
         let day = of_year - (153 * month + 2) / 5 + 1;
         let (month, turn) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
         (year + era * 400 + turn, month, day)
+    }
+}
+
+impl FromStr for Day {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let date: toml::value::Datetime = text.parse().map_err(|_| ())?;
+        let date = date.date.ok_or(())?;
+        Self::from_date(date.year, date.month, date.day).ok_or(())
     }
 }
 
@@ -90,9 +101,9 @@ impl<'a> Budget<'a> {
     }
 
     /// Accepts the growth of a stack, as far as there is something left.
-    pub(super) fn accept_stack(&mut self, check: &mut Check, label: &str) {
+    pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
         let usable = |accepted: &Accepted, left: u64| match &accepted.subject {
-            Subject::Stacks(pattern) if pattern.matches(label) => left,
+            Subject::Stacks(pattern) if row.matches(pattern) => left,
             _ => 0,
         };
         let offers: Vec<u64> = self.accepted.iter().zip(&self.left).map(|(a, &left)| usable(a, left)).collect();
@@ -116,7 +127,7 @@ impl<'a> Budget<'a> {
             let mut left = row.delta().unsigned_abs();
             for expired in [false, true] {
                 for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
-                    let matches = matches!(&accepted.subject, Subject::Stacks(pattern) if pattern.matches(&row.label));
+                    let matches = matches!(&accepted.subject, Subject::Stacks(pattern) if row.matches(pattern));
                     if matches && (accepted.expires < self.today) == expired {
                         let room = accepted.bytes - *offer;
                         let take = u64::try_from(left).map_or(room, |left| left.min(room));
@@ -132,7 +143,9 @@ impl<'a> Budget<'a> {
     /// Lets an exceeded check pass if what is offered makes up for the excess, and says so; returns what was used of
     /// each offer.
     fn accept(&self, check: &mut Check, offers: &[u64]) -> Vec<u64> {
-        let (Some(delta), Some(allowed)) = (check.delta, check.allowed) else { return Vec::new() };
+        let (Outcome::Exceeded, Some(delta), Some(allowed)) = (check.outcome, check.delta, check.allowed) else {
+            return Vec::new();
+        };
         let mut excess = delta.unsigned_abs().saturating_sub(allowed);
         let (mut used, mut said) = (vec![0; offers.len()], Vec::new());
         for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {

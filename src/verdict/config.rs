@@ -107,6 +107,9 @@ impl Config {
             let mut pairs: Vec<Pair> = Vec::new();
             for pair in suite.compare {
                 let limits = limits(pair.max_growth, pair.warn_growth, pair.max, pair.min_delta, pair.strict);
+                if pair.name.trim().is_empty() || pair.name.chars().any(char::is_control) {
+                    return Err(wrong(format!("the suite '{name}' has a comparison without a proper 'name'")));
+                }
                 if pairs.iter().any(|other| other.name == pair.name) {
                     return Err(wrong(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
                 }
@@ -298,12 +301,11 @@ impl<'de> Deserialize<'de> for Date {
         }
         let expected = "expected a date such as 2026-12-31";
         let written = Written::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;
-        let date = match written {
-            Written::Date(date) => date.date,
-            Written::Text(text) => text.parse::<toml::value::Datetime>().ok().and_then(|date| date.date),
+        let text = match written {
+            Written::Date(date) => date.to_string(),
+            Written::Text(text) => text,
         };
-        let day = date.and_then(|date| Day::from_date(date.year, date.month, date.day));
-        day.map(Self).ok_or_else(|| de::Error::custom(expected))
+        text.parse().map(Self).map_err(|()| de::Error::custom(expected))
     }
 }
 

@@ -232,18 +232,26 @@ impl Gate {
             return format!("{} all {} comparisons", verdict.word(), worst.len());
         }
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let others = worst.iter().filter(|comparison| comparison.judgement.verdict == verdict).count() - 1;
-        let more = match others {
+        let count = |of: Verdict| worst.iter().filter(|comparison| comparison.judgement.verdict == of).count();
+        let more = match count(verdict) - 1 {
             0 => String::new(),
             1 => "; and 1 more comparison".to_owned(),
-            _ => format!("; and {others} more comparisons"),
+            others => format!("; and {others} more comparisons"),
         };
-        format!("{word} {name}: {rest}{more}")
+        let unclear = match count(Verdict::Inconclusive) {
+            unclear if unclear > 0 && verdict == Verdict::Regression => format!("; {unclear} inconclusive"),
+            _ => String::new(),
+        };
+        format!("{word} {name}: {rest}{more}{unclear}")
     }
 }
 
+/// The diagnostic of a check that passes only because growth was agreed to.
+pub const ACCEPTED_GROWTH: &str = "accepted-growth";
+
 /// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
-const DISTRUSTED: [&str; 14] = [
+const DISTRUSTED: [&str; 15] = [
+    "same-input",
     "history-truncated",
     "sizes-not-recovered",
     "checkpoint-mismatch",
@@ -369,19 +377,26 @@ impl Judge {
             }
             Target::Stack(pattern) => {
                 // A limit for certain stacks takes the place of that for all.
-                let special =
-                    |label: &str| {
-                        thresholds.growth.iter().filter(|other| other.level == growth.level).any(
-                            |other| matches!(&other.target, Target::Stack(Some(pattern)) if pattern.matches(label)),
-                        )
-                    };
+                let special = |row: &Row| {
+                    thresholds
+                        .growth
+                        .iter()
+                        .filter(|other| other.level == growth.level)
+                        .any(|other| matches!(&other.target, Target::Stack(Some(pattern)) if row.matches(pattern)))
+                };
                 let gated = |row: &&Row| {
                     row.delta().unsigned_abs() >= u128::from(thresholds.min_delta)
                         && !matches!(row.kind, RowKind::Others(_))
-                        && pattern.as_ref().map_or(!special(&row.label), |pattern| pattern.matches(&row.label))
+                        && pattern.as_ref().map_or(!special(row), |pattern| row.matches(pattern))
                 };
                 let mut any = false;
-                for row in device.rows.iter().filter(gated) {
+                if let Some(cut) = after.cut.filter(|cut| !growth.limit.holds(0, i128::from(cut.largest))) {
+                    any = true;
+                    let largest = Size(cut.largest);
+                    let reason = format!("the after lists no stacks below {largest}; give the snapshot itself");
+                    self.checks.push(Check { reason: Some(reason), ..check.clone() });
+                }
+                for row in device.rows.iter().chain(&device.unlisted).filter(gated) {
                     let (old, delta) = (row.held.before.bytes, row.delta());
                     if growth.limit.holds(old, delta) {
                         continue;
@@ -397,7 +412,17 @@ impl Judge {
                         outcome: Outcome::Exceeded,
                         ..check.clone()
                     };
-                    budget.accept_stack(&mut of_row, &row.label);
+                    // It may have held as much as the largest that the before does not list.
+                    if let Some(most) = row.before_within.map(|most| most.min(row.held.after.bytes))
+                        && growth.limit.holds(most, delta - i128::from(most))
+                    {
+                        of_row.outcome = Outcome::Inconclusive;
+                        of_row.reason = Some(format!(
+                            "the before lists no stacks below {}; save it without --top and --min-bytes to tell",
+                            Size(most)
+                        ));
+                    }
+                    budget.accept_stack(&mut of_row, row);
                     self.tell_accepted(&of_row);
                     self.checks.push(of_row);
                 }
@@ -414,9 +439,8 @@ impl Judge {
         let Target::Stack(Some(pattern)) = &growth.target else {
             return;
         };
-        let profiles = [&diff.profiles.before, &diff.profiles.after];
-        let mut labels = profiles.into_iter().flat_map(|p| &p.devices).flat_map(|d| &d.stacks).map(|s| &s.label);
-        if !labels.any(|label| pattern.matches(label)) {
+        let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
+        if !rows.any(|row| row.matches(pattern)) {
             self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
             let reason = "the pattern matches no stack on either side; it is compared with labels such as \
                           'forward (model.py:12)'";
@@ -468,7 +492,7 @@ impl Judge {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
             let what = check.scope.as_deref().map_or_else(|| check.metric.clone(), |label| format!("stack {label}"));
             let message = format!("{what} exceeds its limit, {reason}");
-            self.diagnostics.push(Diagnostic::note("accepted-growth", check.device, message));
+            self.diagnostics.push(Diagnostic::note(ACCEPTED_GROWTH, check.device, message));
         }
     }
 
@@ -510,7 +534,8 @@ impl Judge {
                 (Outcome::Exceeded, Level::Fail) => 0,
                 (Outcome::Inconclusive, _) => 1,
                 (Outcome::Exceeded, Level::Warn) => 2,
-                (Outcome::Pass, _) => return (3, 0),
+                (Outcome::Pass, _) if check.accepted => return (3, 0),
+                (Outcome::Pass, _) => return (4, 0),
             };
             (rank, if check.delta.is_some() { -check.delta.unwrap_or(0) } else { -beyond })
         };
@@ -526,7 +551,10 @@ impl Judge {
         let has = |outcome, level| self.checks.iter().any(|c| c.outcome == outcome && c.level == level);
         let verdict = if has(Outcome::Exceeded, Level::Fail) {
             Verdict::Regression
-        } else if has(Outcome::Inconclusive, Level::Fail) || !distrust.is_empty() {
+        } else if has(Outcome::Inconclusive, Level::Fail)
+            || !distrust.is_empty()
+            || strict && has(Outcome::Inconclusive, Level::Warn)
+        {
             Verdict::Inconclusive
         } else {
             Verdict::Pass
