@@ -107,9 +107,11 @@ fn code(text: &str) -> String {
     if !text.contains(['`', '|', '\\']) && !text.trim().is_empty() {
         return format!("`{text}`");
     }
-    // Where a table would see a border, or code an end, only entities are safe.
+    // Where a table would see a border, or code an end, only entities are safe. What stands between tags is Markdown
+    // like any other: without colons, dots and plain at signs no part of it becomes a link.
     let entity = |c: char| match c {
-        c if c.is_ascii_punctuation() && !matches!(c, '/' | '.' | ',' | '-' | ':' | '(' | ')' | '=' | '+') => {
+        '@' => "&#64;\u{200b}".to_owned(),
+        c if c.is_ascii_punctuation() && !matches!(c, '/' | ',' | '-' | '(' | ')' | '=' | '+') => {
             format!("&#{};", u32::from(c))
         }
         c => c.to_string(),
@@ -489,6 +491,7 @@ mod tests {
         assert_eq!(code("forward (a_b.py:7) aten::mm"), "`forward (a_b.py:7) aten::mm`");
         assert_eq!(code("a|b`c\\"), "<code>a&#124;b&#96;c&#92;</code>");
         assert_eq!(code("a\nb"), "<code>a&#92;nb</code>");
+        assert_eq!(code("|http://x www.y z@y.z"), "<code>&#124;http&#58;//x www&#46;y z&#64;\u{200b}y&#46;z</code>");
         assert_eq!(
             prose("a *b* <i> @all #1 http://x www.y"),
             "a &#42;b&#42; &#60;i&#62; @\u{200b}all #\u{200b}1 http:&#47;/x www&#46;y"
