@@ -60,12 +60,15 @@ impl Page {
         fits
     }
 
-    /// Adds a table, or as many of its rows as there is room for.
+    /// Adds a table, or as many of its rows as there is room for, and says how many there are more.
     fn table(&mut self, header: &str, rows: impl ExactSizeIterator<Item = String>) {
         let total = rows.len();
-        if total == 0 {
-            return;
-        }
+        let shown = self.rows(header, rows);
+        self.more(total - shown, "row", "rows");
+    }
+
+    /// Adds a table, or as many of its rows as there is room for: so many.
+    fn rows(&mut self, header: &str, rows: impl Iterator<Item = String>) -> usize {
         let mut shown = 0;
         for row in rows {
             let piece = if shown == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") };
@@ -74,7 +77,7 @@ impl Page {
             }
             shown += 1;
         }
-        self.more(total - shown, "row", "rows");
+        shown
     }
 
     /// Says how many of something there was no room for. That itself has room: it is what the reserve is for.
@@ -86,18 +89,19 @@ impl Page {
     }
 
     /// Adds a folded part, if anything fits into it.
-    fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) {
+    fn details(&mut self, summary: &str, content: impl FnOnce(&mut Self)) -> bool {
         let start = self.text.len();
         if !self.add(&format!("\n<details><summary>{summary}</summary>\n")) {
-            return;
+            return false;
         }
         let empty = self.text.len();
         content(self);
         if self.text.len() == empty {
             self.text.truncate(start);
-        } else {
-            self.text.push_str("\n</details>\n");
+            return false;
         }
+        self.text.push_str("\n</details>\n");
+        true
     }
 }
 
@@ -311,14 +315,22 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         let figures = unbroken(&format!("{delta} | {before} | {after} | {blocks}"));
         format!("| {figures} | {mark}{label}{moved} |")
     };
+    let count =
+        |rows: &[&Row]| rows.iter().map(|row| if let RowKind::Others(count) = row.kind { count } else { 1 }).sum();
+    let stacks_of = |page: &mut Page, rows: &[&Row]| {
+        let shown = page.rows(header, rows.iter().map(line));
+        page.more(count(&rows[shown..]), "stack", "stacks");
+    };
     if !grew.is_empty() {
         page.add(&format!("\n**Stacks that grew {}**\n", moment_name(diff.profiles.after.options.at)));
-        page.table(header, grew.iter().map(line));
+        stacks_of(page, &grew);
     }
     timelines(page, comparison, device);
     if !rest.is_empty() {
         let summary = if grew.is_empty() { "Stacks that changed" } else { "Other stacks" };
-        page.details(summary, |page| page.table(header, rest.iter().map(line)));
+        if !page.details(summary, |page| stacks_of(page, &rest)) {
+            page.more(count(&rest), "stack", "stacks");
+        }
     }
     let codes = diff.codes();
     let stacks: Vec<_> = grew.iter().filter_map(|row| Some((*row, row.stack.after?))).collect();
