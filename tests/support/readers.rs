@@ -1,0 +1,442 @@
+//! Reads reports as those programs do that they are made for, and holds every report of one run against the others.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use jsonschema::Validator;
+use ptmem::report::{Format, Options, Subject};
+use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
+use serde_json::Value;
+use uppsala::XsdValidator;
+
+/// What one run says, by the names of the formats.
+pub struct Reports(pub BTreeMap<&'static str, String>);
+
+impl Reports {
+    pub fn of(subject: Subject<'_>, options: &Options) -> Self {
+        Self(Format::ALL.iter().map(|format| (format.name(), format.render(subject, options).unwrap())).collect())
+    }
+
+    pub fn text(&self, format: Format) -> &str {
+        &self.0[format.name()]
+    }
+
+    /// The JSON, which the other formats are held against.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(self.text(Format::Json)).unwrap()
+    }
+
+    /// Checks every format.
+    pub fn check(&self, max_bytes: usize) {
+        let json = self.json();
+        check_json(&json);
+        check_table(self.text(Format::Table));
+        check_markdown(self.text(Format::Markdown), max_bytes);
+        check_github(self.text(Format::Github));
+        check_junit(self.text(Format::Junit), &json);
+        check_sarif(self.text(Format::Sarif), &json);
+        check_csv(self.text(Format::Csv), &json);
+        check_folded(self.text(Format::Folded), &json);
+        check_series(self.text(Format::Bencher), self.text(Format::GithubActionBenchmark), &json);
+        check_github_output(self.text(Format::GithubOutput));
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::options().should_validate_formats(true).build(schema).unwrap()
+}
+
+/// The text of a published schema, such as that of `diff`.
+pub fn schema(name: &str) -> Value {
+    serde_json::from_str(&read(&format!("docs/schemas/ptmem.{name}-1.schema.json"))).unwrap()
+}
+
+/// The same schema for a writer: an object has no other keys than those that are named.
+fn closed(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let mut map: serde_json::Map<_, _> = map.iter().map(|(key, value)| (key.clone(), closed(value))).collect();
+            let is_object = map.get("type").is_some_and(|of| of == "object") && map.contains_key("properties");
+            if is_object && !map.contains_key("additionalProperties") {
+                map.insert("additionalProperties".to_owned(), false.into());
+            }
+            map.into()
+        }
+        Value::Array(items) => items.iter().map(closed).collect(),
+        other => other.clone(),
+    }
+}
+
+/// A schema as it is published, and as it binds the writer.
+pub struct Contract {
+    pub open: Validator,
+    pub closed: Validator,
+}
+
+/// The contract that an object says it follows.
+pub fn contract(json: &Value) -> &'static Contract {
+    static ALL: OnceLock<BTreeMap<String, Contract>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let contract = |name: &str| {
+            let schema = schema(name);
+            jsonschema::meta::validate(&schema).unwrap();
+            (format!("ptmem.{name}/1"), Contract { open: validator(&schema), closed: validator(&closed(&schema)) })
+        };
+        ["profile", "diff", "suite"].map(contract).into()
+    });
+    &all[json["schema"].as_str().unwrap()]
+}
+
+fn require(validator: &Validator, json: &Value, what: &str) {
+    let errors: Vec<_> =
+        validator.iter_errors(json).map(|error| format!("{}: {error}", error.instance_path())).take(5).collect();
+    assert!(errors.is_empty(), "{what}: {errors:#?}");
+}
+
+pub fn check_json(json: &Value) {
+    let contract = contract(json);
+    require(&contract.open, json, "the schema");
+    require(&contract.closed, json, "the schema without further keys");
+}
+
+/// What moves the cursor or turns text around.
+fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+}
+
+fn require_printable(text: &str, what: &str) {
+    if let Some(at) = text.find(|c| is_control(c) && c != '\n') {
+        panic!("{what}: {:?}", text[at..].chars().take(40).collect::<String>());
+    }
+}
+
+/// Where the name that stands for an escape sequence in the tests ends up as one.
+pub const ESCAPE: &str = "\u{1b}[7;35;43m";
+
+pub fn check_table(text: &str) {
+    assert!(!text.contains(ESCAPE), "{text}");
+    // Colours are ours, and taken away where the output is no terminal.
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = after.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap();
+        rest = after[end..].strip_prefix('m').unwrap_or_else(|| panic!("{:?}", &after[..end + 1]));
+    }
+    plain.push_str(rest);
+    require_printable(&plain, "table");
+}
+
+/// Replaces a part of a text by spaces, so that what is searched for has to stand in the rest.
+fn blank(text: &mut [u8], range: std::ops::Range<usize>) {
+    text[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+}
+
+/// Markdown as GitHub reads it: nothing but what a report is made of, whatever the names in it.
+pub fn check_markdown(text: &str, max_bytes: usize) {
+    assert!(text.len() <= max_bytes, "{} of {max_bytes} bytes", text.len());
+    require_printable(text, "markdown");
+    let marker = text.lines().next().unwrap();
+    assert!(marker.starts_with("<!-- ptmem:") && marker.ends_with(" -->"), "{marker}");
+    let mut prose = text.as_bytes().to_vec();
+    let (mut open, mut titles, mut rows, mut heads, mut cells) = (Vec::new(), 0, 0, 0, 0);
+    let (mut in_block, mut words) = (false, String::new());
+    use pulldown_cmark::Options as Extensions;
+    let extensions = Extensions::ENABLE_TABLES
+        | Extensions::ENABLE_FOOTNOTES
+        | Extensions::ENABLE_STRIKETHROUGH
+        | Extensions::ENABLE_TASKLISTS
+        | Extensions::ENABLE_MATH
+        | Extensions::ENABLE_GFM;
+    for (event, range) in Parser::new_ext(text, extensions).into_offset_iter() {
+        let source = &text[range.clone()];
+        if !matches!(event, Event::Text(_)) {
+            // Once entities are read, an address or a name would become a link.
+            let calls = words.match_indices('@').any(|(at, _)| !words[at + 1..].starts_with('\u{200b}'));
+            assert!(!calls, "{words}");
+            words.clear();
+        }
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => {
+                blank(&mut prose, range);
+                in_block = true;
+                assert!(source.starts_with("```") && source.trim_end().ends_with("```"), "open: {source}");
+            }
+            Event::End(pulldown_cmark::TagEnd::CodeBlock) => in_block = false,
+            Event::Code(_) => blank(&mut prose, range),
+            Event::Html(_) | Event::InlineHtml(_) => {
+                for (at, _) in source.match_indices('<') {
+                    let end = source[at..].find('>').map_or(source.len(), |end| at + end + 1);
+                    let tag = &source[at..end];
+                    blank(&mut prose, range.start + at..range.start + end);
+                    match tag {
+                        "<details>" | "<summary>" | "<sub>" | "<code>" => open.push(tag[1..].to_owned()),
+                        "</details>" | "</summary>" | "</sub>" | "</code>" => {
+                            assert_eq!(open.pop().as_deref(), Some(&tag[2..]), "{text}");
+                        }
+                        comment => assert!(comment == marker && range.start == 0, "{tag}\nin {text}"),
+                    }
+                }
+            }
+            Event::Start(Tag::Heading { level, .. }) => {
+                let (first, mark) = match level {
+                    HeadingLevel::H3 => (range.start == marker.len() + 1, "### "),
+                    HeadingLevel::H4 => (true, "#### "),
+                    other => panic!("a heading of level {other}: {source}"),
+                };
+                assert!(first && source.starts_with(mark), "{source}");
+                titles += usize::from(level == HeadingLevel::H3);
+            }
+            Event::Start(Tag::TableHead) => {
+                heads += 1;
+                cells = source.matches('|').count();
+            }
+            Event::Start(Tag::TableRow) => {
+                rows += 1;
+                assert_eq!(source.matches('|').count(), cells, "{source}");
+            }
+            Event::Text(part) if !in_block => words.push_str(&part),
+            Event::Start(Tag::Paragraph | Tag::Table(_) | Tag::TableCell | Tag::Strong | Tag::HtmlBlock) => {}
+            // Remarks are quotes that begin with a mark, a name, or a side.
+            Event::Start(Tag::BlockQuote(_)) => assert!(source.starts_with("> "), "{source}"),
+            Event::Text(_) | Event::End(_) | Event::SoftBreak => {}
+            other => panic!("{other:?}: {source}\nin {text}"),
+        }
+    }
+    assert!(open.is_empty(), "not closed: {open:?}");
+    assert_eq!(titles, 1, "{text}");
+    let prose = String::from_utf8(prose).unwrap();
+    let lines = prose.lines().filter(|line| line.starts_with('|')).count();
+    assert_eq!(lines, rows + 2 * heads, "a row outside of a table: {prose}");
+    for link in ["://", "www."] {
+        assert!(!prose.contains(link), "{link} in {prose}");
+    }
+    let issue = |(at, _): (usize, &str)| prose[at + 1..].starts_with(|c: char| c.is_ascii_digit());
+    assert!(!prose.match_indices('#').filter(|(at, _)| !prose[..*at].ends_with('&')).any(issue), "{prose}");
+}
+
+/// A workflow command as the runner takes it apart: level, properties and message.
+pub fn command(line: &str) -> (&str, BTreeMap<String, String>, String) {
+    let data = |text: &str| text.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%");
+    let property = |text: &str| data(&text.replace("%3A", ":").replace("%2C", ","));
+    let (head, message) = line.strip_prefix("::").unwrap().split_once("::").unwrap();
+    let (level, properties) = head.split_once(' ').unwrap();
+    let pairs = properties.split(',').map(|pair| pair.split_once('=').unwrap());
+    (level, pairs.map(|(name, value)| (name.to_owned(), property(value))).collect(), data(message))
+}
+
+pub fn check_github(text: &str) {
+    let mut levels = BTreeMap::from([("error", 0), ("warning", 0)]);
+    require_printable(text, "github");
+    for line in text.lines() {
+        let (level, properties, message) = command(line);
+        *levels.get_mut(level).unwrap_or_else(|| panic!("{line}")) += 1;
+        assert!(!message.is_empty() && !message.contains('\r'), "{line}");
+        let names: Vec<_> = properties.keys().map(String::as_str).collect();
+        assert!(names == ["title"] || names == ["file", "line", "title"], "{line}");
+        let title = &properties["title"];
+        assert!(title.starts_with("GPU memory: ") || title.starts_with("ptmem: "), "{line}");
+        assert!(properties.get("line").is_none_or(|number| number.parse::<u32>().is_ok()), "{line}");
+    }
+    assert!(levels.values().all(|&count| count <= 10), "{levels:?}");
+}
+
+/// All checks of a report.
+fn checks(json: &Value) -> Vec<&Value> {
+    match json["comparisons"].as_array() {
+        Some(comparisons) => comparisons.iter().flat_map(checks).collect(),
+        None => json["checks"].as_array().into_iter().flatten().collect(),
+    }
+}
+
+fn xsd() -> &'static XsdValidator {
+    static XSD: OnceLock<XsdValidator> = OnceLock::new();
+    XSD.get_or_init(|| XsdValidator::from_schema(&uppsala::parse(&read("tests/schemas/junit.xsd")).unwrap()).unwrap())
+}
+
+/// What is wrong with a JUnit report.
+pub fn junit_errors(text: &str) -> Vec<String> {
+    match uppsala::parse(text) {
+        Ok(document) => xsd().validate(&document).iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+pub fn check_junit(text: &str, json: &Value) {
+    let errors = junit_errors(text);
+    assert!(errors.is_empty(), "{errors:?}\n{text}");
+    let checks = checks(json);
+    let count =
+        |result: &str, level: &str| checks.iter().filter(|c| c["result"] == result && c["level"] == level).count();
+    let (tests, failures, errors) = (checks.len(), count("exceeded", "fail"), count("inconclusive", "fail"));
+    assert_eq!(text.matches("<testcase ").count(), tests);
+    assert_eq!(text.matches("<failure ").count(), failures);
+    assert_eq!(text.matches("<error ").count(), errors);
+    let totals = format!("<testsuites name=\"ptmem\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\">");
+    assert!(text.contains(&totals), "{totals}");
+}
+
+pub fn check_sarif(text: &str, json: &Value) {
+    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| {
+        let mut schema: Value = serde_json::from_str(&read("tests/schemas/sarif-2.1.0.schema.json")).unwrap();
+        // As published, this pattern is no regular expression of the standard. No report names its language.
+        for owner in ["run", "toolComponent"] {
+            schema["definitions"][owner]["properties"]["language"].as_object_mut().unwrap().remove("pattern").unwrap();
+        }
+        validator(&schema)
+    });
+    let log: Value = serde_json::from_str(text).unwrap();
+    require(schema, &log, "SARIF");
+    let run = &log["runs"][0];
+    let rules: Vec<_> = run["tool"]["driver"]["rules"].as_array().unwrap().iter().map(|rule| &rule["id"]).collect();
+    let results = run["results"].as_array().unwrap();
+    let bad = checks(json).into_iter().filter(|check| check["result"] != "pass").count();
+    assert_eq!(results.len(), bad.min(5000));
+    for result in results {
+        assert!(rules.contains(&&result["ruleId"]), "{result}");
+        assert!(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].is_string(), "{result}");
+    }
+}
+
+/// The devices of a comparison with its name, or those of the only snapshot.
+fn devices(json: &Value) -> Vec<(&str, &Value, &Value)> {
+    match json["comparisons"].as_array() {
+        Some(comparisons) => comparisons.iter().flat_map(devices).collect(),
+        None => {
+            let name = json["name"].as_str().unwrap_or_default();
+            json["devices"].as_array().unwrap().iter().map(|device| (name, json, device)).collect()
+        }
+    }
+}
+
+/// What the stacks of a device add up to: before and after, or at the moment.
+fn totals(report: &Value, device: &Value) -> Vec<u64> {
+    let moment = report["at"].as_str().unwrap();
+    let known = |value: &Value| value.as_u64().unwrap_or(0);
+    match (report["schema"].as_str().unwrap(), moment) {
+        ("ptmem.diff/1", moment @ ("peak" | "baseline" | "end")) => {
+            let metric = &device["metrics"][moment];
+            vec![known(&metric["before"]), known(&metric["after"])]
+        }
+        ("ptmem.profile/1", moment @ ("peak" | "baseline" | "end")) => vec![known(&device["allocated"][moment])],
+        (_, other) => panic!("no figure at {other}"),
+    }
+}
+
+pub fn check_csv(text: &str, json: &Value) {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|other| other == name).unwrap_or_else(|| panic!("no {name}"));
+    let records: Vec<_> = reader.records().map(Result::unwrap).collect();
+    for record in &records {
+        assert_eq!(record.len(), header.len());
+        assert!(!record[column("label")].is_empty() || !record[column("key")].is_empty(), "{record:?}");
+        // The name of a comparison is quoted, not changed: it is looked up by it.
+        let printable = record.iter().skip(usize::from(&header[0] == "comparison"));
+        printable.for_each(|field| require_printable(field, "csv"));
+    }
+    let number = |record: &csv::StringRecord, name: &str| record[column(name)].parse::<i128>().unwrap();
+    let is_diff = json["schema"] != "ptmem.profile/1";
+    for (name, report, device) in devices(json) {
+        let ordinal = |key: &str| device[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
+        let here: Vec<_> = records
+            .iter()
+            .filter(|record| {
+                if is_diff {
+                    let [before, after] = ["before_device", "after_device"].map(ordinal);
+                    [&record[0], &record[1], &record[2]] == [name, &before, &after]
+                } else {
+                    record[0] == ordinal("device")
+                }
+            })
+            .collect();
+        let sum = |name: &str| here.iter().map(|record| number(record, name)).sum::<i128>();
+        if is_diff {
+            let totals = totals(report, device);
+            let (before, after) = (i128::from(totals[0]), i128::from(totals[1]));
+            assert_eq!((sum("before"), sum("after"), sum("delta")), (before, after, after - before));
+            assert!(here.iter().all(|r| number(r, "delta") == number(r, "after") - number(r, "before")));
+        } else {
+            for moment in ["baseline", "peak", "end"] {
+                let total = device["allocated"][moment].as_u64().unwrap_or(0);
+                assert_eq!(sum(moment), i128::from(total), "{moment}");
+            }
+        }
+    }
+}
+
+pub fn check_folded(text: &str, json: &Value) {
+    require_printable(text, "folded");
+    let is_diff = json["schema"] != "ptmem.profile/1";
+    let is_suite = json["comparisons"].as_array().is_some_and(|comparisons| comparisons.len() > 1);
+    let mut sums = vec![0; 1 + usize::from(is_diff)];
+    for line in text.lines() {
+        let mut stack = line;
+        for sum in sums.iter_mut().rev() {
+            let (rest, number) = stack.rsplit_once(' ').unwrap();
+            *sum += number.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
+            stack = rest;
+        }
+        let frames: Vec<_> = stack.split(';').collect();
+        let root = usize::from(is_suite);
+        assert!(frames.len() > root + 1 && frames.len() < 512, "{line}");
+        assert!(frames[root].starts_with("device "), "{line}");
+        assert!(frames.iter().all(|frame| !frame.is_empty()), "{line}");
+    }
+    let mut expected = vec![0; sums.len()];
+    for (_, report, device) in devices(json) {
+        expected.iter_mut().zip(totals(report, device)).for_each(|(sum, total)| *sum += total);
+    }
+    assert_eq!(sums, expected);
+}
+
+pub fn check_series(bencher: &str, benchmark: &str, json: &Value) {
+    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved"];
+    let bencher: Value = serde_json::from_str(bencher).unwrap();
+    let mut figures = Vec::new();
+    for (name, measures) in bencher.as_object().unwrap() {
+        assert!(!name.is_empty());
+        for (measure, value) in measures.as_object().unwrap() {
+            assert!(metrics.contains(&measure.as_str()), "{measure}");
+            assert_eq!(value.as_object().unwrap().keys().collect::<Vec<_>>(), ["value"]);
+            figures.push((format!("{name}: {measure}"), value["value"].as_u64().unwrap()));
+        }
+    }
+    let benchmark: Value = serde_json::from_str(benchmark).unwrap();
+    let mut entries: Vec<_> = benchmark
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            assert_eq!(entry.as_object().unwrap().keys().collect::<Vec<_>>(), ["name", "unit", "value"]);
+            assert_eq!(entry["unit"], "bytes");
+            (entry["name"].as_str().unwrap().to_owned(), entry["value"].as_u64().unwrap())
+        })
+        .collect();
+    entries.sort();
+    figures.sort();
+    assert_eq!(figures, entries);
+    // Every device of the after has its figures.
+    let named = |(name, _, device): &(&str, &Value, &Value)| {
+        let after = device["after_device"].as_u64()?;
+        let name = if name.is_empty() { String::new() } else { format!("{name}/") };
+        Some((format!("{name}device {after}: peak"), device["metrics"]["peak"]["after"].as_u64()?))
+    };
+    for figure in devices(json).iter().filter_map(named) {
+        assert!(figures.contains(&figure), "{figure:?}");
+    }
+}
+
+pub fn check_github_output(text: &str) {
+    let names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
+    assert_eq!(names, ["verdict", "exit-code", "peak-before", "peak-after", "delta", "percent", "changed"]);
+    require_printable(text, "github-output");
+}
