@@ -10,6 +10,9 @@ pub(crate) fn printable(text: &str) -> String {
         // Besides controls: marks that reverse the direction of what follows.
         if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}') {
             out.extend(c.escape_default());
+        } else if c == '[' && out.ends_with("##") {
+            // Anywhere in a line, the log of a GitHub job takes `##[` for the begin of a command.
+            out.extend(c.escape_unicode());
         } else {
             out.push(c);
         }
@@ -149,6 +152,7 @@ mod tests {
     #[test]
     fn nothing_that_moves_the_cursor_is_printed() {
         assert_eq!(printable("a\x1b[31m\nb\u{202e}"), "a\\u{1b}[31m\\nb\\u{202e}");
+        assert_eq!(printable("a[0] ##[error]b"), "a[0] ##\\u{5b}error]b");
     }
 
     #[test]
