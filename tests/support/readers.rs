@@ -132,6 +132,9 @@ pub fn check_table(text: &str) {
     }
     plain.push_str(rest);
     require_printable(&plain, "table");
+    // In the log of a GitHub job, nothing of it is a command.
+    assert!(!plain.contains("##["), "{plain}");
+    assert!(!plain.lines().any(|line| line.trim_start().starts_with("::")), "{plain}");
 }
 
 /// Replaces a part of a text by spaces, so that what is searched for has to stand in the rest.
