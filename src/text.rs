@@ -4,7 +4,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
-pub(crate) fn printable(text: &str) -> String {
+#[must_use]
+pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         // Besides controls: marks that reverse the direction of what follows.

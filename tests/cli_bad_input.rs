@@ -120,6 +120,21 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
 }
 
 #[test]
+fn what_is_quoted_of_a_file_begins_no_line_and_no_escape_sequence() {
+    let directory = scratch();
+    let mean = r"x\n::error::y \u001b[31m ##[error]z";
+    for text in [
+        format!(r#"{{"schema": "{mean}"}}"#),
+        format!(r#"{{"schema": "ptmem.profile/1", "frames": {{"a": "{mean}"}}}}"#),
+        format!(r#"{{"schema": "ptmem.profile/1", "frames": {{}}, "source": "{mean}"}}"#),
+    ] {
+        fs::write(directory.path().join("mean.json"), text).unwrap();
+        let message = refused(directory.path(), "mean.json");
+        assert!(!message.contains("##["), "{message}");
+    }
+}
+
+#[test]
 fn text_that_begins_like_an_opcode_is_text() {
     let directory = scratch();
     for content in [

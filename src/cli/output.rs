@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, anyhow, bail};
+use ptmem::report::printable;
 
 use super::args::{ColorWhen, Export};
 
@@ -130,13 +131,13 @@ pub(crate) fn print_note(text: &str) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = anstyle::AnsiColor::Cyan.on_default().bold();
     // Where even this fails, there is nobody to tell.
-    let _ = writeln!(stderr, "{style}note{style:#}: {text}");
+    let _ = writeln!(stderr, "{style}note{style:#}: {}", printable(text));
 }
 
-/// Prints why the tool could not run.
+/// Prints why the tool could not run, in one line: what it quotes of a file could begin others.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = anstyle::AnsiColor::Red.on_default().bold();
     // Where even this fails, there is nobody to tell.
-    let _ = writeln!(stderr, "{style}error{style:#}: {error:#}");
+    let _ = writeln!(stderr, "{style}error{style:#}: {}", printable(&format!("{error:#}")));
 }

@@ -21,6 +21,7 @@ use std::fmt;
 
 use crate::diff::Listing;
 use crate::profile::Profile;
+pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Comparison, Gate, Judgement};
 
