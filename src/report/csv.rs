@@ -32,7 +32,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                 "after_blocks",
             ])?;
             for comparison in &gate.comparisons {
-                let (diff, name) = (&comparison.diff, printable(comparison.name.as_deref().unwrap_or_default()));
+                let (diff, name) = (&comparison.diff, comparison.name.as_deref().unwrap_or_default());
                 let codes = diff.codes();
                 for device in &diff.devices {
                     let number = |device: Option<u32>| device.map(|device| device.to_string()).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                         };
                         let [path, line] = site(code, stack, options);
                         out.write_record([
-                            name.as_str(),
+                            name,
                             &number(device.device.before),
                             &number(device.device.after),
                             row.change.name(),

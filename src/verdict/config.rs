@@ -107,8 +107,8 @@ impl Config {
             let mut pairs: Vec<Pair> = Vec::new();
             for pair in suite.compare {
                 let limits = limits(pair.max_growth, pair.warn_growth, pair.max, pair.min_delta, pair.strict);
-                if pair.name.trim().is_empty() || pair.name.chars().any(char::is_control) {
-                    return Err(wrong(format!("the suite '{name}' has a comparison without a proper 'name'")));
+                if pair.name.is_empty() {
+                    return Err(wrong(format!("the suite '{name}' has a comparison without a 'name'")));
                 }
                 if pairs.iter().any(|other| other.name == pair.name) {
                     return Err(wrong(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
