@@ -303,6 +303,12 @@ impl DeviceDiff {
         found.map_or(Change { before: None, after: None }, |&(_, change)| change)
     }
 
+    /// The device ordinal, that of the after where it exists there.
+    #[must_use]
+    pub fn ordinal(&self) -> Option<u32> {
+        self.device.after.or(self.device.before)
+    }
+
     /// What the device is called in a report.
     #[must_use]
     pub fn name(&self) -> String {
@@ -437,7 +443,7 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
 
 /// Says where two recordings were not made the same way.
 fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    let number = device.device.after.or(device.device.before);
+    let number = device.ordinal();
     let (Some(before), Some(after)) = (device.index.before, device.index.after) else {
         let side = if device.index.before.is_none() { "before" } else { "after" };
         let message = format!("{} is in one snapshot only: the {side} lacks it", device.name());

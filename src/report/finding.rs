@@ -1,6 +1,8 @@
 //! Every check with what explains it: the line of the user, and the stack. What annotations and test reports are
 //! made of.
 
+use std::collections::HashMap;
+
 use super::{Options, Subject};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
 use crate::profile::{Profile, StackTotal};
@@ -79,11 +81,19 @@ fn of_diff<'a>(
     options: &Options,
 ) -> Vec<Finding<'a>> {
     let codes = diff.codes();
+    let by_key: HashMap<(Option<u32>, &str), &Row> = diff
+        .devices
+        .iter()
+        .flat_map(|device| device.rows.iter().map(|row| ((device.ordinal(), row.key.as_str()), row)))
+        .collect();
     let finding = |check: &'a Check| {
-        let device = diff.devices.iter().find(|device| device.device.after.or(device.device.before) == check.device);
+        let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
         // What passes, or cannot be told, has nobody to blame.
         let exceeded = device.filter(|_| check.outcome == Outcome::Exceeded);
-        let culprit = exceeded.and_then(|device| culprit(device, check, &codes.after));
+        let culprit = exceeded.and_then(|device| match &check.key {
+            Some(key) => by_key.get(&(check.device, key.as_str())).copied(),
+            None => grew_most(device, &codes.after),
+        });
         let stack = culprit.and_then(|row| row.stack.after);
         // A check of one stack says it all itself.
         let rows = exceeded.filter(|_| check.key.is_none()).map(|device| {
@@ -110,11 +120,8 @@ fn of_diff<'a>(
     judgement.checks.iter().map(finding).collect()
 }
 
-/// The stack that explains a check: its own, or that which grew most, before all one with a line of the user.
-pub(super) fn culprit<'d>(device: &'d DeviceDiff, check: &Check, after: &Code<'_>) -> Option<&'d Row> {
-    if let Some(key) = &check.key {
-        return device.rows.iter().find(|row| row.key == *key);
-    }
+/// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
+pub(super) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<&'d Row> {
     let mut grew = device.rows.iter().filter(|row| row.kind == RowKind::Stack && row.delta() > 0);
     let first = grew.clone().next();
     grew.find(|row| row.stack.after.is_some_and(|stack| after.user_site(stack).is_some())).or(first)

@@ -508,7 +508,7 @@ fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
 
 fn device_diff<'a>(device: &diff::DeviceDiff, comparison: &'a Comparison, options: &Options) -> DeviceDiffReport<'a> {
     let Comparison { diff, judgement, .. } = comparison;
-    let explains = |row: &diff::Row| judgement.explains(device, row);
+    let explains = judgement.explanation(device);
     let (before, after) = (&diff.profiles.before.tables, &diff.profiles.after.tables);
     let rows = diff::listed(&device.rows, options.listing(comparison), explains);
     DeviceDiffReport {

@@ -1,9 +1,11 @@
 //! A comment on a pull request, or the summary of a job: the verdict first, then what explains it; the rest is folded
 //! away. Never longer than the reader takes: what does not fit is left out row by row, and counted.
 
+use std::collections::HashSet;
+
 use unicode_width::UnicodeWidthStr;
 
-use super::finding::culprit;
+use super::finding::grew_most;
 use super::sparkline::sparkline;
 use super::table::moment_name;
 use super::{Options, Subject};
@@ -227,7 +229,7 @@ fn overview(part: &Part<'_>) -> String {
     let change = device.map(|device| device.metric(Metric::Peak));
     let (before, after) = change.map_or((None, None), |change| (change.before, change.after));
     let accepted = |device: &DeviceDiff| {
-        let number = device.device.after.or(device.device.before);
+        let number = device.ordinal();
         comparison.judgement.checks.iter().any(|check| check.accepted && check.device == number)
     };
     let mark = match rank(part) {
@@ -261,11 +263,15 @@ fn unbroken(cells: &str) -> String {
 /// The stack that the verdict is about, in a sentence.
 fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
     let judgement = &comparison.judgement;
-    let number = device.device.after.or(device.device.before);
+    let number = device.ordinal();
     let exceeded = |check: &&Check| check.outcome == Outcome::Exceeded && check.device == number;
     let Some(check) = judgement.checks.iter().find(exceeded) else { return };
     let codes = comparison.diff.codes();
-    let Some(row) = culprit(device, check, &codes.after) else { return };
+    let row = match &check.key {
+        Some(key) => device.rows.iter().find(|row| row.key == *key),
+        None => grew_most(device, &codes.after),
+    };
+    let Some(row) = row else { return };
     let manner = row.manner().map(|manner| format!(", {manner}")).unwrap_or_default();
     let change = if row.change == Kind::Added { "new" } else { row.change.name() };
     page.add(&format!("\n{} {change}: **{}**{manner}\n", code(&row.label), Delta(row.delta())));
@@ -274,7 +280,7 @@ fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
 /// One device: metrics, stacks, timeline.
 fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, options: &Options) {
     let Comparison { diff, judgement, .. } = comparison;
-    let number = device.device.after.or(device.device.before);
+    let number = device.ordinal();
     let checks = |metric: &str| {
         let of_metric = |check: &&Check| check.metric == metric && check.device == number && check.scope.is_none();
         judgement.checks.iter().filter(of_metric).min_by_key(|check| check.rank())
@@ -291,12 +297,14 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         format!("| {} | {} | {remark} |", metric.name(), figures(change.before, change.after, change.delta()))
     });
     page.table("| | before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows);
-    let explains = |row: &Row| judgement.explains(device, row);
+    let explains = judgement.explanation(device);
     let listed = diff::listed(&device.rows, options.listing(comparison), explains);
     let (grew, rest): (Vec<&Row>, Vec<&Row>) =
         listed.iter().partition(|row| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)));
     let header = "| change | before | after | blocks | stack |\n|--:|--:|--:|--:|:--|";
-    let exceeded = |row: &Row| judgement.checks.iter().any(|c| c.rank() == 0 && c.key.as_deref() == Some(&row.key));
+    let failed = |check: &&Check| check.rank() == 0 && check.device == number;
+    let failed: HashSet<&str> =
+        judgement.checks.iter().filter(failed).filter_map(|check| check.key.as_deref()).collect();
     let line = |row: &&Row| {
         let (before, after) = (row.held.before, row.held.after);
         let blocks = if before.blocks == after.blocks {
@@ -304,7 +312,7 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         } else {
             format!("{} → {}", thousands(before.blocks), thousands(after.blocks))
         };
-        let mark = if exceeded(row) { "❌ " } else { "" };
+        let mark = if failed.contains(row.key.as_str()) { "❌ " } else { "" };
         let label = match row.kind {
             RowKind::Others(_) => prose(&row.label),
             // The whole path stands in the call stack.

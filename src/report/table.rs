@@ -390,7 +390,7 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
             shown.write(out, &moment_name(diff.profiles.after.options.at), options.width)?;
             continue;
         }
-        let explains = |row: &Row| judgement.explains(device, row);
+        let explains = judgement.explanation(device);
         let rows = diff::listed(&device.rows, options.listing(comparison), explains);
         changed_stacks(out, diff, device, &rows, options)?;
         if options.explain {
@@ -407,7 +407,7 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
 
 /// The metrics, those first that explain the verdict.
 fn metrics(out: &mut String, device: &DeviceDiff, judgement: &Judgement, width: usize) -> fmt::Result {
-    let number = device.device.after.or(device.device.before);
+    let number = device.ordinal();
     // Several limits may stand on one figure: the worst outcome counts.
     let worst = |name: &str| {
         let of_metric = |check: &&Check| check.metric == name && check.device == number && check.scope.is_none();

@@ -4,6 +4,7 @@ mod accepted;
 pub mod config;
 mod threshold;
 
+use std::collections::HashSet;
 use std::fmt;
 
 pub use accepted::{Accepted, Day, Subject};
@@ -287,9 +288,10 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         judge.unmatched_pattern(diff, growth);
     }
     for maximum in &thresholds.maximum {
-        let devices = diff.devices.iter().map(|device| {
-            (device.index.after.map(|i| &diff.profiles.after.devices[i]), device.device.after.or(device.device.before))
-        });
+        let devices = diff
+            .devices
+            .iter()
+            .map(|device| (device.index.after.map(|i| &diff.profiles.after.devices[i]), device.ordinal()));
         judge.maxima(maximum, devices);
     }
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
@@ -335,7 +337,7 @@ impl Judge {
             after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
         };
         let mut check = Check {
-            device: device.device.after.or(device.device.before),
+            device: device.ordinal(),
             ..Check::new(growth.target.name(), growth.limit.to_string(), growth.level)
         };
         let mut budget = Budget::new(&thresholds.accepted, thresholds.today);
@@ -564,22 +566,20 @@ impl Judge {
 }
 
 impl Judgement {
-    /// Whether a row is a reason for the verdict: it exceeds a limit itself, or it grew where a figure of its
-    /// device did by too much.
-    #[must_use]
-    pub fn explains(&self, device: &DeviceDiff, row: &Row) -> bool {
-        let number = device.device.after.or(device.device.before);
-        let mut exceeded = self.checks.iter().filter(|c| c.outcome == Outcome::Exceeded && c.device == number);
-        exceeded.any(|check| match &check.key {
-            Some(key) => *key == row.key,
-            None => !check.absolute && row.delta() > 0,
-        })
+    /// Tells whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// figure of its device did by too much.
+    pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
+        let number = device.ordinal();
+        let exceeded = || self.checks.iter().filter(move |c| c.outcome == Outcome::Exceeded && c.device == number);
+        let keys: HashSet<&str> = exceeded().filter_map(|check| check.key.as_deref()).collect();
+        let grew = exceeded().any(|check| check.key.is_none() && !check.absolute);
+        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
     }
 
     /// How bad it stands with a device: 0 where it fails, 1 where something cannot be told or warns, else 2.
     #[must_use]
     pub fn rank(&self, device: &DeviceDiff) -> u8 {
-        let number = device.device.after.or(device.device.before);
+        let number = device.ordinal();
         let of_device = self.checks.iter().filter(|check| check.device == number);
         of_device.map(Check::rank).min().unwrap_or(Check::FINE)
     }
