@@ -1,0 +1,89 @@
+//! A profile as a file: deterministic text that version control can compare line by line.
+//!
+//! Part of the contract `ptmem.profile/1`. Frames are kept once, under names that depend on the function and its
+//! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
+//! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
+
+mod format;
+mod read;
+mod write;
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+
+pub(super) use read::read;
+pub use write::text_of;
+
+use super::Moment;
+
+/// The contract that a saved profile follows.
+pub const SCHEMA: &str = "ptmem.profile/1";
+
+const EXPECTED: &str =
+    "expected a pickle from torch.cuda.memory._dump_snapshot(), or what 'ptmem profile SNAPSHOT -o FILE' writes";
+
+/// Whether a moment is one more than those that every profile keeps.
+fn is_kept(moment: Moment) -> bool {
+    !matches!(moment, Moment::Baseline | Moment::Peak | Moment::End)
+}
+
+/// What of a profile is worth its place in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Bound {
+    /// The most stacks per device (as grouped by default); 0 is all.
+    pub top: usize,
+    /// Only stacks that hold at least so many bytes at one of the moments.
+    pub min_bytes: u64,
+}
+
+impl Bound {
+    /// The tighter of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let tops = [self.top, other.top].into_iter().filter(|&top| top > 0);
+        Self { top: tops.min().unwrap_or(0), min_bytes: self.min_bytes.max(other.min_bytes) }
+    }
+}
+
+/// Why a file cannot be read as a saved profile.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No JSON, or not of the shape.
+    #[error("this looks like JSON, but cannot be read as a saved profile: {0}; {EXPECTED}")]
+    Json(String),
+    /// JSON of something else.
+    #[error("this looks like JSON, but no saved profile: {0}; {EXPECTED}")]
+    NotAProfile(String),
+    /// A profile that contradicts itself.
+    #[error(
+        "{0}; the file was changed by hand, merged or damaged. Write it again with 'ptmem profile SNAPSHOT -o FILE'"
+    )]
+    Damaged(String),
+    /// A moment that the profile does not know.
+    #[error(
+        "a saved profile knows the stacks at {known}, not at '{asked}'; give the snapshot itself, or save the profile \
+         with --at {asked}"
+    )]
+    Moment {
+        /// What it knows.
+        known: String,
+        /// What was asked for.
+        asked: Moment,
+    },
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+}
+
+/// What the last line but one begins with.
+const DIGEST: &str = "  \"sha1\": \"";
+
+/// A digest of the text, whatever its line ends: version control may change those.
+fn digest(text: &str) -> String {
+    let mut hash = Sha1::new();
+    text.split('\r').for_each(|part| hash.update(part));
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
