@@ -243,6 +243,8 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "stack:*other*=0"]).0, 3);
     let (code, line) = diff(&["short.json", "after.pkl", "--group-by", "file"]);
     assert!(code == 2 && line.contains("cannot be compared by file; save it without --top"), "{line}");
+    let (code, line) = diff(&["short.json", "after.pkl", "--strip-prefix", "/workspace"]);
+    assert!(code == 2 && line.contains("by other rules"), "{line}");
     // The bound stays with the file.
     succeeds(folder.path(), &["profile", "short.json", "-o", "copy.json"]);
     assert!(fs::read_to_string(path("copy.json")).unwrap().contains("\"bound\": {\"top\":1,\"min_bytes\":0}"));

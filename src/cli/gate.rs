@@ -8,12 +8,11 @@ use ptmem::diagnostic::Diagnostic;
 use ptmem::diff;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::report::Subject;
-use ptmem::stack::GroupBy;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::config::Config;
 use ptmem::verdict::{self, Comparison, Gate, Limits, Thresholds, Verdict};
 
-use super::args::DiffArguments;
+use super::args::{ConfigArguments, DiffArguments};
 use super::output::{self, Output};
 use super::{config, input, report_options, require_moment, write_reports};
 
@@ -32,7 +31,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     let config = config::load(&arguments.config)?;
     let pairs = pairs(&arguments, &config)?;
     let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
-    output::check_exports(&arguments.view.export, inputs)?;
+    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
     let mut comparisons = Vec::with_capacity(pairs.len());
     for pair in pairs {
         comparisons.push(compare(pair, &arguments, &config)?);
@@ -40,7 +39,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     if let [only] = &mut comparisons[..]
         && arguments.update.is_none()
     {
-        only.judgement.diagnostics.extend(improvement(only));
+        only.judgement.diagnostics.extend(improvement(only, &arguments));
     }
     let gate = Gate { comparisons };
     let mut options = report_options(&arguments.view, output);
@@ -64,6 +63,9 @@ fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
             after: PathBuf::from(&pair.after),
             limits: limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits),
         };
+        if let Some(pair) = suite.pairs.iter().find(|pair| pair.before == "-" || pair.after == "-") {
+            bail!("comparison '{}': standard input cannot be part of a suite; expected the name of a file", pair.name);
+        }
         return Ok(suite.pairs.iter().map(pair).collect());
     }
     let (before, after) = match (&arguments.before, &arguments.after, &arguments.update) {
@@ -106,17 +108,8 @@ fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Com
         Some(name) => read().with_context(|| format!("comparison '{name}'"))?,
         None => read()?,
     };
-    for profile in [&before, &after] {
-        let by = profile.options.group_by;
-        if profile.devices.iter().any(|device| device.cut.is_some()) && !matches!(by, GroupBy::Stack | GroupBy::Frames)
-        {
-            bail!(
-                "{}: the profile lists only the largest stacks, which cannot be compared by {by}; save it without --top \
-                 and --min-bytes",
-                profile.source.path
-            );
-        }
-    }
+    input::require_whole_groups(&before)?;
+    input::require_whole_groups(&after)?;
     if let (Some(profile), Kind::Snapshot | Kind::Segments) = (&arguments.update, before.source.kind) {
         let after = shell_word(&after.source.path);
         bail!("{}: is no saved profile; write the first with: ptmem profile {after} -o FILE", profile.display());
@@ -189,7 +182,7 @@ fn changes(comparison: &Comparison) -> Changes {
 }
 
 /// Says how to record an improvement over a stored before.
-fn improvement(comparison: &Comparison) -> Option<Diagnostic> {
+fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { higher, lower, most } = changes(comparison);
     let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
@@ -197,8 +190,15 @@ fn improvement(comparison: &Comparison) -> Option<Diagnostic> {
         return None;
     }
     let (before, after) = (shell_word(&sides.before.source.path), shell_word(&sides.after.source.path));
-    let message =
-        format!("less than the stored before: {}. Record it: ptmem diff --update {before} {after}", lower.join(", "));
+    let config = match &arguments.config {
+        ConfigArguments { no_config: true, .. } => " --no-config".to_owned(),
+        ConfigArguments { config: Some(path), .. } => format!(" --config {}", shell_word(&path.display().to_string())),
+        ConfigArguments { config: None, .. } => String::new(),
+    };
+    let at = sides.before.kept.map(|at| format!(" --at {at}")).unwrap_or_default();
+    // In backticks, so that it stays on one line.
+    let command = format!("`ptmem diff --update {before} {after}{config}{at}`");
+    let message = format!("less than the stored before: {}. Record it: {command}", lower.join(", "));
     Some(Diagnostic::note("improved", None, message))
 }
 

@@ -27,6 +27,18 @@ pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
     profile::read(open(path)?, &name, options.clone()).with_context(|| name)
 }
 
+/// Refuses what would compare parts of groups: a profile that does not list all stacks, grouped otherwise than it was
+/// made.
+pub(super) fn require_whole_groups(profile: &Profile) -> Result<()> {
+    match profile.broken_groups() {
+        Some(why) => bail!(
+            "{}: the profile lists only the largest stacks, {why}; save it without --top and --min-bytes",
+            profile.source.path
+        ),
+        None => Ok(()),
+    }
+}
+
 fn open(path: &Path) -> Result<File> {
     let name = path.display();
     // Asked first: some systems say "no permission" when a directory is opened.

@@ -79,10 +79,12 @@ fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<E
     let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
     output::require_folder(&arguments.output)?;
     let mut profile = input::profile(&arguments.snapshot, &options)?;
+    input::require_whole_groups(&profile)?;
     // What a profile keeps, a profile of it keeps as well.
-    if let (Some(at), Moment::Peak) = (profile.kept, arguments.at)
-        && arguments.snapshot.as_os_str() != "-"
-    {
+    if let (Some(at), Moment::Peak) = (profile.kept, arguments.at) {
+        if arguments.snapshot.as_os_str() == "-" {
+            bail!("standard input: the profile also keeps the stacks at {at}; add --at {at} to keep them");
+        }
         profile = input::profile(&arguments.snapshot, &profile::Options { at, ..options })?;
     }
     require_moment(&profile)?;

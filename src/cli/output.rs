@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, anyhow, bail};
@@ -98,7 +98,7 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
         if inputs.iter().any(|input| is_same_file(input, path)) {
             bail!("{}: is an input; expected another file to write to", path.display());
         }
-        let twice = |other: &Export| other.path == *path && path.as_os_str() != "-" && !is_device(path);
+        let twice = |other: &Export| place(&other.path) == place(path) && path.as_os_str() != "-" && !is_device(path);
         if exports[..i].iter().any(twice) {
             bail!("{}: is the file of two exports; expected a file for each", path.display());
         }
@@ -119,6 +119,12 @@ pub(crate) fn require_folder(path: &Path) -> Result<()> {
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     let file = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
     file(a).is_some_and(|a| file(b) == Some(a))
+}
+
+/// Where a file is or will be, however its path is written.
+fn place(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
 /// Whether there is something else than a file to replace, such as a pipe.

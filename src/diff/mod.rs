@@ -204,8 +204,8 @@ pub struct Row {
     pub key: String,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
-    /// Where a saved profile as the before does not list all stacks and this one has no partner in it: the most bytes
-    /// that it may have held.
+    /// Where a saved profile does not list all stacks, so that this one may have another partner than the one it has,
+    /// if any: the most bytes that it may have held before.
     pub before_within: Option<u64>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,

@@ -18,7 +18,13 @@ pub(super) fn rows(
     let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
     for (before, after) in pairs(stacks, groupers, options) {
         (paired_before[before], paired_after[after]) = (true, true);
-        rows.extend(row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers));
+        let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers);
+        // Similar is not the same where the true partner may not be listed.
+        if let Some(row) = row.as_mut().filter(|row| row.moved) {
+            let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
+            row.before_within = cuts.max().map(|largest| largest.max(row.held.before.bytes));
+        }
+        rows.extend(row);
     }
     // What a saved profile does not list was no larger than its bound: a partner of that size may be among it.
     let (mut others, mut count, mut unlisted) = (Sides::<Held>::default(), 0, Vec::new());

@@ -87,6 +87,9 @@ pub struct Profile {
     pub raises: Vec<Raise>,
     /// What of it a saved profile keeps.
     pub bound: saved::Bound,
+    /// The rules by which stacks were grouped where a saved profile does not list all of them, as
+    /// [`Rules::of_groups`] has them.
+    pub grouped_by: Option<[Vec<String>; 3]>,
     /// The moment that a saved profile keeps beside baseline, peak and end.
     pub kept: Option<Moment>,
     /// How it was computed.
@@ -102,6 +105,20 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// Why groups of stacks are not whole, where a saved profile does not list all stacks.
+    #[must_use]
+    pub fn broken_groups(&self) -> Option<String> {
+        if self.devices.iter().all(|device| device.cut.is_none()) {
+            return None;
+        }
+        let by = self.options.group_by;
+        if by != GroupBy::Stack {
+            return Some(format!("which cannot be compared by {by}"));
+        }
+        let differ = self.grouped_by.as_ref().is_some_and(|rules| *rules != self.options.rules.of_groups());
+        differ.then(|| "by other rules (strip-prefix, own, foreign) than those of this run".to_owned())
+    }
+
     /// What is known of the frames.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
@@ -291,6 +308,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         recorded: None,
         raises: Vec::new(),
         bound: saved::Bound::default(),
+        grouped_by: None,
         kept: None,
         options,
         settings: snapshot.settings,

@@ -1,5 +1,6 @@
 //! Workflow commands of GitHub Actions: they annotate the line of the user's code, as it is in the after.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use super::finding::findings;
@@ -28,16 +29,30 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         }
         if finding.is_error() { &mut errors } else { &mut warnings }.push((properties, message));
     }
+    // Several figures of one line say less than several lines.
+    let mut seen = HashSet::new();
+    errors.sort_by_cached_key(|(properties, _): &(Vec<(&str, String)>, String)| {
+        let place: Vec<_> = properties.iter().filter(|(name, _)| *name != "title").cloned().collect();
+        !seen.insert(place)
+    });
     for diagnostic in diagnostics(subject) {
         let level = if diagnostic.severity == Severity::Warning { &mut warnings } else { &mut notices };
-        level.push((vec![("title", format!("ptmem: {}", diagnostic.code))], diagnostic.message.clone()));
+        let device = diagnostic.device.filter(|_| !diagnostic.message.starts_with("device "));
+        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        let message = format!("{device}{}", diagnostic.message);
+        level.push((vec![("title", format!("ptmem: {}", diagnostic.code))], message));
     }
     if let Some(ungated) = ungated(subject) {
         warnings.push((vec![("title", "ptmem: nothing was gated".to_owned())], ungated.to_owned()));
     }
     let mut out = String::new();
     for (level, commands) in [("error", errors), ("warning", warnings), ("notice", notices)] {
-        for (properties, message) in commands.iter().take(MOST_PER_LEVEL) {
+        // The last one that is shown says how many are not.
+        let (total, shown) = (commands.len(), commands.len().min(MOST_PER_LEVEL));
+        let rest = (total > shown)
+            .then(|| (vec![("title", "ptmem: more".to_owned())], format!("and {} more", total - shown + 1)));
+        let commands = commands.iter().take(if rest.is_some() { shown - 1 } else { shown });
+        for (properties, message) in commands.chain(&rest) {
             let properties: Vec<_> = properties
                 .iter()
                 .map(|(name, value)| format!("{name}={}", escape_property(&printable(value))))
@@ -78,8 +93,8 @@ fn diagnostics(subject: Subject<'_>) -> Vec<&Diagnostic> {
         }
     };
     // What holds for both sides is said once.
-    let mut seen = std::collections::HashSet::new();
-    found.retain(|diagnostic| seen.insert((&diagnostic.code, &diagnostic.message)));
+    let mut seen = HashSet::new();
+    found.retain(|diagnostic| seen.insert((&diagnostic.code, diagnostic.device, &diagnostic.message)));
     found
 }
 

@@ -54,13 +54,13 @@ fn write_suites(out: &mut String, suites: &[(String, Vec<&Finding<'_>>)]) -> std
 
 fn write_case(out: &mut String, finding: &Finding<'_>, suite: &str) -> std::fmt::Result {
     let check = finding.check;
-    let scope = check.scope.as_ref().map(|label| format!(" {label}")).unwrap_or_default();
+    let scope = check.scope.as_ref().map(|label| format!(" {}", printable(label))).unwrap_or_default();
     let level = if check.level == Level::Warn { " (warning)" } else { "" };
-    let name = escape(&format!("{}{scope} within {}{level}", check.metric, check.limit));
+    let name = escape(&format!("{}{scope} within {}{level}", printable(&check.metric), check.limit));
     write!(out, "    <testcase name=\"{name}\" classname=\"ptmem.{suite}\">")?;
     let mut text = finding.sentence.clone();
     if let Some(place) = &finding.place {
-        let _ = write!(text, "\nat {}:{}", place.path, place.line);
+        let _ = write!(text, "\nat {}:{}", printable(&place.path), place.line);
     }
     if !finding.rows.is_empty() {
         let _ = write!(text, "\n\n{}", finding.rows.join("\n"));

@@ -27,6 +27,9 @@ const TIMELINE: usize = 60;
 /// Columns of a label in a table, which would scroll otherwise.
 const LABEL: usize = 60;
 
+/// Room that the figures of a device take; with less, there is no use in beginning.
+const LEAST_SECTION: usize = 1024;
+
 /// So many devices are shown in full.
 const MOST_SECTIONS: usize = 4;
 
@@ -186,10 +189,17 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
     }
     let several = parts.len() > 1;
     if several {
+        // The worst of them needs room as well.
+        let limit = std::mem::replace(&mut page.limit, options.max_bytes / 2);
         page.table("| | peak before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", parts.iter().map(overview));
+        page.limit = limit;
     }
     for (i, &part) in parts.iter().enumerate() {
         let (comparison, Some(device)) = part else { continue };
+        if i > 0 && !page.fits(LEAST_SECTION) {
+            page.more(parts.len() - i, "device without details", "devices without details");
+            break;
+        }
         if !several {
             section(page, comparison, device, options);
         } else if i == 0 || i < MOST_SECTIONS && rank(&part) < 2 {

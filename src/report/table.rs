@@ -554,12 +554,12 @@ fn diagnostics<'a>(
     Ok(())
 }
 
-/// Breaks a text at spaces; lines after the first are indented.
+/// Breaks a text at spaces, but not within backticks; lines after the first are indented.
 fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
-    let mut column = 0;
+    let (mut column, mut quoted) = (0, false);
     for word in text.split(' ') {
-        if column > 0 && column + 1 + word.width() > width {
+        if column > 0 && column + 1 + word.width() > width && !quoted {
             out.push_str("\n  ");
             column = 2;
         } else if column > 0 {
@@ -568,6 +568,7 @@ fn wrap(text: &str, width: usize) -> String {
         }
         out.push_str(word);
         column += word.width();
+        quoted ^= word.matches('`').count() % 2 == 1;
     }
     out
 }

@@ -16,6 +16,15 @@ pub struct Rules {
     pub categories: Vec<CategoryRule>,
 }
 
+impl Rules {
+    /// What of the rules decides which stacks are one group, as text.
+    #[must_use]
+    pub fn of_groups(&self) -> [Vec<String>; 3] {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect();
+        [self.strip_prefix.clone(), texts(&self.own), texts(&self.foreign)]
+    }
+}
+
 /// A category of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CategoryRule {

@@ -107,7 +107,13 @@ impl<'a> Budget<'a> {
             _ => 0,
         };
         let offers: Vec<u64> = self.accepted.iter().zip(&self.left).map(|(a, &left)| usable(a, left)).collect();
+        // Growth that cannot be told is at most what it holds now.
+        let (delta, allowed) = (check.delta, check.allowed);
+        if check.outcome == Outcome::Inconclusive {
+            (check.delta, check.allowed) = (Some(i128::from(row.held.after.bytes)), Some(0));
+        }
         let used = self.accept(check, &offers);
+        (check.delta, check.allowed) = (delta, allowed);
         for (left, used) in self.left.iter_mut().zip(used) {
             *left -= used;
         }
@@ -115,37 +121,59 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let mut offers: Vec<u64> = self.accepted.iter().map(|_| 0).collect();
-        for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
-            if accepted.subject == Subject::Metric(metric) {
-                *offer = accepted.bytes;
-            }
+        // What has no certain partner grew by no more than is certain.
+        let certain = |row: &Row| {
+            let before = row.before_within.map_or(row.held.before.bytes, |most| most.max(row.held.before.bytes));
+            row.held.after.bytes.saturating_sub(before)
+        };
+        let rows = device.rows.iter().filter(|_| rows_at_peak).map(|row| (row, certain(row)));
+        self.accept(check, &self.offers(metric, rows));
+    }
+
+    /// Calls a check that exceeds its limit inconclusive where it would be accepted if what a saved profile does not
+    /// list had held nothing.
+    pub(super) fn doubt_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
+        let possible = |row: &Row| {
+            let before = if row.before_within.is_some() { 0 } else { row.held.before.bytes };
+            row.held.after.bytes.saturating_sub(before)
+        };
+        let rows = device.rows.iter().chain(&device.unlisted).filter(|_| rows_at_peak);
+        let mut accepted = check.clone();
+        self.accept(&mut accepted, &self.offers(metric, rows.map(|row| (row, possible(row)))));
+        if accepted.outcome == Outcome::Pass {
+            check.outcome = Outcome::Inconclusive;
+            let reason = "whether accepted growth covers it cannot be told: a side does not list all of its stacks";
+            check.reason = Some(reason.to_owned());
         }
-        let grew = device.rows.iter().filter(|row| row.delta() > 0 && metric == Metric::Peak && rows_at_peak);
-        for row in grew {
+    }
+
+    /// What every agreement offers for a figure, given by how much stacks grew.
+    fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = (&'r Row, u64)>) -> Vec<u64> {
+        let of_metric = |accepted: &Accepted| {
+            if accepted.subject == Subject::Metric(metric) { accepted.bytes } else { 0 }
+        };
+        let mut offers: Vec<u64> = self.accepted.iter().map(of_metric).collect();
+        for (row, grew) in rows.filter(|(_, grew)| metric == Metric::Peak && *grew > 0) {
             // What one agreement covers, no other has to; those that still hold come first.
-            let mut left = row.delta().unsigned_abs();
+            let mut left = grew;
             for expired in [false, true] {
                 for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
                     let matches = matches!(&accepted.subject, Subject::Stacks(pattern) if row.matches(pattern));
                     if matches && (accepted.expires < self.today) == expired {
-                        let room = accepted.bytes - *offer;
-                        let take = u64::try_from(left).map_or(room, |left| left.min(room));
+                        let take = left.min(accepted.bytes - *offer);
                         *offer += take;
-                        left -= u128::from(take);
+                        left -= take;
                     }
                 }
             }
         }
-        self.accept(check, &offers);
+        offers
     }
 
     /// Lets an exceeded check pass if what is offered makes up for the excess, and says so; returns what was used of
     /// each offer.
     fn accept(&self, check: &mut Check, offers: &[u64]) -> Vec<u64> {
-        let (Outcome::Exceeded, Some(delta), Some(allowed)) = (check.outcome, check.delta, check.allowed) else {
-            return Vec::new();
-        };
+        let (Some(delta), Some(allowed)) = (check.delta, check.allowed) else { return Vec::new() };
         let mut excess = delta.unsigned_abs().saturating_sub(allowed);
         let (mut used, mut said) = (vec![0; offers.len()], Vec::new());
         for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
@@ -162,7 +190,7 @@ impl<'a> Budget<'a> {
             excess -= u128::from(take);
             said.push(format!("{} accepted until {expires}: {reason}", Size(take)));
         }
-        if !said.is_empty() {
+        if !said.is_empty() && (excess == 0 || check.outcome == Outcome::Exceeded) {
             check.reason = Some(said.join("; "));
         }
         if excess > 0 {

@@ -12,7 +12,7 @@ pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target}
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
-use crate::profile::{DeviceProfile, Moment, Profile};
+use crate::profile::{Cut, DeviceProfile, Moment, Profile};
 use crate::replay::History;
 use crate::units::{Size, format_percent};
 use accepted::Budget;
@@ -364,6 +364,10 @@ impl Judge {
                     if check.outcome == Outcome::Exceeded {
                         let rows_at_peak = diff.profiles.after.options.at == Moment::Peak;
                         budget.accept_metric(&mut check, *metric, device, rows_at_peak);
+                        // Whether it is accepted may depend on what a saved profile does not list.
+                        if check.outcome == Outcome::Exceeded && (before.cut.is_some() || after.cut.is_some()) {
+                            budget.doubt_metric(&mut check, *metric, device, rows_at_peak);
+                        }
                         self.tell_accepted(&check);
                     }
                 } else {
@@ -387,20 +391,25 @@ impl Judge {
                         .any(|other| matches!(&other.target, Target::Stack(Some(pattern)) if row.matches(pattern)))
                 };
                 let gated = |row: &&Row| {
-                    row.delta().unsigned_abs() >= u128::from(thresholds.min_delta)
+                    let largest = row.before_within.map_or(row.delta().unsigned_abs(), |_| row.held.after.bytes.into());
+                    largest >= u128::from(thresholds.min_delta)
                         && !matches!(row.kind, RowKind::Others(_))
                         && pattern.as_ref().map_or(!special(row), |pattern| row.matches(pattern))
                 };
                 let mut any = false;
-                if let Some(cut) = after.cut.filter(|cut| !growth.limit.holds(0, i128::from(cut.largest))) {
+                let matters =
+                    |cut: &Cut| cut.largest >= thresholds.min_delta && !growth.limit.holds(0, i128::from(cut.largest));
+                if let Some(cut) = after.cut.filter(matters) {
                     any = true;
                     let largest = Size(cut.largest);
                     let reason = format!("the after lists no stacks below {largest}; give the snapshot itself");
                     self.checks.push(Check { reason: Some(reason), ..check.clone() });
                 }
                 for row in device.rows.iter().chain(&device.unlisted).filter(gated) {
-                    let (old, delta) = (row.held.before.bytes, row.delta());
-                    if growth.limit.holds(old, delta) {
+                    let (old, now) = (row.held.before.bytes, row.held.after.bytes);
+                    // At worst, what has no certain partner held nothing before.
+                    let least = if row.before_within.is_some() { 0 } else { old };
+                    if growth.limit.holds(least, i128::from(now) - i128::from(least)) {
                         continue;
                     }
                     any = true;
@@ -408,21 +417,26 @@ impl Judge {
                         scope: Some(row.label.clone()),
                         key: Some(row.key.clone()),
                         before: Some(old),
-                        after: Some(row.held.after.bytes),
-                        delta: Some(delta),
+                        after: Some(now),
+                        delta: Some(row.delta()),
                         allowed: Some(growth.limit.allowed(old)),
                         outcome: Outcome::Exceeded,
                         ..check.clone()
                     };
-                    // It may have held as much as the largest that the before does not list.
-                    if let Some(most) = row.before_within.map(|most| most.min(row.held.after.bytes))
-                        && growth.limit.holds(most, delta - i128::from(most))
-                    {
-                        of_row.outcome = Outcome::Inconclusive;
+                    if let Some(most) = row.before_within {
+                        let certain = i128::from(now) - i128::from(most);
+                        let is_certain = !row.moved
+                            && !growth.limit.holds(most, certain)
+                            && certain.unsigned_abs() >= u128::from(thresholds.min_delta);
+                        let what =
+                            if is_certain { "it may have held up to that before" } else { "so it cannot be told" };
                         of_row.reason = Some(format!(
-                            "the before lists no stacks below {}; save it without --top and --min-bytes to tell",
+                            "a side lists no stacks below {}: {what}; save it without --top and --min-bytes",
                             Size(most)
                         ));
+                        if !is_certain {
+                            of_row.outcome = Outcome::Inconclusive;
+                        }
                     }
                     budget.accept_stack(&mut of_row, row);
                     self.tell_accepted(&of_row);

@@ -236,7 +236,7 @@ pub fn command(line: &str) -> (&str, BTreeMap<String, String>, String) {
 }
 
 pub fn check_github(text: &str) {
-    let mut levels = BTreeMap::from([("error", 0), ("warning", 0)]);
+    let mut levels = BTreeMap::from([("error", 0), ("warning", 0), ("notice", 0)]);
     require_printable(text, "github");
     for line in text.lines() {
         let (level, properties, message) = command(line);

@@ -184,6 +184,14 @@ pub(super) struct SavedDevice {
     pub(super) compile_contexts: Vec<SavedTag>,
 }
 
+/// The rules by which stacks were grouped for the bound.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SavedRules {
+    pub(super) strip_prefix: Vec<String>,
+    pub(super) own: Vec<String>,
+    pub(super) foreign: Vec<String>,
+}
+
 /// What tells a saved profile from other JSON.
 #[derive(Debug, Deserialize)]
 pub(super) struct SavedKind {
@@ -195,6 +203,7 @@ pub(super) struct SavedKind {
 pub(super) struct SavedProfile {
     pub(super) source: SavedSource,
     pub(super) bound: Bound,
+    pub(super) rules: SavedRules,
     pub(super) at: String,
     pub(super) raises: Vec<SavedRaise>,
     pub(super) settings: Option<BTreeMap<String, String>>,

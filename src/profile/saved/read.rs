@@ -85,6 +85,7 @@ pub(in crate::profile) fn read(
         source: source(),
         recorded: Some(Source { path: saved.source.path, bytes: saved.source.bytes, kind }),
         bound: saved.bound,
+        grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
         kept: Some(kept).filter(|kept| is_kept(*kept)),
         raises: saved.raises.into_iter().map(|SavedRaise { reason, changes }| Raise { reason, changes }).collect(),
         options,

@@ -47,6 +47,8 @@ fn write_profile(out: &mut String, profile: &Profile, bound: Bound, raises: &[Ra
     writeln!(out, "  \"source\": {},", json(&source))?;
     writeln!(out, "  \"group_by\": {},", json(&GroupBy::Stack.name()))?;
     writeln!(out, "  \"bound\": {},", json(&bound))?;
+    let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
+    writeln!(out, "  \"rules\": {},", json(&SavedRules { strip_prefix, own, foreign }))?;
     let at = if is_kept(profile.options.at) { profile.options.at } else { Moment::Peak };
     writeln!(out, "  \"at\": {},", json(&at.to_string()))?;
     let raise = |raise: &Raise| json(&SavedRaise { reason: raise.reason.clone(), changes: raise.changes.clone() });
@@ -281,7 +283,8 @@ fn write_device(out: &mut String, device: &DeviceProfile, kept: &Kept, stacks: &
     field("frees", json(&figures.free_count))?;
     field("allocated_total", json(&figures.allocated_total))?;
     field("ooms", json(&figures.ooms.iter().map(oom).collect::<Vec<_>>()))?;
-    field("at_event", json(&device.at.map(event_index)))?;
+    let at = if is_kept(stacks.profile.options.at) { device.at } else { figures.allocated.peak_at };
+    field("at_event", json(&at.map(event_index)))?;
     let timeline =
         SavedTimeline { allocated: coarse(&figures.timeline.allocated), reserved: coarse(&figures.timeline.reserved) };
     field("timeline", json(&timeline))?;
