@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! bytes -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
-//!                                             \        \-> tree ----------^
+//!                        \-> phase -^         \        \-> tree ----------^
 //!                                              \--------^
 //! ```
 //!
@@ -21,6 +21,7 @@
 pub mod diagnostic;
 pub mod diff;
 pub mod pattern;
+pub mod phase;
 pub mod pickle;
 pub mod profile;
 pub mod replay;

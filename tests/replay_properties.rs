@@ -190,7 +190,7 @@ fn read(value: &Value) -> Snapshot {
 }
 
 fn replay_device_0(snapshot: &Snapshot) -> Replay {
-    replay(snapshot, 0, &snapshot.devices[&0]).unwrap()
+    replay(snapshot, 0, &snapshot.devices[&0], &[]).unwrap()
 }
 
 #[derive(Debug, Clone)]

@@ -269,7 +269,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
     let mut diagnostics = Vec::new();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let replay = replay::replay(&snapshot, id, device)?;
+        let replay = replay::replay(&snapshot, id, device, &[])?;
         let at = options.at.position(events, &replay);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         devices.push(DeviceProfile {

@@ -12,11 +12,14 @@
 
 mod diagnose;
 mod lifetimes;
+mod parts;
 mod rounding;
 mod segment_map;
 mod simulate;
 
 use std::collections::BTreeMap;
+
+pub use parts::{Level, Part};
 
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Snapshot, StackId};
@@ -35,6 +38,18 @@ impl Position {
     #[must_use]
     pub fn after(index: usize) -> Self {
         Self(u32::try_from(index).map_or(u32::MAX - 1, |index| index.saturating_add(1).min(u32::MAX - 1)))
+    }
+
+    /// Just after the first `count` events.
+    #[must_use]
+    pub fn of_count(count: usize) -> Self {
+        count.checked_sub(1).map_or(Self::START, Self::after)
+    }
+
+    /// How many events lie before it.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0 as usize
     }
 
     /// The index of the event that this is just after; `None` for the start.
@@ -255,6 +270,8 @@ pub struct Replay {
     pub dump: Position,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
+    /// The parts between the borders that were given, the first from the start.
+    pub parts: Vec<Part>,
     /// What a reader must know.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -278,11 +295,12 @@ pub enum Error {
     },
 }
 
-/// Replays the history of a device.
+/// Replays the history of a device, and looks at the counters at `borders` (in order) and between them. Without any there
+/// are no [`Replay::parts`].
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
-pub fn replay(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
+pub fn replay(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position]) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {
@@ -294,5 +312,5 @@ pub fn replay(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, E
         .flat_map(|segment| segment.blocks.iter().copied())
         .filter(|block| block.state != BlockState::Inactive);
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>());
-    simulate::run(snapshot, id, device, lifetimes)
+    simulate::run(snapshot, id, device, lifetimes, borders)
 }

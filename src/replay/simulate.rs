@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
+use super::parts::{Level, Part, Parts};
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE, round_size, should_split};
 use super::segment_map::SegmentMap;
 use super::{Allocation, Checks, Counter, Error, Figures, History, Oom, Position, Replay, Timeline};
@@ -61,6 +62,7 @@ struct Pass {
     ooms: Vec<Oom>,
     allocated_total: u128,
     timeline: Timeline,
+    parts: Vec<Part>,
     /// Allocations at addresses that no segment backs.
     homeless: u64,
     /// Allocations that reach into an occupied block.
@@ -79,7 +81,13 @@ struct Evidence {
     slack: FxHashMap<u32, u64>,
 }
 
-pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: Lifetimes) -> Result<Replay, Error> {
+pub(super) fn run(
+    snapshot: &Snapshot,
+    id: u32,
+    device: &Device,
+    mut lifetimes: Lifetimes,
+    borders: &[Position],
+) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let overflow = |what| Error::Overflow { device: id, what };
     let settings = &snapshot.settings;
@@ -92,14 +100,14 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     let mut evidence = Evidence::default();
     // A pass may learn sizes that concern events before; once or twice is enough, and more often is
     // not worth it: what remains is reported as an overlap.
-    let mut pass = forward(snapshot, id, device, &mut lifetimes, &evidence)?;
+    let mut pass = forward(snapshot, id, device, &mut lifetimes, &evidence, borders)?;
     for _ in 0..3 {
         if pass.corrections.is_empty() && pass.tightened.is_empty() {
             break;
         }
         evidence.corrections.extend(pass.corrections.drain());
         evidence.slack.extend(pass.tightened.drain());
-        pass = forward(snapshot, id, device, &mut lifetimes, &evidence)?;
+        pass = forward(snapshot, id, device, &mut lifetimes, &evidence, borders)?;
     }
 
     let mut end = FinalState::default();
@@ -227,7 +235,7 @@ pub(super) fn run(snapshot: &Snapshot, id: u32, device: &Device, mut lifetimes: 
     let diagnostics = diagnose::diagnostics(snapshot, id, device, &lifetimes, &findings, &actions);
     let dump = Position::after(events.len());
     lifetimes.reconcile(dump);
-    Ok(Replay { figures, actions, dump, allocations: lifetimes.allocations, diagnostics })
+    Ok(Replay { figures, actions, dump, allocations: lifetimes.allocations, parts: pass.parts, diagnostics })
 }
 
 /// How far figures may be from the truth; `None` is unknown.
@@ -312,6 +320,7 @@ fn forward(
     device: &Device,
     lifetimes: &mut Lifetimes,
     evidence: &Evidence,
+    borders: &[Position],
 ) -> Result<Pass, Error> {
     let events = snapshot.events_of(device);
     let settings = &snapshot.settings;
@@ -366,6 +375,7 @@ fn forward(
         ooms: Vec::new(),
         allocated_total: 0,
         timeline: Timeline { allocated: vec![0; points], reserved: vec![0; points] },
+        parts: Vec::new(),
         homeless: 0,
         overlaps: 0,
         corrections: FxHashMap::default(),
@@ -377,6 +387,7 @@ fn forward(
     let born: Vec<u32> = born.by_ref().map(|(index, _)| index).collect();
     let mut next_born = born.into_iter();
 
+    let mut parts = Parts::new(borders, pass.level());
     for (i, event) in events.iter().enumerate() {
         let now = Position::after(i);
         match event.action {
@@ -486,7 +497,9 @@ fn forward(
         let highest = |slot: &mut u64, value: i128| *slot = (*slot).max(u64::try_from(value).unwrap_or(0));
         highest(&mut pass.timeline.allocated[point], pass.allocated.now);
         highest(&mut pass.timeline.reserved[point], pass.reserved.now);
+        parts.at(now, || pass.level());
     }
+    pass.parts = parts.finish();
     if pass.reserved.baseline < 0 {
         pass.timeline.reserved.clear();
     }
@@ -494,6 +507,13 @@ fn forward(
 }
 
 impl Pass {
+    /// What the counters say now.
+    fn level(&self) -> Level {
+        let [allocated, active, reserved] = [self.allocated, self.active, self.reserved]
+            .map(|gauge| u64::try_from(gauge.now.max(0)).unwrap_or(u64::MAX));
+        Level { allocated, active, reserved }
+    }
+
     /// `free_requested`: no longer allocated.
     fn release(&mut self, index: u32, allocation: &Allocation, slack: &FxHashMap<u32, u64>) {
         self.allocated.sub(allocation.bytes);
