@@ -7,6 +7,7 @@ mod config;
 mod gate;
 mod input;
 pub(crate) mod output;
+mod ranks;
 
 use std::process::ExitCode;
 

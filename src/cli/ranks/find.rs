@@ -1,0 +1,320 @@
+//! Finding the files of a directory or a glob.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::name::{self, Stated};
+
+/// A file that belongs to a set of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Where it lies.
+    pub(crate) path: PathBuf,
+    /// Its path from the directory, or from where the glob begins, parted by `/`.
+    pub(crate) name: String,
+    /// The rank that the name states in words: `rank3`, `device_3`, `rank3/snapshot.pkl`.
+    pub(crate) rank: Option<u64>,
+    /// The node that the name states beside the rank: `node1_gpu0`.
+    pub(crate) node: Option<u64>,
+    /// The bare number in the name that could be the rank: the only one, or the one that tells the names apart.
+    pub(crate) number: Option<u64>,
+}
+
+impl Found {
+    /// The relative name without the ending that says what kind of file it is.
+    pub(crate) fn stem(&self) -> &str {
+        name::stem(&self.name).unwrap_or(&self.name)
+    }
+}
+
+/// The files that a path stands for, in natural order of their names; `None` where it stands for itself: a file, `-`,
+/// or something that does not exist.
+///
+/// In a directory these are, at any depth, snapshots by their endings and saved profiles by how they begin; what is
+/// hidden is left out. A glob takes every file that it matches, and what a matched directory holds.
+///
+/// # Errors
+/// Where there is nothing to find, or something cannot be read; names it.
+pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
+    if path.as_os_str() == "-" {
+        return Ok(None);
+    }
+    let shown = path.display();
+    let mut files = Files::default();
+    if path.is_dir() {
+        files.walk(path, "")?;
+        if files.found.is_empty() {
+            bail!(
+                "{shown}: the directory holds no snapshot (.pkl, .pickle, .pt, .pth) and no saved profile (.json); \
+                 expected one for each rank"
+            );
+        }
+        return Ok(Some(files.sorted()));
+    }
+    // A file may have any name, also one that looks like a glob.
+    let text = path.to_str().filter(|text| text.contains(['*', '?', '[', '{']) && path.symlink_metadata().is_err());
+    let Some(text) = text else { return Ok(None) };
+    let (base, parts) = parts(text)?;
+    files.glob(&base, &parts)?;
+    if files.found.is_empty() {
+        bail!("{shown}: the glob matches no file");
+    }
+    Ok(Some(files.sorted()))
+}
+
+/// One part of a glob between slashes.
+enum Part {
+    /// `**`: any number of folders.
+    Any,
+    /// What matches the name of one file or folder, and whether that may be hidden.
+    Pattern(GlobMatcher, bool),
+}
+
+/// Where a glob begins, and the parts from the first with a wildcard on.
+fn parts(text: &str) -> Result<(PathBuf, Vec<Part>)> {
+    let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
+    let wild = |part: &&str| part.contains(['*', '?', '[', '{']);
+    let first = text.split('/').position(|part| wild(&part)).unwrap_or(0);
+    let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
+    let parse = |part: &str| {
+        if part == "**" {
+            return Ok(Part::Any);
+        }
+        let glob = GlobBuilder::new(part).literal_separator(true).build();
+        let glob = glob.map_err(|error| anyhow!("{text}: is no glob: {} in '{part}'", error.kind()))?;
+        Ok(Part::Pattern(glob.compile_matcher(), part.starts_with('.')))
+    };
+    let parts = text[start..].split('/').filter(|part| !part.is_empty()).map(parse).collect::<Result<_>>()?;
+    Ok((PathBuf::from(&text[..start]), parts))
+}
+
+/// Files as they are found, each directory once: links may lead back.
+#[derive(Default)]
+struct Files {
+    found: Vec<(PathBuf, String)>,
+    seen: HashSet<PathBuf>,
+}
+
+/// An entry of a directory.
+struct Entry {
+    path: PathBuf,
+    name: String,
+    is_link: bool,
+}
+
+impl Files {
+    /// What a directory holds at any depth; `name` is that of the directory itself.
+    fn walk(&mut self, folder: &Path, name: &str) -> Result<()> {
+        // Real directories first, so that those go by their own names that links lead to as well.
+        let mut folders = vec![(folder.to_owned(), name.to_owned())];
+        let mut links = Vec::new();
+        while let Some((folder, name)) = folders.pop().or_else(|| links.pop()) {
+            if !self.enter(&folder)? {
+                continue;
+            }
+            for entry in entries(&folder)? {
+                let name = join(&name, &entry.name);
+                if entry.path.is_dir() {
+                    if entry.is_link { links.push((entry.path, name)) } else { folders.push((entry.path, name)) }
+                } else if is_input(&entry)? {
+                    self.found.push((entry.path, name));
+                }
+            }
+            // The last is taken first.
+            links.sort_by(|(_, a), (_, b)| name::natural(b, a));
+        }
+        Ok(())
+    }
+
+    /// Whether a directory was not seen before.
+    fn enter(&mut self, folder: &Path) -> Result<bool> {
+        let place = fs::canonicalize(folder).with_context(|| format!("{}: cannot be read", folder.display()))?;
+        Ok(self.seen.insert(place))
+    }
+
+    /// What matches the parts of a glob from a folder on.
+    fn glob(&mut self, folder: &Path, parts: &[Part]) -> Result<()> {
+        // A folder, its name, and the parts that are left.
+        let mut todo = vec![(folder.to_owned(), String::new(), parts)];
+        let mut folders = Vec::new();
+        while let Some((folder, name, parts)) = todo.pop() {
+            let Some((part, rest)) = parts.split_first().filter(|_| folder.as_os_str().is_empty() || folder.is_dir())
+            else {
+                continue;
+            };
+            if matches!(part, Part::Any) && !rest.is_empty() {
+                todo.push((folder.clone(), name.clone(), rest));
+            }
+            for entry in entries_of(&folder, matches!(part, Part::Pattern(_, true)))? {
+                let matches = match part {
+                    Part::Any => true,
+                    Part::Pattern(glob, _) => glob.is_match(&entry.name),
+                };
+                let name = join(&name, &entry.name);
+                match (part, entry.path.is_dir()) {
+                    _ if !matches => {}
+                    // It follows no links: they may lead back.
+                    (Part::Any, true) if entry.is_link => {}
+                    (Part::Any, true) => todo.push((entry.path, name, parts)),
+                    (Part::Any, false) if rest.is_empty() => self.found.push((entry.path, name)),
+                    (Part::Any, false) => {}
+                    (Part::Pattern(..), true) if rest.is_empty() => folders.push((entry.path, name)),
+                    (Part::Pattern(..), true) => todo.push((entry.path, name, rest)),
+                    (Part::Pattern(..), false) if rest.is_empty() => self.found.push((entry.path, name)),
+                    (Part::Pattern(..), false) => {}
+                }
+            }
+        }
+        folders.sort();
+        for (folder, name) in folders {
+            self.walk(&folder, &name)?;
+        }
+        Ok(())
+    }
+
+    fn sorted(mut self) -> Vec<Found> {
+        self.found.sort_by(|(_, a), (_, b)| name::natural(a, b));
+        self.found.dedup();
+        let stated: Vec<Stated> = self.found.iter().map(|(_, name)| name::stated(name)).collect();
+        let numbers = name::bare_ranks(&stated);
+        let all = self.found.into_iter().zip(stated).zip(numbers);
+        all.map(|(((path, name), stated), number)| Found { path, name, rank: stated.rank, node: stated.node, number })
+            .collect()
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}
+
+fn entries(folder: &Path) -> Result<Vec<Entry>> {
+    entries_of(folder, false)
+}
+
+/// The entries of a directory, those that are hidden only where asked for.
+fn entries_of(folder: &Path, hidden: bool) -> Result<Vec<Entry>> {
+    let failed = |error: io::Error| anyhow!("{}: the directory cannot be read: {error}", folder.display());
+    // `*.pkl` begins where the command runs; its files go by their names alone.
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') && !hidden {
+            continue;
+        }
+        let is_link = entry.file_type().map_err(failed)?.is_symlink();
+        entries.push(Entry { path: folder.join(entry.file_name()), name, is_link });
+    }
+    Ok(entries)
+}
+
+/// Whether a file looks like a snapshot or a saved profile.
+fn is_input(entry: &Entry) -> Result<bool> {
+    if name::stem(&entry.name).is_none() {
+        return Ok(false);
+    }
+    // Opening a pipe would wait for a writer. A link to nothing is kept: to leave out a rank would be silence.
+    if fs::metadata(&entry.path).is_ok_and(|there| !there.is_file()) {
+        return Ok(false);
+    }
+    let name = entry.name.to_lowercase();
+    if name.ends_with(".json") && !name.ends_with(".ptmem.json") {
+        return begins_like_a_profile(&entry.path)
+            .map_err(|error| anyhow!("{}: cannot be read: {error}", entry.path.display()));
+    }
+    // Compressed, only its name says what a JSON file is.
+    Ok(!name.contains(".json.") || name.contains(".ptmem.json."))
+}
+
+/// Whether a text begins as a saved profile does.
+fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut head)?;
+    let text = String::from_utf8_lossy(&head);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(path: &Path) -> Vec<String> {
+        find(path).unwrap().unwrap().into_iter().map(|found| found.name).collect()
+    }
+
+    fn write(folder: &Path, name: &str, text: &str) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn directories_hold_snapshots_and_profiles() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        for name in [
+            "rank10.pkl",
+            "rank2.pickle.gz",
+            "deep/er/rank3.pt",
+            "rank4.ptmem.json",
+            "README.md",
+            "page.html",
+            "rank5.json.gz",
+            ".hidden.pkl",
+            ".git/rank6.pkl",
+        ] {
+            write(at, name, "");
+        }
+        write(at, "rank7.json", "\u{feff}\n{ \"schema\": \"ptmem.profile/1\" }");
+        write(at, "expected.json", "{ \"devices\": [] }");
+        assert_eq!(names(at), ["deep/er/rank3.pt", "rank2.pickle.gz", "rank4.ptmem.json", "rank7.json", "rank10.pkl"]);
+        let found = find(at).unwrap().unwrap();
+        assert_eq!(found[4].path, at.join("rank10.pkl"));
+        assert_eq!(found.iter().map(|found| found.rank).collect::<Vec<_>>(), [3, 2, 4, 7, 10].map(Some));
+    }
+
+    #[test]
+    fn globs_match_whole_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        for name in ["a/rank0.pkl", "a/rank1.pkl", "a/rank1.txt", "b/c/rank2.pkl", "b/.x/rank3.pkl", "d[1].pkl"] {
+            write(at, name, "");
+        }
+        let glob = |text: &str| names(&at.join(text));
+        assert_eq!(glob("a/*.pkl"), ["rank0.pkl", "rank1.pkl"]);
+        assert_eq!(glob("*/rank?.pkl"), ["a/rank0.pkl", "a/rank1.pkl"]);
+        assert_eq!(glob("**/*.pkl"), ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl", "d[1].pkl"]);
+        assert_eq!(glob("a/rank{0,1}.*"), ["rank0.pkl", "rank1.pkl", "rank1.txt"]);
+        assert_eq!(glob("[ab]"), ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl"], "folders give what they hold");
+        assert_eq!(glob("b/.x/*"), ["rank3.pkl"]);
+        assert_eq!(find(&at.join("d[1].pkl")).unwrap(), None, "there is a file of that name");
+        assert_eq!(find(&at.join("nothing.pkl")).unwrap(), None);
+        assert_eq!(find(Path::new("-")).unwrap(), None);
+        let error = |text: &str| find(&at.join(text)).unwrap_err().to_string();
+        assert!(error("a/*.none").contains("matches no file"));
+        assert!(error("x/**").contains("matches no file"));
+        assert!(error("a/[").contains("is no glob"));
+        fs::create_dir(at.join("empty")).unwrap();
+        assert!(error("empty").contains("holds no snapshot"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_lead_in_circles() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        write(at, "step_1/rank0.pkl", "");
+        for (target, link) in [(".", "step_1/here"), ("..", "step_1/up"), ("step_1", "latest"), ("gone", "rank1.pkl")] {
+            std::os::unix::fs::symlink(target, at.join(link)).unwrap();
+        }
+        assert_eq!(names(at), ["rank1.pkl", "step_1/rank0.pkl"]);
+        assert_eq!(names(&at.join("**/rank0.pkl")), ["step_1/rank0.pkl"]);
+        assert_eq!(names(&at.join("lat*/*.pkl")), ["latest/rank0.pkl"]);
+    }
+}
