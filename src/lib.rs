@@ -20,6 +20,7 @@
 
 pub mod diagnostic;
 pub mod diff;
+pub mod leak;
 pub mod pattern;
 pub mod phase;
 pub mod pickle;

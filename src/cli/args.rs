@@ -44,6 +44,24 @@ side has a history, a pattern matches no stack. With --strict also: the history 
 self-check failed, allocator settings or recording modes differ, the error of a figure reaches
 across its limit.";
 
+const LEAK_EXIT_CODES: &str = "\
+Exit codes:
+  0  nothing leaks, or less than --max-leak
+  1  something leaks
+  2  could not run: usage, unreadable or invalid input, configuration
+  3  inconclusive: there are too few steps or snapshots, or none can be told apart";
+
+const LEAK_HELP: &str = "\
+Steps of one snapshot, the first of these that there is: ranges of torch.profiler (ProfilerStep#*), calls
+of an optimizer (Optimizer.step#*), rounds in which the same stacks allocate again and again; else ten
+equal parts of the history. --step and --windows ask for others. The report says which it were.
+
+Not reported: what the warm-up leaves behind, what the last step still uses, blocks that live no longer
+than others of their stack that were freed, and what has stopped to grow.
+
+A directory or glob stands for its files in natural order. Where their names state ranks, such as
+rank3, every rank has a series of its own, or one snapshot.";
+
 /// The gate that keeps PyTorch GPU memory regressions out of a code base
 ///
 /// Reads CUDA memory snapshots, which torch.cuda.memory._dump_snapshot() writes, without ever running
@@ -73,6 +91,13 @@ pub(crate) enum Command {
     /// Gate one snapshot by absolute limits
     #[command(after_help = EXIT_CODES)]
     Check(CheckArguments),
+    /// Find what grows: over a series of snapshots, or over the steps of one
+    ///
+    /// Of two or more snapshots, in order, every stack that holds more at the end of nearly each of them than at the end
+    /// of the one before; of one snapshot, every stack that leaves blocks behind in nearly each of its steps. A leak is
+    /// memory that does not come back, whatever the peak.
+    #[command(after_long_help = format!("{LEAK_HELP}\n\n{LEAK_EXIT_CODES}"), after_help = LEAK_EXIT_CODES)]
+    Leak(LeakArguments),
     /// Show figures, timeline and the largest stacks of a snapshot
     Show(ShowArguments),
     /// Write the compact profile of a snapshot, to keep as the stored before
@@ -231,6 +256,42 @@ pub(crate) struct ShowArguments {
     pub(crate) view: View,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct LeakArguments {
+    /// One snapshot, or two or more in order: snapshots or saved profiles, directories or globs of them; - is standard
+    /// input
+    #[arg(required = true, value_name = "SNAPSHOT")]
+    pub(crate) snapshots: Vec<PathBuf>,
+    /// Fail only when what leaks on a device, all stacks together, exceeds SIZE per snapshot or step
+    /// [default: any leak fails]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) max_leak: Option<SizeArgument>,
+    /// The first N snapshots or steps are warm-up [default: 0 snapshots, 1 step]
+    #[arg(long, value_name = "N")]
+    pub(crate) skip: Option<usize>,
+    /// A leak has grown by so much in total [default: 1MiB over a series; any within one snapshot]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) min_growth: Option<SizeArgument>,
+    /// A leak has grown in so many of the steps
+    #[arg(long, value_name = "SHARE", default_value = "80%", value_parser = share)]
+    pub(crate) min_share: f64,
+    /// Steps begin where annotations or user_metadata do whose name matches this glob
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::glob, conflicts_with = "windows")]
+    pub(crate) step: Option<Pattern>,
+    /// Take so many equal parts of the history for steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
+    pub(crate) windows: Option<u16>,
+    /// Memory of the device, such as 80GiB: tells when it runs out
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
 /// Which configuration file counts.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArguments {
@@ -298,8 +359,12 @@ pub(crate) struct View {
 impl View {
     /// What the profile has to hold.
     pub(crate) fn profile_options(&self, config: &Config) -> profile::Options {
-        let group_by = self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default();
-        profile::Options { group_by, at: self.at, rules: rules(config, &self.strip_prefix) }
+        profile::Options { group_by: self.group_by(config), at: self.at, rules: rules(config, &self.strip_prefix) }
+    }
+
+    /// What counts as one stack.
+    pub(crate) fn group_by(&self, config: &Config) -> GroupBy {
+        self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default()
     }
 }
 
@@ -451,6 +516,15 @@ fn comment_key(text: &str) -> Result<String, String> {
 fn ratio(text: &str) -> Result<f64, String> {
     let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
     ratio.ok_or_else(|| "expected a number from 0 to 1, such as 0.75".to_owned())
+}
+
+/// A share in percent, or from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let bad = || "expected a share such as 80% or 0.8".to_owned();
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(ratio(&format!("{}", percent.trim().parse::<f64>().map_err(|_| bad())? / 100.0))?),
+        None => ratio(text).map_err(|_| bad()),
+    }
 }
 
 fn fail_growth(text: &str) -> Result<Growth, ParseThresholdError> {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use ptmem::profile::Profile;
+use ptmem::stack::Code;
 
 /// For every file of the user that lies in the checkout, its path from the root of it.
-pub(super) fn files<'p>(profiles: impl Iterator<Item = &'p Profile>) -> BTreeMap<String, String> {
+pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
     let root = root();
     let mut files = BTreeMap::new();
-    for profile in profiles {
-        for path in profile.code().user_files() {
+    for code in codes {
+        for path in code.user_files() {
             if let Some(found) = find(&root, path) {
                 files.insert(path.to_owned(), found);
             }

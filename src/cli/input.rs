@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::profile::{self, Options, Profile};
+use ptmem::profile::{self, Opened, Options, Profile};
 
 /// Reads two snapshots at the same time.
 pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result<(Profile, Profile)> {
@@ -18,13 +18,22 @@ pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result
     })
 }
 
+/// Reads a snapshot, or a saved profile.
+pub(super) fn open(path: &Path, options: &Options) -> Result<Opened> {
+    let name = path.display().to_string();
+    if path.as_os_str() == "-" {
+        return profile::open(io::stdin().lock(), &name, options.clone()).context("standard input");
+    }
+    profile::open(file(path)?, &name, options.clone()).with_context(|| name)
+}
+
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
     let name = path.display().to_string();
     if path.as_os_str() == "-" {
         return profile::read(io::stdin().lock(), &name, options.clone()).context("standard input");
     }
-    profile::read(open(path)?, &name, options.clone()).with_context(|| name)
+    profile::read(file(path)?, &name, options.clone()).with_context(|| name)
 }
 
 /// Refuses what would compare parts of groups: a profile that does not list all stacks, grouped otherwise than it was
@@ -39,7 +48,7 @@ pub(super) fn require_whole_groups(profile: &Profile) -> Result<()> {
     }
 }
 
-fn open(path: &Path) -> Result<File> {
+fn file(path: &Path) -> Result<File> {
     let name = path.display();
     // Asked first: some systems say "no permission" when a directory is opened.
     if path.is_dir() {

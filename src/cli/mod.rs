@@ -6,6 +6,7 @@ mod checkout;
 mod config;
 mod gate;
 mod input;
+mod leak;
 pub(crate) mod output;
 mod ranks;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Diff(arguments) => gate::run(arguments, &output),
         Command::Check(arguments) => run_check(arguments, &output),
+        Command::Leak(arguments) => leak::run(arguments, &output),
         Command::Show(arguments) => run_show(arguments, &output),
         Command::Profile(arguments) => run_profile(arguments, &output),
         Command::Completions { shell } => {
@@ -118,8 +120,9 @@ fn write_reports(
     let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
     if formats().any(|format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)) {
         options.checkout = match subject {
-            Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| &c.diff.profiles.after)),
-            Subject::Profile(profile, _) => checkout::files([profile].into_iter()),
+            Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
+            Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
+            Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
         };
     }
     // A table in a file is for people as well, but has no colours.

@@ -8,6 +8,7 @@ use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
 use crate::replay::History;
 use crate::snapshot::StackId;
 use crate::stack::{Code, Grouper};
+pub use stacks::pairs;
 use stacks::rows;
 
 /// Something that may exist before, after, or on both sides.

@@ -16,7 +16,8 @@ pub(super) fn rows(
 ) -> (Vec<Row>, Vec<Row>) {
     let mut rows = Vec::new();
     let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
-    for (before, after) in pairs(stacks, groupers, options) {
+    let both = Sides { before: &groupers.before, after: &groupers.after };
+    for (before, after) in pairs(stacks, both, options) {
         (paired_before[before], paired_after[after]) = (true, true);
         let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers);
         // Similar is not the same where the true partner may not be listed.
@@ -67,8 +68,10 @@ pub(super) fn rows(
     (rows, unlisted)
 }
 
-/// The pairs, by their positions on both sides.
-fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+/// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
+/// by, or similar where the code has changed.
+#[must_use]
+pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
     let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
     let listed = |(_, total): &(usize, &StackTotal)| named(total) && total.bucket != Some(Bucket::Others);
     let mut pairs = Vec::new();
@@ -91,8 +94,8 @@ fn pairs(stacks: Sides<&[StackTotal]>, groupers: &Sides<Grouper<'_>>, options: O
         };
         places.filter_map(group).unzip()
     };
-    let (before_at, before) = places(stacks.before, &groupers.before);
-    let (after_at, after) = places(stacks.after, &groupers.after);
+    let (before_at, before) = places(stacks.before, groupers.before);
+    let (after_at, after) = places(stacks.after, groupers.after);
     let lines = groupers.map(|grouper| grouper.code().lines());
     let found = pair((&before, lines.before), (&after, lines.after), options.match_ratio);
     pairs.extend(found.into_iter().map(|(before, after)| (before_at[before], after_at[after])));

@@ -1,6 +1,8 @@
 //! The named parts of a history: between the annotations of `record_function`, and while events carry one
 //! `user_metadata` or `compile_context`.
 
+pub mod steps;
+
 use std::collections::HashMap;
 
 use crate::replay::Position;

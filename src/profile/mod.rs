@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 
 pub use moment::{Moment, ParseMomentError};
-pub use totals::{Bucket, Held, Member, StackTotal, others};
+pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
@@ -215,11 +215,31 @@ pub enum Error {
     Saved(#[from] saved::Error),
 }
 
+/// What an input turned out to be.
+#[derive(Debug)]
+pub enum Opened {
+    /// A snapshot, which knows more than its profile, and where it came from.
+    Snapshot(Box<Snapshot>, Source),
+    /// A saved profile.
+    Profile(Box<Profile>),
+}
+
 /// Reads a snapshot and computes its profile, or reads a saved profile.
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
 pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, Error> {
+    match open(input, path, options.clone())? {
+        Opened::Snapshot(snapshot, source) => Ok(profile(*snapshot, source, options)?),
+        Opened::Profile(profile) => Ok(*profile),
+    }
+}
+
+/// Reads a snapshot, or a saved profile.
+///
+/// # Errors
+/// Where the input is neither, or damaged.
+pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Error> {
     let count = Cell::new(0);
     let mut input = Counted { input, count: &count };
     let source = |kind| Source { path: path.to_owned(), bytes: count.get(), kind };
@@ -239,11 +259,12 @@ pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, E
     let start = if is_json { head.len() - text.len() } else { 0 };
     let input = Cursor::new(head.split_off(start)).chain(input);
     if is_json {
-        return Ok(saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?);
+        let profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
+        return Ok(Opened::Profile(Box::new(profile)));
     }
     let snapshot = snapshot::read(input)?;
     let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
-    Ok(profile(snapshot, source(kind), options)?)
+    Ok(Opened::Snapshot(Box::new(snapshot), source(kind)))
 }
 
 /// Counts what is read.

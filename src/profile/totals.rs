@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use super::exact::{Exact, Sums, Whose};
-use crate::snapshot::StackId;
-use crate::stack::{GroupBy, Grouper, Key};
+use crate::replay::Origin;
+use crate::snapshot::{StackId, StringId};
+use crate::stack::{CppDigest, GroupBy, Grouper, Key};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,29 +148,61 @@ pub fn others(count: usize) -> String {
     format!("[{count} {}]", if count == 1 { "other" } else { "others" })
 }
 
+/// What memory is compared by, and called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// What it is compared by.
+    pub key: Key,
+    /// What it is called.
+    pub label: String,
+    /// Set where the stack is not known.
+    pub bucket: Option<Bucket>,
+}
+
+/// The group that memory belongs to, by where it comes from and the tag of its allocation.
+#[must_use]
+pub fn identity(origin: Origin, tag: Option<StringId>, grouper: &Grouper<'_>) -> Identity {
+    let (key, bucket, _) = group(Whose::from(origin), tag, None, grouper);
+    let label = label(Whose::from(origin), bucket, tag, grouper, 0);
+    Identity { key, label, bucket }
+}
+
+/// The key of a group, its bucket where its stack is not known, and else the stack.
+fn group(
+    whose: Whose,
+    tag: Option<StringId>,
+    cpp: Option<CppDigest>,
+    grouper: &Grouper<'_>,
+) -> (Key, Option<Bucket>, Option<StackId>) {
+    let is_tag = grouper.by().is_tag();
+    match whose {
+        Whose::Stack(stack) if is_tag => (grouper.tagged(tag).0, None, Some(stack)),
+        Whose::Stack(stack) if grouper.by() == GroupBy::Frames => (grouper.exact(stack, cpp), None, Some(stack)),
+        Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
+        // What is tagged has a group even without frames.
+        Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
+        Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
+    }
+}
+
+fn label(whose: Whose, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>, cut: usize) -> String {
+    match (bucket, whose) {
+        (Some(Bucket::Others), _) => others(cut),
+        (Some(bucket), _) => bucket.label().to_owned(),
+        (None, Whose::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
+        (None, _) => grouper.tagged(tag).1,
+    }
+}
+
 /// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
 /// groups that [`Bucket::Others`] stands for.
 pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
     let mut groups: Vec<StackTotal> = Vec::new();
     let mut by_key: HashMap<Key, usize> = HashMap::new();
     for &Exact { whose, tag, cpp, ref sums } in exact {
-        let is_tag = grouper.by().is_tag();
-        let (key, bucket, stack) = match whose {
-            Whose::Stack(stack) if is_tag => (grouper.tagged(tag).0, None, Some(stack)),
-            Whose::Stack(stack) if grouper.by() == GroupBy::Frames => (grouper.exact(stack, cpp), None, Some(stack)),
-            Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
-            // What is tagged has a group even without frames.
-            Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
-            Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
-        };
+        let (key, bucket, stack) = group(whose, tag, cpp, grouper);
         let index = *by_key.entry(key).or_insert_with_key(|key| {
-            let label = match (bucket, stack) {
-                (Some(Bucket::Others), _) => others(cut),
-                (Some(bucket), _) => bucket.label().to_owned(),
-                (None, Some(stack)) if !is_tag => grouper.label(stack),
-                (None, _) => grouper.tagged(tag).1,
-            };
-            groups.push(StackTotal::new(label, key.clone(), bucket));
+            groups.push(StackTotal::new(label(whose, bucket, tag, grouper, cut), key.clone(), bucket));
             groups.len() - 1
         });
         let group = &mut groups[index];

@@ -25,7 +25,7 @@ use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Snapshot, StackId};
 
 /// A moment: the start of the history, or just after one of its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u32);
 
 impl Position {

@@ -16,7 +16,7 @@ pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> 
     let benchmarks: BTreeMap<String, BTreeMap<&str, Value>> = series(subject)
         .into_iter()
         .map(|series| {
-            let figures = series.figures.into_iter().map(|(metric, value)| (metric.name(), Value { value }));
+            let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value { value }));
             (series.name, figures.collect())
         })
         .collect();

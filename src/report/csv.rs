@@ -1,4 +1,4 @@
-//! Comma-separated values: a row per stack, all of them, whatever the limits.
+//! Comma-separated values: a row per stack or leak, all of them, whatever the limits.
 
 use ::csv::Writer;
 
@@ -9,6 +9,7 @@ use crate::profile::Bucket;
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
+use crate::verdict::Finding;
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, Error> {
     let mut out = Writer::from_writer(Vec::new());
@@ -103,6 +104,48 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                         total.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
                     ];
                     out.write_record(texts.into_iter().chain(numbers.map(|number| number.to_string())))?;
+                }
+            }
+        }
+        Subject::Leaks(gate) => {
+            out.write_record([
+                "name",
+                "rank",
+                "device",
+                "label",
+                "path",
+                "line",
+                "key",
+                "bucket",
+                "bytes",
+                "blocks",
+                "bytes_per_step",
+                "steps_grown",
+                "steps_judged",
+                "end",
+                "end_blocks",
+            ])?;
+            for Finding { search, .. } in &gate.findings {
+                let code = search.code();
+                for (device, leak) in search.leaks() {
+                    let [path, line] = site(&code, leak.stack, options);
+                    out.write_record([
+                        search.name.clone().unwrap_or_default(),
+                        search.rank.map(|rank| rank.to_string()).unwrap_or_default(),
+                        device.device.to_string(),
+                        printable(&leak.label),
+                        path,
+                        line,
+                        leak.key.clone(),
+                        leak.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
+                        leak.bytes.to_string(),
+                        leak.blocks.to_string(),
+                        leak.bytes_per_step.to_string(),
+                        leak.grew.to_string(),
+                        leak.judged.to_string(),
+                        leak.end.bytes.to_string(),
+                        leak.end.blocks.to_string(),
+                    ])?;
                 }
             }
         }

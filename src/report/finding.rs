@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use super::{Options, Subject};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind};
+use crate::leak::Leak;
 use crate::profile::{Profile, StackTotal};
 use crate::stack::Code;
 use crate::text::printable;
 use crate::tree::{self, Frame};
 use crate::units::{Delta, Size};
-use crate::verdict::{Check, Judgement, Level, Outcome};
+use crate::verdict::{self, Check, Judgement, Level, Outcome};
 
 /// A line of the user's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,7 @@ pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Findi
             .collect(),
         Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
         Subject::Profile(_, None) => Vec::new(),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| of_leaks(finding, options)).collect(),
     }
 }
 
@@ -146,6 +148,28 @@ fn of_profile<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options
                 .iter()
                 .map(|total| format!("{:>11}  {}", Size(total.at.bytes), printable(&total.label)))
                 .collect(),
+        }
+    };
+    judgement.checks.iter().map(finding).collect()
+}
+
+/// A leak is a line of its own.
+fn of_leaks<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
+    let verdict::Finding { search, judgement } = found;
+    let code = search.code();
+    let finding = |check: &'a Check| {
+        let is_it = |leak: &&Leak| Some(&leak.key) == check.key.as_ref();
+        let device = search.devices.iter().find(|device| Some(device.device) == check.device);
+        let leak = device.and_then(|device| device.leaks.iter().find(is_it));
+        let stack = leak.and_then(|leak| leak.stack);
+        Finding {
+            comparison: search.name.as_deref(),
+            device: device.map_or_else(|| "all devices".to_owned(), |device| format!("device {}", device.device)),
+            check,
+            sentence: printable(&judgement.sentence(check)),
+            place: stack.and_then(|stack| place(&code, code.user_site(stack)?, options)),
+            stack: stack.map(|stack| frames(&code, stack, options)).unwrap_or_default(),
+            rows: Vec::new(),
         }
     };
     judgement.checks.iter().map(finding).collect()

@@ -1,5 +1,5 @@
 //! Folded stacks, as flame graph tools read them: frames from the outermost inwards, and then bytes; of a comparison
-//! those of the before and those of the after.
+//! those of the before and those of the after; of leaks those per snapshot or step.
 
 use std::fmt::Write;
 
@@ -8,6 +8,7 @@ use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
 use crate::tree;
+use crate::verdict::Finding;
 
 pub(super) fn render(subject: Subject<'_>) -> String {
     let mut lines = Vec::new();
@@ -46,6 +47,19 @@ pub(super) fn render(subject: Subject<'_>) -> String {
                         let stack = frames(&code, member.stack).join(";");
                         lines.push(format!("{root};{stack} {}", member.at.bytes));
                     }
+                }
+            }
+        }
+        Subject::Leaks(gate) => {
+            let several = gate.findings.len() > 1;
+            for Finding { search, .. } in &gate.findings {
+                let code = search.code();
+                for (device, leak) in search.leaks() {
+                    let name = search.name.as_deref().filter(|_| several);
+                    let roots = name.map(frame).into_iter().chain([frame(&format!("device {}", device.device))]);
+                    let stack = leak.stack.map_or_else(|| vec![frame(&leak.label)], |stack| frames(&code, stack));
+                    let path: Vec<_> = roots.chain(stack).collect();
+                    lines.push(format!("{} {}", path.join(";"), leak.bytes_per_step));
                 }
             }
         }

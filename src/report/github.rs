@@ -91,6 +91,10 @@ fn diagnostics(subject: Subject<'_>) -> Vec<&Diagnostic> {
             let all = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|j| &j.diagnostics));
             all.filter(|diagnostic| told(diagnostic)).collect()
         }
+        Subject::Leaks(gate) => {
+            let all = gate.findings.iter().flat_map(|f| f.search.diagnostics.iter().chain(&f.judgement.diagnostics));
+            all.filter(|diagnostic| told(diagnostic)).collect()
+        }
     };
     // What holds for both sides is said once.
     let mut seen = HashSet::new();

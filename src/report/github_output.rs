@@ -13,6 +13,10 @@ pub(super) fn render(subject: Subject<'_>) -> String {
             let peaks = profile.devices.iter().filter_map(|device| Metric::Peak.value(device));
             (judgement.map(|j: &Judgement| j.verdict), Change { before: None, after: peaks.max() }, false)
         }
+        Subject::Leaks(gate) => {
+            let leaks = gate.findings.iter().any(|finding| finding.search.leaks().next().is_some());
+            (Some(gate.verdict()), Change { before: None, after: None }, leaks)
+        }
     };
     let number = |number: Option<String>| number.unwrap_or_default();
     let delta = change.delta();

@@ -3,6 +3,8 @@
 //! The structures here are the contract: separate from the model, so that the model can change without
 //! breaking a reader. Keys stand in a fixed order; integers are bytes.
 
+mod leaks;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -297,6 +299,7 @@ struct RowReport<'a> {
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
     match subject {
         Subject::Profile(of, judgement) => profile(of, judgement, options),
+        Subject::Leaks(gate) => leaks::render(gate),
         Subject::Gate(gate) => match &gate.comparisons[..] {
             [one] if one.name.is_none() => text(&diff(one, options)),
             _ => text(&suite(gate, options)),

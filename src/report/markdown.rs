@@ -1,6 +1,8 @@
 //! A comment on a pull request, or the summary of a job: the verdict first, then what explains it; the rest is folded
 //! away. Never longer than the reader takes: what does not fit is left out row by row, and counted.
 
+mod leaks;
+
 use std::collections::HashSet;
 
 use unicode_width::UnicodeWidthStr;
@@ -40,6 +42,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let mut page = Page { text: format!("<!-- ptmem:{} -->\n", options.comment_key), limit: options.max_bytes };
     match subject {
         Subject::Gate(gate) => write_gate(&mut page, gate, options),
+        Subject::Leaks(gate) => leaks::write(&mut page, gate, options),
         Subject::Profile(profile, judgement) => write_profile(&mut page, profile, judgement, options),
     }
     page.text

@@ -23,7 +23,7 @@ use crate::diff::Listing;
 use crate::profile::Profile;
 pub use crate::text::printable;
 use crate::tree as call_tree;
-use crate::verdict::{Comparison, Gate, Judgement};
+use crate::verdict::{Comparison, Gate, Judgement, LeakGate};
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +32,8 @@ pub enum Subject<'a> {
     Gate(&'a Gate),
     /// One snapshot, with the checks of absolute limits if there were any.
     Profile(&'a Profile, Option<&'a Judgement>),
+    /// What grows, and the verdict.
+    Leaks(&'a LeakGate),
 }
 
 /// How a result is written.
@@ -39,7 +41,7 @@ pub enum Subject<'a> {
 pub enum Format {
     /// Tables for people.
     Table,
-    /// The contracts `ptmem.profile/1`, `ptmem.diff/1` and `ptmem.suite/1`.
+    /// The contracts `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1` and `ptmem.leak/1`.
     Json,
     /// A comment on a pull request, or the summary of a job.
     Markdown,

@@ -17,6 +17,9 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
     let source = match subject {
         Subject::Gate(gate) => gate.comparisons.first().map(|c| c.diff.profiles.after.source.path.as_str()),
         Subject::Profile(profile, _) => Some(profile.source.path.as_str()),
+        Subject::Leaks(gate) => {
+            gate.findings.first().and_then(|f| f.search.sources.last()).map(|source| source.path.as_str())
+        }
     };
     let findings = findings(subject, options);
     let bad = findings.iter().filter(|finding| finding.is_bad()).take(MOST_RESULTS);
@@ -52,7 +55,8 @@ fn rules() -> Vec<Value> {
             "defaultConfiguration": { "level": "error" },
         })
     };
-    metrics.into_iter().chain([stack]).map(rule).collect()
+    let leak = ("leak", "GPU memory: bytes that do not come back".to_owned());
+    metrics.into_iter().chain([stack, leak]).map(rule).collect()
 }
 
 fn result(finding: &Finding<'_>, source: &str) -> Value {

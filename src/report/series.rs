@@ -5,13 +5,14 @@ use serde::Serialize;
 use super::Subject;
 use crate::diff::Metric;
 use crate::profile::Profile;
+use crate::verdict::Finding;
 
 /// The figures of one device of the after, or of the only snapshot.
 pub(super) struct Series {
     /// Comparison and device.
     pub(super) name: String,
     /// What is known, in bytes.
-    pub(super) figures: Vec<(Metric, u64)>,
+    pub(super) figures: Vec<(&'static str, u64)>,
 }
 
 /// The figures of every device that did anything.
@@ -20,7 +21,7 @@ pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
         let active = profile.devices.iter().filter(|device| device.is_active());
         let series = active.map(|device| {
             let device_name = format!("device {}", device.device);
-            let value = |metric: Metric| Some((metric, metric.value(device)?));
+            let value = |metric: Metric| Some((metric.name(), metric.value(device)?));
             Series {
                 name: name.map_or_else(|| device_name.clone(), |name| format!("{name}/{device_name}")),
                 figures: Metric::ALL.into_iter().filter_map(value).collect(),
@@ -33,7 +34,22 @@ pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
             gate.comparisons.iter().flat_map(|c| of(c.name.as_deref(), &c.diff.profiles.after)).collect()
         }
         Subject::Profile(profile, _) => of(None, profile),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(leaked).collect(),
     }
+}
+
+/// What leaks on every device, in bytes per snapshot or step.
+fn leaked(finding: &Finding) -> Vec<Series> {
+    let search = &finding.search;
+    let series = search.devices.iter().filter(|device| device.unclear.is_none()).map(|device| {
+        let device_name = format!("device {}", device.device);
+        let leaked = u64::try_from(device.bytes_per_step()).unwrap_or(0);
+        Series {
+            name: search.name.as_deref().map_or_else(|| device_name.clone(), |name| format!("{name}/{device_name}")),
+            figures: vec![("leak", leaked)],
+        }
+    });
+    series.collect()
 }
 
 #[derive(Serialize)]
@@ -48,7 +64,7 @@ pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> 
         .into_iter()
         .flat_map(|Series { name, figures }| {
             figures.into_iter().map(move |(metric, value)| Entry {
-                name: format!("{name}: {}", metric.name()),
+                name: format!("{name}: {metric}"),
                 unit: "bytes",
                 value,
             })

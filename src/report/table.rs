@@ -3,6 +3,8 @@
 //! Text is written with ANSI styles; whoever prints it strips them where they are not wanted. Rows are
 //! never wrapped: what is too long is shortened in the middle.
 
+mod leaks;
+
 use std::fmt::{self, Write};
 
 use anstyle::{AnsiColor, Color, Style};
@@ -113,6 +115,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let _ = match subject {
         Subject::Profile(profile, judgement) => write_profile(&mut out, profile, judgement, options),
         Subject::Gate(gate) => write_gate(&mut out, gate, options),
+        Subject::Leaks(gate) => leaks::write(&mut out, gate, options),
     };
     out
 }

@@ -2,12 +2,14 @@
 
 mod accepted;
 pub mod config;
+mod leak;
 mod threshold;
 
 use std::collections::HashSet;
 use std::fmt;
 
 pub use accepted::{Accepted, Day, Subject};
+pub use leak::{Finding, LeakGate, judge_leaks};
 pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target};
 
 use crate::diagnostic::{Diagnostic, Severity};
@@ -131,6 +133,8 @@ pub struct Check {
     pub absolute: bool,
     /// Whether it passes only because the growth was agreed to.
     pub accepted: bool,
+    /// The figure in words, where they are not those of a limit on growth or size.
+    pub words: Option<String>,
 }
 
 impl Check {
@@ -153,6 +157,7 @@ impl Check {
             reason: None,
             absolute: false,
             accepted: false,
+            words: None,
         }
     }
 
@@ -646,6 +651,14 @@ impl Judgement {
         if check.outcome == Outcome::Inconclusive {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
             return format!("{subject}: {reason}");
+        }
+        if let Some(words) = &check.words {
+            let allowed = if check.outcome == Outcome::Exceeded || check.scope.is_some() {
+                format!(", allowed {}", check.limit)
+            } else {
+                String::new()
+            };
+            return format!("{device}{words}{allowed}");
         }
         let mut text = match (check.absolute, check.after, check.delta) {
             (true, Some(after), _) => {

@@ -67,6 +67,13 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
     Ok(Some(files.sorted()))
 }
 
+/// A single file, with what its path as it was typed says.
+pub(crate) fn plain(path: &Path) -> Found {
+    let name = path.to_string_lossy().replace('\\', "/");
+    let Stated { rank, node, .. } = name::stated(&name);
+    Found { path: path.to_owned(), name, rank, node, number: None }
+}
+
 /// One part of a glob between slashes.
 enum Part {
     /// `**`: any number of folders.

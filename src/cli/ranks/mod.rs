@@ -3,4 +3,4 @@
 mod find;
 mod name;
 
-pub(super) use find::{Found, find};
+pub(super) use find::{Found, find, plain};

@@ -1,0 +1,135 @@
+//! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::leak::{self, Search, Series};
+use ptmem::phase::steps::Wanted;
+use ptmem::profile::{self, Moment, Opened};
+use ptmem::report::Subject;
+use ptmem::verdict::{self, Finding, LeakGate};
+
+use super::args::LeakArguments;
+use super::output::{self, Output};
+use super::ranks::{self, Found};
+use super::{args, config, input, report_options, write_reports};
+
+/// Snapshots of one process, in order.
+struct Run {
+    name: Option<String>,
+    rank: Option<u64>,
+    files: Vec<PathBuf>,
+}
+
+pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let runs = runs(&arguments.snapshots)?;
+    let inputs = runs.iter().flat_map(|run| &run.files).map(PathBuf::as_path);
+    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
+    let steps = match (&arguments.step, arguments.windows) {
+        (Some(pattern), _) => Wanted::Named(pattern.clone()),
+        (None, Some(count)) => Wanted::Windows(count.into()),
+        (None, None) => Wanted::Any,
+    };
+    let options = leak::Options {
+        group_by: arguments.view.group_by(&config),
+        rules: args::rules(&config, &arguments.view.strip_prefix),
+        skip: arguments.skip,
+        min_growth: arguments.min_growth.map(|size| size.0),
+        min_share: arguments.min_share,
+        steps,
+        device_memory: arguments.device_memory.map(|size| size.0),
+    };
+    let limit = arguments.max_leak.map_or(0, |size| size.0);
+    let mut findings = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut search = match &run.files[..] {
+            [file] => search_steps(file, &options)?,
+            files => search_series(files, &options)?,
+        };
+        (search.name, search.rank) = (run.name, run.rank);
+        let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
+        findings.push(Finding { search, judgement });
+    }
+    let gate = LeakGate { findings };
+    let mut options = report_options(&arguments.view, output);
+    options.device_memory = arguments.device_memory.map(|size| size.0);
+    write_reports(Subject::Leaks(&gate), &arguments.view, &mut options, output)?;
+    Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+}
+
+/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
+fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
+    if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        bail!("only one of the snapshots can come from standard input");
+    }
+    let mut found: Vec<Found> = Vec::new();
+    for path in paths {
+        found.extend(ranks::find(path)?.unwrap_or_else(|| vec![ranks::plain(path)]));
+    }
+    let mut by_rank: BTreeMap<(Option<u64>, Option<u64>), Vec<&Found>> = BTreeMap::new();
+    for file in &found {
+        by_rank.entry((file.node, file.rank)).or_default().push(file);
+    }
+    if by_rank.len() < 2 {
+        let files = found.into_iter().map(|file| file.path).collect();
+        return Ok(vec![Run { name: None, rank: None, files }]);
+    }
+    if let Some(files) = by_rank.get(&(None, None)) {
+        bail!(
+            "{}: the name states no rank, such as rank3, and those of others do; give files of one kind only",
+            files[0].path.display()
+        );
+    }
+    let counts: Vec<_> = by_rank.values().map(Vec::len).collect();
+    if let (Some(fewest), Some(most)) = (counts.iter().min(), counts.iter().max())
+        && fewest != most
+    {
+        let few = by_rank.iter().find(|(_, files)| files.len() == *fewest).map(|(_, files)| files[0].path.display());
+        bail!(
+            "not all ranks have as many snapshots: {most}, but {fewest} of that of {}; expected a series of the same \
+             length for each, or one snapshot",
+            few.ok_or_else(|| anyhow!("no rank"))?
+        );
+    }
+    let run = |((node, rank), files): ((Option<u64>, Option<u64>), Vec<&Found>)| {
+        let node = node.map(|node| format!("node {node}, ")).unwrap_or_default();
+        let name = rank.map(|rank| format!("{node}rank {rank}"));
+        Run { name, rank, files: files.into_iter().map(|file| file.path.clone()).collect() }
+    };
+    Ok(by_rank.into_iter().map(run).collect())
+}
+
+fn search_steps(path: &Path, options: &leak::Options) -> Result<Search> {
+    match input::open(path, &profile_options(options))? {
+        Opened::Snapshot(snapshot, source) => {
+            let name = source.path.clone();
+            leak::search(*snapshot, source, options).context(name)
+        }
+        Opened::Profile(profile) => bail!(
+            "{}: is a saved profile, which has no history to look for steps in; give the snapshot, or two or more profiles \
+             in order",
+            profile.source.path
+        ),
+    }
+}
+
+fn search_series(paths: &[PathBuf], options: &leak::Options) -> Result<Search> {
+    let mut series = Series::new(options.clone());
+    for (index, path) in paths.iter().enumerate() {
+        if paths[..index].iter().any(|earlier| output::is_same_file(earlier, path)) {
+            bail!("{}: is given twice; expected different snapshots, in order", path.display());
+        }
+        let profile = input::profile(path, &profile_options(options))?;
+        input::require_whole_groups(&profile)?;
+        series.add(profile);
+    }
+    Ok(series.finish())
+}
+
+/// What is held at the end matters.
+fn profile_options(options: &leak::Options) -> profile::Options {
+    profile::Options { group_by: options.group_by, at: Moment::End, rules: options.rules.clone() }
+}

@@ -1,0 +1,303 @@
+//! What grows: over a series of snapshots, or over the steps of one.
+//!
+//! A leak is no higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
+//! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
+//! leaves blocks behind in nearly every step, which are still held at the dump.
+
+mod series;
+mod slope;
+mod steps;
+
+pub use series::Series;
+pub use slope::slope;
+pub use steps::search;
+
+use crate::diagnostic::Diagnostic;
+use crate::phase::steps::{How, Wanted};
+use crate::profile::{Bucket, Held, Source};
+use crate::snapshot::{StackId, Tables};
+use crate::stack::{Code, GroupBy, Rules};
+
+/// What was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Snapshots, one after the other.
+    Series,
+    /// The steps of one snapshot.
+    Steps,
+}
+
+impl Mode {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Series => "series",
+            Self::Steps => "steps",
+        }
+    }
+
+    /// One of what was looked at, and several.
+    #[must_use]
+    pub fn nouns(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Series => ("snapshot", "snapshots"),
+            Self::Steps => ("step", "steps"),
+        }
+    }
+}
+
+/// When something is a leak.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// What counts as one stack.
+    pub group_by: GroupBy,
+    /// What the user says about the code.
+    pub rules: Rules,
+    /// So many snapshots or steps are warm-up. By default none of a series, and the first of the steps.
+    pub skip: Option<usize>,
+    /// A stack must have grown by so many bytes in total. By default 1 MiB over a series; steps show a leak of any size.
+    pub min_growth: Option<u64>,
+    /// In so many of the steps, from 0 to 1, it must have grown.
+    pub min_share: f64,
+    /// Which steps to look for in a single snapshot.
+    pub steps: Wanted,
+    /// Memory of the device in bytes, to tell when it runs out.
+    pub device_memory: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            group_by: GroupBy::default(),
+            rules: Rules::default(),
+            skip: None,
+            min_growth: None,
+            min_share: 0.8,
+            steps: Wanted::default(),
+            device_memory: None,
+        }
+    }
+}
+
+impl Options {
+    /// Whether it grew in enough of the steps that count.
+    fn is_steady(&self, grew: usize, judged: usize) -> bool {
+        // Counts of steps are far below 2^52.
+        #[allow(clippy::cast_precision_loss)]
+        let share = grew as f64 / judged.max(1) as f64;
+        grew > 0 && share >= self.min_share
+    }
+}
+
+/// A stack that leaks.
+#[derive(Debug, Clone)]
+pub struct Leak {
+    /// What it is called.
+    pub label: String,
+    /// What it is compared by.
+    pub key: String,
+    /// Set where the stack is not known.
+    pub bucket: Option<Bucket>,
+    /// The stack that leaks most of those that are compared as one.
+    pub stack: Option<StackId>,
+    /// What the others of those are called, without those of the same name.
+    pub also: Vec<String>,
+    /// Bytes that it gained in the steps that count.
+    pub bytes: i128,
+    /// Blocks that it gained in the steps that count.
+    pub blocks: i128,
+    /// Bytes that it gains per snapshot or step.
+    pub bytes_per_step: i128,
+    /// In so many of the steps that count it grew.
+    pub grew: usize,
+    /// So many steps count.
+    pub judged: usize,
+    /// What it holds at the end.
+    pub end: Held,
+}
+
+impl Leak {
+    /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
+    #[must_use]
+    pub fn blocks_per_step(&self) -> String {
+        let judged = i128::try_from(self.judged.max(1)).unwrap_or(1);
+        if self.blocks % judged == 0 {
+            return (self.blocks / judged).to_string();
+        }
+        let tenths = slope::rounded(self.blocks * 10, judged);
+        format!("{}{}.{}", if tenths < 0 { "-" } else { "" }, (tenths / 10).abs(), (tenths % 10).abs())
+    }
+
+    /// The names of several stacks, the largest first, as that of the leak and those of the others.
+    fn names(labels: impl Iterator<Item = String>, by_stack: bool) -> Option<(String, Vec<String>)> {
+        let mut labels = labels;
+        let first = labels.next()?;
+        let mut also: Vec<String> = Vec::new();
+        for label in labels.filter(|_| by_stack) {
+            if label != first && !also.contains(&label) {
+                also.push(label);
+            }
+            if also.len() == MOST_NAMES {
+                break;
+            }
+        }
+        Some((first, also))
+    }
+}
+
+/// More names of one leak say nothing.
+const MOST_NAMES: usize = 4;
+
+/// What a device holds at the end of a snapshot or step, in bytes. `None` is "cannot be known".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// What the snapshot or step is called.
+    pub name: String,
+    /// Allocated bytes.
+    pub allocated: Option<u64>,
+    /// Reserved bytes.
+    pub reserved: Option<u64>,
+    /// Reserved bytes that are not active.
+    pub fragmentation: Option<u64>,
+}
+
+/// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Growth {
+    /// Of allocated bytes.
+    pub allocated: Option<i128>,
+    /// Of reserved bytes.
+    pub reserved: Option<i128>,
+    /// Of reserved bytes that are not active.
+    pub fragmentation: Option<i128>,
+    /// After so many more snapshots or steps the memory of the device is full.
+    pub runs_out_after: Option<u64>,
+}
+
+/// What grows on one device.
+#[derive(Debug)]
+pub struct DeviceLeaks {
+    /// Device ordinal.
+    pub device: u32,
+    /// How the steps of a single snapshot were found.
+    pub how: Option<How>,
+    /// The snapshots or steps, in order.
+    pub points: Vec<Point>,
+    /// So many of them at the start are warm-up.
+    pub skip: usize,
+    /// So many of them can show a leak: neither warm-up nor the last step, whose tensors are still in use.
+    pub judged: usize,
+    /// Stacks that leak, the fastest first.
+    pub leaks: Vec<Leak>,
+    /// Growth of the totals.
+    pub growth: Growth,
+    /// Why nothing can be said about leaks.
+    pub unclear: Option<String>,
+}
+
+impl DeviceLeaks {
+    /// Bytes that all leaks together gain per snapshot or step.
+    #[must_use]
+    pub fn bytes_per_step(&self) -> i128 {
+        self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
+    }
+}
+
+/// What was found in a series of snapshots, or in one.
+#[derive(Debug)]
+pub struct Search {
+    /// What it is called, where there are several.
+    pub name: Option<String>,
+    /// The rank that the snapshots are of, where there are several.
+    pub rank: Option<u64>,
+    /// Where the snapshots came from.
+    pub sources: Vec<Source>,
+    /// What was looked at.
+    pub mode: Mode,
+    /// Per device that did anything.
+    pub devices: Vec<DeviceLeaks>,
+    /// What a reader must know.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What counts as one stack.
+    pub group_by: GroupBy,
+    /// The frames that [`Leak::stack`] refers to.
+    tables: Tables,
+    rules: Rules,
+}
+
+impl Search {
+    /// What is known of the frames.
+    #[must_use]
+    pub fn code(&self) -> Code<'_> {
+        Code::new(&self.tables, &self.rules)
+    }
+
+    /// The frames that [`Leak::stack`] refers to.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// All leaks with their devices, the fastest of each device first.
+    pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> {
+        self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
+    }
+}
+
+/// From so many bytes in total on, growth of the totals is told of.
+const WORTH_TELLING: u64 = 1 << 20;
+
+/// How the totals grow, and a remark where the pool grows although what is allocated does not.
+fn growth(
+    device: u32,
+    points: &[Point],
+    skip: usize,
+    peak: Option<u64>,
+    mode: Mode,
+    options: &Options,
+) -> (Growth, Option<Diagnostic>) {
+    let counted = points.get(skip..).unwrap_or_default();
+    let values = |value: fn(&Point) -> Option<u64>| counted.iter().map(value).collect::<Option<Vec<u64>>>();
+    let (allocated, reserved, fragmentation) =
+        (values(|point| point.allocated), values(|point| point.reserved), values(|point| point.fragmentation));
+    let mut growth = Growth {
+        allocated: allocated.as_deref().and_then(slope),
+        reserved: reserved.as_deref().and_then(slope),
+        fragmentation: fragmentation.as_deref().and_then(slope),
+        runs_out_after: None,
+    };
+    if let Some(memory) = options.device_memory {
+        // What grows meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
+        let last = counted.last();
+        let until = |now: Option<u64>, slope: Option<i128>| {
+            let (now, slope) = (now?, u64::try_from(slope?).ok().filter(|&slope| slope > 0)?);
+            Some(memory.saturating_sub(now).div_ceil(slope))
+        };
+        let ends = [
+            until(peak.or(last.and_then(|point| point.allocated)), growth.allocated),
+            until(last.and_then(|point| point.reserved), growth.reserved),
+        ];
+        growth.runs_out_after = ends.into_iter().flatten().min();
+    }
+    let rises = |values: &Option<Vec<u64>>| {
+        let values = values.as_deref().unwrap_or_default();
+        let (Some(first), Some(last)) = (values.first(), values.last()) else { return None };
+        let grew = values.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        let gained = last.checked_sub(*first)?;
+        (gained >= options.min_growth.unwrap_or(WORTH_TELLING) && options.is_steady(grew, values.len() - 1))
+            .then_some(gained)
+    };
+    let told = rises(&reserved).zip(rises(&fragmentation)).filter(|(reserved, fragmented)| fragmented * 2 > *reserved);
+    let remark = told.zip(growth.fragmentation).map(|((_, fragmented), per_step)| {
+        let (step, _) = mode.nouns();
+        let message = format!(
+            "fragmentation, not a leak: reserved bytes that nothing uses grow by {} per {step}, {} in all. The pool \
+             grows although what is allocated does not; look at sizes that vary, or set expandable_segments",
+            crate::units::Delta(per_step).to_string().trim_start_matches('+'),
+            crate::units::Size(fragmented),
+        );
+        Diagnostic::warning("fragmentation-grows", Some(device), message)
+    });
+    (growth, remark)
+}

@@ -1,0 +1,282 @@
+//! Leaks within one snapshot: what nearly every step leaves behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::slope::rounded;
+use super::{DeviceLeaks, Growth, Leak, Mode, Options, Point, Search, growth};
+use crate::phase::steps::{self, How, Step, Steps, Wanted};
+use crate::phase::{Phase, phases};
+use crate::profile::{Held, Identity, Source, identity};
+use crate::replay::{self, Allocation, History, Origin, Position, Replay};
+use crate::snapshot::{Device, Snapshot, StackId, StringId, Tables};
+use crate::stack::{Grouper, Key};
+
+/// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
+const WARM_UP: usize = 1;
+
+/// Fewer steps than these tell a leak from nothing.
+const FEWEST: usize = 3;
+
+/// Looks for leaks in one snapshot.
+///
+/// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the
+/// same stack that was freed: what lives for some steps by design is no leak, nor are the last step's own tensors. A
+/// stack leaks if it left blocks behind in nearly every step that can tell, and still does.
+///
+/// # Errors
+/// Where the file holds sums that no memory could hold.
+pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
+    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
+    let (mut devices, mut diagnostics) = (Vec::new(), Vec::new());
+    for (&id, device) in &snapshot.devices {
+        let events = snapshot.events_of(device);
+        let phases = phases(&snapshot, events, grouper.code());
+        let steps = steps::find(events, &phases, grouper.code(), &options.steps);
+        let borders = steps.as_ref().map(Steps::borders).unwrap_or_default();
+        let replay = replay::replay(&snapshot, id, device, &borders)?;
+        if events.is_empty() && replay.figures.active.end == 0 {
+            continue;
+        }
+        diagnostics.extend(replay.diagnostics.iter().cloned());
+        let has_history = replay.figures.history == History::Recorded;
+        let found = match steps.filter(|_| has_history) {
+            Some(steps) => {
+                let mut found = of_steps(&snapshot, device, id, &replay, &steps, &grouper, options);
+                let peak = replay.figures.allocated.peak;
+                if found.unclear.is_none() {
+                    let (growth, remark) = growth(id, &found.points, found.skip, peak, Mode::Steps, options);
+                    found.growth = growth;
+                    diagnostics.extend(remark);
+                }
+                found
+            }
+            None => DeviceLeaks {
+                device: id,
+                how: None,
+                points: Vec::new(),
+                skip: 0,
+                judged: 0,
+                leaks: Vec::new(),
+                growth: Growth::default(),
+                unclear: Some(no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
+            },
+        };
+        devices.push(found);
+    }
+    drop(grouper);
+    // Without a leak there is no stack to show.
+    let leaks = devices.iter().any(|device| !device.leaks.is_empty());
+    Ok(Search {
+        name: None,
+        rank: None,
+        sources: vec![source],
+        mode: Mode::Steps,
+        devices,
+        diagnostics,
+        group_by: options.group_by,
+        tables: if leaks { snapshot.tables } else { Tables::default() },
+        rules: options.rules.clone(),
+    })
+}
+
+/// Why there are no steps.
+fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wanted) -> String {
+    let pattern = match wanted {
+        Wanted::Named(pattern) if has_history => pattern,
+        _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
+    };
+    const MOST: usize = 5;
+    let names: BTreeSet<&str> = phases.iter().map(|phase| tables.string(phase.name)).collect();
+    let mut shown: Vec<String> =
+        names.iter().take(MOST).map(|name| format!("'{}'", crate::text::cut(name, 64))).collect();
+    if names.len() > MOST {
+        shown.push(format!("{} more", names.len() - MOST));
+    }
+    let there = if shown.is_empty() { "there are none".to_owned() } else { format!("there are {}", shown.join(", ")) };
+    format!("no annotation or metadata matches the step '{}'; {there}", pattern.as_str())
+}
+
+/// What one group of stacks left behind.
+#[derive(Default)]
+struct Left {
+    identity: Option<Identity>,
+    /// By exact stack.
+    stacks: FxHashMap<Origin, Held>,
+    /// By step.
+    steps: BTreeMap<usize, Held>,
+    /// The longest, in steps, that blocks of these stacks live by design.
+    lifetime: usize,
+    end: Held,
+}
+
+fn of_steps(
+    snapshot: &Snapshot,
+    device: &Device,
+    id: u32,
+    replay: &Replay,
+    steps: &Steps,
+    grouper: &Grouper<'_>,
+    options: &Options,
+) -> DeviceLeaks {
+    let events = snapshot.events_of(device);
+    let known = replay.figures.reserved.peak.is_some();
+    let ends: FxHashMap<Position, _> = replay.parts.iter().map(|part| (part.from, part.end)).collect();
+    let point = |step: &Step| {
+        let end = ends.get(&step.from);
+        Point {
+            name: step.name.clone(),
+            allocated: end.map(|level| level.allocated),
+            reserved: end.filter(|_| known).map(|level| level.reserved),
+            fragmentation: end.filter(|_| known).map(|level| level.fragmentation()),
+        }
+    };
+    let count = steps.steps.len();
+    let skip = options.skip.unwrap_or(WARM_UP);
+    let last = count.saturating_sub(1);
+    let judged = last.saturating_sub(skip);
+    let mut found = DeviceLeaks {
+        device: id,
+        how: Some(steps.how.clone()),
+        points: steps.steps.iter().map(point).collect(),
+        skip,
+        judged,
+        leaks: Vec::new(),
+        growth: Growth::default(),
+        unclear: None,
+    };
+    if judged < FEWEST {
+        found.unclear = Some(format!(
+            "the history has {}, of which {} can tell: neither warm-up nor the last one. {FEWEST} are needed; record \
+             more steps, or give two or more snapshots",
+            crate::text::count(count as u64, "step", "steps"),
+            if judged == 0 { "none".to_owned() } else { judged.to_string() },
+        ));
+        return found;
+    }
+    if steps.how == How::Windows && !(steps.are_plausible(events, grouper.code()) && is_loop(replay, steps)) {
+        found.unclear = Some(
+            "no steps were found in the history: it looks like less than a few steps. Record more of them, annotate them \
+             (torch.profiler.record_function) and name them with --step, or give two or more snapshots"
+                .to_owned(),
+        );
+        return found;
+    }
+    found.leaks = leaks(snapshot, device, replay, steps, grouper, options, skip);
+    found
+}
+
+/// Whether nearly every step frees something that it allocated itself.
+fn is_loop(replay: &Replay, steps: &Steps) -> bool {
+    let freed = |allocation: &Allocation| {
+        let step = steps.at(allocation.born)?;
+        (allocation.freed < replay.dump && steps.at(allocation.freed) == Some(step)).then_some(step)
+    };
+    let busy: BTreeSet<usize> = replay.allocations.iter().filter_map(freed).collect();
+    busy.len() * 10 >= steps.steps.len() * 8
+}
+
+/// What tells blocks apart: their stack, and the tag that they are grouped by.
+type Whose = (Origin, Option<StringId>);
+
+fn leaks(
+    snapshot: &Snapshot,
+    device: &Device,
+    replay: &Replay,
+    steps: &Steps,
+    grouper: &Grouper<'_>,
+    options: &Options,
+    skip: usize,
+) -> Vec<Leak> {
+    let events = snapshot.events_of(device);
+    let last = steps.steps.len().saturating_sub(1);
+    let inside = |allocation: &&Allocation| allocation.born != Position::START && allocation.born < replay.dump;
+    let whose = |allocation: &Allocation| -> Whose {
+        let event = allocation.born.event().and_then(|index| events.get(index as usize));
+        let tags = event.map(|event| snapshot.tables.tags(event.tags));
+        (allocation.origin(snapshot), tags.and_then(|tags| options.group_by.tag(tags)))
+    };
+    // How long, in steps, blocks of a stack live that are freed.
+    let mut lifetimes: FxHashMap<Whose, usize> = FxHashMap::default();
+    let mut survivors: FxHashMap<Whose, BTreeMap<usize, Held>> = FxHashMap::default();
+    for allocation in replay.allocations.iter().filter(inside) {
+        let Some(step) = steps.at(allocation.born) else { continue };
+        if allocation.allocated_at(replay.dump) {
+            let held = survivors.entry(whose(allocation)).or_default().entry(step).or_default();
+            *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
+        } else {
+            let freed = steps.at(allocation.freed.min(replay.dump)).unwrap_or(last);
+            let lifetime = lifetimes.entry(whose(allocation)).or_default();
+            *lifetime = (*lifetime).max(freed - step);
+        }
+    }
+    let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
+    for (&(origin, tag), by_step) in &survivors {
+        let lifetime = lifetimes.get(&(origin, tag)).copied().unwrap_or(0);
+        let group = identity(origin, tag, grouper);
+        let left = groups.entry(group.key.clone()).or_default();
+        left.end = by_step.values().fold(left.end, |sum, &held| sum.plus(held));
+        // Those of the last steps may still be freed as the others were.
+        let until = last.saturating_sub(lifetime);
+        let evidence: Vec<_> = by_step.range(skip..until.max(skip)).collect();
+        if evidence.is_empty() {
+            continue;
+        }
+        left.lifetime = left.lifetime.max(lifetime);
+        left.identity.get_or_insert(group);
+        for (&step, &held) in evidence {
+            let (sum, stack) = (left.steps.entry(step).or_default(), left.stacks.entry(origin).or_default());
+            (*sum, *stack) = (sum.plus(held), stack.plus(held));
+        }
+    }
+    let mut leaks: Vec<Leak> =
+        groups.into_values().filter_map(|left| left.leak(grouper, last, skip, options)).collect();
+    leaks.sort_by(|a, b| {
+        b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
+    });
+    leaks
+}
+
+impl Left {
+    /// The leak that this is, if it is one.
+    fn leak(self, grouper: &Grouper<'_>, last: usize, skip: usize, options: &Options) -> Option<Leak> {
+        let identity = self.identity?;
+        let until = last.saturating_sub(self.lifetime);
+        let judged = until.checked_sub(skip).filter(|&judged| judged >= FEWEST)?;
+        let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
+        let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+        // What stopped is no leak.
+        let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
+        if !goes_on || !options.is_steady(steps.len(), judged) || held.bytes < options.min_growth.unwrap_or(1) {
+            return None;
+        }
+        // The stack that left most names the group; of equal ones the first by name.
+        let stack_of = |origin: &Origin| match origin {
+            Origin::Stack(stack) => Some(*stack),
+            _ => None,
+        };
+        let mut stacks: Vec<(Held, String, StackId)> = self
+            .stacks
+            .iter()
+            .filter_map(|(origin, held)| stack_of(origin).map(|stack| (*held, grouper.label(stack), stack)))
+            .collect();
+        stacks.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.cmp(&b.2)));
+        let stack = stacks.first().map(|(_, _, stack)| *stack);
+        let names = Leak::names(stacks.into_iter().map(|(_, label, _)| label), !grouper.by().is_tag());
+        let (label, also) = names.filter(|_| !grouper.by().is_tag()).unwrap_or((identity.label, Vec::new()));
+        Some(Leak {
+            label,
+            key: identity.key.0,
+            bucket: identity.bucket,
+            stack,
+            also,
+            bytes: i128::from(held.bytes),
+            blocks: i128::from(held.blocks),
+            bytes_per_step: rounded(i128::from(held.bytes), judged as i128),
+            grew: steps.len(),
+            judged,
+            end: self.end,
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! The steps of a history: by their names, by what recurs, or as equal parts.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Phase, Source};
+use crate::pattern::Pattern;
+use crate::replay::Position;
+use crate::snapshot::{Action, Event, FrameId, StackId};
+use crate::stack::Code;
+
+/// Which steps are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// Those that the profiler names, else those of the optimizer, else what recurs, else equal parts.
+    #[default]
+    Any,
+    /// They begin where phases of matching names do.
+    Named(Pattern),
+    /// So many equal parts.
+    Windows(usize),
+}
+
+/// How steps were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// By names that match this.
+    Named(String),
+    /// A stack, by its label, allocates once in each.
+    Recurring(String),
+    /// The history was cut into equal parts.
+    Windows,
+}
+
+/// One step. It lasts until the next, the last one until the dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// What it is called.
+    pub name: String,
+    /// Just before its first event.
+    pub from: Position,
+}
+
+/// The steps of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steps {
+    /// How they were found.
+    pub how: How,
+    /// In order. What lies before the first belongs to none.
+    pub steps: Vec<Step>,
+}
+
+impl Steps {
+    /// Which step the event belongs to that a moment is just after; `None` before the first.
+    #[must_use]
+    pub fn at(&self, position: Position) -> Option<usize> {
+        self.steps.partition_point(|step| step.from < position).checked_sub(1)
+    }
+
+    /// Where they begin.
+    #[must_use]
+    pub fn borders(&self) -> Vec<Position> {
+        self.steps.iter().map(|step| step.from).collect()
+    }
+}
+
+/// What PyTorch calls steps, the better first: `torch.profiler`'s, and calls of an optimizer.
+const NAMES: [&str; 2] = ["ProfilerStep#", "Optimizer.step#"];
+
+/// So many equal parts, unless something else is asked for.
+const WINDOWS: usize = 10;
+
+/// What recurs less often is no step.
+const FEWEST: usize = 5;
+
+/// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
+#[must_use]
+pub fn find(events: &[Event], phases: &[Phase], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
+    match wanted {
+        Wanted::Named(pattern) => named(phases, code, pattern.as_str(), |_, name| pattern.matches(name)),
+        Wanted::Windows(count) => windows(events.len(), *count),
+        Wanted::Any => {
+            let annotated = |start: &&str| {
+                let is_step =
+                    |phase: &Phase, name: &str| phase.source == Source::Annotation && name.starts_with(*start);
+                named(phases, code, &format!("{start}*"), is_step)
+            };
+            let named = NAMES.iter().find_map(annotated);
+            named.or_else(|| recurring(events, code)).or_else(|| windows(events.len(), WINDOWS))
+        }
+    }
+}
+
+/// Steps that begin where phases do. What lies within another one is no step of its own.
+fn named(phases: &[Phase], code: &Code<'_>, how: &str, is_step: impl Fn(&Phase, &str) -> bool) -> Option<Steps> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut until = None;
+    for phase in phases {
+        let name = code.tables().string(phase.name);
+        if is_step(phase, name) && until.is_none_or(|until| phase.from >= until) {
+            until = Some(phase.to.max(Position::of_count(phase.from.count() + 1)));
+            steps.push(Step { name: name.to_owned(), from: phase.from });
+        }
+    }
+    (!steps.is_empty()).then(|| Steps { how: How::Named(how.to_owned()), steps })
+}
+
+fn windows(events: usize, count: usize) -> Option<Steps> {
+    let count = count.min(events);
+    let step = |index: usize| Step {
+        name: format!("part {} of {count}", index + 1),
+        from: Position::of_count(index * events / count),
+    };
+    (count > 0).then(|| Steps { how: How::Windows, steps: (0..count).map(step).collect() })
+}
+
+/// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The
+/// stack that comes first among those that allocate equally often, each between two of the others, begins a step.
+///
+/// Layers recur as well. They are told from steps by what goes on between two allocations of a stack: all of it
+/// is within one call of a module, or nothing of it is a backward pass where there is one elsewhere.
+fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
+    let rounds = Rounds::new(events, code);
+    let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
+    for (&stack, allocations) in &rounds.of_stack {
+        if allocations.len() >= FEWEST && rounds.has_python(stack) {
+            often.entry(allocations.len()).or_default().push(stack);
+        }
+    }
+    let mut often: Vec<_> = often.into_iter().collect();
+    often.sort_by_key(|(count, stacks)| (Reverse(stacks.len()), *count));
+    // What few stacks do is not what the history consists of.
+    let most = often.first().map_or(0, |(_, stacks)| stacks.len());
+    often.retain(|(_, stacks)| stacks.len() * 5 >= most);
+    often.truncate(MOST_CANDIDATES);
+    let (clock, begins) = often.into_iter().find_map(|(_, stacks)| {
+        let clock = *stacks.iter().min_by_key(|&&stack| rounds.of_stack[&stack].first())?;
+        let begins = &rounds.of_stack[&clock];
+        (rounds.take_turns(begins, &stacks) && rounds.are_steps(begins)).then_some((clock, begins))
+    })?;
+    let step =
+        |(index, &at): (usize, &usize)| Step { name: format!("step {}", index + 1), from: Position::of_count(at) };
+    let steps = begins.iter().enumerate().map(step).collect();
+    Some(Steps { how: How::Recurring(code.label(clock)), steps })
+}
+
+/// More counts than these are not tried: each costs a walk over the history.
+const MOST_CANDIDATES: usize = 8;
+
+/// The allocations of a history, by stack.
+struct Rounds<'e, 'c, 't> {
+    events: &'e [Event],
+    code: &'c Code<'t>,
+    /// The indices of the events that allocate.
+    of_stack: FxHashMap<StackId, Vec<usize>>,
+    /// Whether any allocation belongs to a backward pass.
+    has_backward: bool,
+    kinds: FxHashMap<StackId, Kind>,
+}
+
+/// What matters of a stack here.
+struct Kind {
+    /// Its Python frames, outermost first.
+    python: Vec<FrameId>,
+    backward: bool,
+}
+
+impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
+    fn new(events: &'e [Event], code: &'c Code<'t>) -> Self {
+        let mut of_stack: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        let mut kinds = FxHashMap::default();
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            if let Some(stack) = event.stack {
+                of_stack.entry(stack).or_default().push(index);
+                kinds.entry(stack).or_insert_with(|| Kind::of(stack, code));
+            }
+        }
+        let has_python = kinds.values().any(|kind| !kind.python.is_empty());
+        let has_backward = has_python && kinds.values().any(|kind| kind.backward);
+        Self { events, code, of_stack, has_backward, kinds }
+    }
+
+    fn has_python(&self, stack: StackId) -> bool {
+        self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty())
+    }
+
+    /// Whether stacks that allocate equally often do so in turns: each once in nearly every round.
+    fn take_turns(&self, begins: &[usize], stacks: &[StackId]) -> bool {
+        let in_turn = |stack: &StackId| {
+            let allocations =
+                self.of_stack[stack].iter().zip(begins.iter().zip(begins.iter().skip(1).chain([&usize::MAX])));
+            allocations.filter(|(at, (from, to))| from <= at && at < to).count()
+        };
+        let turns: usize = stacks.iter().map(in_turn).sum();
+        turns * 10 >= stacks.len() * begins.len() * 9
+    }
+
+    /// Whether rounds are steps, not the layers within one.
+    fn are_steps(&self, begins: &[usize]) -> bool {
+        let pairs = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1]));
+        let (mut rounds, mut plausible) = (0, 0);
+        for round in pairs {
+            rounds += 1;
+            plausible += usize::from(self.is_step(round));
+        }
+        rounds > 0 && plausible * 10 >= rounds * 8
+    }
+
+    /// Whether a part of a history may be a whole step.
+    fn is_step(&self, round: &[Event]) -> bool {
+        let stacks: FxHashSet<StackId> =
+            round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect();
+        let kinds = || stacks.iter().filter_map(|stack| self.kinds.get(stack));
+        let backward = !self.has_backward || kinds().any(|kind| kind.backward);
+        let common = kinds().filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
+        backward && !common.unwrap_or_default().iter().any(|&frame| is_call_of_module(self.code, frame))
+    }
+}
+
+impl Kind {
+    fn of(stack: StackId, code: &Code<'_>) -> Self {
+        let mut python: Vec<_> = code.python(stack).collect();
+        python.reverse();
+        // Autograd's threads run no Python; where C++ is not recorded, nothing is left of their stacks.
+        let backward = code.is_backward(stack) || !code.tables().has_frames(stack) || calls_backward(code, &python);
+        Self { python, backward }
+    }
+}
+
+fn common_start<'f>(a: &'f [FrameId], b: &'f [FrameId]) -> &'f [FrameId] {
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    &a[..common]
+}
+
+/// Whether a frame calls a module, or all of its parts: what goes on in there are layers.
+fn is_call_of_module(code: &Code<'_>, frame: FrameId) -> bool {
+    let file = code.file(frame);
+    file.ends_with("torch/nn/modules/module.py") || file.contains("torch/optim/")
+}
+
+/// Whether a stack runs the backward pass from Python.
+fn calls_backward(code: &Code<'_>, python: &[FrameId]) -> bool {
+    python.iter().any(|&frame| code.file(frame).ends_with("torch/autograd/__init__.py"))
+}
+
+impl Steps {
+    /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
+    #[must_use]
+    pub fn are_plausible(&self, events: &[Event], code: &Code<'_>) -> bool {
+        if self.how != How::Windows {
+            return true;
+        }
+        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        begins.push(events.len());
+        Rounds::new(events, code).are_steps(&begins)
+    }
+}
