@@ -85,9 +85,12 @@ impl Series {
             device.index = Some(index);
         }
         drop((grouper, grouper_before));
+        // What several snapshots say of themselves is said once, as of the latest.
         for diagnostic in &profile.diagnostics {
-            if !self.diagnostics.contains(diagnostic) {
-                self.diagnostics.push(diagnostic.clone());
+            let same = |other: &&mut Diagnostic| other.code == diagnostic.code && other.device == diagnostic.device;
+            match self.diagnostics.iter_mut().find(same) {
+                Some(earlier) => *earlier = diagnostic.clone(),
+                None => self.diagnostics.push(diagnostic.clone()),
             }
         }
         self.sources.push(profile.source.clone());

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::slope::rounded;
 use super::{DeviceLeaks, Growth, Leak, Mode, Options, Point, Search, growth};
-use crate::phase::steps::{self, How, Step, Steps, Wanted};
+use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
 use crate::replay::{self, Allocation, History, Origin, Position, Replay};
@@ -155,7 +155,7 @@ fn of_steps(
         ));
         return found;
     }
-    if steps.how == How::Windows && !(steps.are_plausible(events, grouper.code()) && is_loop(replay, steps)) {
+    if !steps.are_plausible(events, grouper.code()) {
         found.unclear = Some(
             "no steps were found in the history: it looks like less than a few steps. Record more of them, annotate them \
              (torch.profiler.record_function) and name them with --step, or give two or more snapshots"
@@ -165,16 +165,6 @@ fn of_steps(
     }
     found.leaks = leaks(snapshot, device, replay, steps, grouper, options, skip);
     found
-}
-
-/// Whether nearly every step frees something that it allocated itself.
-fn is_loop(replay: &Replay, steps: &Steps) -> bool {
-    let freed = |allocation: &Allocation| {
-        let step = steps.at(allocation.born)?;
-        (allocation.freed < replay.dump && steps.at(allocation.freed) == Some(step)).then_some(step)
-    };
-    let busy: BTreeSet<usize> = replay.allocations.iter().filter_map(freed).collect();
-    busy.len() * 10 >= steps.steps.len() * 8
 }
 
 /// What tells blocks apart: their stack, and the tag that they are grouped by.

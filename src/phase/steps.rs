@@ -119,8 +119,9 @@ fn windows(events: usize, count: usize) -> Option<Steps> {
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The
 /// stack that comes first among those that allocate equally often, each between two of the others, begins a step.
 ///
-/// Layers recur as well. They are told from steps by what goes on between two allocations of a stack: all of it
-/// is within one call of a module, or nothing of it is a backward pass where there is one elsewhere.
+/// Layers recur as well, and so does loading weights. They are told from steps by what goes on between two allocations of a
+/// stack: all of it is within one call of a module, none of it is a backward pass where there is one elsewhere, or
+/// nothing is freed.
 fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(events, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
@@ -205,11 +206,25 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
             rounds += 1;
             plausible += usize::from(self.is_step(round));
         }
-        rounds > 0 && plausible * 10 >= rounds * 8
+        // What begins long before the end and then stops is a part of the history, such as loading the weights.
+        let last = self.events.len().saturating_sub(begins.last().copied().unwrap_or_default());
+        rounds > 0 && plausible * 10 >= rounds * 8 && last * 10 <= self.events.len() * 6
     }
 
-    /// Whether a part of a history may be a whole step.
+    /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
     fn is_step(&self, round: &[Event]) -> bool {
+        let mut allocated = FxHashSet::default();
+        let frees = round.iter().any(|event| match event.action {
+            Action::Alloc => {
+                allocated.insert(event.addr);
+                false
+            }
+            Action::FreeRequested | Action::FreeCompleted => allocated.contains(&event.addr),
+            _ => false,
+        });
+        if !frees {
+            return false;
+        }
         let stacks: FxHashSet<StackId> =
             round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect();
         let kinds = || stacks.iter().filter_map(|stack| self.kinds.get(stack));

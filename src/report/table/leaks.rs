@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use super::{
     BOLD, DIM, Grid, LEFT, NARROWEST_LABEL, Options, RED, RIGHT, Style, UNKNOWN, checks, diagnostics, fact, verdict,
+    word,
 };
 use crate::leak::{DeviceLeaks, Mode, Point, Search};
 use crate::phase::steps::How;
@@ -11,7 +12,10 @@ use crate::report::sparkline::sparkline;
 use crate::text::{count, cut, printable, shorten, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size};
-use crate::verdict::{Finding, LeakGate};
+use crate::verdict::{Finding, LeakGate, Verdict};
+
+/// So many ranks are shown in full.
+const MOST_FINDINGS: usize = 3;
 
 /// Of more leaks nobody reads the stacks.
 const MOST_STACKS: usize = 3;
@@ -20,18 +24,46 @@ const MOST_STACKS: usize = 3;
 const MOST_SNAPSHOTS: usize = 12;
 
 pub(super) fn write(out: &mut String, gate: &LeakGate, options: &Options) -> fmt::Result {
-    let several = gate.findings.len() > 1;
-    for (index, finding) in gate.worst_first().into_iter().enumerate() {
-        let name = finding.search.name.as_deref().filter(|_| several);
-        if index > 0 {
-            writeln!(out)?;
-        }
-        if let Some(name) = name {
-            writeln!(out, "{BOLD}== {} =={BOLD:#}", printable(name))?;
-        }
+    let worst = gate.worst_first();
+    if let [only] = worst[..] {
+        return write_finding(out, only, options);
+    }
+    overview(out, &worst, options)?;
+    // What passes has nothing to explain.
+    let bad = worst.iter().filter(|finding| finding.judgement.verdict != Verdict::Pass);
+    for finding in bad.take(MOST_FINDINGS) {
+        writeln!(out, "\n{BOLD}== {} =={BOLD:#}", printable(finding.search.name.as_deref().unwrap_or_default()))?;
         write_finding(out, finding, options)?;
     }
-    if several { verdict(out, gate.verdict(), &gate.headline()) } else { Ok(()) }
+    verdict(out, gate.verdict(), &gate.headline())
+}
+
+/// A row for each rank and device, the worst first.
+fn overview(out: &mut String, findings: &[&Finding], options: &Options) -> fmt::Result {
+    let step = findings.first().map_or("step", |finding| finding.search.mode.nouns().0);
+    let per_step = format!("leaks per {step}");
+    let header = ["", "", "device", &*per_step, "what leaks most"];
+    let mut grid = Grid::new(&header, &[LEFT, LEFT, RIGHT, RIGHT, LEFT]);
+    let rows: Vec<_> = findings
+        .iter()
+        .flat_map(|finding| finding.search.devices.iter().map(move |device| (finding, device)))
+        .collect();
+    let limit = if options.top == 0 { rows.len() } else { options.top.min(rows.len()) };
+    for (finding, device) in &rows[..limit] {
+        let check = finding.judgement.checks.iter().filter(|check| check.device == Some(device.device));
+        let (style, word) = check.min_by_key(|check| check.rank()).map_or((DIM, ""), word);
+        let leaked =
+            if device.unclear.is_some() { UNKNOWN.to_owned() } else { Delta(device.bytes_per_step()).to_string() };
+        let label = device.leaks.first().map(|leak| printable(&leak.label));
+        let name = printable(finding.search.name.as_deref().unwrap_or_default());
+        let style = if word == "ok" { Style::new() } else { style };
+        grid.row(style, [name, word.to_owned(), device.device.to_string(), leaked, label.unwrap_or_default()]);
+    }
+    if limit < rows.len() {
+        let others = format!("[{}]", count((rows.len() - limit) as u64, "other", "others"));
+        grid.row(DIM, [others, String::new(), String::new(), String::new(), String::new()]);
+    }
+    grid.write(out, options.width)
 }
 
 fn write_finding(out: &mut String, finding: &Finding, options: &Options) -> fmt::Result {
