@@ -2,32 +2,26 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/fixtures.rs"]
+mod every;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use every::folder;
 use ptmem::diff::{self, Metric};
+use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Kind, Moment, Options, Profile, Source};
-use ptmem::replay::{Counter, Position};
+use ptmem::replay::{Counter, Position, replay};
 use ptmem::snapshot;
-use ptmem::stack::GroupBy;
+use ptmem::stack::{Code, GroupBy, Rules};
 use serde_json::Value;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
-}
-
-/// The names of all stories.
+/// The names of all files, below the folder and without extension.
 fn names() -> Vec<String> {
-    let mut names: Vec<_> = std::fs::read_dir(folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "pkl"))
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    names.sort();
-    assert!(names.len() >= 20, "{names:?}");
-    names
+    let paths = every::snapshots();
+    let relative = paths.iter().map(|path| path.strip_prefix(folder()).unwrap().with_extension(""));
+    relative.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
 }
 
 fn load_with(name: &str, options: Options) -> Profile {
@@ -41,9 +35,12 @@ fn load(name: &str) -> Profile {
     load_with(name, Options::default())
 }
 
+/// What the story says of a file; for the files of a folder it is all in one place.
 fn truth(name: &str) -> Value {
-    let text = std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let (story, file) = name.split_once('/').map_or((name, None), |(story, file)| (story, Some(file)));
+    let text = std::fs::read_to_string(folder().join(format!("{story}.json"))).unwrap();
+    let truth: Value = serde_json::from_str(&text).unwrap();
+    file.map_or_else(|| truth.clone(), |file| truth[file].clone())
 }
 
 #[test]
@@ -158,6 +155,79 @@ fn compare_stacks(place: &str, device: &DeviceProfile, truth: &Value) {
     let before = [Some(Bucket::BeforeRecording), Some(Bucket::NotRecorded)];
     let found: u64 = device.stacks.iter().filter(|s| before.contains(&s.bucket)).map(|s| s.peak.bytes).sum();
     assert_eq!(found, truth_before, "{place}: older than the recording");
+}
+
+/// A row of the report for each line that the story says.
+#[test]
+fn what_is_held_at_the_end_is_held_by_its_line() {
+    let mut lines = 0;
+    for name in names() {
+        let truth = truth(&name);
+        let Some(held) = truth["held"].as_array() else { continue };
+        let profile = load_with(&name, Options { group_by: GroupBy::Line, ..Options::default() });
+        for row in held.iter().filter(|row| row["file"] != "") {
+            let text = |key: &str| row[key].as_str().unwrap();
+            let label = format!("{} ({}:{})", text("function"), text("file"), row["line"]);
+            let found = profile.devices.iter().flat_map(|device| &device.stacks).filter(|stack| stack.label == label);
+            let sum = found.fold((0, 0), |(b, n), stack| (b + stack.end.bytes, n + stack.end.blocks));
+            assert_eq!(sum, (row["bytes"].as_u64().unwrap(), row["blocks"].as_u64().unwrap()), "{name}: {label}");
+            lines += 1;
+        }
+    }
+    assert!(lines >= 15, "{lines}");
+}
+
+#[test]
+fn a_phase_has_the_bytes_of_its_events() {
+    for (name, count) in [("phases-before", 19), ("phases-after", 19), ("metadata-phases", 12)] {
+        let file = std::fs::File::open(folder().join(format!("{name}.pkl"))).unwrap();
+        let snapshot = snapshot::read(file).unwrap();
+        let (&id, device) = snapshot.devices.first_key_value().unwrap();
+        let truth = truth(name);
+        let phases = truth["phases"].as_array().unwrap();
+        assert_eq!(phases.len(), count, "{name}");
+        for phase in phases {
+            let number = |key: &str| phase[key].as_u64().unwrap();
+            let border = |key: &str, more| Position::of_count(usize::try_from(number(key)).unwrap() + more);
+            let borders = [border("first_event", 0), border("last_event", 1)];
+            let parts = replay(&snapshot, id, device, &borders).unwrap().parts;
+            let part = parts.iter().find(|part| part.from == borders[0]).unwrap();
+            let bytes = [part.start, part.peak, part.end].map(|level| level.allocated);
+            assert_eq!(bytes, ["before", "peak", "after"].map(number), "{name}: {phase}");
+        }
+    }
+}
+
+/// The times of the annotations say which events are in a phase.
+#[test]
+fn annotated_phases_have_the_events_of_the_story() {
+    for name in ["phases-before", "phases-after"] {
+        let file = std::fs::File::open(folder().join(format!("{name}.pkl"))).unwrap();
+        let snapshot = snapshot::read(file).unwrap();
+        let code = Code::new(&snapshot.tables, &Rules::default());
+        let (_, device) = snapshot.devices.first_key_value().unwrap();
+        let found = phase::phases(&snapshot, snapshot.events_of(device), &code);
+        let mut found: Vec<_> = found
+            .iter()
+            .filter(|phase| phase.source == phase::Source::Annotation)
+            .map(|phase| {
+                let (name, occurrence) = (snapshot.tables.string(phase.name).to_owned(), u64::from(phase.occurrence));
+                (name, occurrence, phase.from.count(), phase.to.count(), phase.ends)
+            })
+            .collect();
+        let truth = truth(name);
+        let told = truth["phases"].as_array().unwrap().iter().map(|phase| {
+            let number = |key: &str| phase[key].as_u64().unwrap();
+            let event = |key: &str| usize::try_from(number(key)).unwrap();
+            let name = phase["name"].as_str().unwrap().to_owned();
+            let ended = phase["ended"].as_bool().unwrap();
+            (name, number("occurrence"), event("first_event"), event("last_event") + 1, ended)
+        });
+        let mut told: Vec<_> = told.collect();
+        found.sort();
+        told.sort();
+        assert_eq!(found, told, "{name}");
+    }
 }
 
 #[test]

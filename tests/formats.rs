@@ -26,12 +26,7 @@ fn fixture(name: &str) -> String {
 }
 
 fn fixtures() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.filter(|name| name.ends_with(".pkl")).map(|name| fixture(&name)).collect();
-    names.sort();
-    assert!(names.len() >= 20, "{names:?}");
-    names
+    support::fixtures::snapshots().into_iter().map(|path| path.into_os_string().into_string().unwrap()).collect()
 }
 
 /// Runs the tool in a folder and returns what it prints, or why it could not run.

@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "support/fixtures.rs"]
+mod every;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use every::snapshots as fixtures;
 use ptmem::diff::{self, Diff, Listing, Row};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
 use sha1::{Digest, Sha1};
-
-fn fixtures() -> Vec<PathBuf> {
-    pickles(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures"))
-}
 
 /// Snapshots that PyTorch really wrote, where they are at hand.
 fn real() -> Vec<PathBuf> {
@@ -24,10 +24,6 @@ fn real() -> Vec<PathBuf> {
         let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
         return Vec::new();
     }
-    pickles(&folder)
-}
-
-fn pickles(folder: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_pickle = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pkl" || ending == "pickle");
     let mut paths: Vec<_> = paths.filter(is_pickle).collect();

@@ -753,18 +753,9 @@ fn one_setting_in_the_place_of_many_costs_what_it_is_not_what_it_would_be() {
 
 // Damage at random.
 
-fn fixture(name: &str) -> Vec<u8> {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect();
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 fn fixtures() -> Vec<(String, Vec<u8>)> {
-    let directory: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures"].iter().collect();
-    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.filter(|name| name.ends_with(".pkl")).collect();
-    names.sort();
-    assert!(names.len() >= 10, "{names:?}");
-    names.into_iter().map(|name| (name.clone(), fixture(&name))).collect()
+    let contents = |path: PathBuf| (path.display().to_string(), fs::read(&path).unwrap());
+    support::fixtures::snapshots().into_iter().map(contents).collect()
 }
 
 /// Everything that the tool does with a file. Returns whether it was a snapshot.

@@ -1,4 +1,5 @@
 //! What tests share.
 
 pub mod edit;
+pub mod fixtures;
 pub mod pickle;
