@@ -11,11 +11,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ptmem::diff;
-use ptmem::profile::{self, Kind, Profile, Source};
+use ptmem::leak;
+use ptmem::profile::{self, Kind, Moment, Profile, Source};
 use ptmem::report::{Format, Options, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
-use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
+use ptmem::verdict::{self, Comparison, Finding, Gate, Growth, LeakGate, Level, Thresholds};
 use readers::{ESCAPE, Reports, check_json, check_markdown, contract, schema};
 use serde_json::{Value as Json, json};
 use support::pickle::{self, Value, write};
@@ -144,6 +145,19 @@ fn what_is_said_of_a_comparison_can_be_read() {
 }
 
 /// A basic string of TOML.
+#[test]
+fn what_is_said_of_leaks_can_be_read() {
+    for path in fixtures() {
+        reports(&["leak", &path]).check(DEFAULT);
+    }
+    reports(&["leak", &fixture("leak.pkl"), "--max-leak", "1MiB", "--device-memory", "80GiB"]).check(DEFAULT);
+    for folder in ["leak-series", "no-leak-series", "fragmentation-series", "ranks"] {
+        for more in [&[][..], &["--group-by", "line"], &["--group-by", "metadata"], &["--top", "1"]] {
+            reports(&[&["leak", &fixture(folder), "--min-growth", "1B"], more].concat()).check(DEFAULT);
+        }
+    }
+}
+
 fn toml(text: &str) -> String {
     let escaped: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
     format!("\"{escaped}\"")
@@ -186,6 +200,7 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("profile", serde_json::from_str(&saved).unwrap()),
         ("diff", json(&["diff", &before, &after, "--tree", "--max-growth", "0", "--top", "2"])),
         ("suite", suite(&[("a", before, after)], &["--tree", "--top", "2"]).json()),
+        ("leak", json(&["leak", &fixture("leak.pkl")])),
     ]
 }
 
@@ -473,6 +488,20 @@ fn names_stay_names_in_every_format() {
                 let gate = Gate { comparisons: comparisons(names) };
                 Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
             }
+            let leaks = |name: Option<&str>| {
+                let options = leak::Options { group_by, min_growth: Some(1), ..leak::Options::default() };
+                let mut series = leak::Series::new(options);
+                [&before, &after].into_iter().for_each(|bytes| series.add(profile(bytes)));
+                let mut search = series.finish();
+                (search.name, search.rank) = (name.map(str::to_owned), name.map(|_| 3));
+                assert_ne!(search.leaks().count(), 0);
+                let judgement = verdict::judge_leaks(&search, 0, true);
+                Finding { search, judgement }
+            };
+            for names in [&[None][..], &[Some(&*name), Some("other")]] {
+                let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
+                Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
+            }
             let profile = profile(&after);
             let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
             let judgement = verdict::judge_profile(&profile, &thresholds);
@@ -507,6 +536,35 @@ fn many_stacks() -> [Profile; 2] {
         snapshot_of(&(0..MANY).map(|i| (stack(i), size(i))).collect::<Vec<_>>(), "many")
     };
     [stacks(&|_| 512), stacks(&|i| 1024 + 512 * i)].map(|snapshot| profile_of(&snapshot, "many.pkl", GroupBy::Stack))
+}
+
+#[test]
+fn reports_of_many_leaks_stay_within_what_readers_take() {
+    let options = leak::Options { min_growth: Some(1), ..leak::Options::default() };
+    let mut series = leak::Series::new(options);
+    let profile =
+        |profile: Profile| Profile { options: profile::Options { at: Moment::End, ..profile.options }, ..profile };
+    many_stacks().into_iter().map(profile).for_each(|profile| series.add(profile));
+    let search = series.finish();
+    assert_eq!(search.leaks().count() as u64, MANY);
+    let judgement = verdict::judge_leaks(&search, 0, false);
+    let gate = LeakGate { findings: vec![Finding { search, judgement }] };
+    let gate = Subject::Leaks(&gate);
+    for top in [0, 10] {
+        let options = Options { top, ..Options::default() };
+        Reports::of(gate, &options).check(DEFAULT);
+        for max_bytes in [4096, DEFAULT, 1 << 20] {
+            let text = Format::Markdown.render(gate, &Options { max_bytes, ..options.clone() }).unwrap();
+            check_markdown(&text, max_bytes);
+            let rows =
+                text.lines().filter(|line| line.starts_with("| device 0 | +") && line.contains("layer_")).count();
+            assert!(text.contains("`layer_19999 (model.py:7)`"), "{}", &text[..1024]);
+            let leaks = text.split("<summary>Totals").next().unwrap();
+            let left_out = leaks.lines().filter_map(|line| line.strip_prefix("… and ")?.split_once(" more "));
+            let left_out: u64 = left_out.map(|(number, _)| number.replace(',', "").parse::<u64>().unwrap()).sum();
+            assert_eq!(rows as u64 + left_out, MANY, "{top} {max_bytes}");
+        }
+    }
 }
 
 #[test]

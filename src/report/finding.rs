@@ -157,10 +157,11 @@ fn of_profile<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options
 fn of_leaks<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
     let verdict::Finding { search, judgement } = found;
     let code = search.code();
+    let by_key: HashMap<(u32, &str), &Leak> =
+        search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak)).collect();
     let finding = |check: &'a Check| {
-        let is_it = |leak: &&Leak| Some(&leak.key) == check.key.as_ref();
         let device = search.devices.iter().find(|device| Some(device.device) == check.device);
-        let leak = device.and_then(|device| device.leaks.iter().find(is_it));
+        let leak = check.device.zip(check.key.as_deref()).and_then(|key| by_key.get(&key));
         let stack = leak.and_then(|leak| leak.stack);
         Finding {
             comparison: search.name.as_deref(),

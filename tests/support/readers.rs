@@ -89,7 +89,7 @@ pub fn contract(json: &Value) -> &'static Contract {
             jsonschema::meta::validate(&schema).unwrap();
             (format!("ptmem.{name}/1"), Contract { open: validator(&schema), closed: validator(&closed(&schema)) })
         };
-        ["profile", "diff", "suite"].map(contract).into()
+        ["profile", "diff", "suite", "leak"].map(contract).into()
     });
     &all[json["schema"].as_str().unwrap()]
 }
@@ -353,6 +353,14 @@ pub fn check_csv(text: &str, json: &Value) {
         printable.for_each(|field| require_printable(field, "csv"));
     }
     let number = |record: &csv::StringRecord, name: &str| record[column(name)].parse::<i128>().unwrap();
+    if let Some(leaks) = json["leaks"].as_array() {
+        assert_eq!(records.len(), leaks.len());
+        let sum = |name: &str| records.iter().map(|record| number(record, name)).sum::<i128>();
+        for name in ["bytes", "blocks", "bytes_per_step", "steps_grown", "steps_judged", "end", "end_blocks"] {
+            assert_eq!(sum(name), leaks.iter().map(|leak| i128::from(leak[name].as_i64().unwrap())).sum(), "{name}");
+        }
+        return;
+    }
     let is_diff = json["schema"] != "ptmem.profile/1";
     for (name, report, device) in devices(json) {
         let ordinal = |key: &str| device[key].as_u64().map(|number| number.to_string()).unwrap_or_default();
@@ -384,8 +392,9 @@ pub fn check_csv(text: &str, json: &Value) {
 
 pub fn check_folded(text: &str, json: &Value) {
     require_printable(text, "folded");
-    let is_diff = json["schema"] != "ptmem.profile/1";
-    let is_suite = json["comparisons"].as_array().is_some_and(|comparisons| comparisons.len() > 1);
+    let is_diff = !["ptmem.profile/1", "ptmem.leak/1"].contains(&json["schema"].as_str().unwrap());
+    let is_suite = json["comparisons"].as_array().is_some_and(|comparisons| comparisons.len() > 1)
+        || json["leaks"].as_array().is_some_and(|leaks| leaks.iter().any(|leak| !leak["rank"].is_null()));
     let mut sums = vec![0; 1 + usize::from(is_diff)];
     for line in text.lines() {
         let mut stack = line;
@@ -400,6 +409,10 @@ pub fn check_folded(text: &str, json: &Value) {
         assert!(frames[root].starts_with("device "), "{line}");
         assert!(frames.iter().all(|frame| !frame.is_empty()), "{line}");
     }
+    if let Some(leaks) = json["leaks"].as_array() {
+        assert_eq!(sums[0], leaks.iter().map(|leak| leak["bytes_per_step"].as_u64().unwrap()).sum::<u64>());
+        return;
+    }
     let mut expected = vec![0; sums.len()];
     for (_, report, device) in devices(json) {
         expected.iter_mut().zip(totals(report, device)).for_each(|(sum, total)| *sum += total);
@@ -408,7 +421,7 @@ pub fn check_folded(text: &str, json: &Value) {
 }
 
 pub fn check_series(bencher: &str, benchmark: &str, json: &Value) {
-    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved"];
+    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved", "leak"];
     let bencher: Value = serde_json::from_str(bencher).unwrap();
     let mut figures = Vec::new();
     for (name, measures) in bencher.as_object().unwrap() {

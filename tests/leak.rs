@@ -1,0 +1,568 @@
+//! What leaks is found, with its line and its bytes, and nothing else is.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod support;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ptmem::leak::{self, DeviceLeaks, Options, Search, Series};
+use ptmem::pattern::Pattern;
+use ptmem::phase::steps::{How, Wanted};
+use ptmem::profile::{self, Kind, Moment, Profile, Source};
+use ptmem::snapshot;
+use ptmem::verdict::{Verdict, judge_leaks};
+use serde_json::Value as Json;
+use support::fixtures;
+use support::pickle::{self, Value};
+
+fn source(path: &str) -> Source {
+    Source { path: path.to_owned(), bytes: 0, kind: Kind::Snapshot }
+}
+
+fn search(path: &Path, options: &Options) -> Search {
+    let snapshot = snapshot::read(File::open(path).unwrap()).unwrap();
+    leak::search(snapshot, source(path.to_str().unwrap()), options).unwrap()
+}
+
+fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
+    let mut series = Series::new(options.clone());
+    profiles.into_iter().for_each(|profile| series.add(profile));
+    series.finish()
+}
+
+fn at_end(path: &Path) -> Profile {
+    let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+    profile::read(File::open(path).unwrap(), path.to_str().unwrap(), options).unwrap()
+}
+
+fn truth(path: &Path) -> Json {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn verdict(search: &Search) -> Verdict {
+    judge_leaks(search, 0, false).verdict
+}
+
+/// The lines of the user that a leak names.
+fn lines(leak: &leak::Leak, function: &str, file: &str) -> Vec<u64> {
+    let line = |label: &String| {
+        let rest = label.strip_prefix(&format!("{function} ({file}:")).unwrap_or_else(|| panic!("{label}"));
+        rest.split(')').next().unwrap().parse().unwrap()
+    };
+    let mut lines: Vec<u64> = [&leak.label].into_iter().chain(&leak.also).map(line).collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Every story, from its one snapshot: the leak that the simulated allocator saw, or none.
+#[test]
+fn the_leaks_of_all_stories_are_found_and_no_others() {
+    let (mut leaking, mut clean, mut told) = (0, 0, 0);
+    for path in fixtures::snapshots() {
+        let beside = path.with_extension("json");
+        let truth = if beside.is_file() {
+            truth(&beside)["leak"].clone()
+        } else {
+            let of_folder = truth(&path.parent().unwrap().with_extension("json"));
+            of_folder[path.file_stem().unwrap().to_str().unwrap()]["leak"].clone()
+        };
+        let found = search(&path, &Options::default());
+        let leaks: Vec<_> = found.leaks().collect();
+        let name = path.display();
+        // Of a series each holds a few steps only, whatever the program does.
+        let few = name.to_string().contains("-series");
+        match (truth.is_null() || few, &leaks[..]) {
+            (true, []) => clean += 1,
+            (false, [(device, leak)]) => {
+                let [function, file] = ["function", "file"].map(|key| truth[key].as_str().unwrap());
+                let expected: Vec<_> = truth["lines"].as_array().unwrap().iter().map(|l| l["line"].as_u64()).collect();
+                let lines = lines(leak, function, file);
+                assert_eq!(lines.into_iter().map(Some).collect::<Vec<_>>(), expected, "{name}");
+                assert_eq!(leak.bytes_per_step, i128::from(truth["bytes_per_step"].as_i64().unwrap()), "{name}");
+                assert_eq!(leak.blocks_per_step(), truth["blocks_per_step"].to_string(), "{name}");
+                assert_eq!((leak.end.bytes, leak.end.blocks), {
+                    (truth["bytes"].as_u64().unwrap(), truth["blocks"].as_u64().unwrap())
+                });
+                assert_eq!(leak.grew, leak.judged, "{name}");
+                assert_eq!(device.points.len() as u64, truth["steps"].as_u64().unwrap(), "{name}");
+                leaking += 1;
+            }
+            (_, leaks) => panic!("{name}: {leaks:#?}, expected {truth}"),
+        }
+        told += usize::from(verdict(&found) != Verdict::Inconclusive);
+    }
+    assert!(leaking >= 4 && clean >= 40 && told >= 14, "{leaking} leaking, {clean} clean, {told} with an answer");
+}
+
+/// The same story tells of the same leak whether its steps have names or not.
+#[test]
+fn steps_are_found_without_names() {
+    for (named, plain, how) in [("drip", "drip-plain", "Optimizer.step#*"), ("cache", "cache-plain", "ProfilerStep#*")]
+    {
+        let of = |name: &str| search(&fixtures::folder().join(format!("{name}.pkl")), &Options::default());
+        let (named, plain) = (of(named), of(plain));
+        assert_eq!(named.devices[0].how, Some(How::Named(how.to_owned())));
+        assert!(matches!(plain.devices[0].how, Some(How::Recurring(_))), "{:?}", plain.devices[0].how);
+        assert_eq!(named.devices[0].points.len(), plain.devices[0].points.len());
+        let leaked = |search: &Search| search.leaks().map(|(_, leak)| leak.bytes_per_step).collect::<Vec<_>>();
+        assert_eq!(leaked(&named), leaked(&plain));
+    }
+}
+
+fn folder(name: &str) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fixtures::snapshots().into_iter().filter(|path| path.parent().unwrap().ends_with(name)).collect();
+    files.sort();
+    assert!(files.len() >= 3, "{name}");
+    files
+}
+
+#[test]
+fn a_series_shows_what_grows() {
+    let files = folder("leak-series");
+    let truth = truth(&fixtures::folder().join("leak-series.json"));
+    let found = series(files.iter().map(|path| at_end(path)), &Options::default());
+    let [device] = &found.devices[..] else { panic!() };
+    let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
+    let last = &truth["step-300"]["leak"];
+    assert_eq!(leak.bytes_per_step, i128::from(last["growth"]["bytes"].as_i64().unwrap()));
+    assert_eq!(leak.blocks, 2 * i128::from(last["growth"]["blocks"].as_i64().unwrap()));
+    assert_eq!(leak.end.bytes, last["bytes"].as_u64().unwrap());
+    assert_eq!(lines(leak, last["function"].as_str().unwrap(), "train.py"), [30, 31]);
+    assert_eq!((leak.grew, leak.judged), (2, 2));
+    // Nothing else grows, so the totals grow by as much.
+    assert_eq!(device.growth.allocated, Some(leak.bytes_per_step));
+    assert_eq!(verdict(&found), Verdict::Regression);
+    // As much as that is agreed to.
+    assert_eq!(judge_leaks(&found, 870_400, false).verdict, Verdict::Pass);
+    assert_eq!(judge_leaks(&found, 870_399, false).verdict, Verdict::Regression);
+    // The limit on what is worth telling.
+    let least = Options { min_growth: Some(2 * 870_400 + 1), ..Options::default() };
+    assert_eq!(verdict(&series(files.iter().map(|path| at_end(path)), &least)), Verdict::Pass);
+
+    let found = series(folder("no-leak-series").iter().map(|path| at_end(path)), &Options::default());
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
+}
+
+#[test]
+fn a_pool_that_grows_is_no_leak() {
+    let found = series(folder("fragmentation-series").iter().map(|path| at_end(path)), &Options::default());
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
+    let growth = found.devices[0].growth;
+    assert_eq!((growth.allocated, growth.reserved), (Some(0), growth.fragmentation));
+    assert!(growth.reserved > Some(1 << 20));
+    let codes: Vec<_> = found.diagnostics.iter().map(|diagnostic| &*diagnostic.code).collect();
+    assert!(codes.contains(&"fragmentation-grows"), "{codes:?}");
+    // A leak is not called so.
+    let found = series(folder("leak-series").iter().map(|path| at_end(path)), &Options::default());
+    assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code != "fragmentation-grows"));
+}
+
+/// Single training steps, an inference, recordings without a history: none of them shows a leak.
+#[test]
+fn real_snapshots_raise_no_alarm() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
+    let Ok(entries) = folder.read_dir() else {
+        let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
+        return;
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut count = 0;
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle")) {
+        let found = search(&path, &Options::default());
+        assert_eq!(found.leaks().count(), 0, "{}: {:#?}", path.display(), found.devices);
+        assert_ne!(verdict(&found), Verdict::Regression);
+        count += 1;
+    }
+    assert!(count >= 11);
+}
+
+// Small programs, told as what they allocate and free.
+
+/// A program: every line allocates with a stack of its own, and blocks go by names.
+#[derive(Default)]
+struct Program {
+    events: Vec<Value>,
+    annotations: Vec<Value>,
+    metadata: String,
+    /// Address and size of what is held, with its name and frames.
+    held: Vec<(String, u64, u64, Value)>,
+    next: u64,
+    clock: u64,
+}
+
+const UNIT: u64 = 1 << 20;
+const BASE: u64 = 0x7f00_0000_0000;
+
+impl Program {
+    fn tick(&mut self) -> u64 {
+        self.clock += 10;
+        1_700_000_000_000_000 + self.clock
+    }
+
+    /// `function:line` allocates so many bytes, a multiple of 512 up to 1 MiB.
+    fn alloc(&mut self, name: impl Into<String>, place: &str, bytes: u64) {
+        let (function, line) = place.split_once(':').unwrap();
+        let frame = |name: &str, line: u64| {
+            Value::dict([("name", name.into()), ("filename", "/work/job.py".into()), ("line", line.into())])
+        };
+        let frames = Value::List(vec![frame(function, line.parse().unwrap()), frame("main", 90)]);
+        let address = BASE + self.next * UNIT;
+        self.next += 1;
+        self.event("alloc", address, bytes, &frames);
+        self.held.push((name.into(), address, bytes, frames));
+    }
+
+    fn free(&mut self, name: &str) {
+        let at = self.held.iter().position(|held| held.0 == name).unwrap_or_else(|| panic!("{name}"));
+        let (_, address, bytes, frames) = self.held.remove(at);
+        self.event("free_requested", address, bytes, &frames);
+        self.event("free_completed", address, bytes, &frames);
+    }
+
+    fn event(&mut self, action: &str, address: u64, bytes: u64, frames: &Value) {
+        let time = self.tick();
+        self.events.push(Value::dict([
+            ("action", action.into()),
+            ("addr", address.into()),
+            ("size", bytes.into()),
+            ("stream", 0.into()),
+            ("time_us", time.into()),
+            ("user_metadata", self.metadata.as_str().into()),
+            ("frames", frames.clone()),
+        ]));
+    }
+
+    fn mark(&mut self, stage: &str, name: &str) {
+        let time = self.tick();
+        self.annotations.push(Value::dict([
+            ("stage", stage.into()),
+            ("name", name.into()),
+            ("device", 0.into()),
+            ("time_us", time.into()),
+        ]));
+    }
+
+    /// What one step of any program does beside: some tensors that come and go.
+    fn work(&mut self) {
+        self.alloc("a", "forward:10", 512 * 700);
+        self.alloc("b", "forward:11", 512 * 300);
+        self.free("a");
+        self.alloc("c", "loss:20", 512);
+        self.free("b");
+        self.free("c");
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let size = self.next * UNIT;
+        let mut blocks = Vec::new();
+        let mut held: Vec<_> = self.held.iter().collect();
+        held.sort_by_key(|held| held.1);
+        let block = |address: u64, size: u64, state: &str, frames: Value| {
+            Value::dict([
+                ("address", address.into()),
+                ("size", size.into()),
+                ("requested_size", size.into()),
+                ("state", state.into()),
+                ("frames", frames),
+            ])
+        };
+        let mut at = BASE;
+        for (_, address, bytes, frames) in held {
+            if at < *address {
+                blocks.push(block(at, address - at, "inactive", Value::List(Vec::new())));
+            }
+            blocks.push(block(*address, *bytes, "active_allocated", frames.clone()));
+            at = address + bytes;
+        }
+        if at < BASE + size {
+            blocks.push(block(at, BASE + size - at, "inactive", Value::List(Vec::new())));
+        }
+        let active: u64 = self.held.iter().map(|held| held.2).sum();
+        let segment = Value::dict([
+            ("device", 0.into()),
+            ("address", BASE.into()),
+            ("total_size", size.into()),
+            ("allocated_size", active.into()),
+            ("active_size", active.into()),
+            ("requested_size", active.into()),
+            ("stream", 0.into()),
+            ("segment_type", "large".into()),
+            ("segment_pool_id", Value::Tuple(vec![0.into(), 0.into()])),
+            ("is_expandable", Value::Bool(true)),
+            ("frames", Value::List(Vec::new())),
+            ("blocks", Value::List(blocks)),
+        ]);
+        let all = Value::dict([
+            ("segments", Value::List(vec![segment])),
+            ("device_traces", Value::List(vec![Value::List(self.events.clone())])),
+            ("external_annotations", Value::List(self.annotations.clone())),
+        ]);
+        pickle::write(&all, pickle::Options::shared())
+    }
+
+    fn search(&self, options: &Options) -> Search {
+        let snapshot = snapshot::read(&*self.snapshot()).unwrap();
+        leak::search(snapshot, source("program.pkl"), options).unwrap()
+    }
+
+    fn profile(&self, path: &str) -> Profile {
+        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+        profile::read(&*self.snapshot(), path, options).unwrap()
+    }
+}
+
+/// Steps with names, each of which does something and then what it is told to.
+fn steps(count: usize, mut each: impl FnMut(&mut Program, usize)) -> Program {
+    let mut program = Program::default();
+    for step in 0..count {
+        let name = format!("ProfilerStep#{step}");
+        program.mark("START", &name);
+        program.work();
+        each(&mut program, step);
+        program.mark("END", &name);
+    }
+    program
+}
+
+fn only_device(search: &Search) -> &DeviceLeaks {
+    let [device] = &search.devices[..] else { panic!("{:#?}", search.devices) };
+    device
+}
+
+fn leaks(program: &Program) -> Vec<(String, i128)> {
+    let search = program.search(&Options::default());
+    let device = only_device(&search);
+    assert_eq!(device.unclear, None);
+    device.leaks.iter().map(|leak| (leak.label.clone(), leak.bytes_per_step)).collect()
+}
+
+#[test]
+fn what_lives_for_some_steps_is_no_leak() {
+    // The last loss is kept until the next one is there.
+    let previous = steps(9, |program, step| {
+        program.alloc(format!("loss {step}"), "train:30", 512);
+        if step > 0 {
+            program.free(&format!("loss {}", step - 1));
+        }
+    });
+    assert_eq!(leaks(&previous), []);
+    // A window of four.
+    let window = steps(14, |program, step| {
+        program.alloc(format!("metric {step}"), "train:30", 512);
+        if step >= 4 {
+            program.free(&format!("metric {}", step - 4));
+        }
+    });
+    assert_eq!(leaks(&window), []);
+    // A list that is cleared every five steps.
+    let cleared = steps(14, |program, step| {
+        program.alloc(format!("loss {step}"), "train:30", 512);
+        if step % 5 == 4 {
+            (step - 4..=step).for_each(|step| program.free(&format!("loss {step}")));
+        }
+    });
+    assert_eq!(leaks(&cleared), []);
+}
+
+#[test]
+fn what_starts_late_or_stops_is_no_leak() {
+    let warm_up = steps(12, |program, step| {
+        if step < 3 {
+            program.alloc("state", "optimizer:30", 1024);
+        }
+    });
+    assert_eq!(leaks(&warm_up), []);
+    // Nearly every step, but no longer.
+    let stopped = steps(20, |program, step| {
+        if step < 17 {
+            program.alloc("cache", "lookup:30", 1024);
+        }
+    });
+    assert_eq!(leaks(&stopped), []);
+    let last = steps(12, |program, step| {
+        if step == 11 {
+            program.alloc("gradient", "train:30", 1024);
+        }
+    });
+    assert_eq!(leaks(&last), []);
+}
+
+#[test]
+fn a_leak_may_miss_a_step() {
+    let nearly = |program: &mut Program, step: usize| {
+        if step % 6 != 2 {
+            program.alloc("leak", "train:30", 2048);
+        }
+    };
+    // Steps 1 to 18 of 0 to 19 can tell; 2, 8 and 14 of them leave nothing.
+    let search = steps(20, nearly).search(&Options::default());
+    let [leak] = &only_device(&search).leaks[..] else { panic!() };
+    assert_eq!((leak.grew, leak.judged, leak.bytes), (15, 18, 15 * 2048));
+    assert_eq!(leak.bytes_per_step, 1707);
+    assert_eq!(leak.blocks_per_step(), "0.8");
+    let every = Options { min_share: 0.9, ..Options::default() };
+    assert_eq!(steps(20, nearly).search(&every).leaks().count(), 0);
+    let second = |program: &mut Program, step: usize| {
+        if step.is_multiple_of(2) {
+            program.alloc("leak", "train:30", 2048);
+        }
+    };
+    assert_eq!(leaks(&steps(20, second)), []);
+    let half = Options { min_share: 0.5, ..Options::default() };
+    assert_eq!(steps(20, second).search(&half).leaks().count(), 1);
+}
+
+#[test]
+fn several_leaks_are_told_apart() {
+    let program = steps(8, |program, _| {
+        program.alloc("x", "log:30", 512);
+        program.alloc("y", "train:40", 4096);
+        program.alloc("z", "train:41", 512);
+    });
+    assert_eq!(leaks(&program), [("train (job.py:40)".to_owned(), 4608), ("log (job.py:30)".to_owned(), 512)]);
+    let search = program.search(&Options::default());
+    assert_eq!(only_device(&search).leaks[0].also, ["train (job.py:41)"]);
+    // What is too small is left out when asked.
+    let large = Options { min_growth: Some(10_000), ..Options::default() };
+    assert_eq!(program.search(&large).leaks().count(), 1);
+    // By line they are three.
+    let by_line = Options { group_by: ptmem::stack::GroupBy::Line, ..Options::default() };
+    assert_eq!(program.search(&by_line).leaks().count(), 3);
+}
+
+#[test]
+fn too_few_steps_are_inconclusive() {
+    let leaking = |count| steps(count, |program, _| program.alloc("leak", "train:30", 512)).search(&Options::default());
+    for count in 1..5 {
+        let found = leaking(count);
+        assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive), "{count} steps");
+    }
+    assert_eq!((leaking(5).leaks().count(), verdict(&leaking(5))), (1, Verdict::Regression));
+    // More of them are warm-up than there are.
+    let skip = Options { skip: Some(9), ..Options::default() };
+    let found = steps(8, |program, _| program.alloc("leak", "train:30", 512)).search(&skip);
+    assert_eq!(verdict(&found), Verdict::Inconclusive);
+}
+
+#[test]
+fn steps_go_by_names_that_are_asked_for() {
+    let mut program = Program::default();
+    for step in 0..9 {
+        program.metadata = format!("{{\"batch\": {step}}}");
+        program.work();
+        program.alloc("leak", "train:30", 512);
+    }
+    let named = |glob: &str| Options { steps: Wanted::Named(Pattern::glob(glob).unwrap()), ..Options::default() };
+    let found = program.search(&named("*batch*"));
+    assert_eq!(only_device(&found).points.len(), 9);
+    assert_eq!(only_device(&found).points[3].name, "{\"batch\": 3}");
+    assert_eq!(found.leaks().next().map(|(_, leak)| (leak.bytes_per_step, leak.judged)), Some((512, 7)));
+    // A name that does not occur is answered with those that do.
+    let found = program.search(&named("epoch*"));
+    let why = only_device(&found).unclear.clone().unwrap();
+    assert!(why.contains("'epoch*'") && why.contains("{\"batch\": 0}"), "{why}");
+    assert_eq!(verdict(&found), Verdict::Inconclusive);
+    // Equal parts.
+    let windows = Options { steps: Wanted::Windows(6), ..Options::default() };
+    let found = program.search(&windows);
+    assert_eq!((only_device(&found).points.len(), found.leaks().count()), (6, 1));
+}
+
+#[test]
+fn memory_of_the_device_runs_out() {
+    let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));
+    let options = Options { device_memory: Some(1 << 20), ..Options::default() };
+    let search = program.search(&options);
+    let growth = only_device(&search).growth;
+    assert_eq!(growth.allocated, Some(4096));
+    // At the peak of the last step 7 leaks and what it works with are allocated.
+    let peak: u64 = 7 * 4096 + 512 * 1000;
+    assert_eq!(growth.runs_out_after, Some(((1_u64 << 20) - peak).div_ceil(4096)));
+    assert_eq!(only_device(&program.search(&Options::default())).growth.runs_out_after, None);
+}
+
+/// Snapshots of one program, some steps apart.
+fn of_series(count: usize, each: impl Fn(&mut Program, usize)) -> Vec<Profile> {
+    let mut program = Program::default();
+    let profile = |step: usize| {
+        program.work();
+        each(&mut program, step);
+        program.profile(&format!("step-{step}.pkl"))
+    };
+    (0..count).map(profile).collect()
+}
+
+#[test]
+fn a_series_wants_growth_in_nearly_every_step() {
+    let options = Options { min_growth: Some(4096), ..Options::default() };
+    let once = of_series(6, |program, step| {
+        if step == 3 {
+            program.alloc("cache", "lookup:30", 512 * 100);
+        }
+    });
+    assert_eq!(series(once, &options).leaks().count(), 0);
+    let always = |program: &mut Program, _: usize| program.alloc("leak", "train:30", 2048);
+    let found = series(of_series(6, always), &options);
+    let (_, leak) = found.leaks().next().unwrap();
+    assert_eq!((leak.bytes, leak.bytes_per_step, leak.grew, leak.judged), (5 * 2048, 2048, 5, 5));
+    // Warm-up does not count.
+    let late = Options { skip: Some(3), ..options.clone() };
+    let found = series(of_series(6, always), &late);
+    let (_, leak) = found.leaks().next().unwrap();
+    assert_eq!((leak.bytes, leak.grew, leak.judged), (2 * 2048, 2, 2));
+    let none = Options { skip: Some(5), ..options.clone() };
+    assert_eq!(verdict(&series(of_series(6, always), &none)), Verdict::Inconclusive);
+    // Two snapshots are a series, one is not.
+    assert_eq!(series(of_series(3, always), &options).leaks().count(), 1);
+    assert_eq!(verdict(&series(of_series(1, always), &options)), Verdict::Inconclusive);
+}
+
+#[test]
+fn a_stack_is_followed_through_a_series() {
+    // In between there is nothing of it once.
+    let options = Options { min_growth: Some(1), min_share: 0.6, ..Options::default() };
+    let profiles = of_series(5, |program, step| {
+        if step == 2 {
+            program
+                .held
+                .iter()
+                .map(|held| held.0.clone())
+                .collect::<Vec<_>>()
+                .iter()
+                .for_each(|name| program.free(name));
+        } else {
+            for _ in 0..=step {
+                program.alloc("leak", "train:30", 2048);
+            }
+        }
+    });
+    let found = series(profiles, &options);
+    let (_, leak) = found.leaks().next().unwrap();
+    // 1, 3, 0, 4, 9 blocks.
+    assert_eq!((leak.bytes, leak.grew, leak.judged, leak.end.blocks), (8 * 2048, 3, 4, 9));
+}
+
+#[test]
+fn profiles_that_do_not_list_all_stacks_are_inconclusive_where_it_matters() {
+    let options = Options { min_growth: Some(1024), ..Options::default() };
+    let program = |step: usize| {
+        let mut program = Program::default();
+        program.alloc("large", "load:1", 512 * 1500);
+        (0..=step).for_each(|_| program.alloc("leak", "train:30", 2048));
+        program
+    };
+    let cut = |step: usize| {
+        let profile = program(step).profile("whole.pkl");
+        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]);
+        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+        profile::read(text.as_bytes(), "cut.json", options).unwrap()
+    };
+    let found = series((0..4).map(cut), &options);
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive));
+    let whole = series((0..4).map(|step| program(step).profile("whole.pkl")), &options);
+    assert_eq!((whole.leaks().count(), verdict(&whole)), (1, Verdict::Regression));
+}
