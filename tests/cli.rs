@@ -12,5 +12,5 @@ fn command_lines_print_what_is_written() {
         .env("TERM", "dumb")
         .insert_var("[VERSION]", env!("CARGO_PKG_VERSION"))
         .expect("a variable of that name");
-    cases.case("tests/cmd/*.md").case("README.md");
+    cases.case("tests/cmd/*.md").case("docs/*.md").case("README.md");
 }

@@ -130,7 +130,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                 for (device, leak) in search.leaks() {
                     let [path, line] = site(&code, leak.stack, options);
                     out.write_record([
-                        search.name.clone().unwrap_or_default(),
+                        printable(search.name.as_deref().unwrap_or_default()),
                         search.rank.map(|rank| rank.to_string()).unwrap_or_default(),
                         device.device.to_string(),
                         printable(&leak.label),

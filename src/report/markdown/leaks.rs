@@ -53,7 +53,7 @@ pub(super) fn write(page: &mut Page, gate: &LeakGate, options: &Options) {
     }
     let sources = findings.first().map(|finding| &*finding.search.sources).unwrap_or_default();
     let sources = match sources {
-        _ if several => count(findings.len() as u64, "series", "series"),
+        _ if several => count(findings.len() as u64, "rank", "ranks"),
         [only] => format!("{} ({})", code(cut(&only.path, 256)), Size(only.bytes)),
         many => count(many.len() as u64, "snapshot", "snapshots"),
     };

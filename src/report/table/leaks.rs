@@ -95,17 +95,12 @@ fn write_finding(out: &mut String, finding: &Finding, options: &Options) -> fmt:
 
 /// Which steps there are, and what was held at the end of each.
 fn steps(out: &mut String, device: &DeviceLeaks, options: &Options) -> fmt::Result {
-    let total = count(device.points.len() as u64, "step", "steps");
+    let total = thousands(device.points.len() as u64);
     let how = match &device.how {
         None => return fact(out, "steps", "none"),
         Some(How::Named(pattern)) => format!("{total} by {}", printable(pattern)),
         Some(How::Recurring(label)) => format!("{total} by what recurs: {}", printable(label)),
-        Some(How::Windows) => {
-            format!(
-                "none were found; {} of the history instead",
-                count(device.points.len() as u64, "equal part", "equal parts")
-            )
-        }
+        Some(How::Windows) => format!("{total} equal parts of the history"),
     };
     fact(out, "steps", &shorten(&how, options.width.saturating_sub(18).max(NARROWEST_LABEL)))?;
     let warm_up = match device.skip.min(device.points.len()) {
@@ -162,7 +157,11 @@ fn totals(out: &mut String, device: &DeviceLeaks, mode: Mode) -> fmt::Result {
     }
     match growth.runs_out_after {
         Some(0) => fact(out, "device memory", "is full"),
-        Some(left) => fact(out, "device memory", &format!("full after {} more", count(left, step, steps))),
+        Some(left) => fact(
+            out,
+            "device memory",
+            &format!("full after {}", count(left, &format!("more {step}"), &format!("more {steps}"))),
+        ),
         None => Ok(()),
     }
 }
