@@ -73,6 +73,8 @@ struct SegmentDraft {
     allocated_size: Option<u64>,
     active_size: Option<u64>,
     small_pool: Option<bool>,
+    stream: Option<i128>,
+    pool_id: Option<(u64, u64)>,
     is_expandable: bool,
     blocks: Option<Value>,
 }
@@ -283,6 +285,14 @@ impl Builder {
         }
     }
 
+    /// The two numbers that name a pool.
+    fn pool_id(&self, value: Value) -> Option<(u64, u64)> {
+        match self.list_items(value) {
+            Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
+            _ => None,
+        }
+    }
+
     fn dict_pairs(&self, value: Value) -> Option<&[(Value, Value)]> {
         match value.kind() {
             ValueKind::Dict(index) => match *self.dicts.get(index as usize)? {
@@ -415,15 +425,10 @@ impl Builder {
                 }
                 Some(Key::Frames) => event.stack = self.use_stack(value),
                 Some(Key::ForwardFrames) => self.forward.push((Kind::Event, at, value)),
-                Some(Key::Stream) => tags.stream = self.integer(value).unwrap_or(0),
+                Some(Key::Stream) => tags.stream = self.integer(value),
                 Some(Key::CompileContext) => tags.compile_context = Self::string_id(value),
                 Some(Key::UserMetadata) => tags.user_metadata = Self::string_id(value),
-                Some(Key::PoolId) => {
-                    tags.pool_id = match self.list_items(value) {
-                        Some(&[a, b]) => self.unsigned(a).zip(self.unsigned(b)),
-                        _ => None,
-                    };
-                }
+                Some(Key::PoolId) => tags.pool_id = self.pool_id(value),
                 _ => {}
             }
         }
@@ -468,6 +473,8 @@ impl Builder {
                 Some(Key::AllocatedSize) => segment.allocated_size = self.unsigned(value),
                 Some(Key::ActiveSize) => segment.active_size = self.unsigned(value),
                 Some(Key::SegmentType) => segment.small_pool = self.string(value).map(|text| text == "small"),
+                Some(Key::Stream) => segment.stream = self.integer(value),
+                Some(Key::SegmentPoolId) => segment.pool_id = self.pool_id(value),
                 Some(Key::IsExpandable) => segment.is_expandable = self.integer(value) == Some(1),
                 Some(Key::Blocks) => segment.blocks = Some(value),
                 _ => {}
@@ -883,6 +890,8 @@ impl Builder {
                 allocated_size: draft.allocated_size,
                 active_size: draft.active_size,
                 small_pool: draft.small_pool.unwrap_or(false),
+                stream: draft.stream,
+                pool_id: draft.pool_id,
                 is_expandable: draft.is_expandable,
                 blocks,
             });

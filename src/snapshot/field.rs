@@ -41,6 +41,7 @@ keys! {
     AllocatedSize = "allocated_size",
     ActiveSize = "active_size",
     SegmentType = "segment_type",
+    SegmentPoolId = "segment_pool_id",
     IsExpandable = "is_expandable",
     Blocks = "blocks",
     // Blocks and their history.

@@ -62,13 +62,13 @@ pub struct Frame {
 /// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tags {
-    /// `stream`, a raw pointer: differs from run to run.
-    pub stream: i128,
+    /// `stream`, a raw pointer: differs from run to run. `None` where the file does not say.
+    pub stream: Option<i128>,
     /// `compile_context`.
     pub compile_context: Option<StringId>,
     /// `user_metadata`.
     pub user_metadata: Option<StringId>,
-    /// `pool_id`.
+    /// `pool_id`, from release 2.12 on.
     pub pool_id: Option<(u64, u64)>,
 }
 
