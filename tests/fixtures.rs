@@ -296,7 +296,7 @@ fn the_live_set_at_the_oom_is_not_that_of_the_end() {
     let profile = load_with("oom", Options { at: Moment::Oom, ..Options::default() });
     let device = &profile.devices[0];
     assert_eq!(device.at, Some(Position::after(1895)));
-    assert_eq!(device.allocated_at(), device.figures.ooms[0].allocated);
+    assert_eq!(Some(device.allocated_at()), device.figures.ooms[0].allocated);
     assert!(device.allocated_at() > 100 * device.figures.allocated.end);
 }
 

@@ -99,12 +99,15 @@ pub(crate) enum Command {
     #[command(after_long_help = format!("{LEAK_HELP}\n\n{LEAK_EXIT_CODES}"), after_help = LEAK_EXIT_CODES)]
     Leak(LeakArguments),
     /// Show figures, timeline and the largest stacks of a snapshot
+    ///
+    /// Where memory ran out, it says what was asked for, what was held, what the demand would have been and why the
+    /// free memory was of no use, and lists the stacks that held most then beside those at the peak.
     Show(ShowArguments),
     /// Write the compact profile of a snapshot, to keep as the stored before
     ///
     /// A profile is text of a few to a few hundred kilobytes that stands in for the snapshot in every other command.
-    /// It holds the figures, and every call stack with what it holds at the baseline, the peak, the end, and the
-    /// moment of --at.
+    /// It holds the figures, and every call stack with what it holds at the baseline, the peak, the end, when memory
+    /// first ran out, and at the moment of --at.
     Profile(ProfileArguments),
     /// Print a completion script for a shell
     Completions {
@@ -316,7 +319,7 @@ pub(crate) struct ProfileArguments {
     /// Keep only stacks that hold so much at one of the moments. The rest is summed in one row
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true)]
     pub(crate) min_bytes: SizeArgument,
-    /// One more moment to keep: oom, event:N or time:SECONDS
+    /// One more moment to keep: event:N or time:SECONDS. Baseline, peak, end and oom are kept anyway
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     pub(crate) at: Moment,
     /// Show the user's code relative to this folder instead of what all of it has in common. Repeatable
@@ -335,7 +338,7 @@ pub(crate) struct View {
     /// Write the result to a file as well, in any of the formats; PATH may be - for standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]
     pub(crate) export: Vec<Export>,
-    /// Moment of the stack totals: peak, baseline, end, oom, event:N or time:SECONDS
+    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N or time:SECONDS
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     pub(crate) at: Moment,
     /// How many stacks to list, or callees of a frame of the tree; 0 is all. The rest is summed in one row

@@ -37,6 +37,8 @@ pub(super) struct Sums {
     pub(super) baseline: Held,
     pub(super) peak: Held,
     pub(super) end: Held,
+    /// When the first allocation failed, if one did.
+    pub(super) oom: Held,
     /// At the moment that was asked for.
     pub(super) at: Held,
     pub(super) allocations: u64,
@@ -49,6 +51,7 @@ impl Sums {
             (&mut self.baseline, other.baseline),
             (&mut self.peak, other.peak),
             (&mut self.end, other.end),
+            (&mut self.oom, other.oom),
             (&mut self.at, other.at),
         ];
         for (sum, part) in pairs {
@@ -60,7 +63,7 @@ impl Sums {
 
     /// The most bytes at any of the moments.
     pub(super) fn largest(&self) -> u64 {
-        [self.baseline, self.peak, self.end, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
+        [self.baseline, self.peak, self.end, self.oom, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
     }
 
     fn order(&self) -> impl Ord + use<> {
@@ -132,7 +135,8 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
 
 /// Adds up the allocations of a device at the moments.
 pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> Totals {
-    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), at];
+    let oom = replay.figures.first_oom();
+    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at];
     let events = snapshot.events_of(device);
     let mut sums: FxHashMap<(Origin, [Option<StringId>; 2]), Sums> = FxHashMap::default();
     for allocation in &replay.allocations {
@@ -141,7 +145,7 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
         let tags = event.map(|event| snapshot.tables.tags(event.tags));
         let tags = tags.map(|tags| [tags.user_metadata, tags.compile_context]).unwrap_or_default();
         let sums = sums.entry((allocation.origin(snapshot), tags)).or_default();
-        let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.at];
+        let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
         for (held, moment) in held.into_iter().zip(moments) {
             if moment.is_some_and(|moment| allocation.allocated_at(moment)) {
                 *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });

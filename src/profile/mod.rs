@@ -183,11 +183,29 @@ impl DeviceProfile {
     /// then are there only if `least` is 0.
     #[must_use]
     pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
-        let counts = |total: &&StackTotal| total.bucket != Some(Bucket::Others) && (least == 0 || total.at.blocks > 0);
+        self.listed_by(|total| total.at, top, least)
+    }
+
+    /// The same for when an allocation failed for the first time.
+    #[must_use]
+    pub fn listed_at_oom(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        self.listed_by(|total| total.oom, top, least)
+    }
+
+    /// Whether what was held at the moment of [`Options::at`] is what was held when an allocation failed for the first
+    /// time.
+    #[must_use]
+    pub fn at_is_oom(&self) -> bool {
+        self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
+    }
+
+    fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
+        let counts =
+            |total: &&StackTotal| total.bucket != Some(Bucket::Others) && (least == 0 || held(total).blocks > 0);
         let mut stacks: Vec<_> = self.stacks.iter().filter(counts).collect();
-        stacks.sort_by_key(|total| std::cmp::Reverse(total.at.bytes));
+        stacks.sort_by_key(|total| std::cmp::Reverse(held(total).bytes));
         let limit = if top == 0 { usize::MAX } else { top };
-        let large = stacks.iter().take_while(|total| total.at.bytes >= least).count();
+        let large = stacks.iter().take_while(|total| held(total).bytes >= least).count();
         let (shown, rest) = stacks.split_at(large.min(limit));
         let mut listed: Vec<StackTotal> = shown.iter().map(|&total| total.clone()).collect();
         let cut = self.stacks.iter().filter(|total| total.bucket == Some(Bucket::Others));

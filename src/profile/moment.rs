@@ -81,7 +81,7 @@ impl Moment {
             Self::Baseline => Some(Position::START),
             Self::Peak => replay.figures.allocated.peak_at,
             Self::End => Some(replay.dump),
-            Self::Oom => replay.figures.ooms.first().map(|oom| Position::after(oom.event as usize)),
+            Self::Oom => replay.figures.first_oom(),
             Self::Event(index) => ((index as usize) < events.len()).then(|| Position::after(index as usize)),
             Self::Time(us) => {
                 let until = events.first()?.time()?.checked_add(us)?;

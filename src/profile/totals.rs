@@ -96,6 +96,8 @@ pub struct StackTotal {
     pub peak: Held,
     /// Held at the end.
     pub end: Held,
+    /// Held when the first allocation failed, if one did.
+    pub oom: Held,
     /// Held at the moment that was asked for.
     pub at: Held,
     /// `alloc` events.
@@ -106,8 +108,8 @@ pub struct StackTotal {
 
 impl StackTotal {
     fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
-        let Sums { baseline, peak, end, at, allocations, allocated_total } = Sums::default();
-        Self { label, key, bucket, members: Vec::new(), baseline, peak, end, at, allocations, allocated_total }
+        let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = Sums::default();
+        Self { label, key, bucket, members: Vec::new(), baseline, peak, end, oom, at, allocations, allocated_total }
     }
 
     /// The row of so many stacks that are not listed.
@@ -129,15 +131,16 @@ impl StackTotal {
     }
 
     pub(super) fn sums(&self) -> Sums {
-        let &Self { baseline, peak, end, at, allocations, allocated_total, .. } = self;
-        Sums { baseline, peak, end, at, allocations, allocated_total }
+        let &Self { baseline, peak, end, oom, at, allocations, allocated_total, .. } = self;
+        Sums { baseline, peak, end, oom, at, allocations, allocated_total }
     }
 
     pub(super) fn add(&mut self, other: &Sums) {
         let mut sums = self.sums();
         sums.add(other);
-        let Sums { baseline, peak, end, at, allocations, allocated_total } = sums;
-        (self.baseline, self.peak, self.end, self.at) = (baseline, peak, end, at);
+        let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = sums;
+        (self.baseline, self.peak, self.end) = (baseline, peak, end);
+        (self.oom, self.at) = (oom, at);
         (self.allocations, self.allocated_total) = (allocations, allocated_total);
     }
 }

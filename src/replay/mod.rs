@@ -12,6 +12,7 @@
 
 mod diagnose;
 mod lifetimes;
+mod out_of_memory;
 mod parts;
 mod rounding;
 mod segment_map;
@@ -186,8 +187,46 @@ pub struct Oom {
     pub requested: u64,
     /// Bytes that the device had free.
     pub device_free: u64,
-    /// Allocated bytes at that moment.
-    pub allocated: u64,
+    /// Allocated bytes at that moment. `None` is "cannot be known", here and below.
+    pub allocated: Option<u64>,
+    /// Active bytes at that moment: allocated, or not yet free on every stream.
+    pub active: Option<u64>,
+    /// Reserved bytes at that moment.
+    pub reserved: Option<u64>,
+    /// The free blocks of the pool that was asked; of the first 16 failed allocations of a device only.
+    pub pool: Option<FreeBlocks>,
+    /// How far any of these figures may be from the truth, in bytes; 0 is exact, `None` is unknown.
+    pub max_error: Option<u64>,
+}
+
+impl Oom {
+    /// What would have been allocated if it had not failed.
+    #[must_use]
+    pub fn demand(&self) -> Option<u64> {
+        Some(self.allocated?.saturating_add(self.requested))
+    }
+
+    /// Reserved but not active bytes.
+    #[must_use]
+    pub fn fragmentation(&self) -> Option<u64> {
+        Some(self.reserved?.saturating_sub(self.active?))
+    }
+
+    /// Those of [`Oom::fragmentation`] that no request to that pool can use: of other streams, for requests of
+    /// other sizes, in private pools.
+    #[must_use]
+    pub fn unusable(&self) -> Option<u64> {
+        Some(self.fragmentation()?.saturating_sub(self.pool?.bytes))
+    }
+}
+
+/// Free blocks of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeBlocks {
+    /// All of them together.
+    pub bytes: u64,
+    /// The largest.
+    pub largest: u64,
 }
 
 /// A coarse curve of the history: the highest values in equal parts of it, by event.
@@ -257,6 +296,14 @@ pub struct Figures {
     pub checks: Checks,
     /// A coarse curve.
     pub timeline: Timeline,
+}
+
+impl Figures {
+    /// When an allocation failed for the first time.
+    #[must_use]
+    pub fn first_oom(&self) -> Option<Position> {
+        self.ooms.first().map(|oom| Position::after(oom.event as usize))
+    }
 }
 
 /// The history of one device, replayed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::rounding::Pool;
 
 /// Address ranges that the allocator holds. Two `cudaMalloc` segments stay apart even when they are
-/// neighbours; mapped ranges of expandable segments that touch are one.
+/// neighbours; mapped ranges of expandable segments that touch are one, unless they are known to be of two segments.
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
@@ -15,24 +15,59 @@ pub(super) struct SegmentMap {
 struct Range {
     end: u64,
     pool: Pool,
+    home: Home,
+}
+
+/// Which requests a range serves, as far as the file tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Home {
+    /// Those up to 1 MiB, or larger ones.
+    pub(super) small: Option<bool>,
+    /// Those on this stream.
+    pub(super) stream: Option<i128>,
+    /// Those for this pool.
+    pub(super) pool_id: Option<(u64, u64)>,
+}
+
+impl Home {
+    /// What is known from either.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            small: self.small.or(other.small),
+            stream: self.stream.or(other.stream),
+            pool_id: self.pool_id.or(other.pool_id),
+        }
+    }
+
+    /// Whether nothing that is known of one is known otherwise of the other.
+    fn agrees(&self, other: &Self) -> bool {
+        fn agree<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
+            a.zip(b).is_none_or(|(a, b)| a == b)
+        }
+        agree(self.small, other.small) && agree(self.stream, other.stream) && agree(self.pool_id, other.pool_id)
+    }
 }
 
 impl SegmentMap {
-    pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool) {
-        let (mut start, mut end) = (start, start.saturating_add(size));
+    pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
+        let (mut start, mut end, mut home) = (start, start.saturating_add(size), home);
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
                 && range.pool == pool
+                && range.home.agrees(&home)
             {
                 start = before;
+                home = home.or(range.home);
             }
-            if let Some(after) = self.ranges.get(&end).filter(|after| after.pool == pool).copied() {
+            let after = self.ranges.get(&end).filter(|after| after.pool == pool && after.home.agrees(&home)).copied();
+            if let Some(after) = after {
                 self.ranges.remove(&end);
                 end = after.end;
+                home = home.or(after.home);
             }
         }
-        self.ranges.insert(start, Range { end, pool });
+        self.ranges.insert(start, Range { end, pool, home });
     }
 
     /// Takes a range away, also out of the middle of a larger one. Returns whether any of it was there.
@@ -55,6 +90,20 @@ impl SegmentMap {
         !hit.is_empty()
     }
 
+    /// What is known of the first range that `size` bytes from `start` on have a part in.
+    pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
+        let first = self.find(start).map_or(start, |(from, _, _)| from);
+        let end = start.saturating_add(size).max(first);
+        self.ranges.range(first..end).next().map(|(_, range)| range.home)
+    }
+
+    /// All ranges by address: start, end, and what they serve. Each ends where the next starts, also where a damaged
+    /// file has them overlap.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64, Home)> {
+        let next = self.ranges.keys().skip(1).copied().chain([u64::MAX]);
+        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), range.home))
+    }
+
     /// The range that holds `address`: start, end, pool.
     pub(super) fn find(&self, address: u64) -> Option<(u64, u64, Pool)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
@@ -69,13 +118,13 @@ mod tests {
     #[test]
     fn neighbours_of_cudamalloc_stay_apart_and_mapped_ones_join() {
         let mut map = SegmentMap::default();
-        map.add(0, 100, Pool::Large);
-        map.add(100, 100, Pool::Large);
+        map.add(0, 100, Pool::Large, Home::default());
+        map.add(100, 100, Pool::Large, Home::default());
         assert_eq!(map.find(99), Some((0, 100, Pool::Large)));
         assert_eq!(map.find(100), Some((100, 200, Pool::Large)));
-        map.add(200, 100, Pool::Expandable);
-        map.add(400, 100, Pool::Expandable);
-        map.add(300, 100, Pool::Expandable);
+        map.add(200, 100, Pool::Expandable, Home::default());
+        map.add(400, 100, Pool::Expandable, Home::default());
+        map.add(300, 100, Pool::Expandable, Home::default());
         assert_eq!(map.find(350), Some((200, 500, Pool::Expandable)));
         assert!(map.remove(250, 100));
         assert_eq!(map.find(249), Some((200, 250, Pool::Expandable)));
@@ -84,5 +133,22 @@ mod tests {
         assert!(!map.remove(260, 20));
         assert!(map.remove(100, 100));
         assert_eq!(map.find(150), None);
+    }
+
+    #[test]
+    fn what_touches_in_an_expandable_segment_knows_the_same() {
+        let mut map = SegmentMap::default();
+        let on = |stream| Home { stream: Some(stream), ..Home::default() };
+        map.add(0, 100, Pool::Expandable, Home { small: Some(true), ..on(7) });
+        map.add(100, 100, Pool::Expandable, on(7));
+        assert_eq!(map.iter().collect::<Vec<_>>(), [(0, 200, Home { small: Some(true), ..on(7) })]);
+        assert!(map.remove(50, 100));
+        assert_eq!(map.home(0, 1), map.home(150, 50));
+        assert_eq!(map.home(50, 100), None);
+        assert_eq!(map.home(40, 200), map.home(0, 50));
+        map.add(200, 100, Pool::Expandable, on(8));
+        assert_eq!(map.find(250), Some((200, 300, Pool::Expandable)));
+        map.add(300, 100, Pool::Expandable, Home::default());
+        assert_eq!(map.home(350, 1), Some(on(8)));
     }
 }

@@ -6,9 +6,10 @@ use rustc_hash::FxHashMap;
 
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
+use super::out_of_memory::{self, MOST_LOOKED_AT};
 use super::parts::{Level, Part, Parts};
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE, round_size, should_split};
-use super::segment_map::SegmentMap;
+use super::segment_map::{Home, SegmentMap};
 use super::{Allocation, Checks, Counter, Error, Figures, History, Oom, Position, Replay, Timeline};
 use crate::snapshot::{Action, AllocatorSettings, BlockState, Device, Event, Snapshot};
 
@@ -59,7 +60,8 @@ struct Pass {
     checkpoints_matched: u64,
     checkpoints_missed: u64,
     checkpoints_total: u64,
-    ooms: Vec<Oom>,
+    /// Failed allocations, and by how much their figures can be off where a check fails.
+    ooms: Vec<(Oom, i128)>,
     allocated_total: u128,
     timeline: Timeline,
     parts: Vec<Part>,
@@ -204,6 +206,22 @@ pub(super) fn run(
     let reserved_errors = Errors::both(if findings.homeless > 0 { None } else { Some(0) });
     let fragmentation = |reserved: i128, active: i128| u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX);
     let reserved_known = !findings.reserved_implausible;
+    // A block whose request may have come before the history counts until its completion.
+    let pending_then = if requests > 0 { 0 } else { pending };
+    let ooms = pass.ooms.iter().map(|&(oom, loose)| {
+        let wrong = if findings.sizes_hold() { 0 } else { loose + off };
+        let error = oom.max_error.map(|error| i128::from(error).max(wrong) + pending_then);
+        let reliable = blocks_known && reserved_known && findings.homeless == 0;
+        Oom {
+            allocated: oom.allocated.filter(|_| blocks_known),
+            active: oom.active.filter(|_| blocks_known),
+            reserved: oom.reserved.filter(|_| reserved_known),
+            pool: oom.pool.filter(|_| reliable),
+            max_error: error.and_then(|error| u64::try_from(error).ok()).filter(|_| reliable),
+            ..oom
+        }
+    });
+    let ooms = ooms.collect();
     let figures = Figures {
         history,
         allocated: counter(
@@ -228,7 +246,7 @@ pub(super) fn run(
         allocation_count: allocs,
         free_count: if lifetimes.requests_complete { requests } else { completions },
         allocated_total: u64::try_from(pass.allocated_total).map_err(|_| overflow("allocated in total"))?,
-        ooms: pass.ooms,
+        ooms,
         checks,
         timeline: pass.timeline,
     };
@@ -276,33 +294,60 @@ fn maybe_pending_at_start(lifetimes: &Lifetimes, requests: u64) -> u64 {
     orphans.filter(completed).filter(doubtful).map(|a| a.bytes).fold(0, u64::saturating_add)
 }
 
-/// The segments before the first event, by walking back from the final state, and their bytes.
-fn segments_at_start(device: &Device, events: &[Event]) -> (SegmentMap, i128) {
+/// What walking back from the final state finds.
+struct Start {
+    /// The segments before the first event.
+    segments: SegmentMap,
+    /// Their bytes.
+    reserved: i128,
+    /// Which requests each segment serves that the history adds, the last first. Only where an allocation failed:
+    /// nothing else needs to know.
+    homes: Vec<Home>,
+}
+
+fn segments_at_start(snapshot: &Snapshot, device: &Device) -> Start {
+    let (events, tables) = (snapshot.events_of(device), &snapshot.tables);
     let mut map = SegmentMap::default();
     let mut reserved = 0_i128;
+    let mut homes = Vec::new();
+    let ran_out = events.iter().any(|event| event.action == Action::Oom);
     for segment in &device.segments {
         let pool = match (segment.is_expandable, segment.small_pool) {
             (true, _) => Pool::Expandable,
             (false, true) => Pool::Small,
             (false, false) => Pool::Large,
         };
-        map.add(segment.address, segment.total_size, pool);
+        let home = Home { small: Some(segment.small_pool), stream: segment.stream, pool_id: segment.pool_id };
+        let home = if ran_out { home } else { Home::default() };
+        map.add(segment.address, segment.total_size, pool, home);
         reserved += i128::from(segment.total_size);
     }
+    let mut next_request = None;
     for event in events.iter().rev() {
         match event.action {
+            Action::Alloc | Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
             Action::SegmentAlloc | Action::SegmentMap => {
+                if ran_out {
+                    // What is mapped, is mapped for the request that follows; other segments tell it by their size.
+                    let is_small = Some(event.size == SMALL_SEGMENT);
+                    let small = if event.action == Action::SegmentMap { next_request } else { is_small };
+                    let home = map.home(event.addr, event.size).unwrap_or_default();
+                    homes.push(home.or(out_of_memory::home_of(event, small, tables)));
+                }
                 map.remove(event.addr, event.size);
                 reserved -= i128::from(event.size);
             }
             Action::SegmentFree | Action::SegmentUnmap => {
-                map.add(event.addr, event.size, pool_of(event));
+                // What is unmapped may be any part of what was mapped.
+                let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
+                let home = if ran_out { out_of_memory::home_of(event, small, tables) } else { Home::default() };
+                map.add(event.addr, event.size, pool_of(event), home);
                 reserved += i128::from(event.size);
             }
             _ => {}
         }
     }
-    (map, reserved)
+    Start { segments: map, reserved, homes }
 }
 
 /// The pool of a segment that an event tells of.
@@ -326,7 +371,8 @@ fn forward(
     let settings = &snapshot.settings;
     let requests_complete = lifetimes.requests_complete;
     let allocations = &mut lifetimes.allocations;
-    let (mut segments, reserved) = segments_at_start(device, events);
+    let Start { mut segments, reserved, mut homes } = segments_at_start(snapshot, device);
+    let private_streams = out_of_memory::private_streams(device);
 
     // Occupied addresses: allocated and not yet free_completed.
     let mut occupied: BTreeMap<u64, u32> = BTreeMap::new();
@@ -469,7 +515,7 @@ fn forward(
                 }
             }
             Action::SegmentAlloc | Action::SegmentMap => {
-                segments.add(event.addr, event.size, pool_of(event));
+                segments.add(event.addr, event.size, pool_of(event), homes.pop().unwrap_or_default());
                 pass.reserved.add(event.size, now);
                 if pass.reserved.peak_at == now {
                     pass.active_at_reserved_peak = pass.active.now;
@@ -485,12 +531,29 @@ fn forward(
                 pass.checkpoints_matched += u64::from(seen == pass.active.now);
                 pass.checkpoints_missed += u64::from(!(pass.active.now..=pass.upper_active.now).contains(&seen));
             }
-            Action::Oom => pass.ooms.push(Oom {
-                event: now.event().unwrap_or(0),
-                requested: event.size,
-                device_free: event.addr,
-                allocated: u64::try_from(pass.allocated.now).unwrap_or(0),
-            }),
+            Action::Oom => {
+                let state = out_of_memory::State {
+                    segments: &segments,
+                    occupied: &occupied,
+                    allocations,
+                    settings,
+                    private_streams: &private_streams,
+                };
+                let looked_at = pass.ooms.len() < MOST_LOOKED_AT;
+                let pool = if looked_at { state.free_blocks(event, &snapshot.tables) } else { None };
+                let more = (pass.upper_allocated.now - pass.allocated.now).max(pass.upper_active.now - pass.active.now);
+                let oom = Oom {
+                    event: now.event().unwrap_or(0),
+                    requested: event.size,
+                    device_free: event.addr,
+                    allocated: u64::try_from(pass.allocated.now).ok(),
+                    active: u64::try_from(pass.active.now).ok(),
+                    reserved: u64::try_from(pass.reserved.now).ok(),
+                    pool,
+                    max_error: u64::try_from(more).ok(),
+                };
+                pass.ooms.push((oom, pass.loose.now - pass.active.now));
+            }
             Action::Other(_) => {}
         }
         let point = i * points / events.len();

@@ -116,7 +116,14 @@ struct OomReport {
     event: u32,
     requested: u64,
     device_free: u64,
-    allocated: u64,
+    allocated: Option<u64>,
+    active: Option<u64>,
+    reserved: Option<u64>,
+    demand: Option<u64>,
+    fragmentation: Option<u64>,
+    pool_free: Option<u64>,
+    largest_free: Option<u64>,
+    max_error: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -127,10 +134,14 @@ struct StackReport<'a> {
     baseline: u64,
     peak: u64,
     end: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom: Option<u64>,
     at: u64,
     baseline_blocks: u64,
     peak_blocks: u64,
     end_blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom_blocks: Option<u64>,
     at_blocks: u64,
     allocations: u64,
     allocated_total: u64,
@@ -421,6 +432,7 @@ fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a
 
 fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options) -> DeviceReport<'a> {
     let tables = &profile.tables;
+    let ran_out = !device.figures.ooms.is_empty();
     let reports = device
         .listed(options.top, 0)
         .into_iter()
@@ -429,10 +441,12 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
             baseline: total.baseline.bytes,
             peak: total.peak.bytes,
             end: total.end.bytes,
+            oom: ran_out.then_some(total.oom.bytes),
             at: total.at.bytes,
             baseline_blocks: total.baseline.blocks,
             peak_blocks: total.peak.blocks,
             end_blocks: total.end.blocks,
+            oom_blocks: ran_out.then_some(total.oom.blocks),
             at_blocks: total.at.blocks,
             allocations: total.allocations,
             allocated_total: total.allocated_total,
@@ -473,6 +487,13 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
                 requested: oom.requested,
                 device_free: oom.device_free,
                 allocated: oom.allocated,
+                active: oom.active,
+                reserved: oom.reserved,
+                demand: oom.demand(),
+                fragmentation: oom.fragmentation(),
+                pool_free: oom.pool.map(|pool| pool.bytes),
+                largest_free: oom.pool.map(|pool| pool.largest),
+                max_error: oom.max_error,
             })
             .collect(),
         // The dump is no event; the last one is the nearest.

@@ -10,10 +10,10 @@ use unicode_width::UnicodeWidthStr;
 use super::finding::grew_most;
 use super::sparkline::sparkline;
 use super::table::moment_name;
-use super::{Options, Subject};
+use super::{Options, Subject, oom};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
 use crate::stack::Code;
 use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
@@ -454,6 +454,32 @@ fn diagnostics<'a>(
     }
 }
 
+/// The stacks that hold most at a moment, all that is held together.
+fn largest(page: &mut Page, frames: &Code<'_>, moment: &str, listed: &[StackTotal], held: fn(&StackTotal) -> Held) {
+    if listed.is_empty() {
+        return;
+    }
+    page.add(&format!("\n**Largest stacks {moment}**\n"));
+    let total = listed.iter().fold(0, |sum: u64, stack| sum.saturating_add(held(stack).bytes));
+    let rows = listed.iter().map(|stack| {
+        let share = format_share(held(stack).bytes, total).unwrap_or_default();
+        let label = shorten_label(&stack.label, LABEL);
+        let label = if stack.bucket.is_some() { prose(&label) } else { code(&label) };
+        let (bytes, blocks) = (Size(held(stack).bytes), thousands(held(stack).blocks));
+        format!("| {} | {label} |", unbroken(&format!("{bytes} | {share} | {blocks}")))
+    });
+    page.table("| bytes | share | blocks | stack |\n|--:|--:|--:|:--|", rows);
+    page.details("Call stacks", |page| {
+        for stack in listed {
+            let Some(id) = stack.stack() else { continue };
+            let title = format!("{} {}", Size(held(stack).bytes), code(&stack.label));
+            if !page.add(&call_stack(&title, frames, id)) {
+                break;
+            }
+        }
+    });
+}
+
 fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgement>, options: &Options) {
     match judgement {
         Some(judgement) => headline(page, judgement.verdict, !judgement.checks.is_empty(), &judgement.headline()),
@@ -467,7 +493,6 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
         page.table("| | |\n|:--|:--|", rows);
     }
     let frames = profile.code();
-    let moment = moment_name(profile.options.at);
     for device in profile.devices.iter().filter(|device| device.is_active()) {
         page.add(&format!("\n#### device {}\n", device.device));
         let figures = &device.figures;
@@ -486,29 +511,19 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
         if let Some(peak) = figures.allocated.peak.filter(|_| figures.timeline.allocated.len() > 1) {
             page.add(&format!("\n```text\n{}\n```\n", sparkline(&figures.timeline.allocated, peak, TIMELINE)));
         }
-        let listed = device.listed(options.top, 1);
-        if listed.is_empty() {
-            continue;
+        for oom in figures.ooms.iter().take(oom::MOST) {
+            let facts: String = oom::facts(oom).iter().map(|items| format!("- {}\n", items.join(", "))).collect();
+            page.add(&format!("\n**Out of memory**\n\n{facts}"));
         }
-        page.add(&format!("\n**Largest stacks {moment}**\n"));
-        let total = device.allocated_at();
-        let rows = listed.iter().map(|stack| {
-            let share = format_share(stack.at.bytes, total).unwrap_or_default();
-            let label = shorten_label(&stack.label, LABEL);
-            let label = if stack.bucket.is_some() { prose(&label) } else { code(&label) };
-            let (bytes, blocks) = (Size(stack.at.bytes), thousands(stack.at.blocks));
-            format!("| {} | {label} |", unbroken(&format!("{bytes} | {share} | {blocks}")))
-        });
-        page.table("| bytes | share | blocks | stack |\n|--:|--:|--:|:--|", rows);
-        page.details("Call stacks", |page| {
-            for stack in &listed {
-                let Some(id) = stack.stack() else { continue };
-                let title = format!("{} {}", Size(stack.at.bytes), code(&stack.label));
-                if !page.add(&call_stack(&title, &frames, id)) {
-                    break;
-                }
-            }
-        });
+        if let Some(more) = oom::more(device) {
+            page.add(&format!("\n… {more}\n"));
+        }
+        let listed = device.listed(options.top, 1);
+        largest(page, &frames, &oom::moment(profile, device), &listed, |stack| stack.at);
+        if let Some(top) = oom::extra(profile, device, options.top) {
+            let listed = device.listed_at_oom(top, 1);
+            largest(page, &frames, &moment_name(Moment::Oom), &listed, |stack| stack.oom);
+        }
     }
     let found = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
     diagnostics(page, None, found.map(|diagnostic| (None, diagnostic)));

@@ -10,6 +10,7 @@ mod github_output;
 mod json;
 mod junit;
 mod markdown;
+mod oom;
 mod sarif;
 mod series;
 mod sparkline;

@@ -14,10 +14,10 @@ use unicode_width::UnicodeWidthStr;
 use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
-use super::{Options, Subject};
+use super::{Options, Subject, oom};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
-use crate::profile::{DeviceProfile, Moment, Profile};
+use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
@@ -36,9 +36,6 @@ const UNKNOWN: &str = "unknown";
 
 /// The narrowest a label may get; terminals narrower than what the numbers need scroll.
 const NARROWEST_LABEL: usize = 12;
-
-/// A job that catches and retries runs out of memory many times.
-const MOST_OOMS: usize = 3;
 
 /// From so many columns on there is room for everything.
 const WIDE: usize = 96;
@@ -134,9 +131,13 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
         match &options.tree {
             Some(tree) if device.at.is_some() => {
                 let whole = call_tree::of_device(device, &profile.code(), tree);
-                Shown::held(&whole, tree, options.top).write(out, &moment_name(profile.options.at), options.width)?;
+                Shown::held(&whole, tree, options.top).write(out, &oom::moment(profile, device), options.width)?;
             }
             _ => stacks(out, profile, device, options)?,
+        }
+        if let Some(top) = oom::extra(profile, device, options.top) {
+            let rows = device.listed_at_oom(top, 1);
+            largest(out, profile, &moment_name(Moment::Oom), &rows, |stack| stack.oom, options.width)?;
         }
     }
     let idle: Vec<_> = profile.devices.iter().filter(|d| !d.is_active()).map(|d| d.device.to_string()).collect();
@@ -203,29 +204,14 @@ fn summary(out: &mut String, device: &DeviceProfile, options: &Options) -> fmt::
             share(Some(device.figures.fragmentation_at_end), Some(device.figures.reserved.end))
         ),
     )?;
-    for oom in device.figures.ooms.iter().take(MOST_OOMS) {
-        fact(
-            out,
-            "out of memory",
-            &format!(
-                "event {}: asked for {}, the device had {} free",
-                oom.event,
-                Size(oom.requested),
-                Size(oom.device_free)
-            ),
-        )?;
-        fact(
-            out,
-            "",
-            &format!(
-                "allocated were {}, wanted {}",
-                Size(oom.allocated),
-                Size(oom.allocated.saturating_add(oom.requested))
-            ),
-        )?;
+    for oom in device.figures.ooms.iter().take(oom::MOST) {
+        let lines = oom::facts(oom).into_iter().flat_map(|items| fill(&items, options.width.saturating_sub(19)));
+        for (i, line) in lines.enumerate() {
+            fact(out, if i == 0 { "out of memory" } else { "" }, &line)?;
+        }
     }
-    if device.figures.ooms.len() > MOST_OOMS {
-        fact(out, "", &format!("and {} more times", thousands((device.figures.ooms.len() - MOST_OOMS) as u64)))?;
+    if let Some(more) = oom::more(device) {
+        fact(out, "", &more)?;
     }
     if let Some(memory) = options.device_memory {
         let peak = device.figures.reserved.peak;
@@ -341,21 +327,33 @@ pub(super) fn moment_name(moment: Moment) -> String {
 }
 
 fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: &Options) -> fmt::Result {
-    let moment = moment_name(profile.options.at);
+    let moment = oom::moment(profile, device);
     if device.at.is_none() {
         return writeln!(out, "\n  no stacks {moment}: this device has no such moment");
     }
-    let total = device.allocated_at();
+    largest(out, profile, &moment, &device.listed(options.top, 1), |stack| stack.at, options.width)
+}
+
+/// The stacks that hold most at a moment, all that is held together.
+fn largest(
+    out: &mut String,
+    profile: &Profile,
+    moment: &str,
+    rows: &[StackTotal],
+    held: fn(&StackTotal) -> Held,
+    width: usize,
+) -> fmt::Result {
+    let total = rows.iter().fold(0, |sum: u64, stack| sum.saturating_add(held(stack).bytes));
     writeln!(out, "\n  {BOLD}largest stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Size(total))?;
     let name = profile.options.group_by.noun();
     let mut grid = Grid::new(&["bytes", "share", "blocks", name], &[RIGHT, RIGHT, RIGHT, LEFT]);
-    for stack in device.listed(options.top, 1) {
-        let held = stack.at;
+    for stack in rows {
+        let held = held(stack);
         let share = format_share(held.bytes, total).unwrap_or_default();
         let style = if stack.bucket.is_some() { DIM } else { Style::new() };
         grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(&stack.label)]);
     }
-    grid.write(out, options.width)
+    grid.write(out, width)
 }
 
 /// Every comparison with its verdict, and where there are several, the verdict of all.

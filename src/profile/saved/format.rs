@@ -76,7 +76,14 @@ pub(super) struct SavedOom {
     pub(super) event: u32,
     pub(super) requested: u64,
     pub(super) device_free: u64,
-    pub(super) allocated: u64,
+    pub(super) allocated: Option<u64>,
+    pub(super) active: Option<u64>,
+    pub(super) reserved: Option<u64>,
+    pub(super) demand: Option<u64>,
+    pub(super) fragmentation: Option<u64>,
+    pub(super) pool_free: Option<u64>,
+    pub(super) largest_free: Option<u64>,
+    pub(super) max_error: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -107,6 +114,8 @@ pub(super) struct SavedSums {
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) end: u64,
     #[serde(skip_serializing_if = "is_zero")]
+    pub(super) oom: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) at: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) baseline_blocks: u64,
@@ -114,6 +123,8 @@ pub(super) struct SavedSums {
     pub(super) peak_blocks: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) end_blocks: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) oom_blocks: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) at_blocks: u64,
     #[serde(skip_serializing_if = "is_zero")]

@@ -24,7 +24,7 @@ const EXPECTED: &str =
 
 /// Whether a moment is one more than those that every profile keeps.
 fn is_kept(moment: Moment) -> bool {
-    !matches!(moment, Moment::Baseline | Moment::Peak | Moment::End)
+    matches!(moment, Moment::Event(_) | Moment::Time(_))
 }
 
 /// What of a profile is worth its place in the file.

@@ -9,7 +9,7 @@ use super::super::{Cut, DeviceProfile, Kind, Moment, Options, Profile, Raise, So
 use super::format::*;
 use super::{DIGEST, Error, SCHEMA, digest, is_kept};
 use crate::diagnostic::Diagnostic;
-use crate::replay::{Checks, Counter, Figures, History, Oom, Position, Timeline};
+use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, StringId, Tables};
 use crate::stack::{Grouper, Languages};
 
@@ -47,8 +47,12 @@ pub(in crate::profile) fn read(
     let kept: Moment = saved.at.parse().map_err(|error| damaged(format!("\"at\": {error}")))?;
     let asked = options.at;
     if asked != kept && is_kept(asked) {
-        let others = if is_kept(kept) { format!(" and {kept}") } else { String::new() };
-        return Err(Error::Moment { known: format!("baseline, peak, end{others}"), asked });
+        let ran_out = saved.devices.iter().any(|device| !device.ooms.is_empty());
+        let others = [Some(Moment::Oom).filter(|_| ran_out), Some(kept).filter(|&kept| is_kept(kept))];
+        let mut known = vec!["baseline".to_owned(), "peak".to_owned(), "end".to_owned()];
+        known.extend(others.into_iter().flatten().map(|moment| moment.to_string()));
+        let last = known.pop().unwrap_or_default();
+        return Err(Error::Moment { known: format!("{} and {last}", known.join(", ")), asked });
     }
     let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked, kept };
     reader.frames(&saved.frames)?;
@@ -143,18 +147,16 @@ impl Reader {
 
     fn sums(&self, saved: &SavedSums) -> Sums {
         let held = |bytes, blocks| Held { bytes, blocks };
-        let (baseline, peak, end) = (
-            held(saved.baseline, saved.baseline_blocks),
-            held(saved.peak, saved.peak_blocks),
-            held(saved.end, saved.end_blocks),
-        );
+        let (baseline, peak) = (held(saved.baseline, saved.baseline_blocks), held(saved.peak, saved.peak_blocks));
+        let (end, oom) = (held(saved.end, saved.end_blocks), held(saved.oom, saved.oom_blocks));
         let at = match self.asked {
             Moment::Baseline => baseline,
             Moment::Peak => peak,
             Moment::End => end,
-            _ => held(saved.at, saved.at_blocks),
+            Moment::Oom => oom,
+            Moment::Event(_) | Moment::Time(_) => held(saved.at, saved.at_blocks),
         };
-        Sums { baseline, peak, end, at, allocations: saved.allocations, allocated_total: saved.allocated_total }
+        Sums { baseline, peak, end, oom, at, allocations: saved.allocations, allocated_total: saved.allocated_total }
     }
 
     fn bucket(code: &str) -> Result<Bucket, Error> {
@@ -195,7 +197,7 @@ impl Reader {
             stacks: stacks.clone(),
         };
         for family in totals.all_mut() {
-            require_sums(family, &saved.allocated, &place)?;
+            require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
         }
         totals.sort(&self.tables);
         let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
@@ -205,14 +207,9 @@ impl Reader {
             Moment::Baseline => Some(Position::START),
             Moment::Peak => allocated.peak_at,
             Moment::End => Some(Position::after(usize::try_from(saved.events).unwrap_or(usize::MAX))),
+            Moment::Oom => saved.ooms.first().map(|oom| Position::after(oom.event as usize)),
             _ if self.asked == self.kept => saved.at_event.map(position),
             _ => None,
-        };
-        let oom = |oom: &SavedOom| Oom {
-            event: oom.event,
-            requested: oom.requested,
-            device_free: oom.device_free,
-            allocated: oom.allocated,
         };
         let checks = saved.checks;
         let says = |language: &str| saved.languages.iter().any(|name| name == language);
@@ -237,7 +234,7 @@ impl Reader {
                 allocation_count: saved.allocations,
                 free_count: saved.frees,
                 allocated_total: saved.allocated_total,
-                ooms: saved.ooms.iter().map(oom).collect(),
+                ooms: saved.ooms.iter().map(oom).collect::<Result<_, _>>()?,
                 checks: Checks {
                     sizes_recovered: checks.sizes.recovered,
                     sizes_total: checks.sizes.total,
@@ -252,20 +249,32 @@ impl Reader {
 }
 
 /// Where a figure is known, the rows are what is allocated.
-fn require_sums(family: &[Exact], allocated: &SavedCounter, place: &str) -> Result<(), Error> {
+fn require_sums(family: &[Exact], allocated: &SavedCounter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
     let sum = |held: fn(&Sums) -> Held| family.iter().map(|exact| u128::from(held(&exact.sums).bytes)).sum::<u128>();
     let moments = [
-        ("baseline", allocated.baseline, sum(|sums| sums.baseline)),
-        ("peak", allocated.peak, sum(|sums| sums.peak)),
-        ("end", Some(allocated.end), sum(|sums| sums.end)),
+        ("at the baseline", allocated.baseline, sum(|sums| sums.baseline)),
+        ("at the peak", allocated.peak, sum(|sums| sums.peak)),
+        ("at the end", Some(allocated.end), sum(|sums| sums.end)),
+        ("when memory ran out", oom.and_then(|oom| oom.allocated), sum(|sums| sums.oom)),
     ];
     match moments.into_iter().find(|(_, total, sum)| total.is_some_and(|total| u128::from(total) != *sum)) {
         Some((moment, total, sum)) => {
             let total = total.unwrap_or_default();
-            Err(Error::Damaged(format!("the stacks of {place} hold {sum} bytes at the {moment}, not {total}")))
+            Err(Error::Damaged(format!("the stacks of {place} hold {sum} bytes {moment}, not {total}")))
         }
         None => Ok(()),
     }
+}
+
+/// A failed allocation. What follows from other figures has to agree with them.
+fn oom(saved: &SavedOom) -> Result<Oom, Error> {
+    let &SavedOom { event, requested, device_free, allocated, active, reserved, max_error, .. } = saved;
+    let pool = saved.pool_free.zip(saved.largest_free).map(|(bytes, largest)| FreeBlocks { bytes, largest });
+    let oom = Oom { event, requested, device_free, allocated, active, reserved, pool, max_error };
+    if (oom.demand(), oom.fragmentation()) != (saved.demand, saved.fragmentation) {
+        return Err(Error::Damaged(format!("the figures of the failed allocation at event {event} do not agree")));
+    }
+    Ok(oom)
 }
 
 /// The position just after an event, -1 for the start.

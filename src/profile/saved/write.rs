@@ -224,16 +224,18 @@ fn saved_counter(counter: &Counter) -> SavedCounter {
 
 /// `is_kept`: whether the moment that was asked for is one more than those that are always kept.
 fn saved_sums(sums: &Sums, is_kept: bool) -> SavedSums {
-    let Sums { baseline, peak, end, at, allocations, allocated_total } = *sums;
+    let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = *sums;
     let at = if is_kept { at } else { Held::default() };
     SavedSums {
         baseline: baseline.bytes,
         peak: peak.bytes,
         end: end.bytes,
+        oom: oom.bytes,
         at: at.bytes,
         baseline_blocks: baseline.blocks,
         peak_blocks: peak.blocks,
         end_blocks: end.blocks,
+        oom_blocks: oom.blocks,
         at_blocks: at.blocks,
         allocations,
         allocated_total,
@@ -258,6 +260,13 @@ fn write_device(out: &mut String, device: &DeviceProfile, kept: &Kept, stacks: &
         requested: oom.requested,
         device_free: oom.device_free,
         allocated: oom.allocated,
+        active: oom.active,
+        reserved: oom.reserved,
+        demand: oom.demand(),
+        fragmentation: oom.fragmentation(),
+        pool_free: oom.pool.map(|pool| pool.bytes),
+        largest_free: oom.pool.map(|pool| pool.largest),
+        max_error: oom.max_error,
     };
     let checks = figures.checks;
     let cut = kept.cut.map(|Cut { stacks, largest }| SavedCut { stacks, largest });
