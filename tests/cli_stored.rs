@@ -58,7 +58,7 @@ fn a_profile_is_printed_or_written() {
     let at = run(folder.path(), &["show", "base.json", "--at", "event:7"]);
     assert_eq!(at.status.code(), Some(2));
     assert!(
-        stderr(&at).contains("base.json: a saved profile knows the stacks at baseline, peak, end, not at 'event:7'")
+        stderr(&at).contains("base.json: a saved profile knows the stacks at baseline, peak and end, not at 'event:7'")
     );
 }
 
@@ -249,11 +249,18 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     succeeds(folder.path(), &["profile", "short.json", "-o", "copy.json"]);
     assert!(fs::read_to_string(path("copy.json")).unwrap().contains("\"bound\": {\"top\":1,\"min_bytes\":0}"));
     // And so does the moment that is kept.
-    succeeds(folder.path(), &["profile", "oom.pkl", "--at", "oom", "-o", "oom.json"]);
+    succeeds(folder.path(), &["profile", "oom.pkl", "--at", "event:900", "-o", "oom.json"]);
     succeeds(folder.path(), &["profile", "oom.json", "--min-bytes", "1KiB", "-o", "oom.json"]);
-    succeeds(folder.path(), &["show", "oom.json", "--at", "oom"]);
+    succeeds(folder.path(), &["show", "oom.json", "--at", "event:900"]);
     let (code, line) = diff(&["--update", "oom.json", "oom.pkl"]);
-    assert!(code == 2 && line.contains("add --at oom"), "{line}");
+    assert!(code == 2 && line.contains("add --at event:900"), "{line}");
+    // When memory ran out is kept without being asked for.
+    for limit in ["stack=0", "peak=0"] {
+        assert_eq!(diff(&["oom.json", "oom.pkl", "--at", "oom", "--max-growth", limit]).0, 0, "{limit}");
+        assert_eq!(diff(&["oom.json", "oom.json", "--at", "oom", "--max-growth", limit]).0, 0, "{limit}");
+    }
+    let (code, line) = diff(&["oom.json", "after.pkl", "--at", "oom"]);
+    assert!(code == 2 && line.contains("after.pkl: no device has the moment 'oom'"), "{line}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::process::Command;
 use every::folder;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
-use ptmem::profile::{self, Bucket, DeviceProfile, Kind, Moment, Options, Profile, Source};
+use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
 use ptmem::replay::{Counter, Position, replay};
 use ptmem::snapshot;
 use ptmem::stack::{Code, GroupBy, Rules};
@@ -105,18 +105,22 @@ const NOT_EXACT: [(&str, &str, &str); 6] = [
 ];
 
 fn compare_ooms(place: &str, device: &DeviceProfile, truth: &Value) {
-    let ooms: Vec<_> = device
-        .figures
-        .ooms
-        .iter()
-        .map(|oom| {
-            serde_json::json!({
-                "event": oom.event, "requested": oom.requested,
-                "device_free": oom.device_free, "allocated": oom.allocated,
-            })
-        })
-        .collect();
-    assert_eq!(Value::Array(ooms), truth["ooms"], "{place}: out of memory");
+    let truth = truth["ooms"].as_array().unwrap();
+    assert_eq!(device.figures.ooms.len(), truth.len(), "{place}: out of memory");
+    for (oom, truth) in device.figures.ooms.iter().zip(truth) {
+        let told = serde_json::json!({
+            "event": oom.event, "requested": oom.requested, "device_free": oom.device_free,
+            "allocated": oom.allocated, "active": oom.active, "reserved": oom.reserved,
+            "demand": oom.demand(), "fragmentation": oom.fragmentation(),
+            "pool_free": oom.pool.unwrap().bytes, "largest_free": oom.pool.unwrap().largest,
+            "stacks": truth["stacks"],
+        });
+        assert_eq!(&told, truth, "{place}: out of memory");
+        assert_eq!(oom.max_error, Some(0), "{place}: out of memory");
+    }
+    if let Some(first) = truth.first() {
+        compare_rows(place, device, &first["stacks"], |stack| stack.oom);
+    }
 }
 
 /// The simulator names call sites as `function (file)`, the tool as `function (file:line)`; what autograd allocates
@@ -131,20 +135,7 @@ fn compare_stacks(place: &str, device: &DeviceProfile, truth: &Value) {
     if device.figures.allocated.peak_error != Some(0) {
         return;
     }
-    for row in truth["stacks_at_peak"].as_array().unwrap() {
-        let (site, bytes, blocks) = (row[0].as_str().unwrap(), row[1].as_u64().unwrap(), row[2].as_u64().unwrap());
-        let Some((function, file)) = site.split_once(" (").filter(|_| site.contains(".py)")) else { continue };
-        let file = file.trim_end_matches(')');
-        let same = |label: &str| {
-            label
-                .strip_prefix(function)
-                .and_then(|rest| rest.strip_prefix(" ("))
-                .is_some_and(|rest| rest.split([':', ')']).next() == Some(file))
-        };
-        let found = device.stacks.iter().filter(|stack| same(&stack.label));
-        let sum = found.fold((0, 0), |(b, n), stack| (b + stack.peak.bytes, n + stack.peak.blocks));
-        assert_eq!(sum, (bytes, blocks), "{place}: {site}");
-    }
+    compare_rows(place, device, &truth["stacks_at_peak"], |stack| stack.peak);
     let truth_before: u64 = truth["stacks_at_peak"]
         .as_array()
         .unwrap()
@@ -155,6 +146,24 @@ fn compare_stacks(place: &str, device: &DeviceProfile, truth: &Value) {
     let before = [Some(Bucket::BeforeRecording), Some(Bucket::NotRecorded)];
     let found: u64 = device.stacks.iter().filter(|s| before.contains(&s.bucket)).map(|s| s.peak.bytes).sum();
     assert_eq!(found, truth_before, "{place}: older than the recording");
+}
+
+/// The rows of known call sites, at one moment.
+fn compare_rows(place: &str, device: &DeviceProfile, truth: &Value, held: fn(&StackTotal) -> Held) {
+    for row in truth.as_array().unwrap() {
+        let (site, bytes, blocks) = (row[0].as_str().unwrap(), row[1].as_u64().unwrap(), row[2].as_u64().unwrap());
+        let Some((function, file)) = site.split_once(" (").filter(|_| site.contains(".py)")) else { continue };
+        let file = file.trim_end_matches(')');
+        let same = |label: &str| {
+            label
+                .strip_prefix(function)
+                .and_then(|rest| rest.strip_prefix(" ("))
+                .is_some_and(|rest| rest.split([':', ')']).next() == Some(file))
+        };
+        let found = device.stacks.iter().filter(|stack| same(&stack.label));
+        let sum = found.fold((0, 0), |(b, n), stack| (b + held(stack).bytes, n + held(stack).blocks));
+        assert_eq!(sum, (bytes, blocks), "{place}: {site}");
+    }
 }
 
 /// A row of the report for each line that the story says.

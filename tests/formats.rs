@@ -221,11 +221,12 @@ fn each_object(json: &mut Json, place: &str, see: &mut impl FnMut(&str)) {
     }
 }
 
-/// What a report may lack: the tree without `--tree`, and of a saved profile what is 0 or empty.
+/// What a report may lack: the tree without `--tree`, what was held when memory ran out where it did not; and of a saved
+/// profile what is 0 or empty.
 fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/") || place.contains("/metadata/") || place.contains("/compile_contexts/");
     let lines_of_a_map = place.ends_with("/actions") || place.ends_with("/settings") || place.ends_with("/frames");
-    key == "tree" || saved && !["label", "key", "tag"].contains(&key) || lines_of_a_map
+    ["tree", "oom", "oom_blocks"].contains(&key) || saved && !["label", "key", "tag"].contains(&key) || lines_of_a_map
 }
 
 #[test]
@@ -252,7 +253,8 @@ fn the_schemas_miss_nothing() {
                 let other = changed(&|object| drop(object.insert(key.clone(), json!([[]]))));
                 assert!(!contract.open.is_valid(&other), "{name}: {place}/{key} may be anything");
                 let without = changed(&|object| drop(object.remove(key)));
-                let optional = is_optional(&place, key) && (is_saved || is_map || key == "tree");
+                let optional =
+                    is_optional(&place, key) && (is_saved || is_map || ["tree", "oom", "oom_blocks"].contains(&&**key));
                 assert_eq!(contract.open.is_valid(&without), optional, "{name}: {place} without {key}");
             }
         }

@@ -10,7 +10,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ptmem::diff;
-use ptmem::profile::{self, DeviceProfile, Kind, Options, Profile, Source};
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{self, DeviceProfile, Kind, Moment, Options, Profile, Source};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
@@ -109,6 +110,40 @@ fn identity(stack: &Value) -> String {
         hash.update(format!("{}\0{}\0{}\n", text("name"), text("filename"), frame["line"]));
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Device 1 ran out of memory, and what it held is long freed at the dump.
+#[test]
+fn the_live_set_when_memory_ran_out() {
+    let Some(folder) = folder() else { return };
+    let path = folder.join("three-gpus-oom-expandable.pickle");
+    let live = load(&path, GroupBy::Stack);
+    let text = text_of(&live, Bound::default(), &[]);
+    let options = Options { at: Moment::Oom, ..Options::default() };
+    let saved = profile::read(text.as_bytes(), "saved.json", options).unwrap();
+    for profile in [&live, &saved] {
+        let ooms: Vec<usize> = profile.devices.iter().map(|device| device.figures.ooms.len()).collect();
+        assert_eq!(ooms[..3], [0, 1, 0]);
+        let device = &profile.devices[1];
+        let oom = device.figures.ooms[0];
+        assert_eq!((oom.event, oom.requested, oom.device_free), (421, 5_308_694_528, 95_682_560));
+        assert_eq!([oom.allocated, oom.active], [Some(84_063_358_976); 2]);
+        assert_eq!((oom.reserved, oom.demand()), (Some(84_202_749_952), Some(89_372_053_504)));
+        assert_eq!((oom.fragmentation(), oom.unusable()), (Some(139_390_976), Some(558_592)));
+        assert_eq!(oom.pool.map(|pool| (pool.bytes, pool.largest)), Some((138_832_384, 17_313_792)));
+        assert_eq!(oom.max_error, Some(0));
+        assert_eq!(device.stacks.iter().map(|stack| stack.oom.bytes).sum::<u64>(), 84_063_358_976);
+        assert_eq!(device.figures.allocated.end, 403_507_712);
+        let largest = &device.listed_at_oom(1, 1)[0];
+        assert_eq!(largest.label, "update_nodes (models.py:174) aten::index");
+        assert_eq!((largest.oom.bytes, largest.oom.blocks), (48_479_570_944, 29));
+    }
+    assert_eq!(saved.devices[1].allocated_at(), 84_063_358_976);
+    // The others say nothing of it.
+    for name in expected(&folder).keys().filter(|name| !path.ends_with(name)) {
+        let profile = load(&folder.join(name), GroupBy::Stack);
+        assert!(profile.devices.iter().all(|device| device.figures.ooms.is_empty()), "{name}");
+    }
 }
 
 #[test]

@@ -45,6 +45,8 @@ struct Model {
     /// The counters after each event, after the state at the start.
     history: Vec<Counters>,
     next_address: u64,
+    /// Of each failed allocation: its event, and the sizes of the free blocks that it could have been served from.
+    failed: Vec<(usize, Vec<u64>)>,
 }
 
 impl Model {
@@ -56,7 +58,7 @@ impl Model {
         let time = 1_700_000_000_000_000_u64 + self.events.len() as u64;
         let event = Value::dict([
             ("action", action.into()),
-            ("addr", addr.into()),
+            (if action == "oom" { "device_free" } else { "addr" }, addr.into()),
             ("size", size.into()),
             ("stream", 0.into()),
             ("time_us", time.into()),
@@ -105,6 +107,15 @@ impl Model {
         self.counters[3] += bytes;
         self.event("segment_alloc", addr, bytes, None);
         addr
+    }
+
+    /// An allocation fails.
+    fn run_out(&mut self, requested: u64) {
+        let size = requested.next_multiple_of(512);
+        let blocks = self.segments.iter().filter(|s| s.small == (size <= MIB)).flat_map(|s| &s.blocks);
+        let free = blocks.filter(|b| b.state == "inactive").map(|b| b.size).collect();
+        self.failed.push((self.events.len(), free));
+        self.event("oom", 4096, size, None);
     }
 
     fn block(&mut self, addr: u64) -> &mut Block {
@@ -166,6 +177,7 @@ impl Model {
                 ("total_size", segment.size.into()),
                 ("allocated_size", sum(|b| b.state == "active_allocated").into()),
                 ("active_size", sum(|b| b.state != "inactive").into()),
+                ("stream", 0.into()),
                 ("segment_type", if segment.small { "small" } else { "large" }.into()),
                 ("is_expandable", false.into()),
                 ("blocks", blocks.collect::<Vec<_>>().into()),
@@ -207,6 +219,9 @@ enum Step {
     /// Completes the frees that are pending.
     Synchronize,
     EmptyCache,
+    RunOut {
+        size: u64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -221,6 +236,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (any::<usize>(), prop::bool::weighted(0.2)).prop_map(|(which, later)| Step::Free { which, later }),
         1 => Just(Step::Synchronize),
         1 => Just(Step::EmptyCache),
+        1 => (1..4 * MIB).prop_map(|size| Step::RunOut { size }),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -239,9 +255,36 @@ fn run(steps: &[Step]) -> Model {
             Step::Free { .. } => {}
             Step::Synchronize => pending.drain(..).for_each(|addr| model.complete_free(addr)),
             Step::EmptyCache => model.empty_cache(),
+            Step::RunOut { size } => model.run_out(size),
         }
     }
     model
+}
+
+/// What the replay says of the failed allocations from event `first` on is within its bound.
+fn compare_failures(model: &Model, first: usize, replay: &Replay) -> Result<(), TestCaseError> {
+    let failed: Vec<_> = model.failed.iter().filter(|(event, _)| *event >= first).collect();
+    prop_assert_eq!(replay.figures.ooms.len(), failed.len());
+    for (i, (oom, (event, free))) in replay.figures.ooms.iter().zip(failed).enumerate() {
+        prop_assert_eq!(oom.event as usize, event - first);
+        let [allocated, active, _, reserved] = model.history[event + 1];
+        prop_assert_eq!(oom.reserved, Some(reserved));
+        let Some(error) = oom.max_error else {
+            // Frees were recorded and allocations were not.
+            prop_assert!(replay.figures.allocated.peak.is_none());
+            continue;
+        };
+        prop_assert!(first > 0 || error == 0);
+        let near = |figure: Option<u64>, truth: u64| figure.unwrap().abs_diff(truth) <= error;
+        prop_assert!(near(oom.allocated, allocated) && near(oom.active, active), "{oom:?}");
+        prop_assert!(near(oom.fragmentation(), reserved - active), "{oom:?}");
+        prop_assert_eq!(oom.pool.is_some(), i < 16, "{:?}", oom);
+        if let Some(pool) = oom.pool {
+            let (all, largest) = (free.iter().sum(), free.iter().max().copied().unwrap_or(0));
+            prop_assert!(near(Some(pool.bytes), all) && near(Some(pool.largest), largest), "{oom:?} {free:?}");
+        }
+    }
+    Ok(())
 }
 
 /// Sums of the allocations that the replay holds alive just after event `i`, or at the start.
@@ -275,6 +318,7 @@ proptest! {
         for i in 0..model.events.len() {
             prop_assert_eq!(allocated_after(&replay, Position::after(i)), model.history[i + 1][0]);
         }
+        compare_failures(&model, 0, &replay)?;
     }
 
     #[test]
@@ -302,6 +346,7 @@ proptest! {
         }
         prop_assert!(replay.figures.checks.end_matches);
         prop_assert_eq!(replay.figures.checks.sizes_recovered, replay.figures.checks.sizes_total);
+        compare_failures(&model, first, &replay)?;
     }
 
     /// Events in any order, lost events, frees of nothing: the rows still add up to the counter.
@@ -333,6 +378,7 @@ proptest! {
             let Some((baseline, peak)) = device.figures.allocated.baseline.zip(device.figures.allocated.peak) else { continue };
             prop_assert_eq!(sum(|stack| stack.baseline.bytes), baseline);
             prop_assert_eq!(sum(|stack| stack.peak.bytes), peak);
+            prop_assert_eq!(sum(|stack| stack.oom.bytes), device.figures.ooms.first().map_or(0, |oom| oom.allocated.unwrap()));
             if !matches!(at, Moment::End) {
                 prop_assert!(sum(|stack| stack.at.bytes) <= peak);
             }

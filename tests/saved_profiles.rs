@@ -123,6 +123,7 @@ fn a_profile_says_what_its_snapshot_says() {
                             total.baseline,
                             total.peak,
                             total.end,
+                            total.oom,
                             total.allocations
                         )
                     )
@@ -200,21 +201,43 @@ fn what_a_bound_leaves_out_is_summed() {
 }
 
 #[test]
-fn one_more_moment_can_be_kept() {
+fn when_memory_ran_out_and_one_more_moment_are_kept() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/oom.pkl");
     let at = |at: Moment| Options { at, ..Options::default() };
     let file = || std::fs::File::open(&path).unwrap();
     let live = profile::read(file(), "oom.pkl", at(Moment::Oom)).unwrap();
     let text = whole(&live);
+    let with_event = whole(&profile::read(file(), "oom.pkl", at(Moment::Event(900))).unwrap());
     let saved = parse(&text, at(Moment::Oom));
-    assert_eq!(saved.devices[0].allocated_at(), live.devices[0].allocated_at());
-    assert_eq!(saved.devices[0].at, live.devices[0].at);
-    for moment in [Moment::Baseline, Moment::Peak, Moment::End] {
+    assert_eq!(saved.devices[0].figures.ooms, live.devices[0].figures.ooms);
+    for moment in [Moment::Baseline, Moment::Peak, Moment::End, Moment::Oom, Moment::Event(900)] {
         let live = profile::read(file(), "oom.pkl", at(moment)).unwrap();
-        assert_eq!(parse(&text, at(moment)).devices[0].allocated_at(), live.devices[0].allocated_at(), "{moment}");
+        for text in [&text, &with_event] {
+            if matches!(moment, Moment::Event(_)) && *text != with_event {
+                continue;
+            }
+            let saved = parse(text, at(moment));
+            assert_eq!(saved.devices[0].allocated_at(), live.devices[0].allocated_at(), "{moment}");
+            assert_eq!(saved.devices[0].at, live.devices[0].at, "{moment}");
+        }
     }
-    let error = profile::read(text.as_bytes(), "saved.json", at(Moment::Event(7))).unwrap_err().to_string();
-    assert!(error.contains("baseline, peak, end and oom, not at 'event:7'"), "{error}");
+    for (text, known) in
+        [(&text, "baseline, peak, end and oom"), (&with_event, "baseline, peak, end, oom and event:900")]
+    {
+        let error = profile::read(text.as_bytes(), "saved.json", at(Moment::Event(7))).unwrap_err().to_string();
+        assert!(error.contains(&format!("{known}, not at 'event:7'")), "{error}");
+    }
+    // Where memory did not run out, nothing is said of it.
+    let other = self::text(&path.with_file_name("before.pkl"));
+    assert!(!other.contains("\"oom\":"), "{other}");
+    assert_eq!(parse(&other, at(Moment::Oom)).devices[0].at, None);
+    let (head, stacks) = text.split_once("\"stacks\": [").unwrap();
+    let changed = signed(&format!("{head}\"stacks\": [{}", stacks.replacen("\"oom\":", "\"oom\":1", 1)));
+    let error = profile::read(changed.as_bytes(), "saved.json", at(Moment::Peak)).unwrap_err().to_string();
+    assert!(error.contains("bytes when memory ran out, not"), "{error}");
+    let changed = signed(&text.replacen("\"fragmentation\":4", "\"fragmentation\":5", 1));
+    let error = profile::read(changed.as_bytes(), "saved.json", at(Moment::Peak)).unwrap_err().to_string();
+    assert!(error.contains("failed allocation at event 1895 do not agree"), "{error}");
 }
 
 const DIGEST: &str = "  \"sha1\": \"";

@@ -207,6 +207,8 @@ pub fn check_markdown(text: &str, max_bytes: usize) {
             }
             Event::Text(part) if !in_block => words.push_str(&part),
             Event::Start(Tag::Paragraph | Tag::Table(_) | Tag::TableCell | Tag::Strong | Tag::HtmlBlock) => {}
+            // Facts that belong together.
+            Event::Start(Tag::List(None) | Tag::Item) => {}
             // Remarks are quotes that begin with a mark, a name, or a side.
             Event::Start(Tag::BlockQuote(_)) => assert!(source.starts_with("> "), "{source}"),
             Event::Text(_) | Event::End(_) | Event::SoftBreak => {}
