@@ -168,7 +168,7 @@ pub(super) enum SavedFrame {
     Generated(String, String, serde_json::Number, String),
 }
 
-/// What is read of a device; what is written stands in [`write_device`].
+/// What is read of a device; what is written stands in [`super::write`].
 #[derive(Debug, Deserialize)]
 pub(super) struct SavedDevice {
     pub(super) device: u32,
