@@ -57,11 +57,11 @@ fn overview(out: &mut String, findings: &[&Finding], options: &Options) -> fmt::
         let label = device.leaks.first().map(|leak| printable(&leak.label));
         let name = printable(finding.search.name.as_deref().unwrap_or_default());
         let style = if word == "ok" { Style::new() } else { style };
-        grid.row(style, [name, word.to_owned(), device.device.to_string(), leaked, label.unwrap_or_default()]);
+        grid.row(style, [word.to_owned(), name, device.device.to_string(), leaked, label.unwrap_or_default()]);
     }
     if limit < rows.len() {
         let others = format!("[{}]", count((rows.len() - limit) as u64, "other", "others"));
-        grid.row(DIM, [others, String::new(), String::new(), String::new(), String::new()]);
+        grid.row(DIM, [String::new(), others, String::new(), String::new(), String::new()]);
     }
     grid.write(out, options.width)
 }
@@ -206,8 +206,8 @@ fn leaks(out: &mut String, search: &Search, device: &DeviceLeaks, options: &Opti
         writeln!(out, "\n  {DIM}stack of{DIM:#} {}", shorten_label(&leak.label, options.width.saturating_sub(11)))?;
         let frames = tree::frames(&code, stack);
         for frame in frames.iter().rev() {
-            let text = shorten_label(cut(&frame.text(), 4096), options.width.saturating_sub(4).max(NARROWEST_LABEL));
-            writeln!(out, "    {}", printable(&text))?;
+            let text = shorten_label(cut(&frame.text(), 4096), options.width.saturating_sub(7).max(NARROWEST_LABEL));
+            writeln!(out, "    at {}", printable(&text))?;
         }
     }
     Ok(())
