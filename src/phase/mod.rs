@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::replay::Position;
 use crate::snapshot::{Annotation, Event, Snapshot, StringId};
-use crate::stack::Code;
+use crate::stack::{Code, Owner};
 
 /// What names a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,8 @@ pub struct Phase {
     pub begins: bool,
     /// Whether its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
+    /// Whether it begins in another annotated phase and ends after it.
+    pub overlaps: bool,
 }
 
 /// The phases of one device, in the order in which they begin, outer ones first.
@@ -62,8 +64,12 @@ pub struct Phase {
 pub fn phases(snapshot: &Snapshot, events: &[Event], code: &Code<'_>) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     let tags = |event: &Event| snapshot.tables.tags(event.tags);
-    phases.extend(tagged(events, Source::Metadata, code, |event| tags(event).user_metadata));
-    phases.extend(tagged(events, Source::CompileContext, code, |event| tags(event).compile_context));
+    // What PyTorch writes where nothing was set.
+    let says =
+        |tag: Option<StringId>, nothing: &[&str]| tag.filter(|&tag| !nothing.contains(&snapshot.tables.string(tag)));
+    phases.extend(tagged(events, Source::Metadata, code, |event| says(tags(event).user_metadata, &[""])));
+    let context = |event: &Event| says(tags(event).compile_context, &["", "N/A"]);
+    phases.extend(tagged(events, Source::CompileContext, code, context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
     for phase in &mut phases {
@@ -84,6 +90,8 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     marks.sort_by_key(|mark| mark.time_us);
     let end = Position::of_count(events.len());
     let mut open: HashMap<StringId, Vec<usize>> = HashMap::new();
+    // Those that began and have not ended, and some that have.
+    let mut nest: Vec<usize> = Vec::new();
     let mut found: Vec<Phase> = Vec::new();
     // How many events lie before a mark. An event of the same microsecond is inside.
     let (mut before, mut until) = (0, 0);
@@ -108,18 +116,29 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
             to,
             begins,
             ends,
+            overlaps: false,
         };
         earlier(&mut before, &mut latest.0, &|time| time < mark.time_us);
         earlier(&mut until, &mut latest.1, &|time| time <= mark.time_us);
         if mark.starts {
             open.entry(mark.name).or_default().push(found.len());
+            nest.push(found.len());
             found.push(phase(Position::of_count(before), end, true, false));
         } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
             (found[index].to, found[index].ends) = (Position::of_count(until), true);
+            // What ended before is gone; what began in here and goes on is no part of it.
+            while nest.last().is_some_and(|&last| found[last].ends) {
+                nest.pop();
+            }
+            if let Some(&inner) = nest.last().filter(|&&last| last > index) {
+                found[inner].overlaps = true;
+            }
         } else {
             found.push(phase(Position::START, Position::of_count(until), false, true));
         }
     }
+    // Whether one that never ends would have is not known.
+    found.iter_mut().for_each(|phase| phase.overlaps &= phase.ends);
     found
 }
 
@@ -135,11 +154,23 @@ fn tagged(events: &[Event], source: Source, code: &Code<'_>, tag: impl Fn(&Event
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
-                found.push(Phase { name, source, occurrence: 0, from, to, begins: index > 0, ends: true });
+                found.push(Phase {
+                    name,
+                    source,
+                    occurrence: 0,
+                    from,
+                    to,
+                    begins: index > 0,
+                    ends: true,
+                    overlaps: false,
+                });
                 open = true;
             }
             (None, _) => {
-                let runs = |stack| *runs_python.entry(stack).or_insert_with(|| code.python(stack).next().is_some());
+                // Without the frames of the forward pass, which anomaly mode records on autograd's threads.
+                let has_python =
+                    |stack| code.tables().stack(stack).iter().any(|&frame| code.owner(frame) != Owner::Cpp);
+                let runs = |stack| *runs_python.entry(stack).or_insert_with(|| has_python(stack));
                 open &= !event.stack.is_some_and(runs);
             }
         }
