@@ -70,6 +70,9 @@ fn what_is_said_of_a_snapshot_can_be_read() {
         for more in [&[][..], &["--tree"], &["--at", "end"], &["--top", "3"], &["--group-by", "frames", "--top", "0"]] {
             reports(&[&["show", &path], more].concat()).check(DEFAULT);
         }
+        for more in [&["--phases"][..], &["--phases", "--top", "0", "--skip-first", "1"], &["--every", "100events"]] {
+            reports(&[&["show", &path], more].concat()).check(DEFAULT);
+        }
         for limit in ["peak=1B", "reserved=1TiB"] {
             reports(&["check", &path, "--max", limit, "--max", "end=1TiB", "--strict"]).check(DEFAULT);
         }
@@ -114,7 +117,8 @@ fn saved_profiles_follow_the_schema() {
 }
 
 /// Pairs of fixtures: changes, the same twice, and such as have nothing to do with each other.
-const PAIRS: [(&str, &str); 9] = [
+const PAIRS: [(&str, &str); 10] = [
+    ("phases-before.pkl", "phases-after.pkl"),
     ("before.pkl", "after.pkl"),
     ("before.pkl", "moved.pkl"),
     ("leak.pkl", "no-leak.pkl"),
@@ -129,7 +133,9 @@ const PAIRS: [(&str, &str); 9] = [
 #[test]
 fn what_is_said_of_a_comparison_can_be_read() {
     let limits = ["--max-growth=5%", "--warn-growth=end=0", "--max-growth=stack=0", "--max=reserved=1GiB"];
-    let views: [&[&str]; 6] = [
+    let views: [&[&str]; 8] = [
+        &["--phases", "--max-growth=phase:*=5%", "--warn-growth=phase:forward=0", "--top=3"],
+        &["--phases", "--all", "--phase-occurrence=max", "--max-growth=phase:no such=0", "--skip-first=1"],
         &[],
         &limits,
         &["--tree", "--max-growth", "0"],
@@ -198,6 +204,9 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("profile", json(&["check", &fixture("oom.pkl"), "--max", "peak=1GiB", "--top", "2"])),
         ("profile", json(&["show", &fixture("oom.pkl"), "--tree", "--top", "2"])),
         ("profile", serde_json::from_str(&saved).unwrap()),
+        ("profile", json(&["show", &fixture("phases-after.pkl"), "--every", "100events", "--top", "2"])),
+        ("profile", serde_json::from_str(&run(Path::new("."), &["profile", &fixture("phases-after.pkl")])).unwrap()),
+        ("diff", json(&["diff", &fixture("phases-before.pkl"), &fixture("phases-after.pkl"), "--phases"])),
         ("diff", json(&["diff", &before, &after, "--tree", "--max-growth", "0", "--top", "2"])),
         ("suite", suite(&[("a", before, after)], &["--tree", "--top", "2"]).json()),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
@@ -221,12 +230,11 @@ fn each_object(json: &mut Json, place: &str, see: &mut impl FnMut(&str)) {
     }
 }
 
-/// What a report may lack: the tree without `--tree`, what was held when memory ran out where it did not; and of a saved
-/// profile what is 0 or empty.
+/// What a saved profile may lack: what is 0 or empty.
 fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/") || place.contains("/metadata/") || place.contains("/compile_contexts/");
     let lines_of_a_map = place.ends_with("/actions") || place.ends_with("/settings") || place.ends_with("/frames");
-    ["tree", "oom", "oom_blocks"].contains(&key) || saved && !["label", "key", "tag"].contains(&key) || lines_of_a_map
+    saved && !["label", "key", "tag"].contains(&key) || lines_of_a_map
 }
 
 #[test]
@@ -253,8 +261,9 @@ fn the_schemas_miss_nothing() {
                 let other = changed(&|object| drop(object.insert(key.clone(), json!([[]]))));
                 assert!(!contract.open.is_valid(&other), "{name}: {place}/{key} may be anything");
                 let without = changed(&|object| drop(object.remove(key)));
-                let optional =
-                    is_optional(&place, key) && (is_saved || is_map || ["tree", "oom", "oom_blocks"].contains(&&**key));
+                let asked = ["tree", "oom", "oom_blocks", "intervals"].contains(&&**key)
+                    || key == "phases" && name != "profile";
+                let optional = is_optional(&place, key) && (is_saved || is_map) || asked;
                 assert_eq!(contract.open.is_valid(&without), optional, "{name}: {place} without {key}");
             }
         }
@@ -503,6 +512,17 @@ fn names_stay_names_in_every_format() {
             for names in [&[None][..], &[Some(&*name), Some("other")]] {
                 let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
                 Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
+            }
+            if group_by == GroupBy::Stack {
+                let options = Options { phases: true, ..Options::default() };
+                let limits = ["phase:*=0", "phase:nothing=0"];
+                let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
+                let gate = Gate { comparisons };
+                // What metadata and compile contexts are called.
+                let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
+                assert!(name.is_empty() || grew.count() >= 2, "{name}");
+                Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+                Reports::of(Subject::Profile(&profile(&after), None), &options).check(DEFAULT);
             }
             let profile = profile(&after);
             let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };

@@ -125,7 +125,7 @@ fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
     Some(frames.collect())
 }
 
-fn profile_of(snapshot: Snapshot) -> Result<Profile, ptmem::replay::Error> {
+fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::Error> {
     profile::profile(
         snapshot,
         Source { path: "test.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot },

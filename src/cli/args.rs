@@ -14,6 +14,8 @@ use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::config::Config;
 use ptmem::verdict::{Growth, Level, Limits, Maximum, ParseThresholdError};
 
+use super::phases::{DiffPhases, ShowPhases};
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  pass, or a command that only reports
@@ -27,10 +29,12 @@ Thresholds:
   --max-growth reserved=5%+128MiB     the reserved peak by 5 percent and 128 MiB
   --max-growth stack=64MiB            no single call stack by more than 64 MiB
   --max-growth 'stack:*attention*=0'  stacks whose label matches, not at all
+  --max-growth phase:forward=5%       the peak inside phases of that name by 5 percent
   --max reserved=75GiB                the after may reserve at most 75 GiB
 
 Metrics, each per device and in bytes: peak, baseline, end (allocated bytes), active, requested,
-reserved (their peaks), stack (every stack's total at the peak), stack:GLOB.
+reserved (their peaks), stack (every stack's total at the peak), stack:GLOB, phase:GLOB (the
+peak inside phases of the history, by their names).
 
 A limit for certain stacks takes the place of that for all of them, and a flag that of the same
 limit in ptmem.toml.
@@ -40,9 +44,9 @@ The stored before: 'ptmem profile before.pkl -o baseline.ptmem.json' once, then
 'ptmem diff --update baseline.ptmem.json after.pkl'.
 
 Inconclusive, always: a gated device is missing on one side, no allocation was recorded, only one
-side has a history, a pattern matches no stack. With --strict also: the history is truncated, a
-self-check failed, allocator settings or recording modes differ, the error of a figure reaches
-across its limit.";
+side has a history, a pattern matches no stack or no phase, a phase is missing on one side. With
+--strict also: the history is truncated, a self-check failed, allocator settings or recording modes
+differ, the error of a figure reaches across its limit.";
 
 const LEAK_EXIT_CODES: &str = "\
 Exit codes:
@@ -163,6 +167,8 @@ pub(crate) struct DiffArguments {
     #[arg(long, conflicts_with = "tree")]
     pub(crate) explain: bool,
     #[command(flatten)]
+    pub(crate) phases: DiffPhases,
+    #[command(flatten)]
     pub(crate) tree: TreeArguments,
     #[command(flatten)]
     pub(crate) trust: Trust,
@@ -251,6 +257,8 @@ pub(crate) struct ShowArguments {
     /// Memory of the device, such as 80GiB: adds utilisation and headroom
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) phases: ShowPhases,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
     #[command(flatten)]
@@ -362,7 +370,8 @@ pub(crate) struct View {
 impl View {
     /// What the profile has to hold.
     pub(crate) fn profile_options(&self, config: &Config) -> profile::Options {
-        profile::Options { group_by: self.group_by(config), at: self.at, rules: rules(config, &self.strip_prefix) }
+        let rules = rules(config, &self.strip_prefix);
+        profile::Options { group_by: self.group_by(config), at: self.at, rules, every: None }
     }
 
     /// What counts as one stack.
@@ -406,7 +415,7 @@ impl ValueEnum for FormatArgument {
             Format::Github => "Workflow commands that annotate the lines of a pull request",
             Format::Junit => "JUnit XML: a suite per device, a case per check",
             Format::Sarif => "SARIF 2.1.0: a result per check that does not hold",
-            Format::Csv => "A row per stack",
+            Format::Csv => "A row per stack, or per phase with --phases",
             Format::Folded => "A line per stack, for flame graphs",
             Format::Bencher => "Bencher Metric Format",
             Format::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",

@@ -1,11 +1,13 @@
 //! `ptmem diff`: one comparison or those of a suite, and the stored before.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use ptmem::diagnostic::Diagnostic;
 use ptmem::diff;
+use ptmem::pattern::Pattern;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::report::Subject;
 use ptmem::units::{Delta, format_percent};
@@ -45,6 +47,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     let mut options = report_options(&arguments.view, output);
     (options.unchanged, options.explain) = (arguments.all, arguments.explain);
     options.tree = arguments.tree.options();
+    options.phases = arguments.phases.phases;
     write_reports(Subject::Gate(&gate), &arguments.view, &mut options, output)?;
     if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
         let reason = arguments.reason.as_deref();
@@ -123,6 +126,7 @@ fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Com
     let same = output::is_same_file(&pair.before, &pair.after);
     let mut options = diff::Options::default();
     options.match_ratio = arguments.match_ratio.or(config.match_ratio).unwrap_or(options.match_ratio);
+    options.phases = arguments.phases.options(&pair.limits, config);
     let mut diff = diff::diff(before, after, options);
     let min_delta = pair.limits.min_delta.unwrap_or(MIN_DELTA);
     let thresholds = Thresholds {
@@ -156,6 +160,8 @@ struct Changes {
 
 fn changes(comparison: &Comparison) -> Changes {
     let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
+    let metrics = comparison.judgement.checks.iter().filter_map(|check| check.metric.strip_prefix("phase:"));
+    let limited: Vec<_> = metrics.filter_map(|glob| Pattern::glob(glob).ok()).collect();
     for device in &comparison.diff.devices {
         for (metric, change) in &device.metrics {
             let name = format!("{} {}", device.name(), metric.name());
@@ -177,6 +183,20 @@ fn changes(comparison: &Comparison) -> Changes {
                 }
             }
         }
+        // Of phases what has a limit, by their names.
+        let mut rose: BTreeMap<&str, i128> = BTreeMap::new();
+        let mut fell: BTreeMap<&str, i128> = BTreeMap::new();
+        for row in device.phases.iter().filter(|row| limited.iter().any(|pattern| pattern.matches(&row.name))) {
+            let side = if row.delta() > Some(0) { &mut rose } else { &mut fell };
+            let most = side.entry(&row.name).or_default();
+            *most = row.delta().filter(|delta| delta.abs() > most.abs()).unwrap_or(*most);
+        }
+        let text = |(name, delta): (&&str, &i128)| format!("{} phase {} {}", device.name(), name, Delta(*delta));
+        fell.retain(|_, delta| *delta != 0);
+        changes.higher.extend(rose.iter().map(text));
+        changes.lower.extend(fell.iter().map(text));
+        let most = fell.values().map(|delta| delta.unsigned_abs()).max();
+        changes.most = changes.most.max(most.unwrap_or(0));
     }
     changes
 }
@@ -227,7 +247,9 @@ fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<
     }
     let Changes { higher, lower, .. } = changes(comparison);
     let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
-    if higher.is_empty() && lower.is_empty() && !stacks_changed {
+    let phases_changed =
+        comparison.diff.devices.iter().flat_map(|device| &device.phases).any(|row| row.delta() != Some(0));
+    if higher.is_empty() && lower.is_empty() && !stacks_changed && !phases_changed {
         return Ok(format!("{name} stays as it is: nothing has changed"));
     }
     let mut raises = before.raises.clone();
@@ -244,7 +266,8 @@ fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<
     let text = saved::text_of(after, before.bound.and(after.bound), &raises);
     output::write_file(path, &text)?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
-    let changes = if changes.is_empty() { "stacks alone changed".to_owned() } else { changes.join(", ") };
+    let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };
+    let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
     let accepted = comparison.judgement.checks.iter().any(|check| check.accepted);
     let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
     Ok(format!("{name} updated: {changes}{hint}"))

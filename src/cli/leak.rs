@@ -131,5 +131,5 @@ fn search_series(paths: &[PathBuf], options: &leak::Options) -> Result<Search> {
 
 /// What is held at the end matters.
 fn profile_options(options: &leak::Options) -> profile::Options {
-    profile::Options { group_by: options.group_by, at: Moment::End, rules: options.rules.clone() }
+    profile::Options { group_by: options.group_by, at: Moment::End, rules: options.rules.clone(), every: None }
 }

@@ -8,6 +8,7 @@ mod gate;
 mod input;
 mod leak;
 pub(crate) mod output;
+mod phases;
 mod ranks;
 
 use std::process::ExitCode;
@@ -67,9 +68,12 @@ fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitC
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter())?;
-    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
+    let every = arguments.phases.every()?;
+    let of_profile = profile::Options { every, ..arguments.view.profile_options(&config) };
+    let profile = input::profile(&arguments.snapshot, &of_profile)?;
     require_moment(&profile)?;
     let mut options = report_options(&arguments.view, output);
+    (options.phases, options.skip_first) = (arguments.phases.phases, arguments.phases.skip_first);
     options.device_memory = arguments.device_memory.map(|size| size.0);
     options.tree = arguments.tree.options();
     write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;

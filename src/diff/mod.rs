@@ -1,5 +1,6 @@
 //! Compares two profiles: devices, figures and stacks.
 
+mod phases;
 mod stacks;
 
 use crate::diagnostic::Diagnostic;
@@ -8,6 +9,7 @@ use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
 use crate::replay::History;
 use crate::snapshot::StackId;
 use crate::stack::{Code, Grouper};
+pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
 use stacks::rows;
 
@@ -21,7 +23,7 @@ pub struct Sides<T> {
 }
 
 impl<T> Sides<T> {
-    fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Sides<U> {
+    pub(crate) fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Sides<U> {
         Sides { before: f(&self.before), after: f(&self.after) }
     }
 }
@@ -294,6 +296,8 @@ pub struct DeviceDiff {
     pub rows: Vec<Row>,
     /// Stacks of the after that are part of [`RowKind::Others`] in `rows`, since the before does not list all stacks.
     pub unlisted: Vec<Row>,
+    /// Phases, in the order in which they begin.
+    pub phases: Vec<PhaseRow>,
 }
 
 impl DeviceDiff {
@@ -345,11 +349,13 @@ impl Diff {
 pub struct Options {
     /// How similar, from 0 to 1, stacks must be to count as the same although the code has changed.
     pub match_ratio: f64,
+    /// How phases are compared.
+    pub phases: PhaseOptions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { match_ratio: 0.75 }
+        Self { match_ratio: 0.75, phases: PhaseOptions::default() }
     }
 }
 
@@ -359,12 +365,15 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
     let profiles = Sides { before, after };
     let groupers = Sides { before: profiles.before.grouper(), after: profiles.after.grouper() };
-    let devices = pairs.into_iter().map(|index| compare(&profiles, &groupers, index, options)).collect::<Vec<_>>();
+    let mut of_phases = Vec::new();
+    let pair = |index| compare(&profiles, &groupers, index, options, &mut of_phases);
+    let devices = pairs.into_iter().map(pair).collect::<Vec<_>>();
     let mut diagnostics = Vec::new();
     for device in &devices {
         compare_recordings(&profiles, device, &mut diagnostics);
     }
     compare_settings(&profiles, &mut diagnostics);
+    diagnostics.extend(of_phases);
     Diff { profiles, devices, diagnostics }
 }
 
@@ -390,6 +399,7 @@ fn compare(
     groupers: &Sides<Grouper<'_>>,
     index: Sides<Option<usize>>,
     options: Options,
+    found: &mut Vec<Diagnostic>,
 ) -> DeviceDiff {
     let devices = Sides {
         before: index.before.map(|i| &profiles.before.devices[i]),
@@ -406,7 +416,8 @@ fn compare(
     let comparable = has_moment(devices.before) && has_moment(devices.after);
     let (rows, unlisted) = if comparable { rows(stacks, cuts, groupers, options) } else { (Vec::new(), Vec::new()) };
     let device = devices.map(|device| device.map(|device| device.device));
-    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted }
+    let phases = phases::rows(devices, options.phases, found);
+    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases }
 }
 
 /// Which rows to show.

@@ -1,8 +1,10 @@
 //! The figures of one snapshot, per device: what is left of it once it is replayed. Saved to a file, they stand in for
 //! the snapshot.
 
+mod every;
 mod exact;
 mod moment;
+mod phases;
 pub mod saved;
 mod totals;
 
@@ -10,7 +12,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 
+pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use moment::{Moment, ParseMomentError};
+pub use phases::{MOST_PHASES, Occurrence, PHASES_CUT, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;
@@ -18,6 +22,7 @@ use crate::replay::{self, Figures, Position, Replay};
 use crate::snapshot::{self, AllocatorSettings, Event, Snapshot, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use exact::Totals;
+use phases::Plan;
 
 /// What a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct Options {
     pub at: Moment,
     /// What the user says about the code.
     pub rules: Rules,
+    /// How long the parts are that [`DeviceProfile::intervals`] tells about.
+    pub every: Option<Every>,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -162,6 +169,10 @@ pub struct DeviceProfile {
     pub stacks: Vec<StackTotal>,
     /// What [`Bucket::Others`] stands for.
     pub cut: Option<Cut>,
+    /// The named parts of the history.
+    pub phases: Phases,
+    /// The history in equal parts, where [`Options::every`] asks for them.
+    pub intervals: Vec<Interval>,
     totals: Totals,
 }
 
@@ -231,6 +242,50 @@ pub enum Error {
     /// It looks like a saved profile and cannot be read as one.
     #[error(transparent)]
     Saved(#[from] saved::Error),
+    /// A history in so many parts that nobody could read them.
+    #[error(
+        "device {device}: --every {every} makes {parts} parts of the history, and at most {MOST_INTERVALS} are shown; try \
+         --every {better}"
+    )]
+    TooManyIntervals {
+        /// Device ordinal.
+        device: u32,
+        /// What was asked for.
+        every: String,
+        /// How many parts that would be.
+        parts: u64,
+        /// What would do.
+        better: String,
+    },
+    /// A history without times, which releases before 2.2 write.
+    #[error(
+        "device {device}: the events have no times (PyTorch before 2.2), which --every {every} needs; try --every 1000events"
+    )]
+    NoTimes {
+        /// Device ordinal.
+        device: u32,
+        /// What was asked for.
+        every: String,
+    },
+    /// A history without the steps that were asked for.
+    #[error(
+        "device {device}: {}, which --every {every} needs; name them with --step PATTERN, or try --every 1000events",
+        pattern.as_ref().map_or("no steps are found".to_owned(), |pattern| format!("no step is named '{pattern}'"))
+    )]
+    NoSteps {
+        /// Device ordinal.
+        device: u32,
+        /// What was asked for.
+        every: String,
+        /// How they were to be named, where that was said.
+        pattern: Option<String>,
+    },
+    /// A saved profile where a history is needed.
+    #[error("a saved profile has no history that --every {every} could divide; give the snapshot itself")]
+    NoHistory {
+        /// What was asked for.
+        every: String,
+    },
 }
 
 /// What an input turned out to be.
@@ -277,6 +332,9 @@ pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Er
     let start = if is_json { head.len() - text.len() } else { 0 };
     let input = Cursor::new(head.split_off(start)).chain(input);
     if is_json {
+        if let Some(every) = &options.every {
+            return Err(Error::NoHistory { every: every.to_string() });
+        }
         let profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
         return Ok(Opened::Profile(Box::new(profile)));
     }
@@ -302,15 +360,16 @@ impl<R: Read> Read for Counted<'_, R> {
 /// Computes the profile of a snapshot, device by device.
 ///
 /// # Errors
-/// Where the file holds sums that no memory could hold.
-pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, replay::Error> {
+/// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
+pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    for (&id, device) in &snapshot.devices {
+    for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
-        let replay = replay::replay(&snapshot, id, device, &[])?;
+        let replay = replay::replay(&snapshot, id, device, &plan.borders())?;
         let at = options.at.position(events, &replay);
         diagnostics.extend(replay.diagnostics.iter().cloned());
+        let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -322,6 +381,8 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
             figures: replay.figures,
             stacks: Vec::new(),
             cut: None,
+            phases,
+            intervals,
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
@@ -355,6 +416,17 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         diagnostics,
         tables,
     })
+}
+
+/// What is to be looked at on each device.
+fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
+    let code = Code::new(&snapshot.tables, &options.rules);
+    let plan = |(&id, device)| Plan::new(snapshot, id, snapshot.events_of(device), &code, options);
+    let mut plans: Vec<Plan> = snapshot.devices.iter().map(plan).collect::<Result<_, _>>()?;
+    match plans.iter_mut().find_map(|plan| plan.undivided.take()) {
+        Some(error) if !plans.iter().any(Plan::has_intervals) => Err(error),
+        _ => Ok(plans),
+    }
 }
 
 fn actions(replay: &Replay, tables: &Tables) -> BTreeMap<String, u64> {

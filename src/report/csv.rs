@@ -1,9 +1,10 @@
-//! Comma-separated values: a row per stack or leak, all of them, whatever the limits.
+//! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all of
+//! them, whatever the limits.
 
 use ::csv::Writer;
 
 use super::finding::place;
-use super::{Error, Options, Subject};
+use super::{Error, Options, Subject, phases};
 use crate::diff::{Row, RowKind};
 use crate::profile::Bucket;
 use crate::snapshot::StackId;
@@ -13,6 +14,12 @@ use crate::verdict::Finding;
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, Error> {
     let mut out = Writer::from_writer(Vec::new());
+    if let Some(records) = phases::records(subject, options) {
+        for record in records {
+            out.write_record(record)?;
+        }
+        return finish(out);
+    }
     match subject {
         Subject::Gate(gate) => {
             out.write_record([
@@ -150,6 +157,10 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
             }
         }
     }
+    finish(out)
+}
+
+fn finish(out: Writer<Vec<u8>>) -> Result<String, Error> {
     let bytes = out.into_inner().map_err(|error| Error::Csv(error.to_string()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::diff::{Change, Kind, Metric};
 use crate::units::percent;
-use crate::verdict::{Comparison, Gate, Judgement, Verdict};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Verdict};
 
 /// The peaks are those of the device that fared worst.
 pub(super) fn render(subject: Subject<'_>) -> String {
@@ -42,10 +42,12 @@ fn gate_peak(gate: &Gate) -> Change {
     worst.map_or(Change { before: None, after: None }, |device| device.metric(Metric::Peak))
 }
 
-/// Whether any figure or stack changed.
+/// Whether any figure or stack changed, or a phase where there is a limit on phases.
 fn changed(comparison: &Comparison) -> bool {
+    let of_phases = comparison.judgement.checks.iter().any(Check::is_of_phases);
     comparison.diff.devices.iter().any(|device| {
         let metrics = device.metrics.iter().any(|(_, change)| change.delta().is_some_and(|delta| delta != 0));
-        metrics || device.rows.iter().any(|row| row.change != Kind::Same)
+        let phases = of_phases && device.phases.iter().any(|row| row.delta() != Some(0));
+        metrics || phases || device.rows.iter().any(|row| row.change != Kind::Same)
     })
 }

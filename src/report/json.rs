@@ -4,6 +4,7 @@
 //! breaking a reader. Keys stand in a fixed order; integers are bytes.
 
 mod leaks;
+mod phases;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,13 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, RowKind, Sides};
 use crate::profile::{Bucket, DeviceProfile, Profile, others};
 use crate::replay::{Counter, Position};
+use crate::report::phases::are_shown;
 use crate::report::{Options, Subject};
 use crate::snapshot::{FrameId, Tables};
 use crate::tree::{self, Layout, Tree};
 use crate::units::percent;
 use crate::verdict::{Check, Comparison, Gate, Judgement};
+use phases::{IntervalReport, PhaseChangeReport, PhaseReport};
 
 /// The tool that wrote a report.
 #[derive(Debug, Serialize)]
@@ -106,7 +109,9 @@ struct DeviceReport<'a> {
     ooms: Vec<OomReport>,
     at_event: Option<i64>,
     stacks: Vec<StackReport<'a>>,
-    phases: [(); 0],
+    phases: Vec<PhaseReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intervals: Option<Vec<IntervalReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeReport>>,
 }
@@ -223,6 +228,8 @@ struct DeviceDiffReport<'a> {
     rank: Option<u32>,
     metrics: Metrics,
     stacks: Vec<RowReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Vec<PhaseChangeReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeReport>>,
 }
@@ -499,7 +506,8 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
         // The dump is no event; the last one is the nearest.
         at_event: device.at.map(|at| event_index(at).min(i64::try_from(device.events).unwrap_or(i64::MAX) - 1)),
         stacks: reports,
-        phases: [],
+        phases: phases::phases(device, options),
+        intervals: profile.options.every.as_ref().map(|_| phases::intervals(device)),
         tree: options.tree.as_ref().map(|tree| {
             let tree = tree::of_device(device, &profile.code(), tree);
             lines(&tree, options.top, false)
@@ -530,7 +538,11 @@ fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
     MetricReport { before: change.before, after: change.after, delta: change.delta(), percent }
 }
 
-fn device_diff<'a>(device: &diff::DeviceDiff, comparison: &'a Comparison, options: &Options) -> DeviceDiffReport<'a> {
+fn device_diff<'a>(
+    device: &'a diff::DeviceDiff,
+    comparison: &'a Comparison,
+    options: &Options,
+) -> DeviceDiffReport<'a> {
     let Comparison { diff, judgement, .. } = comparison;
     let explains = judgement.explanation(device);
     let (before, after) = (&diff.profiles.before.tables, &diff.profiles.after.tables);
@@ -572,6 +584,7 @@ fn device_diff<'a>(device: &diff::DeviceDiff, comparison: &'a Comparison, option
                 key: row.key,
             })
             .collect(),
+        phases: are_shown(comparison, options).then(|| phases::changes(device)),
         tree: options.tree.as_ref().map(|tree| lines(&tree::of_diff(device, &diff.codes(), tree), options.top, true)),
     }
 }

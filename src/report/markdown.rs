@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::finding::grew_most;
 use super::sparkline::sparkline;
 use super::table::moment_name;
-use super::{Options, Subject, oom};
+use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
 use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
@@ -277,7 +277,9 @@ fn unbroken(cells: &str) -> String {
 fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
     let judgement = &comparison.judgement;
     let number = device.ordinal();
-    let exceeded = |check: &&Check| check.outcome == Outcome::Exceeded && check.device == number;
+    // Which stacks make the peak of a phase is not known.
+    let of_stacks = |check: &&Check| check.outcome == Outcome::Exceeded && !check.is_of_phases();
+    let exceeded = |check: &&Check| of_stacks(check) && check.device == number;
     let Some(check) = judgement.checks.iter().find(exceeded) else { return };
     let codes = comparison.diff.codes();
     let row = match &check.key {
@@ -310,6 +312,9 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         format!("| {} | {} | {remark} |", metric.name(), figures(change.before, change.after, change.delta()))
     });
     page.table("| | before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows);
+    if phases::are_shown(comparison, options) {
+        list(page, &phases::changes(device, judgement, options));
+    }
     let explains = judgement.explanation(device);
     let listed = diff::listed(&device.rows, options.listing(comparison), explains);
     let (grew, rest): (Vec<&Row>, Vec<&Row>) =
@@ -367,6 +372,28 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
             }
             page.more(stacks.len() - shown, "stack", "stacks");
         });
+    }
+}
+
+/// Phases, or parts of the history.
+fn list(page: &mut Page, list: &phases::List) {
+    let mut title = list.title.clone();
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    page.add(&format!("\n**{}** ({})\n", prose(&title), prose(&list.remark)));
+    let (name, figures) = list.heads.split_last().unwrap_or((&"", &[]));
+    let header = format!("| {} | {name} |\n|{}:--|", figures.join(" | "), "--:|".repeat(figures.len()));
+    let rows = list.lines.iter().map(|line| {
+        let mark = if line.fails { "❌ " } else { "" };
+        // Spaces at the begin of a cell are nothing, and these are no code.
+        let indent = "\u{2003}".repeat(line.depth.min(8));
+        let name = code(&shorten_label(&line.name, LABEL));
+        format!("| {} | {mark}{indent}{name} |", unbroken(&line.cells.join(" | ")))
+    });
+    page.table(&header, rows);
+    if let Some(rest) = &list.rest {
+        page.add(&format!("\n{}\n", prose(rest)));
     }
 }
 
@@ -517,6 +544,12 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
         }
         if let Some(more) = oom::more(device) {
             page.add(&format!("\n… {more}\n"));
+        }
+        if let Some(every) = &profile.options.every {
+            list(page, &phases::intervals(device, every));
+        }
+        if options.phases {
+            list(page, &phases::held(device, options));
         }
         let listed = device.listed(options.top, 1);
         largest(page, &frames, &oom::moment(profile, device), &listed, |stack| stack.at);

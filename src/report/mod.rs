@@ -11,6 +11,7 @@ mod json;
 mod junit;
 mod markdown;
 mod oom;
+mod phases;
 mod sarif;
 mod series;
 mod sparkline;
@@ -147,6 +148,10 @@ pub struct Options {
     pub explain: bool,
     /// Show the call tree in place of the list of stacks.
     pub tree: Option<call_tree::Options>,
+    /// Show phases.
+    pub phases: bool,
+    /// Of the phases of one snapshot, leave out so many of each name, the first ones.
+    pub skip_first: u32,
     /// Columns of the terminal.
     pub width: usize,
     /// Memory of the device in bytes, for shares of it.
@@ -166,6 +171,8 @@ impl Default for Options {
             unchanged: false,
             explain: false,
             tree: None,
+            phases: false,
+            skip_first: 0,
             width: 100,
             device_memory: None,
             max_bytes: MOST_COMMENT_BYTES,

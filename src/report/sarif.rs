@@ -47,6 +47,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
 fn rules() -> Vec<Value> {
     let metrics = Metric::ALL.map(|metric| (metric.name(), format!("GPU memory: {}", metric.description())));
     let stack = ("stack", "GPU memory: bytes that one call stack holds".to_owned());
+    let phase = ("phase", "GPU memory: highest allocated bytes within a phase".to_owned());
     let rule = |(id, text): (&str, String)| {
         json!({
             "id": id,
@@ -56,7 +57,7 @@ fn rules() -> Vec<Value> {
         })
     };
     let leak = ("leak", "GPU memory: bytes that do not come back".to_owned());
-    metrics.into_iter().chain([stack, leak]).map(rule).collect()
+    metrics.into_iter().chain([stack, phase, leak]).map(rule).collect()
 }
 
 fn result(finding: &Finding<'_>, source: &str) -> Value {

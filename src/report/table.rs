@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 use super::explain::{self, Line};
 use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
-use super::{Options, Subject, oom};
+use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
 use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
@@ -128,6 +128,12 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
         writeln!(out, "{BOLD}device {}{BOLD:#}", device.device)?;
         summary(out, device, options)?;
         timeline(out, device, options.width)?;
+        if let Some(every) = &profile.options.every {
+            phases::intervals(device, every).write(out, options.width)?;
+        }
+        if options.phases {
+            phases::held(device, options).write(out, options.width)?;
+        }
         match &options.tree {
             Some(tree) if device.at.is_some() => {
                 let whole = call_tree::of_device(device, &profile.code(), tree);
@@ -385,6 +391,9 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
         writeln!(out)?;
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         metrics(out, device, judgement, options.width)?;
+        if phases::are_shown(comparison, options) {
+            phases::changes(device, judgement, options).write(out, options.width)?;
+        }
         if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
             let whole = call_tree::of_diff(device, &diff.codes(), tree);
             let shown = Shown::changes(&whole, tree, options.top, *min_delta);

@@ -72,6 +72,8 @@ pub enum Subject {
     Stacks(Pattern),
     /// A figure.
     Metric(Metric),
+    /// The peaks inside phases whose name matches.
+    Phases(Pattern),
 }
 
 /// Growth that was agreed to.
@@ -117,6 +119,15 @@ impl<'a> Budget<'a> {
         for (left, used) in self.left.iter_mut().zip(used) {
             *left -= used;
         }
+    }
+
+    /// Accepts the growth of the peak inside a phase.
+    pub(super) fn accept_phase(&self, check: &mut Check, name: &str) {
+        let offer = |accepted: &Accepted| match &accepted.subject {
+            Subject::Phases(pattern) if pattern.matches(name) => accepted.bytes,
+            _ => 0,
+        };
+        self.accept(check, &self.accepted.iter().map(offer).collect::<Vec<_>>());
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.

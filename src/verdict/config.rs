@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::accepted::{Accepted, Day, Subject};
 use super::threshold::{Growth, Level, Limits, Maximum, Target};
-use crate::diff::Metric;
+use crate::diff::Occurrences;
 use crate::pattern::Pattern;
 use crate::stack::{CategoryRule, GroupBy, Rules};
 use crate::text::did_you_mean;
@@ -23,6 +23,8 @@ pub struct Config {
     pub group_by: Option<GroupBy>,
     /// How similar stacks must be to be paired.
     pub match_ratio: Option<f64>,
+    /// Which occurrences of a phase are compared.
+    pub phase_occurrence: Option<Occurrences>,
     /// Rules about frames.
     pub rules: Rules,
     /// Growth that was agreed to.
@@ -85,7 +87,7 @@ impl Config {
         for accept in file.accept {
             let subject = match (accept.pattern, accept.metric) {
                 (Some(pattern), None) => Subject::Stacks(pattern.0),
-                (None, Some(metric)) => Subject::Metric(metric.0),
+                (None, Some(metric)) => metric.0,
                 _ => return Err(wrong("[[accept]] needs either 'pattern' or 'metric'".to_owned())),
             };
             if accept.reason.trim().is_empty() {
@@ -122,6 +124,7 @@ impl Config {
             limits: limits(file.max_growth, file.warn_growth, file.max, file.min_delta, file.strict),
             group_by: file.group_by.map(|by| by.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
+            phase_occurrence: file.phase_occurrence.map(|which| which.0),
             rules,
             accepted,
             suites,
@@ -180,6 +183,7 @@ struct File {
     strict: Option<bool>,
     group_by: Option<By>,
     match_ratio: Option<Ratio>,
+    phase_occurrence: Option<Which>,
     #[serde(default)]
     strip_prefix: OneOrMore<String>,
     #[serde(default)]
@@ -263,10 +267,16 @@ macro_rules! from_text {
 from_text!(Size(u64), |text| parse_size(text).map_err(|error| error.to_string()));
 
 from_text!(Search(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
-from_text!(MetricName(Metric), |text| match text.parse() {
-    Ok(Target::Metric(metric)) => Ok(metric),
+from_text!(MetricName(Subject), |text| match text.parse() {
+    Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
+    Ok(Target::Phase(pattern)) => Ok(Subject::Phases(pattern)),
     Ok(Target::Stack(_)) => Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
     Err(error) => Err(error.to_string()),
+});
+from_text!(Which(Occurrences), |text| match text {
+    "each" => Ok(Occurrences::Each),
+    "max" => Ok(Occurrences::Worst),
+    _ => Err(format!("unknown value '{text}'; accepted are each, max")),
 });
 from_text!(By(GroupBy), |text| {
     let names = || GroupBy::ALL.iter().map(|by| by.name());
@@ -409,6 +419,7 @@ impl<'de> Deserialize<'de> for Maxima {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diff::Metric;
 
     const WHOLE: &str = r#"
 min-delta = "4MiB"

@@ -3,6 +3,7 @@
 mod accepted;
 pub mod config;
 mod leak;
+mod phases;
 mod threshold;
 
 use std::collections::HashSet;
@@ -107,9 +108,9 @@ impl Outcome {
 pub struct Check {
     /// The metric: `peak`, `stack`, ….
     pub metric: String,
-    /// The label of the stack, where it is about one.
+    /// The label of the stack or the phase, where it is about one.
     pub scope: Option<String>,
-    /// The key of that stack.
+    /// The key of that.
     pub key: Option<String>,
     /// The device ordinal.
     pub device: Option<u32>,
@@ -159,6 +160,17 @@ impl Check {
             accepted: false,
             words: None,
         }
+    }
+
+    /// Whether it is about the peaks inside phases.
+    #[must_use]
+    pub fn is_of_phases(&self) -> bool {
+        self.metric.starts_with("phase:")
+    }
+
+    /// What its scope is.
+    fn noun(&self) -> &'static str {
+        if self.is_of_phases() { "phase" } else { "stack" }
     }
 
     /// 0 where it fails, 1 where it cannot be told or warns, else 2.
@@ -291,6 +303,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
             judge.growth(diff, device, growth, thresholds);
         }
         judge.unmatched_pattern(diff, growth);
+        judge.unmatched_phase(diff, growth);
     }
     for maximum in &thresholds.maximum {
         let devices = diff
@@ -452,6 +465,9 @@ impl Judge {
                     self.checks.push(check);
                 }
             }
+            Target::Phase(pattern) => {
+                self.phases(&check, growth, pattern, &device.phases, Sides { before, after }, &budget);
+            }
         }
     }
 
@@ -511,7 +527,8 @@ impl Judge {
     /// Says where a check passes only because growth was agreed to.
     fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
-            let what = check.scope.as_deref().map_or_else(|| check.metric.clone(), |label| format!("stack {label}"));
+            let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
+            let what = scope.unwrap_or_else(|| check.metric.clone());
             let message = format!("{what} exceeds its limit, {reason}");
             self.diagnostics.push(Diagnostic::note(ACCEPTED_GROWTH, check.device, message));
         }
@@ -645,7 +662,7 @@ impl Judgement {
             _ => String::new(),
         };
         let subject = match &check.scope {
-            Some(label) => format!("{device}stack {label}"),
+            Some(label) => format!("{device}{} {label}", check.noun()),
             None => format!("{device}{}", check.metric),
         };
         if check.outcome == Outcome::Inconclusive {

@@ -35,6 +35,8 @@ pub enum Target {
     Metric(Metric),
     /// Every stack's total at the peak, or that of those whose label matches.
     Stack(Option<Pattern>),
+    /// The peak inside phases whose name matches.
+    Phase(Pattern),
 }
 
 impl Target {
@@ -45,6 +47,7 @@ impl Target {
             Self::Metric(metric) => metric.name().to_owned(),
             Self::Stack(None) => "stack".to_owned(),
             Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
+            Self::Phase(pattern) => format!("phase:{}", pattern.as_str()),
         }
     }
 }
@@ -101,12 +104,12 @@ pub enum ParseThresholdError {
     Pattern(#[from] ParsePatternError),
 }
 
-const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack and stack:GLOB";
+const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack, stack:GLOB and phase:GLOB";
 const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested and reserved";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack"]))
+    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack", "phase:GLOB"]))
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -123,6 +126,9 @@ impl FromStr for Target {
         }
         if let Some(glob) = text.strip_prefix("stack:") {
             return Ok(Self::Stack(Some(Pattern::glob(glob)?)));
+        }
+        if let Some(glob) = text.strip_prefix("phase:") {
+            return Ok(Self::Phase(Pattern::glob(glob)?));
         }
         metric(text, GROWTH_METRICS).map(Self::Metric)
     }
@@ -203,7 +209,25 @@ mod tests {
         let glob = growth("stack:*attention*=0").unwrap();
         let Target::Stack(Some(pattern)) = glob.target else { panic!() };
         assert!(pattern.matches("self_attention (nn/model.py:7)") && !pattern.matches("mlp (a.py:1)"));
-        for text in ["5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "stack:[=5%", "peak=", "peak"] {
+        // Names of phases may hold what else divides a limit.
+        let phase = growth("phase:step=1:*=5%").unwrap();
+        assert_eq!(phase.to_string(), "phase:step=1:*=5 %");
+        let Target::Phase(pattern) = phase.target else { panic!() };
+        assert!(pattern.matches("step=1:forward") && !pattern.matches("step=2:forward"));
+        for text in [
+            "phase=5%",
+            "phase:=5%",
+            "phase:[=5%",
+            "5 percent",
+            "-3%",
+            "5GB%",
+            "speed=5%",
+            "=5%",
+            "stack:=5%",
+            "stack:[=5%",
+            "peak=",
+            "peak",
+        ] {
             assert!(growth(text).is_err(), "{text}");
         }
         let message = growth("peek=5%").unwrap_err().to_string();

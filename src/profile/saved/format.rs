@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Bound;
+use super::phases::SavedPhase;
 use crate::diagnostic::Severity;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -193,6 +194,9 @@ pub(super) struct SavedDevice {
     pub(super) stacks: Vec<SavedStack>,
     pub(super) metadata: Vec<SavedTag>,
     pub(super) compile_contexts: Vec<SavedTag>,
+    pub(super) phases: Vec<SavedPhase>,
+    #[serde(default)]
+    pub(super) phases_cut: u64,
 }
 
 /// The rules by which stacks were grouped for the bound.

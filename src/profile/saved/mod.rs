@@ -5,6 +5,7 @@
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
 mod format;
+mod phases;
 mod read;
 mod write;
 

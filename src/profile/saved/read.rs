@@ -7,7 +7,7 @@ use super::super::exact::{Exact, Sums, Totals, Whose};
 use super::super::totals::{Bucket, Held, by_group};
 use super::super::{Cut, DeviceProfile, Kind, Moment, Options, Profile, Raise, Source};
 use super::format::*;
-use super::{DIGEST, Error, SCHEMA, digest, is_kept};
+use super::{DIGEST, Error, SCHEMA, digest, is_kept, phases};
 use crate::diagnostic::Diagnostic;
 use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, StringId, Tables};
@@ -223,6 +223,8 @@ impl Reader {
             totals,
             cut: saved.cut.map(|SavedCut { stacks, largest }| Cut { stacks, largest }),
             stacks: Vec::new(),
+            phases: phases::read(saved.phases, saved.phases_cut, saved.events, &place)?,
+            intervals: Vec::new(),
             figures: Figures {
                 history,
                 allocated,

@@ -10,7 +10,7 @@ use super::super::exact::{Exact, Sums, Totals, Whose, merged};
 use super::super::totals::{Bucket, Held, others};
 use super::super::{Cut, DeviceProfile, Moment, Profile, Raise};
 use super::format::*;
-use super::{Bound, DIGEST, SCHEMA, digest, is_kept};
+use super::{Bound, DIGEST, SCHEMA, digest, is_kept, phases};
 use crate::diagnostic::Diagnostic;
 use crate::replay::{Counter, Oom, Position};
 use crate::snapshot::{Frame, FrameId, Tables};
@@ -308,7 +308,8 @@ fn write_device(out: &mut String, device: &DeviceProfile, kept: &Kept, stacks: &
         let tags = saved_tags(family, &stacks.profile.tables, stacks.profile.options.at);
         write_list(out, "      ", name, tags.iter().map(json), ",")?;
     }
-    write!(out, "      \"phases\": []\n    }}")
+    write_list(out, "      ", "phases", phases::saved(&device.phases).iter().map(json), ",")?;
+    write!(out, "      \"phases_cut\": {}\n    }}", device.phases.cut)
 }
 
 /// What stacks are written with.

@@ -1,0 +1,80 @@
+//! The options about phases.
+
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use ptmem::diff::{Occurrences, PhaseOptions};
+use ptmem::pattern::Pattern;
+use ptmem::profile::Every;
+use ptmem::verdict::config::Config;
+use ptmem::verdict::{Limits, Target};
+
+/// Of one snapshot.
+#[derive(Debug, Args)]
+pub(crate) struct ShowPhases {
+    /// List the phases of the history: annotations (record_function), metadata and compile contexts
+    #[arg(long)]
+    pub(crate) phases: bool,
+    /// Leave out the first N occurrences of each phase, such as those that warm up
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) skip_first: u32,
+    /// Show the peak of every part of the history: 10steps, 1000events, 500ms, 1s
+    #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
+    every: Option<Every>,
+    /// With --every Nsteps: a step begins where an annotation, metadata or compile context of this name does; a part of
+    /// the name or a glob [default: what 'ptmem leak' takes for steps]
+    #[arg(long, value_name = "PATTERN", requires = "every", value_parser = Pattern::search)]
+    step: Option<Pattern>,
+}
+
+impl ShowPhases {
+    /// The parts that the history is to be divided into.
+    pub(crate) fn every(&self) -> Result<Option<Every>> {
+        match (self.every.clone(), self.step.clone()) {
+            (Some(Every::Steps(length, _)), step) => Ok(Some(Every::Steps(length, step))),
+            (every, None) => Ok(every),
+            (_, Some(_)) => {
+                bail!("--step names the steps of --every Nsteps, such as --every 1step; there are none to name")
+            }
+        }
+    }
+}
+
+/// Of a comparison.
+#[derive(Debug, Args)]
+pub(crate) struct DiffPhases {
+    /// List also the phases (annotations, metadata, compile contexts) whose peak changed
+    #[arg(long)]
+    pub(crate) phases: bool,
+    /// Which occurrences of a phase are compared [default: each]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    phase_occurrence: Option<OccurrencesArgument>,
+    /// Leave out the first N occurrences of each phase, such as those that warm up
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip_first: u32,
+}
+
+impl DiffPhases {
+    /// How phases are compared, given the limits of the comparison.
+    pub(crate) fn options(&self, limits: &Limits, config: &Config) -> PhaseOptions {
+        let gated = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
+        let occurrences = self.phase_occurrence.map(|which| match which {
+            OccurrencesArgument::Each => Occurrences::Each,
+            OccurrencesArgument::Max => Occurrences::Worst,
+        });
+        PhaseOptions {
+            occurrences: occurrences.or(config.phase_occurrence).unwrap_or_default(),
+            skip_first: self.skip_first,
+            wanted: self.phases || gated,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OccurrencesArgument {
+    /// Each with the one of the same number
+    Each,
+    /// The one with the highest peak on either side
+    Max,
+}

@@ -1,0 +1,194 @@
+//! What is held in phases, on both sides.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Change, Sides};
+use crate::diagnostic::Diagnostic;
+use crate::phase::Source;
+use crate::profile::{DeviceProfile, Occurrence};
+use crate::text::shorten;
+
+/// What of a phase that occurs several times is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Occurrences {
+    /// Each with the one of the same number.
+    #[default]
+    Each,
+    /// That with the highest peak on either side.
+    Worst,
+}
+
+/// How to compare phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PhaseOptions {
+    /// Which occurrences.
+    pub occurrences: Occurrences,
+    /// Without so many of each name, the first ones.
+    pub skip_first: u32,
+    /// Whether anybody wants to know: only then it is said where the numbers of occurrences differ.
+    pub wanted: bool,
+}
+
+/// A phase on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseRow {
+    /// What it is called.
+    pub name: Arc<str>,
+    /// What names it.
+    pub source: Source,
+    /// Which occurrence is compared on each side, from 0; `None` where the phase is missing.
+    pub number: Sides<Option<u32>>,
+    /// Whether there is only this one of that name, the first.
+    pub is_only: bool,
+    /// How many other phases are around it.
+    pub depth: u32,
+    /// The most allocated bytes within it.
+    pub peak: Change,
+    /// Whether it was recorded from its beginning to its end, on both sides.
+    pub is_whole: bool,
+}
+
+impl PhaseRow {
+    /// Bytes gained at its peak; `None` where a side is missing.
+    #[must_use]
+    pub fn delta(&self) -> Option<i128> {
+        self.peak.delta()
+    }
+
+    /// Its name, and which occurrence it is where there are several.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match (self.number.before, self.number.after) {
+            _ if self.is_only => self.name.to_string(),
+            (Some(before), Some(after)) if before != after => format!("{} #{before} -> #{after}", self.name),
+            (Some(number), _) | (None, Some(number)) => format!("{} #{number}", self.name),
+            (None, None) => self.name.to_string(),
+        }
+    }
+
+    /// What tells the phase from others, the same in every run.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("phase:{}:{}", self.source.name(), self.name)
+    }
+}
+
+/// What the phases of one name are on both sides.
+#[derive(Default)]
+struct Named<'p> {
+    sides: Sides<Vec<&'p Occurrence>>,
+}
+
+/// The phases of a device, those of the after in their order, then those that are missing there. Of a name that is
+/// missing on one side, there is one row.
+pub(super) fn rows(
+    devices: Sides<Option<&DeviceProfile>>,
+    options: PhaseOptions,
+    found: &mut Vec<Diagnostic>,
+) -> Vec<PhaseRow> {
+    let sides = devices.map(|device| device.map(|device| &*device.phases.all).unwrap_or_default());
+    let mut places: HashMap<(Source, &str), usize> = HashMap::new();
+    let mut names: Vec<Named<'_>> = Vec::new();
+    let mut order = Vec::new();
+    for (phases, is_after) in [(sides.after, true), (sides.before, false)] {
+        for phase in phases.iter().filter(|phase| phase.number >= options.skip_first) {
+            let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
+                names.push(Named::default());
+                names.len() - 1
+            });
+            let sides = &mut names[place].sides;
+            let side = if is_after { &mut sides.after } else { &mut sides.before };
+            order.push((place, side.len(), is_after));
+            side.push(phase);
+        }
+    }
+    let mut rows = Vec::new();
+    for (place, index, is_after) in order {
+        let Sides { before, after } = &names[place].sides;
+        let first = index == 0 && (is_after || after.is_empty());
+        let highest = |phases: &[&Occurrence]| -> Option<usize> {
+            (0..phases.len()).max_by_key(|&i| (phases[i].peak, std::cmp::Reverse(i)))
+        };
+        let pair = match options.occurrences {
+            Occurrences::Each if !before.is_empty() && !after.is_empty() => {
+                (is_after && index < before.len()).then_some((Some(index), Some(index)))
+            }
+            _ => first.then(|| (highest(before), highest(after))),
+        };
+        let Some((old, new)) = pair else { continue };
+        let (old, new) = (old.map(|i| before[i]), new.map(|i| after[i]));
+        let Some(named) = new.or(old) else { continue };
+        rows.push(PhaseRow {
+            name: Arc::clone(&named.name),
+            source: named.source,
+            number: Sides { before: old.map(|phase| phase.number), after: new.map(|phase| phase.number) },
+            is_only: before.len() <= 1 && after.len() <= 1 && named.number == 0,
+            depth: named.depth,
+            peak: Change { before: old.map(|phase| phase.peak), after: new.map(|phase| phase.peak) },
+            is_whole: [old, new].into_iter().flatten().all(Occurrence::is_whole),
+        });
+    }
+    if options.wanted && options.occurrences == Occurrences::Each {
+        let device = devices.after.or(devices.before).map(|device| device.device);
+        found.extend(differing(&names, device));
+    }
+    rows
+}
+
+/// Says of which phases there are not equally many on both sides.
+fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
+    const MOST: usize = 3;
+    let differ = |named: &&Named<'_>| {
+        let (before, after) = (named.sides.before.len(), named.sides.after.len());
+        before != after && before.min(after) > 0
+    };
+    let mut said = Vec::new();
+    for named in names.iter().filter(differ).take(MOST) {
+        let name = named.sides.after.first().map_or("", |phase| &*phase.name);
+        let (before, after) = (named.sides.before.len(), named.sides.after.len());
+        said.push(format!("{} {before} before, {after} after", shorten(name, 60)));
+    }
+    let more = names.iter().filter(differ).count() - said.len();
+    if said.is_empty() {
+        return None;
+    }
+    if more > 0 {
+        said.push(format!("{more} more phases"));
+    }
+    let message = format!(
+        "phases do not occur equally often ({}): those with the same number are compared. --phase-occurrence max \
+         compares the highest ones",
+        said.join("; ")
+    );
+    Some(Diagnostic::note("phase-occurrences-differ", device, message))
+}
+
+/// The rows to show, those first that `explain` the verdict and then the largest change first; and how many are left
+/// out that changed, and that did not.
+#[must_use]
+pub fn listed_phases(
+    rows: &[PhaseRow],
+    top: usize,
+    unchanged: bool,
+    explains: impl Fn(&PhaseRow) -> bool,
+) -> (Vec<&PhaseRow>, [usize; 2]) {
+    let limit = if top == 0 { usize::MAX } else { top };
+    let mut shown: Vec<(bool, u128, &PhaseRow)> = Vec::new();
+    let mut same = 0;
+    for row in rows {
+        // What is missing on a side has changed by all that it is.
+        let size =
+            row.delta().map_or_else(|| u128::from(row.peak.before.or(row.peak.after).unwrap_or(0)), i128::unsigned_abs);
+        if row.delta() == Some(0) && !unchanged {
+            same += 1;
+        } else {
+            shown.push((!explains(row), u128::MAX - size, row));
+        }
+    }
+    shown.sort_by_key(|&(explains, size, _)| (explains, size));
+    let rest = shown.split_off(shown.len().min(limit));
+    let rest_same = rest.iter().filter(|(.., row)| row.delta() == Some(0)).count();
+    let left_out = [rest.len() - rest_same, same + rest_same];
+    (shown.into_iter().map(|(.., row)| row).collect(), left_out)
+}

@@ -1,0 +1,253 @@
+//! A history in parts of one length: so many events, so much time, so many steps.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Error;
+use crate::pattern::Pattern;
+use crate::phase::Phase;
+use crate::phase::steps::{self, How, Step, Steps, Wanted};
+use crate::replay::Position;
+use crate::snapshot::Event;
+use crate::stack::Code;
+use crate::text::{cut, thousands};
+
+/// The most parts: more is no table any more.
+pub const MOST_INTERVALS: u64 = 10_000;
+
+/// The longest name of a step in bytes; the rest is cut off.
+const LONGEST_NAME: usize = 256;
+
+/// How long a part is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Every {
+    /// So many events.
+    Events(u64),
+    /// So many microseconds.
+    Time(u64),
+    /// So many steps, of matching names where any are given.
+    Steps(u64, Option<Pattern>),
+}
+
+/// A text that is no length of a part.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no length of a part; expected a whole number of steps, events or a time, such as 10steps, 1000events, 500ms or 1s"
+)]
+pub struct ParseEveryError(String);
+
+impl FromStr for Every {
+    type Err = ParseEveryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || ParseEveryError(text.to_owned());
+        let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+        let (number, unit) = text.split_at(split);
+        let number = number.parse::<u64>().ok().filter(|&number| number > 0).ok_or_else(bad)?;
+        let time = |factor: u64| number.checked_mul(factor).map(Self::Time).ok_or_else(bad);
+        match unit.trim() {
+            "event" | "events" => Ok(Self::Events(number)),
+            "step" | "steps" => Ok(Self::Steps(number, None)),
+            "us" => time(1),
+            "ms" => time(1_000),
+            "s" => time(1_000_000),
+            "min" => time(60_000_000),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Events(1) => f.write_str("1event"),
+            Self::Events(number) => write!(f, "{number}events"),
+            Self::Time(us) if us.is_multiple_of(1_000_000) => write!(f, "{}s", us / 1_000_000),
+            Self::Time(us) if us.is_multiple_of(1_000) => write!(f, "{}ms", us / 1_000),
+            Self::Time(us) => write!(f, "{us}us"),
+            Self::Steps(1, _) => f.write_str("1step"),
+            Self::Steps(number, _) => write!(f, "{number}steps"),
+        }
+    }
+}
+
+impl Every {
+    /// Refuses so many parts that nobody could read them, and says what would do.
+    fn require_few(&self, device: u32, parts: u64) -> Result<(), Error> {
+        if parts <= MOST_INTERVALS {
+            return Ok(());
+        }
+        let longer = |length: u64| round_up(length.saturating_mul(parts.div_ceil(MOST_INTERVALS)));
+        let better = match self {
+            Self::Events(length) => Self::Events(longer(*length)),
+            Self::Time(length) => Self::Time(longer(*length)),
+            Self::Steps(length, named) => Self::Steps(longer(*length), named.clone()),
+        };
+        Err(Error::TooManyIntervals { device, every: self.to_string(), parts, better: better.to_string() })
+    }
+}
+
+/// A part of a history, and what was held in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// From where to where, in words.
+    pub name: String,
+    /// How many events lie before it.
+    pub from: u64,
+    /// How many events lie before its end.
+    pub to: u64,
+    /// Allocated bytes just before its first event.
+    pub start: u64,
+    /// The most allocated bytes within it, its start included.
+    pub peak: u64,
+    /// Allocated bytes just after its last event.
+    pub end: u64,
+    /// The most reserved bytes within it, where they are known.
+    pub reserved_peak: Option<u64>,
+}
+
+/// Where a part lies.
+pub(super) struct Range {
+    pub(super) name: String,
+    pub(super) from: Position,
+    pub(super) to: Position,
+}
+
+/// The parts of the history of a device, in order.
+///
+/// # Errors
+/// Where there are too many of them, or the history has not what they are measured by.
+pub(super) fn ranges(
+    every: &Every,
+    device: u32,
+    events: &[Event],
+    phases: &[Phase],
+    code: &Code<'_>,
+) -> Result<Vec<Range>, Error> {
+    if events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = events.len() as u64;
+    match *every {
+        Every::Events(length) => {
+            every.require_few(device, count.div_ceil(length))?;
+            let step = usize::try_from(length).unwrap_or(usize::MAX);
+            let range = |from: usize| {
+                let to = from.saturating_add(step).min(events.len());
+                let name = match to - from {
+                    1 => format!("event {}", thousands(from as u64)),
+                    _ => format!("events {} to {}", thousands(from as u64), thousands(to as u64 - 1)),
+                };
+                Range { name, from: Position::of_count(from), to: Position::of_count(to) }
+            };
+            Ok((0..events.len()).step_by(step).map(range).collect())
+        }
+        Every::Time(length) => by_time(length, events, device, every),
+        Every::Steps(length, ref named) => {
+            let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
+            let steps = steps::find(events, phases, code, &wanted);
+            // Equal parts would be no steps.
+            let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
+                let pattern = named.as_ref().map(|pattern| pattern.as_str().to_owned());
+                return Err(Error::NoSteps { device, every: every.to_string(), pattern });
+            };
+            every.require_few(device, (steps.len() as u64).div_ceil(length))?;
+            Ok(by_steps(usize::try_from(length).unwrap_or(usize::MAX), &steps, events.len()))
+        }
+    }
+}
+
+/// The last one lasts until the dump; what lies before the first is a part of its own.
+fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<Range> {
+    let end = Position::of_count(events);
+    let mut ranges = Vec::new();
+    if let Some(first) = steps.first().filter(|first| first.from > Position::START) {
+        ranges.push(Range { name: "before the first step".to_owned(), from: Position::START, to: first.from });
+    }
+    let mut groups = steps.chunks(length).peekable();
+    while let Some(group) = groups.next() {
+        let to = groups.peek().and_then(|next| next.first()).map_or(end, |next| next.from);
+        let name = |step: &Step| cut(&step.name, LONGEST_NAME).to_owned();
+        if let (Some(first), Some(last)) = (group.first(), group.last()) {
+            let name = if group.len() == 1 { name(first) } else { format!("{} to {}", name(first), name(last)) };
+            ranges.push(Range { name, from: first.from, to });
+        }
+    }
+    ranges
+}
+
+fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<Range>, Error> {
+    let mut times = events.iter().filter_map(Event::time);
+    let Some(first) = times.next() else {
+        return Err(Error::NoTimes { device, every: every.to_string() });
+    };
+    // A clock that goes back does not bring events back.
+    let last = times.fold(first, i64::max);
+    let since = |time: i64| u64::try_from(i128::from(time) - i128::from(first)).unwrap_or(0);
+    let parts = since(last) / length + 1;
+    every.require_few(device, parts)?;
+    let mut ranges = Vec::new();
+    let (mut at, mut latest) = (0, first);
+    for part in 0..parts {
+        let from = at;
+        while let Some(event) = events.get(at) {
+            let time = event.time().unwrap_or(latest).max(latest);
+            if since(time) / length > part {
+                break;
+            }
+            (latest, at) = (time, at + 1);
+        }
+        let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
+        ranges.push(Range { name, from: Position::of_count(from), to: Position::of_count(at) });
+    }
+    Ok(ranges)
+}
+
+/// Microseconds as `1.25 s`.
+fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The next number that begins with 1, 2 or 5 and has zeros behind it.
+fn round_up(number: u64) -> u64 {
+    let mut unit = 1_u64;
+    loop {
+        if let Some(round) = [1, 2, 5].into_iter().filter_map(|digit| unit.checked_mul(digit)).find(|&n| n >= number) {
+            return round;
+        }
+        match unit.checked_mul(10) {
+            Some(next) => unit = next,
+            None => return number,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_and_printed() {
+        for text in ["1event", "1step", "10steps", "1000events", "500ms", "1s", "90s", "7us"] {
+            assert_eq!(text.parse::<Every>().unwrap().to_string(), text);
+        }
+        assert_eq!("2min".parse(), Ok(Every::Time(120_000_000)));
+        assert_eq!("1500ms".parse::<Every>().unwrap().to_string(), "1500ms");
+        for text in
+            ["", "5", "0s", "s", "-1s", "1.5s", "1h", "10 stepz", "99999999999999999999events", "18446744073709551615s"]
+        {
+            assert!(text.parse::<Every>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn better_lengths_are_round() {
+        for (number, round) in [(1, 1), (3, 5), (6, 10), (10, 10), (11, 20), (499, 500), (501, 1000)] {
+            assert_eq!(round_up(number), round);
+        }
+        assert_eq!(round_up(u64::MAX), u64::MAX);
+        assert_eq!(seconds(1_250_000), "1.25 s");
+        assert_eq!(seconds(0), "0 s");
+    }
+}

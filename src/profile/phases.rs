@@ -1,0 +1,336 @@
+//! What is held in the phases of a history, and in the equal parts that it is divided into.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::every::{self, Interval};
+use super::{Error, Options};
+use crate::diagnostic::Diagnostic;
+use crate::phase::{self, Phase, Source};
+use crate::replay::{History, Level, Part, Position, Replay};
+use crate::snapshot::{Event, Snapshot};
+use crate::stack::Code;
+use crate::text::{count, cut, thousands};
+
+/// The most phases of a device that are looked at: occurrences, not names.
+pub const MOST_PHASES: usize = 65_536;
+
+/// The longest name in bytes; the rest is cut off. Metadata can be any text.
+const LONGEST_NAME: usize = 512;
+
+/// The diagnostic of phases that were left out.
+pub const PHASES_CUT: &str = "phases-cut";
+
+/// One occurrence of a phase, and what was allocated in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Occurrence {
+    /// What the phase is called.
+    pub name: Arc<str>,
+    /// What names it.
+    pub source: Source,
+    /// Which one of that name and source it is, from 0, in the order in which they begin.
+    pub number: u32,
+    /// How many other phases are around it.
+    pub depth: u32,
+    /// How many events lie before it.
+    pub from: u64,
+    /// How many events lie before its end.
+    pub to: u64,
+    /// Allocated bytes just before its first event.
+    pub start: u64,
+    /// The most allocated bytes within it, its start included.
+    pub peak: u64,
+    /// Allocated bytes just after its last event.
+    pub end: u64,
+    /// Whether its beginning was recorded. Else it is taken to begin with the history.
+    pub begins: bool,
+    /// Whether its end was recorded. Else it is taken to last until the dump.
+    pub ends: bool,
+}
+
+impl Occurrence {
+    /// Bytes gained from its beginning to its end.
+    #[must_use]
+    pub fn change(&self) -> i128 {
+        i128::from(self.end) - i128::from(self.start)
+    }
+
+    /// Whether it was recorded from its beginning to its end.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.begins && self.ends
+    }
+}
+
+/// The phases of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Phases {
+    /// In the order in which they begin, outer ones first.
+    pub all: Vec<Occurrence>,
+    /// How many more there are, which were not looked at.
+    pub cut: u64,
+}
+
+/// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
+/// their order; `names` gives each its place among the names.
+pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
+    all.sort_by_key(|(name, phase)| (phase.from, Reverse(phase.to), phase.source, *name, phase.number));
+    let mut around: Vec<u64> = Vec::new();
+    let mut arranged = Vec::with_capacity(all.len());
+    for (_, mut phase) in all {
+        // What ends before this one does is not around it, nor around those that follow as far as they are in here.
+        while around.last().is_some_and(|&to| to <= phase.from || to < phase.to) {
+            around.pop();
+        }
+        phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
+        around.push(phase.to);
+        arranged.push(phase);
+    }
+    arranged
+}
+
+/// What of a history is to be looked at while it is replayed.
+pub(super) struct Plan {
+    device: u32,
+    found: Vec<Phase>,
+    cut: u64,
+    irregular: Irregular,
+    intervals: Vec<every::Range>,
+    /// Why there are no intervals although they are asked for.
+    pub(super) undivided: Option<Error>,
+}
+
+/// Phases that are not what they seem to be.
+#[derive(Debug, Clone, Copy, Default)]
+struct Irregular {
+    annotated: u64,
+    unopened: u64,
+    unclosed: u64,
+    overlapping: u64,
+}
+
+impl Plan {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        device: u32,
+        events: &[Event],
+        code: &Code<'_>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let mut found = phase::phases(snapshot, events, code);
+        let intervals = options.every.as_ref().map(|every| every::ranges(every, device, events, &found, code));
+        let (intervals, undivided) = match intervals.transpose() {
+            // Another device may have what this one lacks.
+            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => (Vec::new(), Some(error)),
+            intervals => (intervals?.unwrap_or_default(), None),
+        };
+        let irregular = Irregular::of(&found);
+        let cut = found.len().saturating_sub(MOST_PHASES) as u64;
+        found.truncate(MOST_PHASES);
+        found.shrink_to_fit();
+        Ok(Self { device, found, cut, irregular, intervals, undivided })
+    }
+
+    /// Whether the history is divided.
+    pub(super) fn has_intervals(&self) -> bool {
+        !self.intervals.is_empty()
+    }
+
+    /// The moments at which the counters matter, in order.
+    pub(super) fn borders(&self) -> Vec<Position> {
+        let of_phases = self.found.iter().flat_map(|phase| [phase.from, phase.to]);
+        let of_intervals = self.intervals.iter().flat_map(|range| [range.from, range.to]);
+        let mut borders: Vec<_> = of_phases.chain(of_intervals).collect();
+        borders.sort_unstable();
+        borders.dedup();
+        borders
+    }
+
+    /// What was held, where the history tells; and what a reader must know about that.
+    pub(super) fn measure(
+        self,
+        snapshot: &Snapshot,
+        replay: &Replay,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> (Phases, Vec<Interval>) {
+        let figures = &replay.figures;
+        if figures.history != History::Recorded || figures.allocated.peak.is_none() || replay.parts.is_empty() {
+            return (Phases::default(), Vec::new());
+        }
+        diagnostics.extend(self.diagnostics());
+        let levels = Levels::new(&replay.parts);
+        let mut names: HashMap<(Source, &str), (usize, Arc<str>, u32)> = HashMap::new();
+        let mut all = Vec::with_capacity(self.found.len());
+        for phase in &self.found {
+            let text = cut(snapshot.tables.string(phase.name), LONGEST_NAME);
+            let next = names.len();
+            let (index, name, number) = names.entry((phase.source, text)).or_insert_with(|| (next, Arc::from(text), 0));
+            let (start, peak, end) = levels.over(phase.from, phase.to);
+            let occurrence = Occurrence {
+                name: Arc::clone(name),
+                source: phase.source,
+                number: *number,
+                depth: 0,
+                from: phase.from.count() as u64,
+                to: phase.to.count() as u64,
+                start: start.allocated,
+                peak: peak.allocated,
+                end: end.allocated,
+                begins: phase.begins,
+                ends: phase.ends,
+            };
+            *number += 1;
+            all.push((*index, occurrence));
+        }
+        let has_reserved = figures.reserved.peak.is_some();
+        let interval = |range: every::Range| {
+            let (start, peak, end) = levels.over(range.from, range.to);
+            Interval {
+                from: range.from.count() as u64,
+                to: range.to.count() as u64,
+                name: range.name,
+                start: start.allocated,
+                peak: peak.allocated,
+                end: end.allocated,
+                reserved_peak: has_reserved.then_some(peak.reserved),
+            }
+        };
+        let phases = Phases { all: arrange(all), cut: self.cut };
+        (phases, self.intervals.into_iter().map(interval).collect())
+    }
+
+    fn diagnostics(&self) -> Vec<Diagnostic> {
+        let mut said = Vec::new();
+        if self.cut > 0 {
+            let message = format!(
+                "of the phases (annotations, metadata, compile contexts) the first {} are looked at, {} more are not",
+                thousands(MOST_PHASES as u64),
+                thousands(self.cut)
+            );
+            said.push(Diagnostic::warning(PHASES_CUT, self.device, message));
+        }
+        let Irregular { annotated, unopened, unclosed, overlapping } = self.irregular;
+        let mut parts = Vec::new();
+        if unopened > 0 {
+            let has =
+                if unopened == 1 { "has no recorded beginning and is" } else { "have no recorded beginning and are" };
+            parts.push(format!("{} {has} taken to begin with the recording", thousands(unopened)));
+        }
+        if unclosed > 0 {
+            let has = if unclosed == 1 { "has no recorded end and is" } else { "have no recorded end and are" };
+            parts.push(format!("{} {has} taken to last until the dump", thousands(unclosed)));
+        }
+        if overlapping > 0 {
+            let overlap = if overlapping == 1 { "begins in another and ends" } else { "begin in another and end" };
+            parts.push(format!("{} {overlap} after it", thousands(overlapping)));
+        }
+        if !parts.is_empty() {
+            let of = count(annotated, "annotated phase", "annotated phases");
+            said.push(Diagnostic::note("phases-irregular", self.device, format!("of {of} {}", parts.join(", "))));
+        }
+        said
+    }
+}
+
+impl Irregular {
+    /// Of annotations: metadata and compile contexts have no recorded ends, and belong to their threads.
+    fn of(phases: &[Phase]) -> Self {
+        let annotated = || phases.iter().filter(|phase| phase.source == Source::Annotation);
+        Self {
+            annotated: annotated().count() as u64,
+            unopened: annotated().filter(|phase| !phase.begins).count() as u64,
+            unclosed: annotated().filter(|phase| !phase.ends).count() as u64,
+            overlapping: annotated().filter(|phase| phase.overlaps).count() as u64,
+        }
+    }
+}
+
+/// The counters at borders, and the highest between any two of them.
+struct Levels<'p> {
+    parts: &'p [Part],
+    /// A tree: an inner node at `i` is the highest of those at `2 * i` and `2 * i + 1`, the parts are its leaves.
+    highest: Vec<Level>,
+}
+
+impl<'p> Levels<'p> {
+    /// `parts` are not empty.
+    fn new(parts: &'p [Part]) -> Self {
+        let mut highest = vec![Level::default(); parts.len()];
+        highest.extend(parts.iter().map(|part| part.peak));
+        for i in (1..parts.len()).rev() {
+            highest[i] = highest[2 * i].max(highest[2 * i + 1]);
+        }
+        Self { parts, highest }
+    }
+
+    fn index(&self, at: Position) -> usize {
+        self.parts.partition_point(|part| part.from < at)
+    }
+
+    /// At a border. Where the history broke off before it, at its end.
+    fn at(&self, index: usize) -> Level {
+        match (self.parts.get(index), self.parts.last()) {
+            (Some(part), _) => part.start,
+            (None, Some(last)) => last.end,
+            (None, None) => Level::default(),
+        }
+    }
+
+    /// At the begin, the highest, and at the end.
+    fn over(&self, from: Position, to: Position) -> (Level, Level, Level) {
+        let (first, last) = (self.index(from), self.index(to));
+        let (start, end) = (self.at(first), self.at(last));
+        let mut peak = start.max(end);
+        let (mut low, mut high) = (first + self.parts.len(), last + self.parts.len());
+        while low < high {
+            if low % 2 == 1 {
+                peak = peak.max(self.highest[low]);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                peak = peak.max(self.highest[high]);
+            }
+            (low, high) = (low / 2, high / 2);
+        }
+        (start, peak, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tree finds what looking at every part does.
+    #[test]
+    fn the_highest_of_any_run_is_found() {
+        let level = |bytes: u64| Level { allocated: bytes, active: bytes, reserved: bytes * 2 };
+        for length in 1..40_usize {
+            let parts: Vec<Part> = (0..length)
+                .map(|i| {
+                    let low = (i as u64 * 7919) % 31;
+                    let from = Position::of_count(i * 3);
+                    Part { from, start: level(low), peak: level(low + (i as u64 * 104_729) % 53), end: level(low) }
+                })
+                .collect();
+            let levels = Levels::new(&parts);
+            for from in 0..length {
+                for to in from..length {
+                    let (start, peak, end) = levels.over(parts[from].from, parts[to].from);
+                    let expected = parts[from..to].iter().map(|part| part.peak).reduce(Level::max);
+                    let expected = expected.unwrap_or(parts[from].start).max(parts[to].start);
+                    assert_eq!(
+                        (start, peak, end),
+                        (parts[from].start, expected, parts[to].start),
+                        "{from}..{to} of {length}"
+                    );
+                }
+                // A border that the history does not reach.
+                let (_, peak, end) = levels.over(parts[from].from, Position::of_count(length * 3 + 5));
+                assert_eq!(peak, parts[from..].iter().map(|part| part.peak).reduce(Level::max).unwrap());
+                assert_eq!(end, parts[length - 1].end);
+            }
+        }
+    }
+}
