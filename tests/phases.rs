@@ -631,7 +631,9 @@ fn steps_are_parts() {
     );
     let (device, phases) = (&profile.devices[0], &profile.devices[0].phases.all);
     // A step lasts until the next; the last one until the dump.
-    let from = |index: usize| phases.iter().find(|phase| *phase.name == *format!("ProfilerStep#{index}")).unwrap().from;
+    let from = |index: usize| {
+        phases.iter().find(|phase| &*phase.name == "ProfilerStep" && phase.number as usize == index).unwrap().from
+    };
     assert_eq!(device.intervals.iter().map(|part| part.from).collect::<Vec<_>>(), [0, from(5), from(10)]);
     assert_eq!(device.intervals[2].to, device.events);
     // By name, and with what lies before the first one.

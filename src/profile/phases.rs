@@ -72,6 +72,15 @@ pub struct Phases {
     pub cut: u64,
 }
 
+/// `torch.profiler` numbers its steps, by when it was started: those of two runs are the same phase all the same.
+fn name_of(text: &str) -> &str {
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split_once('#') {
+        Some((name @ "ProfilerStep", number)) if is_number(number) => name,
+        _ => text,
+    }
+}
+
 /// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
 /// their order; `names` gives each its place among the names.
 pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
@@ -163,7 +172,7 @@ impl Plan {
         let mut names: HashMap<(Source, &str), (usize, Arc<str>, u32)> = HashMap::new();
         let mut all = Vec::with_capacity(self.found.len());
         for phase in &self.found {
-            let text = cut(snapshot.tables.string(phase.name), LONGEST_NAME);
+            let text = cut(name_of(snapshot.tables.string(phase.name)), LONGEST_NAME);
             let next = names.len();
             let (index, name, number) = names.entry((phase.source, text)).or_insert_with(|| (next, Arc::from(text), 0));
             let (start, peak, end) = levels.over(phase.from, phase.to);
