@@ -118,6 +118,28 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
+/// Numbers as `0-3, 7`; of many of them the first.
+pub(crate) fn numbers(mut all: Vec<u64>) -> String {
+    const MOST: usize = 8;
+    all.sort_unstable();
+    all.dedup();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in all {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let left: u64 = ranges.iter().skip(MOST).map(|(first, last)| last - first + 1).sum();
+    let text = |&(first, last): &(u64, u64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    let shown = ranges.iter().take(MOST).map(text).collect::<Vec<_>>().join(", ");
+    if left == 0 { shown } else { format!("{shown} and {} more", thousands(left)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +183,8 @@ mod tests {
         assert_eq!(thousands(0), "0");
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(count(1, "block", "blocks"), "1 block");
+        assert_eq!(numbers(vec![7, 0, 1, 2, 3, 3]), "0-3, 7");
+        assert_eq!(numbers(vec![4, 5]), "4, 5");
+        assert_eq!(numbers((0..20).map(|n| n * 2).collect()), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more");
     }
 }

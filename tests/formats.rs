@@ -456,7 +456,7 @@ fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str])
         ..Thresholds::default()
     };
     let judgement = verdict::judge_diff(&diff, &thresholds);
-    Comparison { name: name.map(str::to_owned), diff, judgement, min_delta: 0 }
+    Comparison { name: name.map(str::to_owned), member: None, diff, judgement, min_delta: 0 }
 }
 
 /// Stacks with a name as function, as Python file and as any file: in the before with one block, in the after with one
@@ -496,7 +496,7 @@ fn names_stay_names_in_every_format() {
             };
             let options = Options::default();
             for names in [&[None][..], &[Some(&*name)], &[Some(&*name), Some("other")]] {
-                let gate = Gate { comparisons: comparisons(names) };
+                let gate = Gate { comparisons: comparisons(names), ranks: Vec::new() };
                 Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
             }
             let leaks = |name: Option<&str>| {
@@ -593,7 +593,7 @@ fn reports_of_many_leaks_stay_within_what_readers_take() {
 fn reports_of_many_stacks_stay_within_what_readers_take() {
     let [before, after] = many_stacks();
     let started = Instant::now();
-    let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])] };
+    let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
     assert!(gate.comparisons[0].judgement.checks.len() > 20_000);
     let gate = Subject::Gate(&gate);
     let all = Reports::of(gate, &Options { top: 0, ..Options::default() });

@@ -1,5 +1,6 @@
 //! The command line as clap sees it. The texts here are the manual.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -34,7 +35,12 @@ Thresholds:
 
 Metrics, each per device and in bytes: peak, baseline, end (allocated bytes), active, requested,
 reserved (their peaks), stack (every stack's total at the peak), stack:GLOB, phase:GLOB (the
-peak inside phases of the history, by their names).
+peak inside phases of the history, by their names). Of all ranks together: imbalance (the highest
+peak less the median of the peaks).
+
+Ranks: give a directory or a quoted glob with a file for each rank, 'ptmem diff runs/before
+runs/after'. Files are paired by the rank in their names (rank3, device_3, snapshot_3), else by
+equal names; the verdict is that of all.
 
 A limit for certain stacks takes the place of that for all of them, and a flag that of the same
 limit in ptmem.toml.
@@ -43,10 +49,10 @@ The stored before: 'ptmem profile before.pkl -o baseline.ptmem.json' once, then
 'ptmem diff baseline.ptmem.json after.pkl', and after an improvement
 'ptmem diff --update baseline.ptmem.json after.pkl'.
 
-Inconclusive, always: a gated device is missing on one side, no allocation was recorded, only one
-side has a history, a pattern matches no stack or no phase, a phase is missing on one side. With
---strict also: the history is truncated, a self-check failed, allocator settings or recording modes
-differ, the error of a figure reaches across its limit.";
+Inconclusive, always: a gated device or a rank is missing on one side, no allocation was recorded,
+only one side has a history, a pattern matches no stack or no phase, a phase is missing on one side.
+With --strict also: the history is truncated, a self-check failed, allocator settings or recording
+modes differ, the error of a figure reaches across its limit.";
 
 const LEAK_EXIT_CODES: &str = "\
 Exit codes:
@@ -127,10 +133,12 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
-    /// Snapshot of the code base as it was, or a saved profile; - is standard input
+    /// Snapshot of the code base as it was, or a saved profile; - is standard input. A directory or a quoted glob
+    /// with a file for each rank of a job
     #[arg(required_unless_present_any = ["suite", "update"])]
     pub(crate) before: Option<PathBuf>,
-    /// Snapshot of the code base with the change, or a saved profile; - is standard input
+    /// Snapshot of the code base with the change, or a saved profile; - is standard input. A directory or a quoted
+    /// glob with a file for each rank of a job
     #[arg(required_unless_present_any = ["suite", "update"])]
     pub(crate) after: Option<PathBuf>,
     /// Compare every pair of a suite in ptmem.toml, with one verdict
@@ -192,9 +200,9 @@ impl DiffArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// The snapshot; - is standard input
+    /// The snapshot; - is standard input. A directory or a quoted glob with a file for each rank of a job
     pub(crate) snapshot: PathBuf,
-    /// Fail when METRIC (peak, baseline, end, active, requested, reserved) exceeds SIZE. Repeatable; at least one, here
+    /// Fail when METRIC (peak, baseline, end, active, requested, reserved, imbalance) exceeds SIZE. Repeatable; at least one, here
     /// or in ptmem.toml
     #[arg(long, value_name = "METRIC=SIZE", value_parser = Maximum::from_str, allow_hyphen_values = true)]
     pub(crate) max: Vec<Maximum>,
@@ -252,7 +260,7 @@ impl TreeArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
-    /// The snapshot; - is standard input
+    /// The snapshot; - is standard input. A directory or a quoted glob with a file for each rank of a job
     pub(crate) snapshot: PathBuf,
     /// Memory of the device, such as 80GiB: adds utilisation and headroom
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
@@ -362,6 +370,9 @@ pub(crate) struct View {
     /// 1,048,576 for a summary
     #[arg(long, value_name = "N", default_value_t = report::MOST_COMMENT_BYTES, value_parser = markdown_bytes)]
     pub(crate) max_bytes: usize,
+    /// How many files to read at the same time, where there are several [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
     /// Name of the hidden marker in Markdown, by which a comment on a pull request is found again
     #[arg(long, value_name = "KEY", default_value = "default", value_parser = comment_key)]
     pub(crate) comment_key: String,

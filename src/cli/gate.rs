@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use ptmem::diagnostic::Diagnostic;
-use ptmem::diff;
+use ptmem::diff::{self, Sides};
 use ptmem::pattern::Pattern;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::report::Subject;
+use ptmem::snapshot::Tables;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::config::Config;
-use ptmem::verdict::{self, Comparison, Gate, Limits, Thresholds, Verdict};
+use ptmem::verdict::{self, Comparison, Day, Gate, Limits, Member, RankPeak, Ranks, Thresholds, Verdict};
 
 use super::args::{ConfigArguments, DiffArguments};
 use super::output::{self, Output};
+use super::ranks::{self, Found};
 use super::{config, input, report_options, require_moment, write_reports};
 
 /// Stacks that changed by less are neither listed nor gated, unless something else was asked for.
@@ -29,21 +32,52 @@ struct Pair {
     limits: Limits,
 }
 
+impl Pair {
+    /// Says in an error of which comparison of a suite it is.
+    fn context<T>(&self, result: Result<T>) -> Result<T> {
+        match &self.name {
+            Some(name) => result.with_context(|| format!("comparison '{name}'")),
+            None => result,
+        }
+    }
+}
+
+/// A comparison to be made: of two files, or of one rank.
+struct Item<'f> {
+    /// Index of what was asked for.
+    pair: usize,
+    name: Option<String>,
+    member: Option<Member>,
+    before: &'f Path,
+    after: &'f Path,
+}
+
+/// What is kept of the ranks of a pair while they are compared.
+#[derive(Default)]
+struct Job {
+    tables: Sides<Tables>,
+    peaks: Vec<RankPeak>,
+    matched: Vec<bool>,
+}
+
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let pairs = pairs(&arguments, &config)?;
+    let found = pairs.iter().map(found).collect::<Result<Vec<_>>>()?;
     let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
-    output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
-    let mut comparisons = Vec::with_capacity(pairs.len());
-    for pair in pairs {
-        comparisons.push(compare(pair, &arguments, &config)?);
+    let inputs = inputs.chain(arguments.config.config.as_deref());
+    let of_ranks = found.iter().flatten().flat_map(|(before, after)| before.iter().chain(after));
+    output::check_exports(&arguments.view.export, inputs.chain(of_ranks.map(|found| &*found.path)))?;
+    if let (Some(_), Some(Some(_))) = (&arguments.update, found.first()) {
+        bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
     }
-    if let [only] = &mut comparisons[..]
+    let mut gate = compare_all(&pairs, &found, &arguments, &config)?;
+    if let [only] = &mut gate.comparisons[..]
         && arguments.update.is_none()
+        && gate.ranks.is_empty()
     {
         only.judgement.diagnostics.extend(improvement(only, &arguments));
     }
-    let gate = Gate { comparisons };
     let mut options = report_options(&arguments.view, output);
     (options.unchanged, options.explain) = (arguments.all, arguments.explain);
     options.tree = arguments.tree.options();
@@ -54,6 +88,90 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         output::print_note(&update(path, only, reason)?);
     }
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
+}
+
+/// The files of both sides where they are those of ranks.
+fn found(pair: &Pair) -> Result<Option<(Vec<Found>, Vec<Found>)>> {
+    pair.context(ranks::sides(&pair.before, &pair.after))
+}
+
+/// Makes all comparisons, those of ranks with no more in memory than the reports need.
+fn compare_all(
+    pairs: &[Pair],
+    found: &[Option<(Vec<Found>, Vec<Found>)>],
+    arguments: &DiffArguments,
+    config: &Config,
+) -> Result<Gate> {
+    let (mut items, mut missing) = (Vec::new(), Vec::new());
+    let mut members = Vec::new();
+    for (index, (pair, found)) in pairs.iter().zip(found).enumerate() {
+        let first = items.len();
+        let Some((before, after)) = found else {
+            let (before, after) = (&*pair.before, &*pair.after);
+            items.push(Item { pair: index, name: pair.name.clone(), member: None, before, after });
+            missing.push(Vec::new());
+            members.push(first..first + 1);
+            continue;
+        };
+        let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
+        for ranks::Pair { member, before, after } in paired.pairs {
+            let label = &member.label;
+            let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
+            let (before, after) = (&*before.path, &*after.path);
+            items.push(Item { pair: index, name: Some(name), member: Some(member), before, after });
+        }
+        missing.push(paired.missing);
+        members.push(first..items.len());
+    }
+    let jobs = ranks::jobs(arguments.view.jobs);
+    // Few comparisons leave cores for both sides of each.
+    let parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
+    let sizes: Vec<u64> =
+        items.iter().map(|item| ranks::size(item.before).saturating_add(ranks::size(item.after))).collect();
+    let mut of_ranks: Vec<Job> = pairs.iter().map(|_| Job::default()).collect();
+    let mut gate = Gate { comparisons: Vec::with_capacity(items.len()), ranks: Vec::new() };
+    let today = config::today()?;
+    let compare = |index: usize| {
+        let item: &Item<'_> = &items[index];
+        compare(item, &pairs[item.pair], parallel, arguments, config, today)
+    };
+    ranks::in_order(jobs, &sizes, compare, |index, (mut comparison, matched): (Comparison, Vec<bool>)| {
+        if let Some(member) = &comparison.member {
+            let job = &mut of_ranks[items[index].pair];
+            job.peaks.extend(verdict::peaks(member, &comparison.diff));
+            job.matched.resize(matched.len(), false);
+            job.matched.iter_mut().zip(matched).for_each(|(any, matched)| *any |= matched);
+            comparison.diff.pool(&mut job.tables);
+        }
+        gate.comparisons.push(comparison);
+    })?;
+    let all = pairs.iter().zip(found).zip(of_ranks).zip(missing.into_iter().zip(members));
+    for (((pair, found), job), (missing, members)) in all {
+        if found.is_none() {
+            continue;
+        }
+        let tables = Sides { before: Arc::new(job.tables.before), after: Arc::new(job.tables.after) };
+        gate.comparisons[members.clone()].iter_mut().for_each(|comparison| comparison.diff.share(&tables));
+        let thresholds = thresholds(pair, true, config, today);
+        let (judgement, imbalance) =
+            verdict::judge_ranks(members.len(), &job.peaks, &missing, &job.matched, &thresholds);
+        let path = |path: &Path| Some(path.display().to_string());
+        let paths = Sides { before: path(&pair.before), after: path(&pair.after) };
+        gate.ranks.push(Ranks { name: pair.name.clone(), paths, members, missing, imbalance, judgement });
+    }
+    Ok(gate)
+}
+
+fn thresholds(pair: &Pair, one_of_ranks: bool, config: &Config, today: Day) -> Thresholds {
+    Thresholds {
+        growth: pair.limits.growth.clone(),
+        maximum: pair.limits.maximum.clone(),
+        min_delta: pair.limits.min_delta.unwrap_or(MIN_DELTA),
+        strict: pair.limits.strict.unwrap_or_default(),
+        accepted: config.accepted.clone(),
+        today,
+        one_of_ranks,
+    }
 }
 
 fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
@@ -99,18 +217,23 @@ fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
     Ok(vec![Pair { name: None, before: before.clone(), after: after.clone(), limits }])
 }
 
-fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Comparison> {
+/// One comparison, and of every limit on growth whether a stack matches its pattern.
+fn compare(
+    item: &Item<'_>,
+    pair: &Pair,
+    parallel: bool,
+    arguments: &DiffArguments,
+    config: &Config,
+    today: Day,
+) -> Result<(Comparison, Vec<bool>)> {
     let options = arguments.view.profile_options(config);
     let read = || -> Result<_> {
-        let (before, after) = input::profiles(&pair.before, &pair.after, &options)?;
+        let (before, after) = input::profiles(item.before, item.after, &options, parallel)?;
         require_moment(&before)?;
         require_moment(&after)?;
         Ok((before, after))
     };
-    let (before, after) = match &pair.name {
-        Some(name) => read().with_context(|| format!("comparison '{name}'"))?,
-        None => read()?,
-    };
+    let (before, after) = pair.context(read())?;
     input::require_whole_groups(&before)?;
     input::require_whole_groups(&after)?;
     if let (Some(profile), Kind::Snapshot | Kind::Segments) = (&arguments.update, before.source.kind) {
@@ -123,29 +246,23 @@ fn compare(pair: Pair, arguments: &DiffArguments, config: &Config) -> Result<Com
             profile.display()
         );
     }
-    let same = output::is_same_file(&pair.before, &pair.after);
+    let same = output::is_same_file(item.before, item.after);
     let mut options = diff::Options::default();
     options.match_ratio = arguments.match_ratio.or(config.match_ratio).unwrap_or(options.match_ratio);
     options.phases = arguments.phases.options(&pair.limits, config);
     let mut diff = diff::diff(before, after, options);
-    let min_delta = pair.limits.min_delta.unwrap_or(MIN_DELTA);
-    let thresholds = Thresholds {
-        growth: pair.limits.growth,
-        maximum: pair.limits.maximum,
-        min_delta,
-        strict: pair.limits.strict.unwrap_or_default(),
-        accepted: config.accepted.clone(),
-        today: config::today()?,
-    };
+    let thresholds = thresholds(pair, item.member.is_some(), config, today);
     if pair.name.is_some() && thresholds.growth.is_empty() && thresholds.maximum.is_empty() {
-        bail!("comparison '{}' has no limit, here or in ptmem.toml", pair.name.unwrap_or_default());
+        bail!("comparison '{}' has no limit, here or in ptmem.toml", pair.name.as_deref().unwrap_or_default());
     }
     if same {
         let message = "before and after are the same file: nothing can have changed";
         diff.diagnostics.push(Diagnostic::warning("same-input", None, message));
     }
     let judgement = verdict::judge_diff(&diff, &thresholds);
-    Ok(Comparison { name: pair.name, diff, judgement, min_delta })
+    let matched = thresholds.growth.iter().map(|growth| growth.matches(&diff)).collect();
+    let (name, member, min_delta) = (item.name.clone(), item.member.clone(), thresholds.min_delta);
+    Ok((Comparison { name, member, diff, judgement, min_delta }, matched))
 }
 
 /// How the figures of the after stand to those of the before.

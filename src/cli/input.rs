@@ -8,8 +8,11 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::profile::{self, Opened, Options, Profile};
 
-/// Reads two snapshots at the same time.
-pub(super) fn profiles(before: &Path, after: &Path, options: &Options) -> Result<(Profile, Profile)> {
+/// Reads two snapshots, at the same time where that is asked for.
+pub(super) fn profiles(before: &Path, after: &Path, options: &Options, parallel: bool) -> Result<(Profile, Profile)> {
+    if !parallel {
+        return Ok((profile(before, options)?, profile(after, options)?));
+    }
     thread::scope(|scope| {
         let before = scope.spawn(|| profile(before, options));
         let after = profile(after, options);

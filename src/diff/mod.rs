@@ -3,11 +3,13 @@
 mod phases;
 mod stacks;
 
+use std::sync::Arc;
+
 use crate::diagnostic::Diagnostic;
 use crate::pattern::Pattern;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
 use crate::replay::History;
-use crate::snapshot::StackId;
+use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Code, Grouper};
 pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
@@ -337,6 +339,39 @@ pub struct Diff {
 }
 
 impl Diff {
+    /// Leaves nothing but what a report shows of one comparison among many, and moves the stacks to tables that these
+    /// share, which [`Diff::share`] has to be told in the end.
+    pub fn pool(&mut self, shared: &mut Sides<Tables>) {
+        let mut before = Copier::new(&self.profiles.before.tables, &mut shared.before);
+        let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);
+        for device in &mut self.devices {
+            device.unlisted = Vec::new();
+            device.rows.retain(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
+            device.rows.shrink_to_fit();
+            for row in &mut device.rows {
+                row.stack.before = row.stack.before.map(|stack| before.stack(stack));
+                row.stack.after = row.stack.after.map(|stack| after.stack(stack));
+            }
+        }
+        self.profiles.before.forget_stacks();
+        self.profiles.after.forget_stacks();
+    }
+
+    /// Sets the tables that [`Diff::pool`] moved the stacks to.
+    pub fn share(&mut self, shared: &Sides<Arc<Tables>>) {
+        self.profiles.before.tables = Arc::clone(&shared.before);
+        self.profiles.after.tables = Arc::clone(&shared.after);
+    }
+
+    /// Whether both have the same frames, so that what is known of them is the same.
+    #[must_use]
+    pub fn shares_frames(&self, other: &Self) -> bool {
+        let same = |one: &Profile, other: &Profile| {
+            Arc::ptr_eq(&one.tables, &other.tables) && one.options.rules == other.options.rules
+        };
+        same(&self.profiles.before, &other.profiles.before) && same(&self.profiles.after, &other.profiles.after)
+    }
+
     /// What is known of the frames of both sides.
     #[must_use]
     pub fn codes(&self) -> Sides<Code<'_>> {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::totals::{Bucket, Held};
 use crate::replay::{Origin, Position, Replay};
-use crate::snapshot::{Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
+use crate::snapshot::{Copier, Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy};
 
 /// To whom memory belongs.
@@ -179,51 +179,16 @@ pub(super) fn merged<'s, K: Eq + Hash>(parts: impl Iterator<Item = (K, &'s Sums)
 /// The tables with nothing but what the totals refer to, which then refer to those: a profile is small although the
 /// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
 pub(super) fn compact<'a>(from: &Tables, totals: impl Iterator<Item = &'a mut Totals>) -> Tables {
-    let mut copy = Copy { from, to: Tables::default(), frames: FxHashMap::default() };
+    let mut to = Tables::default();
+    let mut copy = Copier::new(from, &mut to);
     for totals in totals {
         totals.sort(from);
         for exact in totals.all_mut().into_iter().flatten() {
             if let Whose::Stack(stack) = &mut exact.whose {
                 *stack = copy.stack(*stack);
             }
-            exact.tag = exact.tag.map(|tag| copy.to.intern_string(from.string(tag)));
+            exact.tag = exact.tag.map(|tag| copy.string(tag));
         }
     }
-    copy.to
-}
-
-/// Copies stacks from one set of tables to another.
-struct Copy<'t> {
-    from: &'t Tables,
-    to: Tables,
-    frames: FxHashMap<FrameId, FrameId>,
-}
-
-impl Copy<'_> {
-    fn stack(&mut self, stack: StackId) -> StackId {
-        let from = self.from;
-        let mut frames = |part: &[FrameId]| part.iter().map(|&frame| self.frame(frame)).collect::<Vec<_>>();
-        let (inner, forward) = (frames(from.stack(stack)), frames(from.forward(stack)));
-        let copy = self.to.intern_stack(&inner);
-        if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) }
-    }
-
-    fn frame(&mut self, id: FrameId) -> FrameId {
-        if let Some(&copy) = self.frames.get(&id) {
-            return copy;
-        }
-        let frame = *self.from.frame(id);
-        // What a frame was generated from was not generated itself.
-        let original =
-            frame.original.map(|original| self.named(Frame { original: None, ..*self.from.frame(original) }));
-        let copy = self.named(Frame { original, ..frame });
-        self.frames.insert(id, copy);
-        copy
-    }
-
-    fn named(&mut self, frame: Frame) -> FrameId {
-        let name = self.to.intern_string(self.from.string(frame.name));
-        let filename = self.to.intern_string(self.from.string(frame.filename));
-        self.to.intern_frame(Frame { name, filename, ..frame })
-    }
+    to
 }

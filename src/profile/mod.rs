@@ -11,6 +11,7 @@ mod totals;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
+use std::sync::Arc;
 
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use moment::{Moment, ParseMomentError};
@@ -19,7 +20,7 @@ pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
-use crate::snapshot::{self, AllocatorSettings, Event, Snapshot, Tables};
+use crate::snapshot::{self, AllocatorSettings, Copier, Event, Snapshot, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use exact::Totals;
 use phases::Plan;
@@ -107,8 +108,8 @@ pub struct Profile {
     pub devices: Vec<DeviceProfile>,
     /// What a reader must know.
     pub diagnostics: Vec<Diagnostic>,
-    /// The frames that [`Member::stack`] refers to.
-    pub tables: Tables,
+    /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
+    pub tables: Arc<Tables>,
 }
 
 impl Profile {
@@ -124,6 +125,31 @@ impl Profile {
         }
         let differ = self.grouped_by.as_ref().is_some_and(|rules| *rules != self.options.rules.of_groups());
         differ.then(|| "by other rules (strip-prefix, own, foreign) than those of this run".to_owned())
+    }
+
+    /// Leaves nothing but what a report shows of one profile among many, and moves the stacks to tables that these
+    /// share, which [`Profile::tables`] has to be set to in the end.
+    pub fn pool(&mut self, shared: &mut Tables) {
+        let mut copy = Copier::new(&self.tables, shared);
+        for device in &mut self.devices {
+            device.totals = Totals::default();
+            for total in &mut device.stacks {
+                for member in &mut total.members {
+                    member.stack = copy.stack(member.stack);
+                }
+                total.members.shrink_to_fit();
+            }
+            device.stacks.shrink_to_fit();
+        }
+        self.tables = Arc::default();
+    }
+
+    /// Leaves nothing but what a report shows of one side of a comparison among many.
+    pub(crate) fn forget_stacks(&mut self) {
+        for device in &mut self.devices {
+            (device.totals, device.stacks) = (Totals::default(), Vec::new());
+        }
+        self.tables = Arc::default();
     }
 
     /// What is known of the frames.
@@ -414,7 +440,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         settings: snapshot.settings,
         devices,
         diagnostics,
-        tables,
+        tables: Arc::new(tables),
     })
 }
 

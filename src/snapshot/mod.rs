@@ -5,6 +5,7 @@
 //! repeats the same few hundred stacks tens of thousands of times.
 
 mod build;
+mod copy;
 mod field;
 mod forward;
 mod sniff;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
 
+pub use copy::Copier;
 pub use sniff::Looks;
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 

@@ -270,6 +270,7 @@ from_text!(Search(Pattern), |text| Pattern::search(text).map_err(|error| error.t
 from_text!(MetricName(Subject), |text| match text.parse() {
     Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
     Ok(Target::Phase(pattern)) => Ok(Subject::Phases(pattern)),
+    Ok(Target::Imbalance) => Err("imbalance is no figure of one rank; accept what grew on its ranks".to_owned()),
     Ok(Target::Stack(_)) => Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
     Err(error) => Err(error.to_string()),
 });
@@ -418,6 +419,7 @@ impl<'de> Deserialize<'de> for Maxima {
 
 #[cfg(test)]
 mod tests {
+    use super::super::threshold::Figure;
     use super::*;
     use crate::diff::Metric;
 
@@ -469,7 +471,7 @@ max-growth = ["peak=2%", "end=0"]
         let growth: Vec<_> = config.limits.growth.iter().map(ToString::to_string).collect();
         assert_eq!(growth, ["peak=5 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(config.limits.growth[2].level, Level::Warn);
-        assert_eq!(config.limits.maximum, [Maximum { metric: Metric::Reserved, limit: 75 << 30 }]);
+        assert_eq!(config.limits.maximum, [Maximum { figure: Figure::Metric(Metric::Reserved), limit: 75 << 30 }]);
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
         assert_eq!(config.rules.strip_prefix, ["/workspace"]);

@@ -2,16 +2,20 @@
 
 mod accepted;
 pub mod config;
+mod gate;
 mod leak;
 mod phases;
+mod ranks;
 mod threshold;
 
 use std::collections::HashSet;
 use std::fmt;
 
 pub use accepted::{Accepted, Day, Subject};
+pub use gate::{Comparison, Gate, Reading, Readings};
 pub use leak::{Finding, LeakGate, judge_leaks};
-pub use threshold::{Growth, Level, Limits, Maximum, ParseThresholdError, Target};
+pub use ranks::{Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one};
+pub use threshold::{Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target};
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
@@ -35,6 +39,8 @@ pub struct Thresholds {
     pub accepted: Vec<Accepted>,
     /// The day on which it has to be valid.
     pub today: Day,
+    /// Whether this is one rank of several, so that [`judge_ranks`] tells what concerns all of them.
+    pub one_of_ranks: bool,
 }
 
 /// The answer.
@@ -199,71 +205,6 @@ pub struct Judgement {
     pub many_devices: bool,
 }
 
-/// A comparison and what its limits say about it.
-#[derive(Debug)]
-pub struct Comparison {
-    /// What it is called, where there are several.
-    pub name: Option<String>,
-    /// What was compared.
-    pub diff: Diff,
-    /// What the limits say.
-    pub judgement: Judgement,
-    /// Stacks that changed by fewer bytes are not listed.
-    pub min_delta: u64,
-}
-
-/// Comparisons that have one verdict.
-#[derive(Debug)]
-pub struct Gate {
-    /// Each with limits of its own.
-    pub comparisons: Vec<Comparison>,
-}
-
-impl Gate {
-    /// The verdict: the worst of all.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        self.comparisons.iter().map(|comparison| comparison.judgement.verdict).max().unwrap_or(Verdict::Inconclusive)
-    }
-
-    /// The comparisons, the worst first.
-    #[must_use]
-    pub fn worst_first(&self) -> Vec<&Comparison> {
-        let mut comparisons: Vec<_> = self.comparisons.iter().collect();
-        let growth =
-            |comparison: &Comparison| comparison.judgement.decisive().and_then(|check| check.delta).unwrap_or(0);
-        comparisons.sort_by_key(|comparison| std::cmp::Reverse((comparison.judgement.verdict, growth(comparison))));
-        comparisons
-    }
-
-    /// The verdict in one line, with the figure and the limit that explain it.
-    #[must_use]
-    pub fn headline(&self) -> String {
-        let worst = self.worst_first();
-        let Some(first) = worst.first() else {
-            return format!("{} nothing was compared", Verdict::Inconclusive.word());
-        };
-        let line = first.judgement.headline();
-        let Some(name) = first.name.as_deref().filter(|_| worst.len() > 1) else { return line };
-        let verdict = self.verdict();
-        if verdict == Verdict::Pass {
-            return format!("{} all {} comparisons", verdict.word(), worst.len());
-        }
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-        let count = |of: Verdict| worst.iter().filter(|comparison| comparison.judgement.verdict == of).count();
-        let more = match count(verdict) - 1 {
-            0 => String::new(),
-            1 => "; and 1 more comparison".to_owned(),
-            others => format!("; and {others} more comparisons"),
-        };
-        let unclear = match count(Verdict::Inconclusive) {
-            unclear if unclear > 0 && verdict == Verdict::Regression => format!("; {unclear} inconclusive"),
-            _ => String::new(),
-        };
-        format!("{word} {name}: {rest}{more}{unclear}")
-    }
-}
-
 /// The diagnostic of a check that passes only because growth was agreed to.
 pub const ACCEPTED_GROWTH: &str = "accepted-growth";
 
@@ -290,7 +231,8 @@ const DISTRUSTED: [&str; 15] = [
 #[must_use]
 pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
-    for growth in &thresholds.growth {
+    judge.imbalance_of_one(thresholds);
+    for growth in thresholds.growth.iter().filter(|growth| growth.target != Target::Imbalance) {
         if diff.devices.is_empty() {
             judge.nothing(
                 growth.target.name(),
@@ -302,7 +244,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         for device in &diff.devices {
             judge.growth(diff, device, growth, thresholds);
         }
-        judge.unmatched_pattern(diff, growth);
+        if !thresholds.one_of_ranks {
+            judge.unmatched_pattern(diff, growth);
+        }
         judge.unmatched_phase(diff, growth);
     }
     for maximum in &thresholds.maximum {
@@ -320,6 +264,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 #[must_use]
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
+    judge.imbalance_of_one(thresholds);
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     for maximum in &thresholds.maximum {
         judge.maxima(maximum, active.iter().map(|device| (Some(*device), Some(device.device))));
@@ -344,6 +289,20 @@ fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
 }
 
 impl Judge {
+    /// One snapshot has nothing to be out of balance with.
+    fn imbalance_of_one(&mut self, thresholds: &Thresholds) {
+        if thresholds.one_of_ranks {
+            return;
+        }
+        let reason = "there is only one rank; give a directory or a glob with a file for each";
+        for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
+            self.nothing(growth.target.name(), growth.limit.to_string(), growth.level, reason);
+        }
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.figure == Figure::Imbalance) {
+            self.nothing(IMBALANCE.to_owned(), Size(maximum.limit).to_string(), Level::Fail, reason);
+        }
+    }
+
     fn nothing(&mut self, metric: String, limit: String, level: Level, reason: &str) {
         let reason = Some(reason.to_owned());
         self.checks.push(Check { reason, ..Check::new(metric, limit, level) });
@@ -372,6 +331,8 @@ impl Judge {
             return;
         }
         match &growth.target {
+            // Of all ranks together.
+            Target::Imbalance => {}
             Target::Metric(metric) => {
                 let change = device.metric(*metric);
                 (check.before, check.after, check.delta) = (change.before, change.after, change.delta());
@@ -473,11 +434,7 @@ impl Judge {
 
     /// A pattern that matches no stack on any device checks nothing.
     fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth) {
-        let Target::Stack(Some(pattern)) = &growth.target else {
-            return;
-        };
-        let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
-        if !rows.any(|row| row.matches(pattern)) {
+        if !growth.matches(diff) {
             self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
             let reason = "the pattern matches no stack on either side; it is compared with labels such as \
                           'forward (model.py:12)'";
@@ -490,13 +447,14 @@ impl Judge {
         maximum: &Maximum,
         devices: impl Iterator<Item = (Option<&'d DeviceProfile>, Option<u32>)>,
     ) {
+        let Figure::Metric(figure) = maximum.figure else { return };
         let mut any = false;
         for (profile, number) in devices {
             any = true;
-            let (metric, limit) = (maximum.metric.name().to_owned(), Size(maximum.limit).to_string());
+            let (metric, limit) = (figure.name().to_owned(), Size(maximum.limit).to_string());
             let mut check = Check {
                 device: number,
-                after: profile.and_then(|device| maximum.metric.value(device)),
+                after: profile.and_then(|device| figure.value(device)),
                 allowed: Some(u128::from(maximum.limit)),
                 absolute: true,
                 ..Check::new(metric, limit, Level::Fail)
@@ -506,12 +464,12 @@ impl Judge {
                 (None, _) => check.reason = Some("the device is missing in the after".to_owned()),
                 // What is held at the dump is a lower bound of every peak: enough to fail, not to pass.
                 (_, Some(value)) if value > maximum.limit => check.outcome = Outcome::Exceeded,
-                _ if maximum.metric.needs_history() && no_history.is_some() => {
+                _ if figure.needs_history() && no_history.is_some() => {
                     check.reason = no_history.map(|why| format!("{why}; {} is not known", check.metric));
                 }
                 (Some(device), Some(_)) => {
                     check.outcome = Outcome::Pass;
-                    self.doubt(&mut check, Some(0), maximum.metric.max_error(device));
+                    self.doubt(&mut check, Some(0), figure.max_error(device));
                 }
                 (Some(_), None) => check.reason = Some(format!("{} cannot be computed", check.metric)),
             }
@@ -519,7 +477,7 @@ impl Judge {
         }
         if !any {
             let reason = "the snapshot holds no memory on any device";
-            let (metric, limit) = (maximum.metric.name().to_owned(), Size(maximum.limit).to_string());
+            let (metric, limit) = (figure.name().to_owned(), Size(maximum.limit).to_string());
             self.nothing(metric, limit, Level::Fail, reason);
         }
     }

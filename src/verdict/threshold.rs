@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::diff::Metric;
+use crate::diff::{Diff, Metric};
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::text::did_you_mean;
 use crate::units::{Limit, ParseError, parse_size};
@@ -37,6 +37,8 @@ pub enum Target {
     Stack(Option<Pattern>),
     /// The peak inside phases whose name matches.
     Phase(Pattern),
+    /// How far the highest peak of all ranks lies above their median.
+    Imbalance,
 }
 
 impl Target {
@@ -48,6 +50,7 @@ impl Target {
             Self::Stack(None) => "stack".to_owned(),
             Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
             Self::Phase(pattern) => format!("phase:{}", pattern.as_str()),
+            Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
 }
@@ -64,9 +67,40 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// Whether it is about anything that the comparison has: a pattern may match no stack.
+    #[must_use]
+    pub fn matches(&self, diff: &Diff) -> bool {
+        let Target::Stack(Some(pattern)) = &self.target else { return true };
+        let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
+        rows.any(|row| row.matches(pattern))
+    }
+
     /// Whether both are limits on the same figure, so that one takes the place of the other.
     fn replaces(&self, other: &Self) -> bool {
         self.target == other.target && self.level == other.level
+    }
+}
+
+/// The name of the figure across ranks.
+pub const IMBALANCE: &str = "imbalance";
+
+/// What an absolute limit is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// A figure of a device.
+    Metric(Metric),
+    /// How far the highest peak of all ranks lies above their median.
+    Imbalance,
+}
+
+impl Figure {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metric(metric) => metric.name(),
+            Self::Imbalance => IMBALANCE,
+        }
     }
 }
 
@@ -74,7 +108,7 @@ impl Growth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Maximum {
     /// What is limited.
-    pub metric: Metric,
+    pub figure: Figure,
     /// Bytes.
     pub limit: u64,
 }
@@ -104,12 +138,13 @@ pub enum ParseThresholdError {
     Pattern(#[from] ParsePatternError),
 }
 
-const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack, stack:GLOB and phase:GLOB";
-const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested and reserved";
+const GROWTH_METRICS: &str =
+    "peak, baseline, end, active, requested, reserved, stack, stack:GLOB, phase:GLOB and imbalance";
+const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested, reserved and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack", "phase:GLOB"]))
+    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack", "phase:GLOB", IMBALANCE]))
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -129,6 +164,9 @@ impl FromStr for Target {
         }
         if let Some(glob) = text.strip_prefix("phase:") {
             return Ok(Self::Phase(Pattern::glob(glob)?));
+        }
+        if text == IMBALANCE {
+            return Ok(Self::Imbalance);
         }
         metric(text, GROWTH_METRICS).map(Self::Metric)
     }
@@ -155,8 +193,11 @@ impl FromStr for Maximum {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (name, size) = text.split_once('=').ok_or(ParseThresholdError::NoMetric)?;
-        let metric = metric(name.trim(), MAXIMUM_METRICS)?;
-        Ok(Self { metric, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
+        let figure = match name.trim() {
+            IMBALANCE => Figure::Imbalance,
+            name => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
+        };
+        Ok(Self { figure, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
     }
 }
 
@@ -186,7 +227,7 @@ impl Limits {
         let mut limits = self;
         let more: Vec<_> = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of))).collect();
         let more_maximum: Vec<_> =
-            base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.metric == of.metric)).collect();
+            base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.figure == of.figure)).collect();
         let (growth, maximum) = (more.into_iter().cloned().collect::<Vec<_>>(), more_maximum);
         limits.maximum.extend(maximum.into_iter().copied().collect::<Vec<_>>());
         limits.growth.extend(growth);
@@ -232,7 +273,10 @@ mod tests {
         }
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
-        assert_eq!("peak=70GiB".parse(), Ok(Maximum { metric: Metric::Peak, limit: 70 << 30 }));
+        assert_eq!("peak=70GiB".parse(), Ok(Maximum { figure: Figure::Metric(Metric::Peak), limit: 70 << 30 }));
+        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { figure: Figure::Imbalance, limit: 1 << 30 }));
+        assert_eq!(growth("imbalance=1GiB").unwrap().target, Target::Imbalance);
+        assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
         for text in ["70GiB", "peak=5%", "stack=5MiB", "peak="] {
             assert!(text.parse::<Maximum>().is_err(), "{text}");
         }

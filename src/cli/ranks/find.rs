@@ -187,12 +187,17 @@ impl Files {
     fn sorted(mut self) -> Vec<Found> {
         self.found.sort_by(|(_, a), (_, b)| name::natural(a, b));
         self.found.dedup();
-        let stated: Vec<Stated> = self.found.iter().map(|(_, name)| name::stated(name)).collect();
-        let numbers = name::bare_ranks(&stated);
-        let all = self.found.into_iter().zip(stated).zip(numbers);
-        all.map(|(((path, name), stated), number)| Found { path, name, rank: stated.rank, node: stated.node, number })
-            .collect()
+        describe(self.found)
     }
+}
+
+/// What the names of files say.
+pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
+    let stated: Vec<Stated> = files.iter().map(|(_, name)| name::stated(name)).collect();
+    let numbers = name::bare_ranks(&stated);
+    let all = files.into_iter().zip(stated).zip(numbers);
+    all.map(|(((path, name), stated), number)| Found { path, name, rank: stated.rank, node: stated.node, number })
+        .collect()
 }
 
 fn join(folder: &str, name: &str) -> String {
@@ -241,10 +246,11 @@ fn is_input(entry: &Entry) -> Result<bool> {
 /// Whether a text begins as a saved profile does.
 fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
-    File::open(path)?.take(512).read_to_end(&mut head)?;
+    File::open(path)?.take(8192).read_to_end(&mut head)?;
     let text = String::from_utf8_lossy(&head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/"))
+    // The report of `ptmem show --format json` has no bound.
+    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/") && text.contains("\"bound\""))
 }
 
 #[cfg(test)]
@@ -278,7 +284,8 @@ mod tests {
         ] {
             write(at, name, "");
         }
-        write(at, "rank7.json", "\u{feff}\n{ \"schema\": \"ptmem.profile/1\" }");
+        write(at, "rank7.json", "\u{feff}\n{ \"schema\": \"ptmem.profile/1\", \"bound\": {} }");
+        write(at, "rank8.json", "{ \"schema\": \"ptmem.profile/1\", \"group_by\": \"stack\" }");
         write(at, "expected.json", "{ \"devices\": [] }");
         assert_eq!(names(at), ["deep/er/rank3.pt", "rank2.pickle.gz", "rank4.ptmem.json", "rank7.json", "rank10.pkl"]);
         let found = find(at).unwrap().unwrap();

@@ -2,5 +2,53 @@
 
 mod find;
 mod name;
+mod pair;
+mod work;
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Result, bail};
 
 pub(super) use find::{Found, find, plain};
+pub(super) use pair::{Pair, members, pair};
+pub(super) use work::in_order;
+
+/// The files of both sides where they are those of ranks; `None` where each side is one file.
+///
+/// # Errors
+/// Where only one side is a directory or a glob, or nothing is found.
+pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<(Vec<Found>, Vec<Found>)>> {
+    match (find(before)?, find(after)?) {
+        (None, None) => Ok(None),
+        (Some(before), Some(after)) => Ok(Some((before, after))),
+        (Some(found), None) => bail!(one_sided("before", before, &found, "after", after)),
+        (None, Some(found)) => bail!(one_sided("after", after, &found, "before", before)),
+    }
+}
+
+fn one_sided(side: &str, folder: &Path, found: &[Found], other: &str, file: &Path) -> String {
+    let (folder, count) = (folder.display(), found.len());
+    let files = if count == 1 { "file" } else { "files" };
+    let example = found.first().map(|found| found.path.display().to_string()).unwrap_or_default();
+    let file = match file.to_str() {
+        Some("-") => "standard input".to_owned(),
+        _ => file.display().to_string(),
+    };
+    format!(
+        "the {side}, {folder}, stands for {count} {files}, but the {other} is one file, {file}; expected a directory or a \
+         glob on both sides, or one file on each, such as {example}"
+    )
+}
+
+/// How many threads to work with.
+pub(super) fn jobs(asked: Option<NonZeroUsize>) -> usize {
+    asked.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+}
+
+/// The size of a file; what cannot be told shows when it is read.
+pub(super) fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |there| there.len())
+}

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
+use std::sync::Arc;
 
 use super::super::exact::{Exact, Sums, Totals, Whose};
 use super::super::totals::{Bucket, Held, by_group};
@@ -96,7 +97,7 @@ pub(in crate::profile) fn read(
         settings,
         devices,
         diagnostics: saved.diagnostics.into_iter().map(diagnostic).collect(),
-        tables: reader.tables,
+        tables: Arc::new(reader.tables),
     };
     let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);
     for device in &mut profile.devices {

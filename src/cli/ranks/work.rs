@@ -1,0 +1,138 @@
+//! Work on many files at once, within a bound of memory, with the same result in whatever order it gets done.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use anyhow::{Result, anyhow};
+
+/// The summed sizes of files that are decoded at the same time, unless one alone is larger. Decoding takes at most half
+/// of that in memory.
+const MOST_BYTES: u64 = 2 << 30;
+
+/// Results that wait for an earlier one, per worker.
+const MOST_WAITING: usize = 4;
+
+/// What all workers share.
+struct State<T> {
+    /// The next item to begin with; none once something went wrong.
+    next: Option<usize>,
+    /// Bytes that are being worked on.
+    bytes: u64,
+    /// The number of results that were taken.
+    taken: usize,
+    /// Results that wait for an earlier one.
+    waiting: BTreeMap<usize, T>,
+    /// What went wrong with the earliest item.
+    error: Option<(usize, anyhow::Error)>,
+}
+
+/// Works on items of so many bytes with up to `jobs` threads, and hands the results to `take` in the order of the
+/// items.
+///
+/// # Errors
+/// Those of the first item, in their order, that has any.
+pub(crate) fn in_order<T: Send>(
+    jobs: usize,
+    sizes: &[u64],
+    work: impl Fn(usize) -> Result<T> + Sync,
+    take: impl FnMut(usize, T) + Send,
+) -> Result<()> {
+    let state = State { next: Some(0), bytes: 0, taken: 0, waiting: BTreeMap::new(), error: None };
+    let (state, changed, take) = (Mutex::new(state), Condvar::new(), Mutex::new(take));
+    let jobs = jobs.clamp(1, sizes.len().max(1));
+    let worker = || {
+        while let Some(index) = begin(lock(&state), &changed, sizes, jobs * MOST_WAITING) {
+            let result = work(index);
+            let mut guard = lock(&state);
+            guard.bytes = guard.bytes.saturating_sub(sizes[index]);
+            match result {
+                Ok(result) => {
+                    guard.waiting.insert(index, result);
+                    let mut take = lock(&take);
+                    while let Some(result) = next_result(&mut guard) {
+                        take(guard.taken, result);
+                        guard.taken += 1;
+                    }
+                }
+                // Earlier items have begun already: theirs is the error if they have one.
+                Err(error) => {
+                    guard.next = None;
+                    if guard.error.as_ref().is_none_or(|(at, _)| index < *at) {
+                        guard.error = Some((index, error));
+                    }
+                }
+            }
+            drop(guard);
+            changed.notify_all();
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(worker)).collect();
+        worker();
+        let failed = workers.into_iter().any(|worker| worker.join().is_err());
+        if failed { Err(anyhow!("a thread that reads files failed")) } else { Ok(()) }
+    })?;
+    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    state.error.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+fn next_result<T>(state: &mut State<T>) -> Option<T> {
+    state.waiting.remove(&state.taken)
+}
+
+/// The next item, once there is room for it.
+fn begin<T>(mut state: MutexGuard<'_, State<T>>, changed: &Condvar, sizes: &[u64], window: usize) -> Option<usize> {
+    loop {
+        let index = state.next.filter(|&index| index < sizes.len())?;
+        let fits = state.bytes == 0 || state.bytes.saturating_add(sizes[index]) <= MOST_BYTES;
+        if fits && index < state.taken + window {
+            state.bytes = state.bytes.saturating_add(sizes[index]);
+            state.next = Some(index + 1);
+            return Some(index);
+        }
+        state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// A thread that failed ends the run anyway.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_within_the_bound() {
+        let sizes: Vec<u64> = (0..200).map(|i| if i % 50 == 7 { 5 << 30 } else { (i % 5) << 28 }).collect();
+        for jobs in [1, 3, 16] {
+            let now = AtomicU64::new(0);
+            let mut taken = Vec::new();
+            let work = |index: usize| {
+                let before = now.fetch_add(sizes[index], Ordering::SeqCst);
+                assert!(before == 0 || before + sizes[index] <= MOST_BYTES, "{before} and {}", sizes[index]);
+                thread::yield_now();
+                now.fetch_sub(sizes[index], Ordering::SeqCst);
+                Ok(index * 2)
+            };
+            in_order(jobs, &sizes, work, |index, result| taken.push((index, result))).unwrap();
+            assert_eq!(taken, (0..200).map(|index| (index, index * 2)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_first_error_counts() {
+        for jobs in [1, 8] {
+            let work = |index: usize| if index == 20 || index == 17 { bail!("item {index}") } else { Ok(()) };
+            let error = in_order(jobs, &[0; 100], work, |_, ()| {}).unwrap_err();
+            assert_eq!(error.to_string(), "item 17");
+        }
+        in_order(4, &[], |_| Ok(()), |_, ()| {}).unwrap();
+    }
+}

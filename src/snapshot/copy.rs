@@ -1,0 +1,52 @@
+//! Copies stacks from one set of tables to another.
+
+use rustc_hash::FxHashMap;
+
+use super::tables::{Frame, FrameId, StackId, StringId, Tables};
+
+/// Copies stacks from one set of tables to another; what is there already is found again.
+#[derive(Debug)]
+pub struct Copier<'f, 't> {
+    from: &'f Tables,
+    to: &'t mut Tables,
+    frames: FxHashMap<FrameId, FrameId>,
+}
+
+impl<'f, 't> Copier<'f, 't> {
+    /// Copies between these.
+    pub fn new(from: &'f Tables, to: &'t mut Tables) -> Self {
+        Self { from, to, frames: FxHashMap::default() }
+    }
+
+    /// The same stack in the other tables.
+    pub fn stack(&mut self, stack: StackId) -> StackId {
+        let from = self.from;
+        let mut frames = |part: &[FrameId]| part.iter().map(|&frame| self.frame(frame)).collect::<Vec<_>>();
+        let (inner, forward) = (frames(from.stack(stack)), frames(from.forward(stack)));
+        let copy = self.to.intern_stack(&inner);
+        if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) }
+    }
+
+    /// The same string in the other tables.
+    pub fn string(&mut self, string: StringId) -> StringId {
+        self.to.intern_string(self.from.string(string))
+    }
+
+    fn frame(&mut self, id: FrameId) -> FrameId {
+        if let Some(&copy) = self.frames.get(&id) {
+            return copy;
+        }
+        let frame = *self.from.frame(id);
+        // What a frame was generated from was not generated itself.
+        let original =
+            frame.original.map(|original| self.named(Frame { original: None, ..*self.from.frame(original) }));
+        let copy = self.named(Frame { original, ..frame });
+        self.frames.insert(id, copy);
+        copy
+    }
+
+    fn named(&mut self, frame: Frame) -> FrameId {
+        let (name, filename) = (self.string(frame.name), self.string(frame.filename));
+        self.to.intern_frame(Frame { name, filename, ..frame })
+    }
+}
