@@ -10,7 +10,13 @@ use ptmem::stack::Code;
 pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
     let root = root();
     let mut files = BTreeMap::new();
+    let mut last = None;
     for code in codes {
+        // Ranks of one job share their frames.
+        let tables = std::ptr::from_ref(code.tables());
+        if last.replace(tables) == Some(tables) {
+            continue;
+        }
         for path in code.user_files() {
             if let Some(found) = find(&root, path) {
                 files.insert(path.to_owned(), found);

@@ -11,15 +11,20 @@ pub(crate) mod output;
 mod phases;
 mod ranks;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
+use ptmem::diff::{Change, Sides};
 use ptmem::profile::{self, Kind, Moment, Profile, saved};
 use ptmem::report::{self, Format, Subject};
-use ptmem::verdict::{self, Limits, Thresholds, Verdict};
+use ptmem::snapshot::Tables;
+use ptmem::verdict::{self, Limits, Ranks, Reading, Readings, Thresholds, Verdict};
 
 use args::{Arguments, CheckArguments, Command, Export, ProfileArguments, ShowArguments, View};
+use ranks::Found;
 
 /// Exit code of everything that kept the tool from an answer: usage, unreadable or invalid input. The
 /// others belong to the verdict: [`ptmem::verdict::Verdict::exit_code`].
@@ -49,35 +54,88 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter())?;
+    let found = ranks::find(&arguments.snapshot)?;
+    check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() }.over(&config.limits);
     if limits.maximum.is_empty() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
-    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
-    require_moment(&profile)?;
     let strict = limits.strict.unwrap_or_default();
     let thresholds = Thresholds { maximum: limits.maximum, strict, ..Thresholds::default() };
-    let judgement = verdict::judge_profile(&profile, &thresholds);
     let mut options = report_options(&arguments.view, output);
+    if let Some(found) = &found {
+        let of_profile = arguments.view.profile_options(&config);
+        let readings = readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
+    }
+    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config))?;
+    require_moment(&profile)?;
+    let judgement = verdict::judge_profile(&profile, &thresholds);
     write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
     Ok(exit_code(judgement.verdict, arguments.trust.exit_zero))
 }
 
 fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    output::check_exports(&arguments.view.export, [&*arguments.snapshot].into_iter())?;
+    let found = ranks::find(&arguments.snapshot)?;
+    check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     let every = arguments.phases.every()?;
     let of_profile = profile::Options { every, ..arguments.view.profile_options(&config) };
-    let profile = input::profile(&arguments.snapshot, &of_profile)?;
-    require_moment(&profile)?;
     let mut options = report_options(&arguments.view, output);
     (options.phases, options.skip_first) = (arguments.phases.phases, arguments.phases.skip_first);
     options.device_memory = arguments.device_memory.map(|size| size.0);
     options.tree = arguments.tree.options();
+    if let Some(found) = &found {
+        let readings = readings(&arguments.snapshot, found, None, &arguments.view, &of_profile)?;
+        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let profile = input::profile(&arguments.snapshot, &of_profile)?;
+    require_moment(&profile)?;
     write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
+    let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
+    output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
+}
+
+/// Reads the snapshots of the ranks of a job, and judges them where there are limits.
+fn readings(
+    path: &Path,
+    found: &[Found],
+    thresholds: Option<Thresholds>,
+    view: &View,
+    options: &profile::Options,
+) -> Result<Readings> {
+    let members = ranks::members(path, found)?;
+    let sizes: Vec<u64> = members.iter().map(|(_, found)| ranks::size(&found.path)).collect();
+    let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
+    let (mut readings, mut tables, mut peaks) = (Vec::with_capacity(members.len()), Tables::default(), Vec::new());
+    let read = |index: usize| {
+        let profile = input::profile(&members[index].1.path, options)?;
+        require_moment(&profile)?;
+        let judgement = one_of_ranks.as_ref().map(|thresholds| verdict::judge_profile(&profile, thresholds));
+        Ok((profile, judgement))
+    };
+    ranks::in_order(ranks::jobs(view.jobs), &sizes, read, |index, (mut profile, judgement): (Profile, _)| {
+        let member = members[index].0.clone();
+        peaks.extend(verdict::peaks_of_one(&member, &profile));
+        profile.pool(&mut tables);
+        readings.push(Reading { member, profile, judgement });
+    })?;
+    let tables = Arc::new(tables);
+    readings.iter_mut().for_each(|reading| reading.profile.tables = Arc::clone(&tables));
+    let (judgement, imbalance) =
+        verdict::judge_ranks(readings.len(), &peaks, &[], &[], &thresholds.unwrap_or_default());
+    let imbalance = Change { before: None, ..imbalance };
+    let paths = Sides { before: None, after: Some(path.display().to_string()) };
+    let members = 0..readings.len();
+    let ranks = Ranks { name: None, paths, members, missing: Vec::new(), imbalance, judgement };
+    Ok(Readings { readings, ranks })
 }
 
 fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
@@ -127,6 +185,7 @@ fn write_reports(
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
             Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
+            Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
         };
     }
     // A table in a file is for people as well, but has no colours.

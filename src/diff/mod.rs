@@ -112,7 +112,7 @@ impl Metric {
 }
 
 /// The change of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
     /// Bytes before, where they are known.
     pub before: Option<u64>,

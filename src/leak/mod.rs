@@ -12,6 +12,8 @@ pub use series::Series;
 pub use slope::slope;
 pub use steps::search;
 
+use std::sync::Arc;
+
 use crate::diagnostic::Diagnostic;
 use crate::phase::steps::{How, Wanted};
 use crate::profile::{Bucket, Held, Source};
@@ -222,7 +224,7 @@ pub struct Search {
     /// What counts as one stack.
     pub group_by: GroupBy,
     /// The frames that [`Leak::stack`] refers to.
-    tables: Tables,
+    tables: Arc<Tables>,
     rules: Rules,
 }
 

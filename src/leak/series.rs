@@ -6,7 +6,6 @@ use super::{DeviceLeaks, Leak, Mode, Options, Point, Search, growth, slope};
 use crate::diagnostic::Diagnostic;
 use crate::diff::{self, Sides};
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, Source};
-use crate::snapshot::Tables;
 use crate::stack::Grouper;
 
 /// A series of snapshots, of which only the latest is kept.
@@ -126,7 +125,7 @@ impl Series {
             devices: found,
             diagnostics,
             group_by: options.group_by,
-            tables: latest.filter(|_| has_leaks).map(|profile| profile.tables).unwrap_or_else(Tables::default),
+            tables: latest.filter(|_| has_leaks).map(|profile| profile.tables).unwrap_or_default(),
             rules,
         }
     }

@@ -1,6 +1,7 @@
 //! Leaks within one snapshot: what nearly every step leaves behind.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -76,7 +77,7 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
         devices,
         diagnostics,
         group_by: options.group_by,
-        tables: if leaks { snapshot.tables } else { Tables::default() },
+        tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
         rules: options.rules.clone(),
     })
 }

@@ -3,7 +3,7 @@
 
 use ::csv::Writer;
 
-use super::finding::place;
+use super::finding::{Codes, place};
 use super::{Error, Options, Subject, phases};
 use crate::diff::{Row, RowKind};
 use crate::profile::Bucket;
@@ -39,9 +39,10 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                 "before_blocks",
                 "after_blocks",
             ])?;
+            let mut known = Codes::default();
             for comparison in &gate.comparisons {
                 let (diff, name) = (&comparison.diff, comparison.name.as_deref().unwrap_or_default());
-                let codes = diff.codes();
+                let codes = known.of(diff);
                 for device in &diff.devices {
                     let number = |device: Option<u32>| device.map(|device| device.to_string()).unwrap_or_default();
                     let held = |row: &&Row| row.held.before.bytes > 0 || row.held.after.bytes > 0;
@@ -76,8 +77,9 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                 }
             }
         }
-        Subject::Profile(profile, _) => {
-            out.write_record([
+        Subject::Profile(..) | Subject::Ranks(_) => {
+            let is_one = matches!(subject, Subject::Profile(..));
+            let columns = [
                 "device",
                 "label",
                 "path",
@@ -94,23 +96,27 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
                 "at_blocks",
                 "allocations",
                 "allocated_total",
-            ])?;
-            let code = profile.code();
-            for device in &profile.devices {
-                for total in device.listed(0, 0) {
-                    let [path, line] = site(&code, total.stack(), options);
-                    let held = [total.baseline, total.peak, total.end, total.at];
-                    let numbers = held.map(|held| held.bytes).into_iter().chain(held.map(|held| held.blocks));
-                    let numbers = numbers.chain([total.allocations, total.allocated_total]);
-                    let texts = [
-                        device.device.to_string(),
-                        printable(&total.label),
-                        path,
-                        line,
-                        total.key.0.clone(),
-                        total.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
-                    ];
-                    out.write_record(texts.into_iter().chain(numbers.map(|number| number.to_string())))?;
+            ];
+            out.write_record((!is_one).then_some("rank").into_iter().chain(columns))?;
+            for (name, profile, _) in subject.profiles() {
+                let code = profile.code();
+                for device in &profile.devices {
+                    for total in device.listed(0, 0) {
+                        let [path, line] = site(&code, total.stack(), options);
+                        let held = [total.baseline, total.peak, total.end, total.at];
+                        let numbers = held.map(|held| held.bytes).into_iter().chain(held.map(|held| held.blocks));
+                        let numbers = numbers.chain([total.allocations, total.allocated_total]);
+                        let texts = [
+                            device.device.to_string(),
+                            printable(&total.label),
+                            path,
+                            line,
+                            total.key.0.clone(),
+                            total.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
+                        ];
+                        let texts = name.map(printable).into_iter().chain(texts);
+                        out.write_record(texts.chain(numbers.map(|number| number.to_string())))?;
+                    }
                 }
             }
         }

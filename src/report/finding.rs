@@ -2,16 +2,18 @@
 //! made of.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
 
-use super::{Options, Subject};
-use crate::diff::{DeviceDiff, Diff, Row, RowKind};
+use super::{Options, Part, Subject};
+use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::leak::Leak;
 use crate::profile::{Profile, StackTotal};
 use crate::stack::Code;
 use crate::text::printable;
 use crate::tree::{self, Frame};
 use crate::units::{Delta, Size};
-use crate::verdict::{self, Check, Judgement, Level, Outcome};
+use crate::verdict::{self, Check, Judgement, Level, Member, Outcome, Ranks, numbers};
 
 /// A line of the user's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) struct Place {
 pub(super) struct Finding<'a> {
     /// The name of the comparison, where there are several.
     pub(super) comparison: Option<&'a str>,
+    /// Which rank of a job it is of, and what the comparison of that job is called.
+    pub(super) member: Option<(&'a Member, Option<&'a str>)>,
     /// What the device is called.
     pub(super) device: String,
     pub(super) check: &'a Check,
@@ -59,30 +63,125 @@ impl Finding<'_> {
 /// More rows than these explain nothing.
 const MOST_ROWS: usize = 10;
 
+/// What is known of frames, kept for comparisons that share them.
+#[derive(Default)]
+pub(super) struct Codes<'a> {
+    last: Option<(&'a Diff, Rc<Sides<Code<'a>>>)>,
+}
+
+impl<'a> Codes<'a> {
+    pub(super) fn of(&mut self, diff: &'a Diff) -> Rc<Sides<Code<'a>>> {
+        match &self.last {
+            Some((last, codes)) if last.shares_frames(diff) => Rc::clone(codes),
+            _ => {
+                let codes = Rc::new(diff.codes());
+                self.last = Some((diff, Rc::clone(&codes)));
+                codes
+            }
+        }
+    }
+}
+
 /// All checks, in the order of the judgements.
 pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Finding<'a>> {
     match subject {
-        Subject::Gate(gate) => gate
-            .comparisons
-            .iter()
-            .flat_map(|comparison| {
-                let name = comparison.name.as_deref();
-                of_diff(name, &comparison.diff, &comparison.judgement, options)
-            })
-            .collect(),
-        Subject::Profile(profile, Some(judgement)) => of_profile(profile, judgement, options),
-        Subject::Profile(_, None) => Vec::new(),
+        Subject::Gate(gate) => {
+            let mut known = Codes::default();
+            let mut found = Vec::new();
+            for (at, comparison) in gate.comparisons.iter().enumerate() {
+                let job = gate.ranks.iter().find(|ranks| ranks.members.contains(&at));
+                let member = comparison.member.as_ref().zip(job.map(|job| job.name.as_deref()));
+                let (name, diff) = (comparison.name.as_deref(), &comparison.diff);
+                let of_diff = of_diff(name, diff, &known.of(diff), &comparison.judgement, options);
+                found.extend(of_diff.into_iter().map(|finding| Finding { member, ..finding }));
+            }
+            found.extend(gate.ranks.iter().flat_map(of_ranks));
+            found
+        }
+        Subject::Profile(..) => {
+            let judged = |(_, profile, judgement): Part<'a>| Some(of_profile(profile, judgement?, options));
+            subject.profiles().into_iter().filter_map(judged).flatten().collect()
+        }
+        Subject::Ranks(readings) => {
+            let mut found = Vec::new();
+            for reading in &readings.readings {
+                let Some(judgement) = &reading.judgement else { continue };
+                let (comparison, member) = (Some(&*reading.member.label), Some((&reading.member, None)));
+                let of_profile = of_profile(&reading.profile, judgement, options);
+                found.extend(of_profile.into_iter().map(|finding| Finding { comparison, member, ..finding }));
+            }
+            found.extend(of_ranks(&readings.ranks));
+            found
+        }
         Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| of_leaks(finding, options)).collect(),
     }
+}
+
+/// The checks of all ranks together.
+fn of_ranks(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
+    let judgement = &ranks.judgement;
+    judgement.checks.iter().map(move |check| Finding {
+        comparison: ranks.name.as_deref(),
+        member: None,
+        device: "all ranks".to_owned(),
+        check,
+        sentence: printable(&judgement.sentence(check)),
+        place: None,
+        stack: Vec::new(),
+        rows: Vec::new(),
+    })
+}
+
+/// The findings with those that ranks of a job have in common told once, by the worst of them: that hundreds of ranks
+/// grew on the same line is one thing to look at.
+pub(super) fn across_ranks<'a>(findings: Vec<Finding<'a>>) -> Vec<Finding<'a>> {
+    let mut merged: Vec<(Finding<'a>, Vec<&Member>)> = Vec::new();
+    let mut places = HashMap::new();
+    for finding in findings {
+        let Some((member, job)) = finding.member else {
+            merged.push((finding, Vec::new()));
+            continue;
+        };
+        let check = finding.check;
+        let place = finding.place.as_ref().map(|place| (place.path.clone(), place.line));
+        let kind = (check.outcome, check.level == Level::Fail, check.absolute);
+        match places.entry((job, check.metric.as_str(), check.scope.as_deref(), check.limit.as_str(), kind, place)) {
+            Entry::Vacant(entry) => {
+                entry.insert(merged.len());
+                merged.push((finding, vec![member]));
+            }
+            Entry::Occupied(entry) => {
+                let (first, members) = &mut merged[*entry.get()];
+                if members.last() != Some(&member) {
+                    members.push(member);
+                }
+                let size = |check: &Check| (check.delta, check.after);
+                if size(check) > size(first.check) {
+                    *first = finding;
+                }
+            }
+        }
+    }
+    let told = |(finding, members): (Finding<'a>, Vec<&Member>)| {
+        let mut finding = finding;
+        if let Some((member, job)) = finding.member {
+            let rest: Vec<&Member> = members.into_iter().filter(|other| *other != member).collect();
+            let rest = if rest.is_empty() { String::new() } else { format!("; the like on {}", numbers(&rest)) };
+            finding.sentence = format!("{}: {}{}", printable(&member.label), finding.sentence, printable(&rest));
+            finding.comparison = job;
+        }
+        finding
+    };
+    merged.into_iter().map(told).collect()
 }
 
 fn of_diff<'a>(
     comparison: Option<&'a str>,
     diff: &Diff,
+    codes: &Sides<Code<'_>>,
     judgement: &'a Judgement,
     options: &Options,
 ) -> Vec<Finding<'a>> {
-    let codes = diff.codes();
     let by_key: HashMap<(Option<u32>, &str), &Row> = diff
         .devices
         .iter()
@@ -111,6 +210,7 @@ fn of_diff<'a>(
         });
         Finding {
             comparison,
+            member: None,
             device: device.map_or_else(|| "all devices".to_owned(), DeviceDiff::name),
             check,
             sentence: printable(&judgement.sentence(check)),
@@ -139,6 +239,7 @@ fn of_profile<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options
         let stack = with_user.or_else(|| stacks.first().and_then(StackTotal::stack));
         Finding {
             comparison: None,
+            member: None,
             device: device.map_or_else(|| "all devices".to_owned(), |device| format!("device {}", device.device)),
             check,
             sentence: printable(&judgement.sentence(check)),
@@ -165,6 +266,7 @@ fn of_leaks<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'
         let stack = leak.and_then(|leak| leak.stack);
         Finding {
             comparison: search.name.as_deref(),
+            member: None,
             device: device.map_or_else(|| "all devices".to_owned(), |device| format!("device {}", device.device)),
             check,
             sentence: printable(&judgement.sentence(check)),

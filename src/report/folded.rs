@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::Subject;
+use super::finding::Codes;
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
@@ -14,9 +15,10 @@ pub(super) fn render(subject: Subject<'_>) -> String {
     let mut lines = Vec::new();
     match subject {
         Subject::Gate(gate) => {
+            let mut known = Codes::default();
             for comparison in &gate.comparisons {
-                let codes = comparison.diff.codes();
-                let several = gate.comparisons.len() > 1;
+                let codes = known.of(&comparison.diff);
+                let several = gate.comparisons.len() > 1 || !gate.ranks.is_empty();
                 for device in &comparison.diff.devices {
                     let name = comparison.name.as_deref().filter(|_| several);
                     let roots = name.map(frame).into_iter().chain([frame(&device.name())]).collect::<Vec<_>>();
@@ -35,17 +37,20 @@ pub(super) fn render(subject: Subject<'_>) -> String {
                 }
             }
         }
-        Subject::Profile(profile, _) => {
-            let code = profile.code();
-            for device in &profile.devices {
-                for total in device.listed(0, 1) {
+        Subject::Profile(..) | Subject::Ranks(_) => {
+            for (name, profile, _) in subject.profiles() {
+                let code = profile.code();
+                for device in &profile.devices {
                     let root = frame(&format!("device {}", device.device));
-                    if total.members.is_empty() {
-                        lines.push(format!("{root};{} {}", frame(&total.label), total.at.bytes));
-                    }
-                    for member in total.members.iter().filter(|member| member.at.bytes > 0) {
-                        let stack = frames(&code, member.stack).join(";");
-                        lines.push(format!("{root};{stack} {}", member.at.bytes));
+                    let root = name.map_or_else(|| root.clone(), |name| format!("{};{root}", frame(name)));
+                    for total in device.listed(0, 1) {
+                        if total.members.is_empty() {
+                            lines.push(format!("{root};{} {}", frame(&total.label), total.at.bytes));
+                        }
+                        for member in total.members.iter().filter(|member| member.at.bytes > 0) {
+                            let stack = frames(&code, member.stack).join(";");
+                            lines.push(format!("{root};{stack} {}", member.at.bytes));
+                        }
                     }
                 }
             }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::finding::findings;
-use super::{Options, Subject};
+use super::finding::{across_ranks, findings};
+use super::{Options, Subject, ranks};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::text::printable;
 use crate::verdict::ACCEPTED_GROWTH;
@@ -15,7 +15,7 @@ const MOST_PER_LEVEL: usize = 10;
 /// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let (mut errors, mut warnings, mut notices) = (Vec::new(), Vec::new(), Vec::new());
-    for finding in findings(subject, options).iter().filter(|finding| finding.is_bad()) {
+    for finding in across_ranks(findings(subject, options)).iter().filter(|finding| finding.is_bad()) {
         let mut properties = Vec::new();
         if let Some(place) = &finding.place {
             properties.push(("file", place.path.clone()));
@@ -35,7 +35,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         let place: Vec<_> = properties.iter().filter(|(name, _)| *name != "title").cloned().collect();
         !seen.insert(place)
     });
-    for diagnostic in diagnostics(subject) {
+    for diagnostic in &diagnostics(subject) {
         let level = if diagnostic.severity == Severity::Warning { &mut warnings } else { &mut notices };
         let device = diagnostic.device.filter(|_| !diagnostic.message.starts_with("device "));
         let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
@@ -67,7 +67,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
 /// A gate without limits is a mistake that looks like a pass.
 fn ungated(subject: Subject<'_>) -> Option<&'static str> {
     match subject {
-        Subject::Gate(gate) if gate.comparisons.iter().all(|comparison| comparison.judgement.checks.is_empty()) => {
+        Subject::Gate(gate) if !gate.is_gated() => {
             Some("no limit was given, on the command line or in ptmem.toml: whatever changes, this passes")
         }
         _ => None,
@@ -75,30 +75,34 @@ fn ungated(subject: Subject<'_>) -> Option<&'static str> {
 }
 
 /// Warnings, and what passes only because growth was agreed to.
-fn diagnostics(subject: Subject<'_>) -> Vec<&Diagnostic> {
-    let told =
-        |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Warning || diagnostic.code == ACCEPTED_GROWTH;
+fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
+    let told = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Warning || diagnostic.code == ACCEPTED_GROWTH;
     let mut found: Vec<_> = match subject {
         Subject::Gate(gate) => {
-            let comparisons = gate.comparisons.iter();
+            let comparisons = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
             let all = comparisons.flat_map(|c| {
                 let sides = [&c.diff.profiles.before.diagnostics, &c.diff.profiles.after.diagnostics];
-                sides.into_iter().flatten().chain(&c.diff.diagnostics).chain(&c.judgement.diagnostics)
+                sides.into_iter().flatten().chain(&c.diff.diagnostics).chain(&c.judgement.diagnostics).cloned()
             });
-            all.filter(|diagnostic| told(diagnostic)).collect()
+            let of_ranks = gate.ranks.iter().flat_map(|ranks| ranks::diagnostics_of_gate(gate, ranks));
+            all.chain(of_ranks.map(|(_, diagnostic)| diagnostic)).filter(told).collect()
         }
         Subject::Profile(profile, judgement) => {
             let all = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|j| &j.diagnostics));
-            all.filter(|diagnostic| told(diagnostic)).collect()
+            all.filter(|diagnostic| told(diagnostic)).cloned().collect()
+        }
+        Subject::Ranks(readings) => {
+            let all = ranks::diagnostics_of_readings(readings).into_iter();
+            all.map(|(_, diagnostic)| diagnostic).filter(told).collect()
         }
         Subject::Leaks(gate) => {
             let all = gate.findings.iter().flat_map(|f| f.search.diagnostics.iter().chain(&f.judgement.diagnostics));
-            all.filter(|diagnostic| told(diagnostic)).collect()
+            all.filter(|diagnostic| told(diagnostic)).cloned().collect()
         }
     };
     // What holds for both sides is said once.
     let mut seen = HashSet::new();
-    found.retain(|diagnostic| seen.insert((&diagnostic.code, diagnostic.device, &diagnostic.message)));
+    found.retain(|diagnostic| seen.insert((diagnostic.code.clone(), diagnostic.device, diagnostic.message.clone())));
     found
 }
 

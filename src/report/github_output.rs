@@ -17,6 +17,11 @@ pub(super) fn render(subject: Subject<'_>) -> String {
             let leaks = gate.findings.iter().any(|finding| finding.search.leaks().next().is_some());
             (Some(gate.verdict()), Change { before: None, after: None }, leaks)
         }
+        Subject::Ranks(readings) => {
+            let profiles = subject.profiles().into_iter().flat_map(|(_, profile, _)| &profile.devices);
+            let peaks = profiles.filter_map(|device| Metric::Peak.value(device));
+            (readings.verdict(), Change { before: None, after: peaks.max() }, false)
+        }
     };
     let number = |number: Option<String>| number.unwrap_or_default();
     let delta = change.delta();

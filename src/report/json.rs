@@ -1,4 +1,4 @@
-//! The JSON contracts `ptmem.profile/1` and `ptmem.diff/1`.
+//! The JSON contracts `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1` and `ptmem.ranks/1`.
 //!
 //! The structures here are the contract: separate from the model, so that the model can change without
 //! breaking a reader. Keys stand in a fixed order; integers are bytes.
@@ -10,16 +10,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::ranks::{self, Compared, Line, Others};
+use super::{Options, Subject};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, RowKind, Sides};
-use crate::profile::{Bucket, DeviceProfile, Profile, others};
+use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal, others};
 use crate::replay::{Counter, Position};
 use crate::report::phases::are_shown;
-use crate::report::{Options, Subject};
 use crate::snapshot::{FrameId, Tables};
 use crate::tree::{self, Layout, Tree};
 use crate::units::percent;
-use crate::verdict::{Check, Comparison, Gate, Judgement};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Missing, Ranks, Reading, Readings, Verdict};
 use phases::{IntervalReport, PhaseChangeReport, PhaseReport};
 
 /// The tool that wrote a report.
@@ -192,6 +193,119 @@ struct SuiteReport<'a> {
     verdict: &'static str,
     exit_code: u8,
     comparisons: Vec<DiffReport<'a>>,
+    ranks: Vec<RanksReport<'a>>,
+}
+
+/// What holds for the ranks of a job together.
+#[derive(Debug, Serialize)]
+struct RanksReport<'a> {
+    name: Option<&'a str>,
+    before: Option<&'a str>,
+    after: Option<&'a str>,
+    verdict: &'static str,
+    missing: Vec<MissingReport<'a>>,
+    imbalance: MetricReport,
+    median: Option<String>,
+    worst: Option<String>,
+    table: Vec<RankReport<'a>>,
+    stacks: Vec<RankRow>,
+    checks: Vec<CheckReport<'a>>,
+    diagnostics: Vec<OwnedDiagnostic>,
+}
+
+#[derive(Debug, Serialize)]
+struct MissingReport<'a> {
+    name: &'a str,
+    rank: Option<u64>,
+    node: Option<u64>,
+    side: &'static str,
+    path: &'a str,
+}
+
+/// One device of one rank.
+#[derive(Debug, Serialize)]
+struct RankReport<'a> {
+    name: String,
+    comparison: Option<&'a str>,
+    rank: Option<u64>,
+    node: Option<u64>,
+    before_device: Option<u32>,
+    after_device: Option<u32>,
+    verdict: &'static str,
+    peak: MetricReport,
+}
+
+/// A stack of the worst rank, as the others have it.
+#[derive(Debug, Serialize)]
+struct RankRow {
+    label: String,
+    key: String,
+    delta: i128,
+    median: Option<i128>,
+    ranks: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnedDiagnostic {
+    code: String,
+    severity: Severity,
+    side: Option<&'static str>,
+    device: Option<u32>,
+    message: String,
+}
+
+/// The snapshots of the ranks of a job: `ptmem.ranks/1`.
+#[derive(Debug, Serialize)]
+struct ReadingsReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    path: Option<&'a str>,
+    group_by: String,
+    at: String,
+    verdict: Option<&'static str>,
+    exit_code: Option<u8>,
+    imbalance: Option<u64>,
+    median: Option<String>,
+    worst: Option<String>,
+    table: Vec<HeldReport>,
+    stacks: Vec<HeldRow>,
+    checks: Vec<CheckReport<'a>>,
+    diagnostics: Vec<OwnedDiagnostic>,
+    ranks: Vec<ReadingReport<'a>>,
+}
+
+/// One device of one rank.
+#[derive(Debug, Serialize)]
+struct HeldReport {
+    name: String,
+    rank: Option<u64>,
+    node: Option<u64>,
+    device: Option<u32>,
+    verdict: Option<&'static str>,
+    baseline: Option<u64>,
+    peak: Option<u64>,
+    end: Option<u64>,
+    active: Option<u64>,
+    requested: Option<u64>,
+    reserved: Option<u64>,
+}
+
+/// A stack of the rank that stands first, as the others have it.
+#[derive(Debug, Serialize)]
+struct HeldRow {
+    label: String,
+    key: String,
+    bytes: u64,
+    median: Option<i128>,
+    ranks: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ReadingReport<'a> {
+    name: &'a str,
+    rank: Option<u64>,
+    node: Option<u64>,
+    profile: ProfileReport<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -225,7 +339,7 @@ struct SidedDiagnostic<'a> {
 struct DeviceDiffReport<'a> {
     before_device: Option<u32>,
     after_device: Option<u32>,
-    rank: Option<u32>,
+    rank: Option<u64>,
     metrics: Metrics,
     stacks: Vec<RowReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -316,10 +430,11 @@ struct RowReport<'a> {
 /// The result as one object.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
     match subject {
-        Subject::Profile(of, judgement) => profile(of, judgement, options),
+        Subject::Profile(of, judgement) => text(&profile(of, judgement, true, options)),
+        Subject::Ranks(of) => text(&readings(of, options)),
         Subject::Leaks(gate) => leaks::render(gate),
         Subject::Gate(gate) => match &gate.comparisons[..] {
-            [one] if one.name.is_none() => text(&diff(one, options)),
+            [one] if one.name.is_none() => text(&diff(one, true, options)),
             _ => text(&suite(gate, options)),
         },
     }
@@ -327,36 +442,166 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
 
 /// Several comparisons as `ptmem.suite/1`.
 fn suite<'a>(gate: &'a Gate, options: &Options) -> SuiteReport<'a> {
+    let jobs: Vec<_> = gate.ranks.iter().map(|ranks| ranks::compared(gate, ranks)).collect();
+    let has_stacks = |comparison: &Comparison| {
+        let mut lines = jobs.iter().flat_map(|lines| first(lines, options));
+        comparison.member.is_none() || lines.any(|line| std::ptr::eq(line.of, comparison))
+    };
     SuiteReport {
         schema: "ptmem.suite/1",
         tool: TOOL,
         verdict: gate.verdict().name(),
         exit_code: gate.verdict().exit_code(),
-        comparisons: gate.comparisons.iter().map(|comparison| diff(comparison, options)).collect(),
+        comparisons: gate.comparisons.iter().map(|c| diff(c, has_stacks(c), options)).collect(),
+        ranks: gate.ranks.iter().zip(&jobs).map(|(ranks, lines)| of_ranks(gate, ranks, lines, options)).collect(),
+    }
+}
+
+/// Of so many lines of ranks the first have their stacks in the report: those of hundreds of ranks nobody reads, and
+/// with their frames they take hundreds of megabytes.
+fn first<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
+    let most = if options.top == 0 { lines.len() } else { options.top.min(lines.len()) };
+    &lines[..most]
+}
+
+fn of_ranks<'a>(gate: &'a Gate, of: &'a Ranks, lines: &[Compared<'a>], options: &Options) -> RanksReport<'a> {
+    let others = Others::changes(lines);
+    let rows = lines.first().map(|line| line.rows(options)).unwrap_or_default();
+    let medians = ranks::medians_of_rows(&others, &rows);
+    let row = |(row, median): (&diff::Row, Option<i128>)| RankRow {
+        label: row.label.clone(),
+        key: row.key.clone(),
+        delta: row.delta(),
+        median,
+        ranks: others.same(&row.key, row.delta()),
+    };
+    let line = |line: &Compared<'a>| {
+        let rank = line.of.member.as_ref().and_then(|member| member.rank);
+        RankReport {
+            name: line.name.clone(),
+            comparison: line.of.name.as_deref(),
+            rank: rank.map(|rank| rank.number),
+            node: rank.and_then(|rank| rank.node),
+            before_device: line.device.and_then(|device| device.device.before),
+            after_device: line.device.and_then(|device| device.device.after),
+            verdict: line.of.judgement.verdict.name(),
+            peak: metric_of(line.device.map(|device| device.metric(diff::Metric::Peak)).unwrap_or_default()),
+        }
+    };
+    let missing = |missing: &'a Missing| MissingReport {
+        name: &missing.member.label,
+        rank: missing.member.rank.map(|rank| rank.number),
+        node: missing.member.rank.and_then(|rank| rank.node),
+        side: missing.side(),
+        path: &missing.path,
+    };
+    RanksReport {
+        name: of.name.as_deref(),
+        before: of.paths.before.as_deref(),
+        after: of.paths.after.as_deref(),
+        verdict: gate.of_job(of).0.name(),
+        missing: of.missing.iter().map(missing).collect(),
+        imbalance: metric_of(of.imbalance),
+        median: others.median.map(str::to_owned),
+        worst: lines.first().map(|line| line.name.clone()),
+        table: lines.iter().map(line).collect(),
+        stacks: rows.iter().zip(medians).map(row).collect(),
+        checks: of.judgement.checks.iter().map(check).collect(),
+        diagnostics: owned(ranks::diagnostics_of_gate(gate, of)),
+    }
+}
+
+fn owned(found: Vec<(Option<&'static str>, Diagnostic)>) -> Vec<OwnedDiagnostic> {
+    let owned = |(side, diagnostic): (Option<&'static str>, Diagnostic)| {
+        let Diagnostic { code, severity, device, message } = diagnostic;
+        OwnedDiagnostic { code: code.into_owned(), severity, side, device, message }
+    };
+    found.into_iter().map(owned).collect()
+}
+
+/// The snapshots of the ranks of a job as `ptmem.ranks/1`.
+fn readings<'a>(of: &'a Readings, options: &Options) -> ReadingsReport<'a> {
+    let lines = ranks::shown(of);
+    let others = Others::held(&lines);
+    let worst = lines.first();
+    let stacks = worst.and_then(|line| line.device).map(|device| device.listed(options.top, 1)).unwrap_or_default();
+    let medians = ranks::medians_of_stacks(&others, &stacks);
+    let row = |(total, median): (&StackTotal, Option<i128>)| HeldRow {
+        label: total.label.clone(),
+        key: total.key.0.clone(),
+        bytes: total.at.bytes,
+        median,
+        ranks: others.same(&total.key.0, i128::from(total.at.bytes)),
+    };
+    let has_stacks = |reading: &Reading| first(&lines, options).iter().any(|line| std::ptr::eq(line.of, reading));
+    let line = |line: &ranks::Shown<'_>| {
+        let figure = |metric: diff::Metric| metric.value(line.device?);
+        let rank = line.of.member.rank;
+        HeldReport {
+            name: line.name.clone(),
+            rank: rank.map(|rank| rank.number),
+            node: rank.and_then(|rank| rank.node),
+            device: line.device.map(|device| device.device),
+            verdict: line.of.judgement.as_ref().map(|judgement| judgement.verdict.name()),
+            baseline: figure(diff::Metric::Baseline),
+            peak: figure(diff::Metric::Peak),
+            end: figure(diff::Metric::End),
+            active: figure(diff::Metric::Active),
+            requested: figure(diff::Metric::Requested),
+            reserved: figure(diff::Metric::Reserved),
+        }
+    };
+    let reading = |reading: &'a Reading| ReadingReport {
+        name: &reading.member.label,
+        rank: reading.member.rank.map(|rank| rank.number),
+        node: reading.member.rank.and_then(|rank| rank.node),
+        profile: profile(&reading.profile, reading.judgement.as_ref(), has_stacks(reading), options),
+    };
+    let of_first = of.readings.first().map(|reading| &reading.profile.options);
+    ReadingsReport {
+        schema: "ptmem.ranks/1",
+        tool: TOOL,
+        path: of.ranks.paths.after.as_deref(),
+        group_by: of_first.map(|of| of.group_by.to_string()).unwrap_or_default(),
+        at: of_first.map(|of| of.at.to_string()).unwrap_or_default(),
+        verdict: of.verdict().map(Verdict::name),
+        exit_code: of.verdict().map(Verdict::exit_code),
+        imbalance: of.ranks.imbalance.after,
+        median: others.median.map(str::to_owned),
+        worst: worst.map(|line| line.name.clone()),
+        table: lines.iter().map(line).collect(),
+        stacks: stacks.iter().zip(medians).map(row).collect(),
+        checks: of.ranks.judgement.checks.iter().map(check).collect(),
+        diagnostics: owned(ranks::diagnostics_of_readings(of)),
+        ranks: of.readings.iter().map(reading).collect(),
     }
 }
 
 /// A profile as `ptmem.profile/1`, with the checks of `judgement` where there is one.
-fn profile(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> Result<String, serde_json::Error> {
+fn profile<'a>(
+    profile: &'a Profile,
+    judgement: Option<&'a Judgement>,
+    has_stacks: bool,
+    options: &Options,
+) -> ProfileReport<'a> {
     let mut diagnostics: Vec<_> = profile.diagnostics.iter().map(diagnostic).collect();
     diagnostics.extend(judgement.into_iter().flat_map(|j| &j.diagnostics).map(diagnostic));
-    let report = ProfileReport {
+    ProfileReport {
         schema: "ptmem.profile/1",
         tool: TOOL,
         source: source(profile),
         group_by: profile.options.group_by.to_string(),
         at: profile.options.at.to_string(),
-        devices: profile.devices.iter().map(|d| device(d, profile, options)).collect(),
+        devices: profile.devices.iter().map(|d| device(d, profile, has_stacks, options)).collect(),
         verdict: judgement.map(|j| j.verdict.name()),
         exit_code: judgement.map(|j| j.verdict.exit_code()),
         checks: judgement.map(|j| j.checks.iter().map(check).collect()),
         diagnostics,
-    };
-    text(&report)
+    }
 }
 
 /// A comparison as `ptmem.diff/1`.
-fn diff<'a>(comparison: &'a Comparison, options: &Options) -> DiffReport<'a> {
+fn diff<'a>(comparison: &'a Comparison, has_stacks: bool, options: &Options) -> DiffReport<'a> {
     let Comparison { name, diff, judgement, .. } = comparison;
     let sides =
         [(Some("before"), &diff.profiles.before.diagnostics), (Some("after"), &diff.profiles.after.diagnostics)];
@@ -372,7 +617,7 @@ fn diff<'a>(comparison: &'a Comparison, options: &Options) -> DiffReport<'a> {
         after: source(&diff.profiles.after),
         group_by: diff.profiles.after.options.group_by.to_string(),
         at: diff.profiles.after.options.at.to_string(),
-        devices: diff.devices.iter().map(|d| device_diff(d, comparison, options)).collect(),
+        devices: diff.devices.iter().map(|d| device_diff(d, comparison, has_stacks, options)).collect(),
         checks: judgement.checks.iter().map(check).collect(),
         diagnostics: found
             .map(|(side, Diagnostic { code, severity, device, message })| SidedDiagnostic {
@@ -437,11 +682,16 @@ fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a
     reports
 }
 
-fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options) -> DeviceReport<'a> {
+fn device<'a>(
+    device: &'a DeviceProfile,
+    profile: &'a Profile,
+    has_stacks: bool,
+    options: &Options,
+) -> DeviceReport<'a> {
     let tables = &profile.tables;
     let ran_out = !device.figures.ooms.is_empty();
-    let reports = device
-        .listed(options.top, 0)
+    let listed = if has_stacks { device.listed(options.top, 0) } else { Vec::new() };
+    let reports = listed
         .into_iter()
         .map(|total| StackReport {
             bucket: total.bucket.map(Bucket::code),
@@ -508,7 +758,7 @@ fn device<'a>(device: &'a DeviceProfile, profile: &'a Profile, options: &Options
         stacks: reports,
         phases: phases::phases(device, options),
         intervals: profile.options.every.as_ref().map(|_| phases::intervals(device)),
-        tree: options.tree.as_ref().map(|tree| {
+        tree: options.tree.as_ref().filter(|_| has_stacks).map(|tree| {
             let tree = tree::of_device(device, &profile.code(), tree);
             lines(&tree, options.top, false)
         }),
@@ -533,7 +783,10 @@ fn check(check: &Check) -> CheckReport<'_> {
 }
 
 fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
-    let change = device.metric(metric);
+    metric_of(device.metric(metric))
+}
+
+fn metric_of(change: diff::Change) -> MetricReport {
     let percent = change.before.zip(change.delta()).and_then(|(before, delta)| percent(delta, before));
     MetricReport { before: change.before, after: change.after, delta: change.delta(), percent }
 }
@@ -541,16 +794,17 @@ fn metric(device: &diff::DeviceDiff, metric: diff::Metric) -> MetricReport {
 fn device_diff<'a>(
     device: &'a diff::DeviceDiff,
     comparison: &'a Comparison,
+    has_stacks: bool,
     options: &Options,
 ) -> DeviceDiffReport<'a> {
     let Comparison { diff, judgement, .. } = comparison;
     let explains = judgement.explanation(device);
     let (before, after) = (&diff.profiles.before.tables, &diff.profiles.after.tables);
-    let rows = diff::listed(&device.rows, options.listing(comparison), explains);
+    let rows = if has_stacks { diff::listed(&device.rows, options.listing(comparison), explains) } else { Vec::new() };
     DeviceDiffReport {
         before_device: device.device.before,
         after_device: device.device.after,
-        rank: None,
+        rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
         metrics: Metrics {
             peak: metric(device, diff::Metric::Peak),
             baseline: metric(device, diff::Metric::Baseline),
@@ -585,6 +839,10 @@ fn device_diff<'a>(
             })
             .collect(),
         phases: are_shown(comparison, options).then(|| phases::changes(device)),
-        tree: options.tree.as_ref().map(|tree| lines(&tree::of_diff(device, &diff.codes(), tree), options.top, true)),
+        tree: options
+            .tree
+            .as_ref()
+            .filter(|_| has_stacks)
+            .map(|tree| lines(&tree::of_diff(device, &diff.codes(), tree), options.top, true)),
     }
 }

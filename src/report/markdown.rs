@@ -3,22 +3,23 @@
 
 mod leaks;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use unicode_width::UnicodeWidthStr;
 
 use super::finding::grew_most;
+use super::ranks::{self, Compared, Others};
 use super::sparkline::sparkline;
 use super::table::moment_name;
 use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
-use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
+use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal, others};
 use crate::stack::Code;
 use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{ACCEPTED_GROWTH, Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
+use crate::verdict::{ACCEPTED_GROWTH, Check, Comparison, Gate, Judgement, Level, Outcome, Ranks, Readings, Verdict};
 
 /// Room that is kept for what closes a page.
 const RESERVE: usize = 512;
@@ -32,6 +33,9 @@ const LABEL: usize = 60;
 /// Room that the figures of a device take; with less, there is no use in beginning.
 const LEAST_SECTION: usize = 1024;
 
+/// More checks of all ranks together nobody asks for.
+const MOST_CHECKS: usize = 10;
+
 /// So many devices are shown in full.
 const MOST_SECTIONS: usize = 4;
 
@@ -43,6 +47,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     match subject {
         Subject::Gate(gate) => write_gate(&mut page, gate, options),
         Subject::Leaks(gate) => leaks::write(&mut page, gate, options),
+        Subject::Ranks(readings) => write_readings(&mut page, readings, options),
         Subject::Profile(profile, judgement) => write_profile(&mut page, profile, judgement, options),
     }
     page.text
@@ -177,8 +182,7 @@ fn rank(&(comparison, device): &Part<'_>) -> u8 {
 }
 
 fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
-    let gated = gate.comparisons.iter().any(|comparison| !comparison.judgement.checks.is_empty());
-    headline(page, gate.verdict(), gated, &gate.headline());
+    headline(page, gate.verdict(), gate.is_gated(), &gate.headline());
     let comparisons = gate.worst_first();
     let mut parts: Vec<Part<'_>> = Vec::new();
     for &comparison in &comparisons {
@@ -190,29 +194,47 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
     if let Some(&(comparison, Some(device))) = parts.first() {
         explanation(page, comparison, device);
     }
-    let several = parts.len() > 1;
+    let several = parts.len() > 1 || !gate.ranks.is_empty();
     if several {
         // The worst of them needs room as well.
         let limit = std::mem::replace(&mut page.limit, options.max_bytes / 2);
-        page.table("| | peak before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", parts.iter().map(overview));
+        let rows = overviews(gate, &parts, options);
+        page.table("| | peak before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows.into_iter());
         page.limit = limit;
     }
-    for (i, &part) in parts.iter().enumerate() {
+    for ranks in &gate.ranks {
+        across_ranks(page, ranks);
+    }
+    // Of every job the rank that fares worst.
+    let jobs: Vec<_> = gate.ranks.iter().map(|ranks| ranks::compared(gate, ranks)).collect();
+    let job_of = |comparison: &Comparison| {
+        let is_of = |lines: &&Vec<Compared<'_>>| lines.iter().any(|line| std::ptr::eq(line.of, comparison));
+        jobs.iter().find(is_of).filter(|_| comparison.member.is_some())
+    };
+    let worst = |part: &Part<'_>| job_of(part.0).is_none_or(|lines| is_line(&lines[0], part));
+    let sections: Vec<_> = parts.iter().copied().filter(worst).collect();
+    for (i, &part) in sections.iter().enumerate() {
         let (comparison, Some(device)) = part else { continue };
         if i > 0 && !page.fits(LEAST_SECTION) {
-            page.more(parts.len() - i, "device without details", "devices without details");
+            page.more(sections.len() - i, "device without details", "devices without details");
             break;
         }
+        let lines = job_of(comparison).filter(|lines| lines.len() > 1);
+        let others = lines.map(|lines| Others::changes(lines));
+        let write = |page: &mut Page| {
+            section(page, comparison, device, others.as_ref(), options);
+            elsewhere(page, lines.map(Vec::as_slice).unwrap_or_default(), options);
+        };
         if !several {
-            section(page, comparison, device, options);
+            write(page);
         } else if i == 0 || i < MOST_SECTIONS && rank(&part) < 2 {
             page.add(&format!("\n#### {}\n", prose(&part_name(part))));
-            section(page, comparison, device, options);
+            write(page);
         } else {
-            page.details(&prose(&part_name(part)), |page| section(page, comparison, device, options));
+            page.details(&prose(&part_name(part)), write);
         }
     }
-    for comparison in &comparisons {
+    for comparison in comparisons.iter().filter(|comparison| comparison.member.is_none()) {
         let Comparison { name, diff, judgement, .. } = comparison;
         let name = name.as_deref().filter(|_| comparisons.len() > 1);
         let sides = [("before", &diff.profiles.before.diagnostics), ("after", &diff.profiles.after.diagnostics)];
@@ -220,21 +242,96 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
         let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
         diagnostics(page, name, of_sides.chain(both));
     }
+    for of in &gate.ranks {
+        let found = ranks::diagnostics_of_gate(gate, of);
+        diagnostics(page, of.name.as_deref(), found.iter().map(|(side, diagnostic)| (*side, diagnostic)));
+    }
     let sources = comparisons.iter().take(1).map(|Comparison { diff, .. }| {
         let (before, after) = (&diff.profiles.before.source, &diff.profiles.after.source);
         let source = |path: &str, bytes: u64| format!("{} ({})", code(cut(path, 256)), Size(bytes));
         format!("before {} · after {} · ", source(&before.path, before.bytes), source(&after.path, after.bytes))
     });
-    let sources = if comparisons.len() == 1 { sources.collect() } else { String::new() };
+    let sources = match &gate.ranks[..] {
+        [of] if gate.is_one_job() => {
+            let path = |path: &Option<String>| code(cut(path.as_deref().unwrap_or_default(), 256));
+            format!("before {} · after {} · ", path(&of.paths.before), path(&of.paths.after))
+        }
+        _ if comparisons.len() == 1 => sources.collect(),
+        _ => String::new(),
+    };
     page.add(&format!("\n<sub>{sources}ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
 }
 
 fn part_name((comparison, device): Part<'_>) -> String {
+    let many = comparison.diff.devices.len() > 1;
     let device = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
     match &comparison.name {
+        Some(name) if comparison.member.is_some() && !many => cut(name, 128).to_owned(),
         Some(name) => format!("{}: {device}", cut(name, 128)),
         None => device,
     }
+}
+
+/// Whether a line is of the same device.
+fn is_line(line: &Compared<'_>, (comparison, device): &Part<'_>) -> bool {
+    let same = |a: &DeviceDiff, b: &DeviceDiff| std::ptr::eq(a, b);
+    std::ptr::eq(line.of, *comparison) && line.device.zip(*device).is_none_or(|(a, b)| same(a, b))
+}
+
+/// A row for each part; of the ranks of a job the worst, and one for the rest.
+fn overviews(gate: &Gate, parts: &[Part<'_>], options: &Options) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let is_of = |part: &Part<'_>, ranks: &Ranks| {
+        gate.comparisons[ranks.members.clone()].iter().any(|comparison| std::ptr::eq(comparison, part.0))
+    };
+    rows.extend(parts.iter().filter(|part| part.0.member.is_none()).map(overview));
+    for ranks in &gate.ranks {
+        let of_job: Vec<_> = parts.iter().filter(|part| is_of(part, ranks)).collect();
+        let (shown, rest) = of_job.split_at(limit.min(of_job.len()));
+        rows.extend(shown.iter().map(|part| overview(part)));
+        let name = ranks.name.as_ref().map(|name| format!("{}: ", cut(name, 128))).unwrap_or_default();
+        let rest_row = |what: String, cells: &str, mark: &str| {
+            format!("| {} | {} | {mark} |", prose(&format!("{name}{what}")), unbroken(cells))
+        };
+        if !rest.is_empty() {
+            let growth = rest.iter().map(|(_, device)| device.and_then(|d| d.metric(Metric::Peak).delta()));
+            let range = ranks::range(growth, true);
+            rows.push(rest_row(others(rest.len()), &format!(" |  | {range} | "), ""));
+        }
+        for missing in ranks.missing.iter().take(limit) {
+            let cells = if missing.in_after { " | missing |  | " } else { "missing |  |  | " };
+            rows.push(rest_row(cut(&missing.member.label, 128).to_owned(), cells, "⚠️"));
+        }
+        if ranks.missing.len() > limit {
+            rows.push(rest_row(others(ranks.missing.len() - limit), " | missing |  | ", "⚠️"));
+        }
+    }
+    rows
+}
+
+/// The checks of all ranks together.
+fn across_ranks(page: &mut Page, ranks: &Ranks) {
+    let judgement = &ranks.judgement;
+    for check in judgement.checks.iter().take(MOST_CHECKS) {
+        let name = ranks.name.as_ref().map(|name| format!("{}: ", cut(name, 128))).unwrap_or_default();
+        page.add(&format!("\n{} {}\n", mark(check), prose(&format!("{name}{}", judgement.sentence(check)))));
+    }
+}
+
+/// The stacks that explain why other ranks fail, where they are not those of the worst.
+fn elsewhere(page: &mut Page, lines: &[Compared<'_>], options: &Options) {
+    let found = ranks::elsewhere(lines, options);
+    if found.is_empty() {
+        return;
+    }
+    page.add("\n**Stacks that grew on other ranks alone**\n");
+    let rows = found.iter().map(|(row, name, count)| {
+        let label = code(&shorten_label(&row.label, LABEL));
+        let figures = unbroken(&format!("{} | {}", Delta(row.delta()), thousands(*count as u64)));
+        format!("| {figures} | {} | {label} |", prose(name))
+    });
+    page.table("| change | ranks | most on | stack |\n|--:|--:|:--|:--|", rows);
 }
 
 fn overview(part: &Part<'_>) -> String {
@@ -293,7 +390,13 @@ fn explanation(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
 }
 
 /// One device: metrics, stacks, timeline.
-fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, options: &Options) {
+fn section(
+    page: &mut Page,
+    comparison: &Comparison,
+    device: &DeviceDiff,
+    others: Option<&Others<'_>>,
+    options: &Options,
+) {
     let Comparison { diff, judgement, .. } = comparison;
     let number = device.ordinal();
     let checks = |metric: &str| {
@@ -319,7 +422,17 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
     let listed = diff::listed(&device.rows, options.listing(comparison), explains);
     let (grew, rest): (Vec<&Row>, Vec<&Row>) =
         listed.iter().partition(|row| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)));
-    let header = "| change | before | after | blocks | stack |\n|--:|--:|--:|--:|:--|";
+    let header = match others {
+        Some(_) => "| change | median | ranks | before | after | blocks | stack |\n|--:|--:|--:|--:|--:|--:|:--|",
+        None => "| change | before | after | blocks | stack |\n|--:|--:|--:|--:|:--|",
+    };
+    let medians: HashMap<&str, Option<i128>> = others
+        .map(|others| ranks::medians_of_rows(others, &listed))
+        .unwrap_or_default()
+        .into_iter()
+        .zip(&listed)
+        .map(|(median, row)| (row.key.as_str(), median))
+        .collect();
     let failed = |check: &&Check| check.rank() == 0 && check.device == number;
     let failed: HashSet<&str> =
         judgement.checks.iter().filter(failed).filter_map(|check| check.key.as_deref()).collect();
@@ -338,7 +451,13 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
         };
         let moved = if row.moved { " (moved)" } else { "" };
         let (delta, before, after) = (Delta(row.delta()), Size(before.bytes), Size(after.bytes));
-        let figures = unbroken(&format!("{delta} | {before} | {after} | {blocks}"));
+        let of_others = others.map(|others| {
+            let median = medians.get(row.key.as_str()).copied().flatten();
+            let median = median.map(|delta| Delta(delta).to_string()).unwrap_or_default();
+            format!(" | {median} | {}", others.share(&row.key, row.delta()))
+        });
+        let of_others = of_others.unwrap_or_default();
+        let figures = unbroken(&format!("{delta}{of_others} | {before} | {after} | {blocks}"));
         format!("| {figures} | {mark}{label}{moved} |")
     };
     let count =
@@ -350,6 +469,9 @@ fn section(page: &mut Page, comparison: &Comparison, device: &DeviceDiff, option
     if !grew.is_empty() {
         page.add(&format!("\n**Stacks that grew {}**\n", moment_name(diff.profiles.after.options.at)));
         stacks_of(page, &grew);
+    }
+    if let Some(median) = others.and_then(|others| others.median) {
+        page.add(&format!("\n<sub>median: {}; ranks: on how many it is the same</sub>\n", prose(median)));
     }
     timelines(page, comparison, device);
     if !rest.is_empty() {
@@ -482,20 +604,38 @@ fn diagnostics<'a>(
 }
 
 /// The stacks that hold most at a moment, all that is held together.
-fn largest(page: &mut Page, frames: &Code<'_>, moment: &str, listed: &[StackTotal], held: fn(&StackTotal) -> Held) {
+fn largest(
+    page: &mut Page,
+    frames: &Code<'_>,
+    moment: &str,
+    listed: &[StackTotal],
+    held: fn(&StackTotal) -> Held,
+    others: Option<&Others<'_>>,
+) {
     if listed.is_empty() {
         return;
     }
     page.add(&format!("\n**Largest stacks {moment}**\n"));
     let total = listed.iter().fold(0, |sum: u64, stack| sum.saturating_add(held(stack).bytes));
-    let rows = listed.iter().map(|stack| {
+    let medians = others.map(|others| ranks::medians_of_stacks(others, listed)).unwrap_or_default();
+    let rows = listed.iter().enumerate().map(|(at, stack)| {
         let share = format_share(held(stack).bytes, total).unwrap_or_default();
         let label = shorten_label(&stack.label, LABEL);
         let label = if stack.bucket.is_some() { prose(&label) } else { code(&label) };
+        let of_others = others.map(|others| {
+            let median = medians.get(at).copied().flatten().and_then(|bytes| u64::try_from(bytes).ok());
+            let median = median.map(|bytes| Size(bytes).to_string()).unwrap_or_default();
+            format!(" | {median} | {}", others.share(&stack.key.0, i128::from(held(stack).bytes)))
+        });
+        let of_others = of_others.unwrap_or_default();
         let (bytes, blocks) = (Size(held(stack).bytes), thousands(held(stack).blocks));
-        format!("| {} | {label} |", unbroken(&format!("{bytes} | {share} | {blocks}")))
+        format!("| {} | {label} |", unbroken(&format!("{bytes}{of_others} | {share} | {blocks}")))
     });
-    page.table("| bytes | share | blocks | stack |\n|--:|--:|--:|:--|", rows);
+    let header = match others {
+        Some(_) => "| bytes | median | ranks | share | blocks | stack |\n|--:|--:|--:|--:|--:|:--|",
+        None => "| bytes | share | blocks | stack |\n|--:|--:|--:|:--|",
+    };
+    page.table(header, rows);
     page.details("Call stacks", |page| {
         for stack in listed {
             let Some(id) = stack.stack() else { continue };
@@ -519,48 +659,100 @@ fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgemen
             judgement.checks.iter().map(|check| format!("| {} | {} |", mark(check), prose(&judgement.sentence(check))));
         page.table("| | |\n|:--|:--|", rows);
     }
-    let frames = profile.code();
     for device in profile.devices.iter().filter(|device| device.is_active()) {
         page.add(&format!("\n#### device {}\n", device.device));
-        let figures = &device.figures;
-        let counters = [
-            ("allocated", &figures.allocated),
-            ("active", &figures.active),
-            ("requested", &figures.requested),
-            ("reserved", &figures.reserved),
-        ];
-        let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
-        let rows = counters.iter().map(|(name, counter)| {
-            let (baseline, peak, end) = (size(counter.baseline), size(counter.peak), Size(counter.end));
-            format!("| {name} | {} |", unbroken(&format!("{baseline} | **{peak}** | {end}")))
-        });
-        page.table("| | baseline | peak | end |\n|:--|--:|--:|--:|", rows);
-        if let Some(peak) = figures.allocated.peak.filter(|_| figures.timeline.allocated.len() > 1) {
-            page.add(&format!("\n```text\n{}\n```\n", sparkline(&figures.timeline.allocated, peak, TIMELINE)));
-        }
-        for oom in figures.ooms.iter().take(oom::MOST) {
-            let facts: String = oom::facts(oom).iter().map(|items| format!("- {}\n", items.join(", "))).collect();
-            page.add(&format!("\n**Out of memory**\n\n{facts}"));
-        }
-        if let Some(more) = oom::more(device) {
-            page.add(&format!("\n… {more}\n"));
-        }
-        if let Some(every) = &profile.options.every {
-            list(page, &phases::intervals(device, every));
-        }
-        if options.phases {
-            list(page, &phases::held(device, options));
-        }
-        let listed = device.listed(options.top, 1);
-        largest(page, &frames, &oom::moment(profile, device), &listed, |stack| stack.at);
-        if let Some(top) = oom::extra(profile, device, options.top) {
-            let listed = device.listed_at_oom(top, 1);
-            largest(page, &frames, &moment_name(Moment::Oom), &listed, |stack| stack.oom);
-        }
+        held(page, profile, device, None, options);
     }
     let found = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
     diagnostics(page, None, found.map(|diagnostic| (None, diagnostic)));
     page.add(&format!("\n<sub>ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// One device of a snapshot: figures, timeline, stacks.
+fn held(page: &mut Page, profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &Options) {
+    let frames = profile.code();
+    let figures = &device.figures;
+    let counters = [
+        ("allocated", &figures.allocated),
+        ("active", &figures.active),
+        ("requested", &figures.requested),
+        ("reserved", &figures.reserved),
+    ];
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
+    let rows = counters.iter().map(|(name, counter)| {
+        let (baseline, peak, end) = (size(counter.baseline), size(counter.peak), Size(counter.end));
+        format!("| {name} | {} |", unbroken(&format!("{baseline} | **{peak}** | {end}")))
+    });
+    page.table("| | baseline | peak | end |\n|:--|--:|--:|--:|", rows);
+    if let Some(peak) = figures.allocated.peak.filter(|_| figures.timeline.allocated.len() > 1) {
+        page.add(&format!("\n```text\n{}\n```\n", sparkline(&figures.timeline.allocated, peak, TIMELINE)));
+    }
+    for oom in figures.ooms.iter().take(oom::MOST) {
+        let facts: String = oom::facts(oom).iter().map(|items| format!("- {}\n", items.join(", "))).collect();
+        page.add(&format!("\n**Out of memory**\n\n{facts}"));
+    }
+    if let Some(more) = oom::more(device) {
+        page.add(&format!("\n… {more}\n"));
+    }
+    if let Some(every) = &profile.options.every {
+        list(page, &phases::intervals(device, every));
+    }
+    if options.phases {
+        list(page, &phases::held(device, options));
+    }
+    let listed = device.listed(options.top, 1);
+    largest(page, &frames, &oom::moment(profile, device), &listed, |stack| stack.at, others);
+    if let Some(top) = oom::extra(profile, device, options.top) {
+        let listed = device.listed_at_oom(top, 1);
+        largest(page, &frames, &moment_name(Moment::Oom), &listed, |stack| stack.oom, None);
+    }
+}
+
+/// The snapshots of the ranks of a job.
+fn write_readings(page: &mut Page, readings: &Readings, options: &Options) {
+    let path = readings.ranks.paths.after.as_deref().unwrap_or_default();
+    match readings.verdict() {
+        Some(verdict) => headline(page, verdict, true, &readings.headline()),
+        None => {
+            page.add(&format!("### GPU memory of {}\n", code(cut(path, 256))));
+        }
+    }
+    across_ranks(page, &readings.ranks);
+    let lines = ranks::shown(readings);
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), |bytes| Size(bytes).to_string());
+    let line = |line: &ranks::Shown<'_>| {
+        let [baseline, peak, end, reserved] = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved]
+            .map(|metric| size(line.device.and_then(|device| metric.value(device))));
+        let mark = match line.standing {
+            0 => "❌",
+            1 => "⚠️",
+            _ if readings.verdict().is_some() => "✅",
+            _ => "",
+        };
+        let figures = unbroken(&format!("{baseline} | **{peak}** | {end} | {reserved}"));
+        format!("| {} | {figures} | {mark} |", prose(cut(&line.name, 128)))
+    };
+    let mut rows: Vec<String> = listed.iter().map(line).collect();
+    if !rest.is_empty() {
+        let range = ranks::range(rest.iter().map(|line| line.peak().map(i128::from)), false);
+        rows.push(format!("| {} | {} | |", prose(&others(rest.len())), unbroken(&format!(" | {range} |  | "))));
+    }
+    let limit = std::mem::replace(&mut page.limit, options.max_bytes / 2);
+    page.table("| | baseline | peak | end | reserved | |\n|:--|--:|--:|--:|--:|:--|", rows.into_iter());
+    page.limit = limit;
+    if let Some(line) = lines.first()
+        && let Some(device) = line.device
+    {
+        page.add(&format!("\n#### {}\n", prose(cut(&line.name, 128))));
+        let others = Others::held(&lines);
+        let others = Some(&others).filter(|others| others.ranks > 1);
+        held(page, &line.of.profile, device, others, options);
+    }
+    let found = ranks::diagnostics_of_readings(readings);
+    diagnostics(page, None, found.iter().map(|(side, diagnostic)| (*side, diagnostic)));
+    page.add(&format!("\n<sub>ranks of {} · ptmem {}</sub>\n", code(cut(path, 256)), env!("CARGO_PKG_VERSION")));
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod junit;
 mod markdown;
 mod oom;
 mod phases;
+mod ranks;
 mod sarif;
 mod series;
 mod sparkline;
@@ -25,7 +26,7 @@ use crate::diff::Listing;
 use crate::profile::Profile;
 pub use crate::text::printable;
 use crate::tree as call_tree;
-use crate::verdict::{Comparison, Gate, Judgement, LeakGate};
+use crate::verdict::{Comparison, Gate, Judgement, LeakGate, Readings};
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,25 @@ pub enum Subject<'a> {
     Profile(&'a Profile, Option<&'a Judgement>),
     /// What grows, and the verdict.
     Leaks(&'a LeakGate),
+    /// One snapshot of each rank of a job.
+    Ranks(&'a Readings),
+}
+
+/// One snapshot of those that a report is about: its name where there are several, its figures, and its checks.
+type Part<'a> = (Option<&'a str>, &'a Profile, Option<&'a Judgement>);
+
+impl<'a> Subject<'a> {
+    /// The snapshots that are reported each by itself; none where they are compared.
+    fn profiles(self) -> Vec<Part<'a>> {
+        match self {
+            Self::Gate(_) | Self::Leaks(_) => Vec::new(),
+            Self::Profile(profile, judgement) => vec![(None, profile, judgement)],
+            Self::Ranks(Readings { readings, .. }) => readings
+                .iter()
+                .map(|reading| (Some(&*reading.member.label), &reading.profile, reading.judgement.as_ref()))
+                .collect(),
+        }
+    }
 }
 
 /// How a result is written.
@@ -43,7 +63,7 @@ pub enum Subject<'a> {
 pub enum Format {
     /// Tables for people.
     Table,
-    /// The contracts `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1` and `ptmem.leak/1`.
+    /// The contracts `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1`, `ptmem.ranks/1` and `ptmem.leak/1`.
     Json,
     /// A comment on a pull request, or the summary of a job.
     Markdown,

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
 
-use super::finding::{Finding, Place, findings};
+use super::finding::{Finding, Place, across_ranks, findings};
 use super::{Options, Subject};
 use crate::diff::Metric;
+use crate::verdict::IMBALANCE;
 
 /// More frames of one stack nobody reads.
 const MOST_FRAMES: usize = 256;
@@ -16,12 +17,14 @@ const MOST_RESULTS: usize = 5_000;
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
     let source = match subject {
         Subject::Gate(gate) => gate.comparisons.first().map(|c| c.diff.profiles.after.source.path.as_str()),
-        Subject::Profile(profile, _) => Some(profile.source.path.as_str()),
         Subject::Leaks(gate) => {
             gate.findings.first().and_then(|f| f.search.sources.last()).map(|source| source.path.as_str())
         }
+        Subject::Profile(..) | Subject::Ranks(_) => {
+            subject.profiles().first().map(|(_, profile, _)| profile.source.path.as_str())
+        }
     };
-    let findings = findings(subject, options);
+    let findings = across_ranks(findings(subject, options));
     let bad = findings.iter().filter(|finding| finding.is_bad()).take(MOST_RESULTS);
     let results: Vec<Value> = bad.map(|finding| result(finding, source.unwrap_or_default())).collect();
     let log = json!({
@@ -46,8 +49,13 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
 
 fn rules() -> Vec<Value> {
     let metrics = Metric::ALL.map(|metric| (metric.name(), format!("GPU memory: {}", metric.description())));
-    let stack = ("stack", "GPU memory: bytes that one call stack holds".to_owned());
-    let phase = ("phase", "GPU memory: highest allocated bytes within a phase".to_owned());
+    let others = [
+        ("stack", "GPU memory: bytes that one call stack holds"),
+        (IMBALANCE, "GPU memory: how far the highest peak of all ranks lies above their median"),
+        ("ranks", "GPU memory: ranks that only one side has"),
+        ("phase", "GPU memory: highest allocated bytes within a phase"),
+        ("leak", "GPU memory: bytes that do not come back"),
+    ];
     let rule = |(id, text): (&str, String)| {
         json!({
             "id": id,
@@ -56,8 +64,7 @@ fn rules() -> Vec<Value> {
             "defaultConfiguration": { "level": "error" },
         })
     };
-    let leak = ("leak", "GPU memory: bytes that do not come back".to_owned());
-    metrics.into_iter().chain([stack, phase, leak]).map(rule).collect()
+    metrics.into_iter().chain(others.map(|(id, text)| (id, text.to_owned()))).map(rule).collect()
 }
 
 fn result(finding: &Finding<'_>, source: &str) -> Value {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Subject;
 use crate::diff::Metric;
 use crate::profile::Profile;
-use crate::verdict::Finding;
+use crate::verdict::{Finding, IMBALANCE, Ranks};
 
 /// The figures of one device of the after, or of the only snapshot.
 pub(super) struct Series {
@@ -29,12 +29,22 @@ pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
         });
         series.collect()
     };
+    let across = |ranks: &Ranks| {
+        let figures = ranks.imbalance.after.map(|imbalance| vec![(IMBALANCE, imbalance)]);
+        let name = ranks.name.as_ref().map_or_else(|| "ranks".to_owned(), |name| format!("{name}/ranks"));
+        Some(Series { name, figures: figures? })
+    };
     match subject {
         Subject::Gate(gate) => {
-            gate.comparisons.iter().flat_map(|c| of(c.name.as_deref(), &c.diff.profiles.after)).collect()
+            let comparisons = gate.comparisons.iter().flat_map(|c| of(c.name.as_deref(), &c.diff.profiles.after));
+            comparisons.chain(gate.ranks.iter().filter_map(across)).collect()
         }
         Subject::Profile(profile, _) => of(None, profile),
         Subject::Leaks(gate) => gate.findings.iter().flat_map(leaked).collect(),
+        Subject::Ranks(readings) => {
+            let all = subject.profiles().into_iter().flat_map(|(name, profile, _)| of(name, profile));
+            all.chain(across(&readings.ranks)).collect()
+        }
     }
 }
 

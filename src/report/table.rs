@@ -12,17 +12,18 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Tab
 use unicode_width::UnicodeWidthStr;
 
 use super::explain::{self, Line};
+use super::ranks::{self, Others};
 use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
 use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, DeviceDiff, Diff, Kind, Row, RowKind};
-use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal};
+use crate::diff::{self, DeviceDiff, Diff, Kind, Metric, Row, RowKind};
+use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal, others};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Verdict};
+use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Ranks, Readings, Verdict};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -113,6 +114,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         Subject::Profile(profile, judgement) => write_profile(&mut out, profile, judgement, options),
         Subject::Gate(gate) => write_gate(&mut out, gate, options),
         Subject::Leaks(gate) => leaks::write(&mut out, gate, options),
+        Subject::Ranks(readings) => write_readings(&mut out, readings, options),
     };
     out
 }
@@ -126,25 +128,7 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
     for device in &active {
         writeln!(out)?;
         writeln!(out, "{BOLD}device {}{BOLD:#}", device.device)?;
-        summary(out, device, options)?;
-        timeline(out, device, options.width)?;
-        if let Some(every) = &profile.options.every {
-            phases::intervals(device, every).write(out, options.width)?;
-        }
-        if options.phases {
-            phases::held(device, options).write(out, options.width)?;
-        }
-        match &options.tree {
-            Some(tree) if device.at.is_some() => {
-                let whole = call_tree::of_device(device, &profile.code(), tree);
-                Shown::held(&whole, tree, options.top).write(out, &oom::moment(profile, device), options.width)?;
-            }
-            _ => stacks(out, profile, device, options)?,
-        }
-        if let Some(top) = oom::extra(profile, device, options.top) {
-            let rows = device.listed_at_oom(top, 1);
-            largest(out, profile, &moment_name(Moment::Oom), &rows, |stack| stack.oom, options.width)?;
-        }
+        device_details(out, profile, device, None, options)?;
     }
     let idle: Vec<_> = profile.devices.iter().filter(|d| !d.is_active()).map(|d| d.device.to_string()).collect();
     if !idle.is_empty() && !active.is_empty() {
@@ -157,6 +141,36 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
     if let Some(judgement) = judgement {
         checks(out, judgement, options.width)?;
         verdict(out, judgement.verdict, &judgement.headline())?;
+    }
+    Ok(())
+}
+
+/// Figures, timeline and stacks of a device.
+fn device_details(
+    out: &mut String,
+    profile: &Profile,
+    device: &DeviceProfile,
+    others: Option<&Others<'_>>,
+    options: &Options,
+) -> fmt::Result {
+    summary(out, device, options)?;
+    timeline(out, device, options.width)?;
+    if let Some(every) = &profile.options.every {
+        phases::intervals(device, every).write(out, options.width)?;
+    }
+    if options.phases {
+        phases::held(device, options).write(out, options.width)?;
+    }
+    match &options.tree {
+        Some(tree) if device.at.is_some() => {
+            let whole = call_tree::of_device(device, &profile.code(), tree);
+            Shown::held(&whole, tree, options.top).write(out, &oom::moment(profile, device), options.width)?;
+        }
+        _ => stacks(out, profile, device, others, options)?,
+    }
+    if let Some(top) = oom::extra(profile, device, options.top) {
+        let rows = device.listed_at_oom(top, 1);
+        largest(out, profile, &moment_name(Moment::Oom), &rows, |stack| stack.oom, None, options.width)?;
     }
     Ok(())
 }
@@ -332,12 +346,18 @@ pub(super) fn moment_name(moment: Moment) -> String {
     }
 }
 
-fn stacks(out: &mut String, profile: &Profile, device: &DeviceProfile, options: &Options) -> fmt::Result {
+fn stacks(
+    out: &mut String,
+    profile: &Profile,
+    device: &DeviceProfile,
+    others: Option<&Others<'_>>,
+    options: &Options,
+) -> fmt::Result {
     let moment = oom::moment(profile, device);
     if device.at.is_none() {
         return writeln!(out, "\n  no stacks {moment}: this device has no such moment");
     }
-    largest(out, profile, &moment, &device.listed(options.top, 1), |stack| stack.at, options.width)
+    largest(out, profile, &moment, &device.listed(options.top, 1), |stack| stack.at, others, options.width)
 }
 
 /// The stacks that hold most at a moment, all that is held together.
@@ -347,38 +367,230 @@ fn largest(
     moment: &str,
     rows: &[StackTotal],
     held: fn(&StackTotal) -> Held,
+    others: Option<&Others<'_>>,
     width: usize,
 ) -> fmt::Result {
     let total = rows.iter().fold(0, |sum: u64, stack| sum.saturating_add(held(stack).bytes));
     writeln!(out, "\n  {BOLD}largest stacks {moment}{BOLD:#} {DIM}({}){DIM:#}", Size(total))?;
     let name = profile.options.group_by.noun();
-    let mut grid = Grid::new(&["bytes", "share", "blocks", name], &[RIGHT, RIGHT, RIGHT, LEFT]);
-    for stack in rows {
+    let medians = others.map(|others| ranks::medians_of_stacks(others, rows)).unwrap_or_default();
+    let (mut names, mut alignments) = (vec!["bytes", "share", "blocks"], vec![RIGHT, RIGHT, RIGHT]);
+    if others.is_some() {
+        (names, alignments) = (vec!["bytes", "median", "ranks", "share", "blocks"], vec![RIGHT; 5]);
+    }
+    let mut grid = Grid::new(&[&names[..], &[name]].concat(), &[&alignments[..], &[LEFT]].concat());
+    for (at, stack) in rows.iter().enumerate() {
         let held = held(stack);
         let share = format_share(held.bytes, total).unwrap_or_default();
         let style = if stack.bucket.is_some() { DIM } else { Style::new() };
-        grid.row(style, [Size(held.bytes).to_string(), share, thousands(held.blocks), printable(&stack.label)]);
+        let mut cells = vec![Size(held.bytes).to_string()];
+        if let Some(others) = others {
+            let median = medians.get(at).copied().flatten().and_then(|bytes| u64::try_from(bytes).ok());
+            cells.push(median.map(|bytes| Size(bytes).to_string()).unwrap_or_default());
+            cells.push(others.share(&stack.key.0, i128::from(held.bytes)));
+        }
+        cells.extend([share, thousands(held.blocks), printable(&stack.label)]);
+        grid.row(style, cells);
     }
-    grid.write(out, width)
+    grid.write(out, width)?;
+    note_of_others(out, others)
+}
+
+/// What the columns of other ranks are about.
+fn note_of_others(out: &mut String, others: Option<&Others<'_>>) -> fmt::Result {
+    let Some(median) = others.and_then(|others| others.median) else { return Ok(()) };
+    let text = format!("median: {}, in the middle by peak; ranks: on how many it is the same", printable(median));
+    writeln!(out, "  {DIM}{text}{DIM:#}")
+}
+
+/// The snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
+fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> fmt::Result {
+    let path = readings.ranks.paths.after.as_deref().unwrap_or_default();
+    let path = shorten(path, options.width.saturating_sub(14).max(NARROWEST_LABEL));
+    let count_of = count(readings.readings.len() as u64, "rank", "ranks");
+    writeln!(out, "{BOLD}{path}{BOLD:#}  {DIM}{count_of}{DIM:#}\n")?;
+    let lines = ranks::shown(readings);
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let alignments = [LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT];
+    let mut grid = Grid::new(&["", "baseline", "peak", "end", "reserved", ""], &alignments);
+    for line in listed {
+        let figure = |metric: Metric| optional(line.device.and_then(|device| metric.value(device)));
+        let mut cells = vec![printable(&line.name)];
+        cells.extend([Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved].map(figure));
+        cells.push(line.remark().to_owned());
+        grid.row(style_of_standing(line.standing), cells);
+    }
+    if !rest.is_empty() {
+        let peaks = rest.iter().map(|line| line.peak().map(i128::from));
+        let mut cells = vec![String::new(); 6];
+        (cells[0], cells[2]) = (others(rest.len()), ranks::range(peaks, false));
+        cells[5] = common(rest.iter().map(|line| line.remark()));
+        grid.row(DIM, cells);
+    }
+    grid.write(out, options.width)?;
+    imbalance(out, &readings.ranks)?;
+    if let Some(line) = lines.first()
+        && let Some(device) = line.device
+    {
+        writeln!(out, "\n{BOLD}{}{BOLD:#}", printable(&line.name))?;
+        let others = Others::held(&lines);
+        let others = Some(&others).filter(|others| others.ranks > 1);
+        device_details(out, &line.of.profile, device, others, options)?;
+    }
+    let found = ranks::diagnostics_of_readings(readings);
+    diagnostics(out, found.iter().map(|(side, d)| (*side, d)), false, options.width)?;
+    let Some(verdict_of_all) = readings.verdict() else { return Ok(()) };
+    let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
+    checks_of_job(out, worst, &readings.ranks.judgement, options.width)?;
+    verdict(out, verdict_of_all, &readings.headline())
+}
+
+fn style_of_standing(standing: u8) -> Style {
+    match standing {
+        0 => RED,
+        1 => YELLOW,
+        _ => Style::new(),
+    }
+}
+
+/// What all of them are, or nothing.
+fn common<'r>(mut remarks: impl Iterator<Item = &'r str>) -> String {
+    let first = remarks.next().unwrap_or_default();
+    if remarks.all(|other| other == first) { first.to_owned() } else { String::new() }
+}
+
+/// How far the highest peak lies above the median.
+fn imbalance(out: &mut String, ranks: &Ranks) -> fmt::Result {
+    let text = match (ranks.imbalance.before, ranks.imbalance.after) {
+        (Some(before), Some(after)) => format!("{} -> {}", Size(before), Size(after)),
+        (None, Some(after)) => Size(after).to_string(),
+        _ => return Ok(()),
+    };
+    writeln!(out, "\n  {DIM}imbalance, the highest peak less the median:{DIM:#} {text}")
+}
+
+/// The checks of the worst rank, and those of all ranks together.
+fn checks_of_job(out: &mut String, worst: Option<&Judgement>, all: &Judgement, width: usize) -> fmt::Result {
+    let worst_checks = worst.map(|judgement| &*judgement.checks).unwrap_or_default();
+    let both = Judgement {
+        checks: all.checks.iter().chain(worst_checks).cloned().collect(),
+        many_devices: worst.is_some_and(|judgement| judgement.many_devices),
+        ..all.clone()
+    };
+    checks(out, &both, width)
+}
+
+/// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
+fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fmt::Result {
+    for (side, path, in_after) in [("before", &of.paths.before, false), ("after", &of.paths.after, true)] {
+        let path = shorten(path.as_deref().unwrap_or_default(), options.width.saturating_sub(22).max(NARROWEST_LABEL));
+        let alone = of.missing.iter().filter(|missing| missing.in_after != in_after).count();
+        let ranks = count((of.members.len() + alone) as u64, "rank", "ranks");
+        writeln!(out, "{side:<8}{BOLD}{path}{BOLD:#}  {DIM}{ranks}{DIM:#}")?;
+    }
+    writeln!(out)?;
+    let lines = ranks::compared(gate, of);
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let alignments = [LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT];
+    let mut grid = Grid::new(&["peak", "before", "after", "change", "", ""], &alignments);
+    for line in listed {
+        let growth = line.growth();
+        let change = line.device.map(|device| device.metric(Metric::Peak));
+        let before = change.and_then(|change| change.before);
+        let percent = growth.zip(before).and_then(|(delta, before)| format_percent(delta, before));
+        let cells = [
+            printable(&line.name),
+            optional(before),
+            optional(change.and_then(|change| change.after)),
+            growth.map_or_else(|| UNKNOWN.to_owned(), |delta| Delta(delta).to_string()),
+            percent.unwrap_or_default(),
+            line.remark().to_owned(),
+        ];
+        grid.row(style_of_standing(line.standing), cells);
+    }
+    if !rest.is_empty() {
+        let mut cells = vec![String::new(); 6];
+        (cells[0], cells[3]) = (others(rest.len()), ranks::range(rest.iter().map(ranks::Compared::growth), true));
+        cells[5] = common(rest.iter().map(|line| line.remark()));
+        grid.row(DIM, cells);
+    }
+    for missing in of.missing.iter().take(limit) {
+        let [before, after] = if missing.in_after { ["", "missing"] } else { ["missing", ""] };
+        let label = printable(&missing.member.label);
+        grid.row(YELLOW, [&*label, before, after, "", "", "?"].map(str::to_owned));
+    }
+    if of.missing.len() > limit {
+        let more = others(of.missing.len() - limit);
+        grid.row(YELLOW, [&*more, "", "missing", "", "", "?"].map(str::to_owned));
+    }
+    grid.write(out, options.width)?;
+    imbalance(out, of)?;
+    let worst = lines.first();
+    if let Some(line) = worst
+        && let Some(device) = line.device
+    {
+        writeln!(out, "\n{BOLD}{}{BOLD:#}", printable(&line.name))?;
+        let others = Others::changes(&lines);
+        let others = Some(&others).filter(|others| others.ranks > 1);
+        compared_device(out, line.of, device, others, options)?;
+        elsewhere(out, &lines, options)?;
+    }
+    let found = ranks::diagnostics_of_gate(gate, of);
+    diagnostics(out, found.iter().map(|(side, d)| (*side, d)), false, options.width)?;
+    checks_of_job(out, worst.map(|line| &line.of.judgement), &of.judgement, options.width)
+}
+
+/// The stacks that explain why other ranks fail, where they are not those of the worst.
+fn elsewhere(out: &mut String, lines: &[ranks::Compared<'_>], options: &Options) -> fmt::Result {
+    let found = ranks::elsewhere(lines, options);
+    if found.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n  {BOLD}stacks that grew on other ranks alone{BOLD:#}")?;
+    let mut grid = Grid::new(&["change", "ranks", "most on", "stack"], &[RIGHT, RIGHT, LEFT, LEFT]);
+    for (row, name, count) in found {
+        let cells = [Delta(row.delta()).to_string(), thousands(count as u64), printable(name), printable(&row.label)];
+        grid.row(RED, cells);
+    }
+    grid.write(out, options.width)
 }
 
 /// Every comparison with its verdict, and where there are several, the verdict of all.
 fn write_gate(out: &mut String, gate: &Gate, options: &Options) -> fmt::Result {
-    for comparison in &gate.comparisons {
-        if let Some(name) = &comparison.name {
+    let mut at = 0;
+    while let Some(comparison) = gate.comparisons.get(at) {
+        let job = gate.ranks.iter().find(|ranks| ranks.members.start == at && !ranks.members.is_empty());
+        let name = job.map_or(&comparison.name, |job| &job.name);
+        if let Some(name) = name {
             writeln!(out, "{BOLD}== {} =={BOLD:#}", printable(name))?;
         }
-        write_diff(out, comparison, options)?;
-        if comparison.name.is_some() {
+        match job {
+            Some(job) => {
+                write_job(out, gate, job, options)?;
+                let (of_job, headline) = gate.of_job(job);
+                if !gate.is_one_job() {
+                    verdict(out, of_job, &headline)?;
+                }
+            }
+            None => write_diff(out, comparison, options)?,
+        }
+        if name.is_some() {
             writeln!(out)?;
         }
+        at = job.map_or(at + 1, |job| job.members.end);
     }
-    if gate.comparisons.len() > 1 { verdict(out, gate.verdict(), &gate.headline()) } else { Ok(()) }
+    if gate.comparisons.len() > 1 || gate.is_one_job() {
+        verdict(out, gate.verdict(), &gate.headline())
+    } else {
+        Ok(())
+    }
 }
 
 /// The comparison of two snapshots and its verdict.
 fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> fmt::Result {
-    let Comparison { diff, judgement, min_delta, .. } = comparison;
+    let Comparison { diff, judgement, .. } = comparison;
     let sides = [("before", &diff.profiles.before.source), ("after", &diff.profiles.after.source)];
     for (side, source) in sides {
         let path = shorten(&source.path, options.width.saturating_sub(22).max(NARROWEST_LABEL));
@@ -390,22 +602,7 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
     for device in devices {
         writeln!(out)?;
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
-        metrics(out, device, judgement, options.width)?;
-        if phases::are_shown(comparison, options) {
-            phases::changes(device, judgement, options).write(out, options.width)?;
-        }
-        if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
-            let whole = call_tree::of_diff(device, &diff.codes(), tree);
-            let shown = Shown::changes(&whole, tree, options.top, *min_delta);
-            shown.write(out, &moment_name(diff.profiles.after.options.at), options.width)?;
-            continue;
-        }
-        let explains = judgement.explanation(device);
-        let rows = diff::listed(&device.rows, options.listing(comparison), explains);
-        changed_stacks(out, diff, device, &rows, options)?;
-        if options.explain {
-            explanations(out, diff, &rows, options.width)?;
-        }
+        compared_device(out, comparison, device, None, options)?;
     }
     let before = diff.profiles.before.diagnostics.iter().map(|d| (Some("before"), d));
     let after = diff.profiles.after.diagnostics.iter().map(|d| (Some("after"), d));
@@ -413,6 +610,33 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
     diagnostics(out, before.chain(after).chain(both), diff.devices.len() > 1, options.width)?;
     checks(out, judgement, options.width)?;
     verdict(out, judgement.verdict, &judgement.headline())
+}
+
+/// Metrics and stacks of a device.
+fn compared_device(
+    out: &mut String,
+    comparison: &Comparison,
+    device: &DeviceDiff,
+    others: Option<&Others<'_>>,
+    options: &Options,
+) -> fmt::Result {
+    let Comparison { diff, judgement, min_delta, .. } = comparison;
+    metrics(out, device, judgement, options.width)?;
+    if phases::are_shown(comparison, options) {
+        phases::changes(device, judgement, options).write(out, options.width)?;
+    }
+    if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {
+        let whole = call_tree::of_diff(device, &diff.codes(), tree);
+        let shown = Shown::changes(&whole, tree, options.top, *min_delta);
+        return shown.write(out, &moment_name(diff.profiles.after.options.at), options.width);
+    }
+    let explains = judgement.explanation(device);
+    let rows = diff::listed(&device.rows, options.listing(comparison), explains);
+    changed_stacks(out, diff, device, &rows, others, options)?;
+    if options.explain {
+        explanations(out, diff, &rows, options.width)?;
+    }
+    Ok(())
 }
 
 /// The metrics, those first that explain the verdict.
@@ -449,7 +673,14 @@ fn metrics(out: &mut String, device: &DeviceDiff, judgement: &Judgement, width: 
     grid.write(out, width)
 }
 
-fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Row], options: &Options) -> fmt::Result {
+fn changed_stacks(
+    out: &mut String,
+    diff: &Diff,
+    device: &DeviceDiff,
+    rows: &[Row],
+    others: Option<&Others<'_>>,
+    options: &Options,
+) -> fmt::Result {
     if device.index.before.is_none() || device.index.after.is_none() {
         return Ok(());
     }
@@ -466,13 +697,22 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
     // The change and the after say what was before: on a narrow terminal the label needs the room more.
     let wide = options.width >= WIDE;
     let name = diff.profiles.after.options.group_by.noun();
-    let (names, alignments): (&[&str], &[CellAlignment]) = if wide {
-        (&["change", "before", "after", "blocks", "", name], &[RIGHT, RIGHT, RIGHT, RIGHT, LEFT, LEFT])
-    } else {
-        (&["change", "after", "blocks", "", name], &[RIGHT, RIGHT, RIGHT, LEFT, LEFT])
-    };
-    let mut grid = Grid::new(names, alignments);
-    for row in rows {
+    let mut names = vec!["change"];
+    if others.is_some() {
+        names.extend(["median", "ranks"]);
+    }
+    if wide {
+        names.push("before");
+    }
+    if wide || others.is_none() {
+        names.extend(["after", "blocks"]);
+    }
+    let mut alignments = vec![RIGHT; names.len()];
+    names.extend(["", name]);
+    alignments.extend([LEFT, LEFT]);
+    let medians = others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
+    let mut grid = Grid::new(&names, &alignments);
+    for (at, row) in rows.iter().enumerate() {
         let style = match (row.kind, row.change) {
             (RowKind::Stack, Kind::Grew | Kind::Added) => RED,
             (RowKind::Stack, Kind::Shrank | Kind::Removed) => GREEN,
@@ -485,15 +725,23 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
             format!("{} -> {}", thousands(before.blocks), thousands(after.blocks))
         };
         let mut cells = vec![Delta(row.delta()).to_string()];
+        if let Some(others) = others {
+            let median = medians.get(at).copied().flatten();
+            cells.push(median.map(|delta| Delta(delta).to_string()).unwrap_or_default());
+            cells.push(others.share(&row.key, row.delta()));
+        }
         if wide {
             cells.push(Size(before.bytes).to_string());
+        }
+        if wide || others.is_none() {
+            cells.extend([Size(after.bytes).to_string(), blocks]);
         }
         let change = match row.change {
             change if !row.moved => change.name().to_owned(),
             Kind::Same => "moved".to_owned(),
             change => format!("{}, moved", change.name()),
         };
-        cells.extend([Size(after.bytes).to_string(), blocks, change, printable(&row.label)]);
+        cells.extend([change, printable(&row.label)]);
         grid.row(style, cells);
         // Whether there are more blocks or larger ones.
         if let (RowKind::Stack, Some(manner)) = (row.kind, row.manner()) {
@@ -505,7 +753,8 @@ fn changed_stacks(out: &mut String, diff: &Diff, device: &DeviceDiff, rows: &[Ro
             grid.note(format!("{manner} ({means} each)"));
         }
     }
-    grid.write(out, options.width)
+    grid.write(out, options.width)?;
+    note_of_others(out, others)
 }
 
 /// For every row how its stack changed.

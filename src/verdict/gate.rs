@@ -83,6 +83,19 @@ impl Gate {
             || self.ranks.iter().any(|ranks| !ranks.judgement.checks.is_empty())
     }
 
+    /// The verdict of the ranks of a job, and the same in one line.
+    #[must_use]
+    pub fn of_job(&self, ranks: &Ranks) -> (Verdict, String) {
+        let mut parts: Vec<Part<'_>> = self.comparisons[ranks.members.clone()]
+            .iter()
+            .map(|comparison| (comparison.member.as_ref().map(|member| &*member.label), &comparison.judgement))
+            .collect();
+        parts.sort_by_key(|(_, judgement)| Reverse((judgement.verdict, weight(judgement))));
+        let verdict = parts.iter().map(|(_, judgement)| judgement.verdict).max().unwrap_or(Verdict::Inconclusive);
+        let verdict = verdict.max(ranks.judgement.verdict);
+        (verdict, headline(parts, &[(None, &ranks.judgement)], verdict, ["rank", "ranks"]))
+    }
+
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
     pub fn headline(&self) -> String {

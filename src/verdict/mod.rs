@@ -87,7 +87,7 @@ impl Verdict {
 }
 
 /// What came of one check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// Within the limit.
     Pass,
