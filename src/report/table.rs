@@ -399,7 +399,7 @@ fn largest(
 /// What the columns of other ranks are about.
 fn note_of_others(out: &mut String, others: Option<&Others<'_>>) -> fmt::Result {
     let Some(median) = others.and_then(|others| others.median) else { return Ok(()) };
-    let text = format!("median: {}, in the middle by peak; ranks: on how many it is the same", printable(median));
+    let text = format!("median: {}, in the middle; ranks: on how many it is the same", printable(median));
     writeln!(out, "  {DIM}{text}{DIM:#}")
 }
 

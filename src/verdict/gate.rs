@@ -138,8 +138,10 @@ fn weight(judgement: &Judgement) -> i128 {
 /// The parts with the worst first, and what is judged of several of them together.
 fn headline(parts: Vec<Part<'_>>, together: &[Part<'_>], verdict: Verdict, [one, many]: [&str; 2]) -> String {
     let together = together.iter().copied().filter(|(_, judgement)| !judgement.checks.is_empty());
-    let of_all = together.filter(|(_, judgement)| judgement.verdict == verdict && verdict != Verdict::Pass).next();
-    let of_part = parts.first().copied().filter(|(_, judgement)| judgement.verdict == verdict);
+    let of_all = together.filter(|(_, judgement)| judgement.verdict != Verdict::Pass).max_by_key(|(_, j)| j.verdict);
+    // What was not gated says nothing about what was.
+    let gated = parts.iter().copied().find(|(_, judgement)| !judgement.checks.is_empty());
+    let of_part = gated.or(parts.first().copied()).filter(|(_, judgement)| judgement.verdict == verdict);
     let Some((name, judgement)) = of_part.or(of_all) else {
         return format!("{} nothing was compared", Verdict::Inconclusive.word());
     };
@@ -169,7 +171,7 @@ fn headline(parts: Vec<Part<'_>>, together: &[Part<'_>], verdict: Verdict, [one,
         unclear if unclear > 0 && verdict == Verdict::Regression => format!("; {unclear} inconclusive"),
         _ => String::new(),
     };
-    // What is wrong with all together is said beside what is wrong with one.
+    // What is wrong with all together is said beside what is wrong with one, shortly.
     let also = of_all.filter(|_| is_part).map(|(_, judgement)| {
         let line = judgement.headline();
         format!("; {}", line.split_once(' ').map_or("", |(_, rest)| rest))

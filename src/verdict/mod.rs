@@ -244,9 +244,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         for device in &diff.devices {
             judge.growth(diff, device, growth, thresholds);
         }
-        if !thresholds.one_of_ranks {
-            judge.unmatched_pattern(diff, growth);
-        }
+        judge.unmatched_pattern(diff, growth, thresholds);
         judge.unmatched_phase(diff, growth);
     }
     for maximum in &thresholds.maximum {
@@ -433,9 +431,13 @@ impl Judge {
     }
 
     /// A pattern that matches no stack on any device checks nothing.
-    fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth) {
+    fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
         if !growth.matches(diff) {
             self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
+            // Another rank may have such a stack.
+            if thresholds.one_of_ranks {
+                return;
+            }
             let reason = "the pattern matches no stack on either side; it is compared with labels such as \
                           'forward (model.py:12)'";
             self.nothing(growth.target.name(), growth.limit.to_string(), growth.level, reason);

@@ -4,7 +4,6 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{Check, Figure, Judge, Judgement, Level, Outcome, Target, Thresholds};
-use crate::diagnostic::Diagnostic;
 use crate::diff::{Change, Diff, Metric, Sides};
 use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
@@ -254,7 +253,6 @@ impl Judge {
         let members: Vec<&Member> = missing.iter().map(|missing| &missing.member).collect();
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        self.diagnostics.push(Diagnostic::warning("rank-missing", None, reason.clone()));
         self.nothing("ranks".to_owned(), "both sides".to_owned(), Level::Fail, &reason);
     }
 
