@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Judgement, Member, Ranks, Verdict};
+use super::{Check, Judgement, Member, Outcome, Ranks, Verdict};
 use crate::diff::Diff;
 use crate::profile::Profile;
 
@@ -173,8 +173,11 @@ fn headline(parts: Vec<Part<'_>>, together: &[Part<'_>], verdict: Verdict, [one,
     };
     // What is wrong with all together is said beside what is wrong with one, shortly.
     let also = of_all.filter(|_| is_part).map(|(_, judgement)| {
-        let line = judgement.headline();
-        format!("; {}", line.split_once(' ').map_or("", |(_, rest)| rest))
+        let check = judgement.decisive().cloned().map(|check| match check.outcome {
+            Outcome::Exceeded => Check { reason: None, ..check },
+            _ => check,
+        });
+        check.map(|check| format!("; {}", judgement.sentence(&check))).unwrap_or_default()
     });
     format!("{word} {name}{rest}{more}{unclear}{}", also.unwrap_or_default())
 }

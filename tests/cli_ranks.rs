@@ -1,0 +1,380 @@
+//! The ranks of a distributed job: directories and globs from the command line.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use ptmem::report::Format;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// Runs the tool in a folder.
+fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15");
+    command.args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The exit code and the last line of the report.
+fn verdict(output: &Output) -> (i32, String) {
+    let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
+    (output.status.code().unwrap(), line)
+}
+
+/// What the tool says where it could not run.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = ptmem(folder, arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert!(output.stdout.is_empty());
+    text(&output.stderr)
+}
+
+fn json_of(folder: &Path, arguments: &[&str]) -> Value {
+    let output = ptmem(folder, &[arguments, &["--format", "json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// A folder with files of the job before and after: `b/rank0.pkl`, …
+fn job() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (side, from) in [("b", "ranks-before"), ("a", "ranks-after")] {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        for rank in 0..4 {
+            let from = fixture(from).join(format!("snapshot_rank{rank}.pkl"));
+            fs::copy(from, folder.path().join(side).join(format!("rank{rank}.pkl"))).unwrap();
+        }
+    }
+    folder
+}
+
+#[test]
+fn the_worst_rank_decides() {
+    let folder = job();
+    let diff = |more: &[&str]| ptmem(folder.path(), &[&["diff", "b", "a"], more].concat());
+    let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
+    assert_eq!((code, &*line), (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %"));
+    let (code, line) = verdict(&diff(&["--max-growth", "500%"]));
+    assert_eq!((code, &*line), (0, "PASS all 4 ranks; most on rank 3: peak grew 25.25 MiB (+464.8 %), allowed 500 %"));
+    let (code, line) = verdict(&diff(&["--max-growth", "5%"]));
+    assert!(code == 1 && line.ends_with("; and 3 more ranks"), "{line}");
+    // A glob on one side, a directory on the other; and other names.
+    for glob in ["a/*.pkl", "a/rank[0-9].pkl", "{a}/rank*", "**/a/rank*.pkl"] {
+        let (code, line) = verdict(&ptmem(folder.path(), &["diff", "b", glob, "--max-growth", "60%"]));
+        assert_eq!((code, &*line), (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %"), "{glob}");
+    }
+    let (_, line) =
+        verdict(&ptmem(folder.path(), &["diff", "b/rank[01].pkl", "a/rank[01].pkl", "--max-growth", "60%"]));
+    assert!(line.starts_with("PASS all 2 ranks"), "{line}");
+}
+
+#[test]
+fn the_stacks_of_the_worst_rank_stand_beside_the_median() {
+    let folder = job();
+    let report = json_of(folder.path(), &["diff", "b", "a", "--max-growth", "5%"]);
+    let ranks = &report["ranks"][0];
+    assert_eq!(
+        (&report["schema"], &ranks["worst"], &ranks["median"]),
+        (&json!("ptmem.suite/1"), &json!("rank 3"), &json!("rank 1"))
+    );
+    let row = |at: usize| {
+        let row = &ranks["stacks"][at];
+        (row["delta"].as_i64().unwrap(), row["median"].as_i64().unwrap(), row["ranks"].as_u64().unwrap())
+    };
+    assert_eq!(row(0), (24 << 20, 3 << 19, 1));
+    assert_eq!(row(1), (5 << 18, 5 << 18, 4));
+    let numbers: Vec<_> =
+        report["comparisons"].as_array().unwrap().iter().map(|c| c["devices"][0]["rank"].clone()).collect();
+    assert_eq!(numbers, [0, 1, 2, 3].map(|rank| json!(rank)));
+    assert_eq!(ranks["table"][0]["peak"]["delta"], json!(101 << 18));
+    // Every rank agrees with the comparison of its two files.
+    for rank in 0..4 {
+        let (before, after) = (format!("b/rank{rank}.pkl"), format!("a/rank{rank}.pkl"));
+        let alone = json_of(folder.path(), &["diff", &before, &after, "--max-growth", "5%"]);
+        assert_eq!(alone["devices"][0]["metrics"], report["comparisons"][rank]["devices"][0]["metrics"]);
+        assert_eq!(alone["devices"][0]["stacks"], report["comparisons"][rank]["devices"][0]["stacks"]);
+    }
+}
+
+#[test]
+fn stacks_are_reported_of_as_many_ranks_as_asked_for() {
+    let folder = job();
+    let report = json_of(folder.path(), &["diff", "b", "a", "--top", "1"]);
+    let listed: Vec<_> = report["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["devices"][0]["stacks"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(listed[..3], [0, 0, 0]);
+    assert!(listed[3] > 0);
+    assert_eq!(report["ranks"][0]["table"].as_array().unwrap().len(), 4);
+    let table = text(&ptmem(folder.path(), &["diff", "b", "a", "--top", "1"]).stdout);
+    assert!(table.contains("[3 others]"), "{table}");
+}
+
+#[test]
+fn a_missing_rank_is_never_a_pass() {
+    let folder = job();
+    fs::remove_file(folder.path().join("a/rank2.pkl")).unwrap();
+    let diff = |more: &[&str]| ptmem(folder.path(), &[&["diff", "b", "a"], more].concat());
+    let missing = "INCONCLUSIVE ranks: rank 2 is missing in the after";
+    for more in [&["--max-growth", "500%"][..], &[], &["--max", "peak=1GiB"]] {
+        assert_eq!(verdict(&diff(more)), (3, missing.to_owned()), "{more:?}");
+    }
+    let (code, line) = verdict(&diff(&["--max-growth", "60%"]));
+    assert_eq!(
+        (code, &*line),
+        (1, "FAIL rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %; ranks: rank 2 is missing in the after")
+    );
+    let report = json_of(folder.path(), &["diff", "b", "a"]);
+    assert_eq!(
+        report["ranks"][0]["missing"],
+        json!([{"name": "rank 2", "rank": 2, "node": null, "side": "after", "path": "b/rank2.pkl"}])
+    );
+    // The other way round.
+    assert_eq!(verdict(&ptmem(folder.path(), &["diff", "a", "b"])).0, 3);
+    for format in Format::ALL {
+        let output = ptmem(folder.path(), &["diff", "b", "a", "--format", format.name()]);
+        assert_eq!(output.status.code(), Some(3), "{format}");
+    }
+}
+
+#[test]
+fn the_imbalance_is_gated() {
+    let folder = job();
+    let diff = |more: &[&str]| verdict(&ptmem(folder.path(), &[&["diff", "b", "a"], more].concat()));
+    // Peaks of the after in 1/32 MiB are 982 and three times 262.
+    assert_eq!(diff(&["--max-growth", "imbalance=22.5MiB"]).0, 0);
+    let (code, line) = diff(&["--max-growth", "imbalance=22MiB"]);
+    assert!(
+        code == 1 && line.starts_with("FAIL imbalance grew 22.50 MiB, allowed 22.00 MiB (rank 3 peaks at"),
+        "{line}"
+    );
+    assert_eq!(diff(&["--max", "imbalance=23MiB"]).0, 0);
+    assert_eq!(diff(&["--max", "imbalance=22MiB"]).0, 1);
+    assert_eq!(diff(&["--warn-growth", "imbalance=22MiB"]).0, 0);
+    fs::write(folder.path().join("ptmem.toml"), "[max-growth]\nimbalance = \"1MiB\"\n").unwrap();
+    assert_eq!(diff(&[]).0, 1);
+    fs::write(folder.path().join("ptmem.toml"), "[max]\nimbalance = \"1GiB\"\n").unwrap();
+    assert_eq!(diff(&[]).0, 0);
+    fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
+    // One rank has nothing to be out of balance with.
+    for inputs in [["b/rank0.pkl", "a/rank0.pkl"], ["b/rank0*", "a/rank0*"]] {
+        let output = ptmem(folder.path(), &["diff", inputs[0], inputs[1], "--max-growth", "imbalance=1GiB"]);
+        let (code, line) = verdict(&output);
+        assert!(code == 3 && line.contains("only one rank"), "{line}");
+    }
+    let check = |more: &[&str]| verdict(&ptmem(folder.path(), &[&["check"], more].concat()));
+    assert_eq!(check(&["a", "--max", "imbalance=23MiB"]).0, 0);
+    let (code, line) = check(&["a", "--max", "imbalance=22MiB", "--max", "peak=20MiB"]);
+    assert_eq!(code, 1);
+    assert_eq!(line, "FAIL rank 3: peak is 30.68 MiB, allowed 20.00 MiB; imbalance is 22.50 MiB, allowed 22.00 MiB");
+    assert_eq!(check(&["a/rank0.pkl", "--max", "imbalance=22MiB"]).0, 3);
+}
+
+#[test]
+fn a_pattern_has_to_match_on_some_rank() {
+    let folder = job();
+    // Grew on all ranks; and is in the before of none.
+    let diff = |limit: &str| verdict(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", limit]));
+    assert_eq!(diff("stack:*widen*=2MiB").0, 0);
+    assert_eq!(diff("stack:*widen*=1MiB").0, 1);
+    let (code, line) = diff("stack:*nothing*=1MiB");
+    assert!(code == 3 && line.contains("matches no stack of any rank"), "{line}");
+    // One rank alone has another program.
+    for side in ["a", "b"] {
+        fs::copy(fixture("before.pkl"), folder.path().join(side).join("rank0.pkl")).unwrap();
+    }
+    assert_eq!(diff("stack:*attention*=0").0, 0);
+}
+
+#[test]
+fn the_order_of_the_work_changes_nothing() {
+    let folder = job();
+    for format in Format::ALL {
+        let run = |jobs: &str| {
+            let output = ptmem(
+                folder.path(),
+                &["diff", "b", "a", "--max-growth", "5%", "--jobs", jobs, "--format", format.name()],
+            );
+            assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+            let show = ptmem(folder.path(), &["show", "a", "--jobs", jobs, "--format", format.name()]);
+            assert_eq!(show.status.code(), Some(0), "{}", text(&show.stderr));
+            (text(&output.stdout), text(&show.stdout))
+        };
+        let one = run("1");
+        for _ in 0..3 {
+            assert_eq!(run("8"), one, "{format}");
+        }
+    }
+    let none = ptmem(folder.path(), &["diff", "b", "a", "--jobs", "0"]);
+    assert_eq!(none.status.code(), Some(2));
+}
+
+#[test]
+fn profiles_stand_in_for_snapshots() {
+    let folder = job();
+    fs::create_dir(folder.path().join("profiles")).unwrap();
+    for rank in 0..4 {
+        let (from, to) = (format!("b/rank{rank}.pkl"), format!("profiles/rank{rank}.ptmem.json"));
+        assert!(ptmem(folder.path(), &["profile", &from, "-o", &to]).status.success());
+    }
+    // What else lies there is left alone.
+    fs::write(folder.path().join("profiles/README.md"), "rank 0").unwrap();
+    fs::write(folder.path().join("profiles/rank0.json"), "{\"devices\": []}").unwrap();
+    let of = |before: &str| {
+        let report = json_of(folder.path(), &["diff", before, "a", "--max-growth", "5%"]);
+        let mut table = report["ranks"][0]["table"].clone();
+        table.as_array_mut().unwrap().push(report["ranks"][0]["stacks"].clone());
+        table
+    };
+    assert_eq!(of("profiles"), of("b"));
+}
+
+#[test]
+fn what_cannot_be_paired_is_refused() {
+    let folder = job();
+    let diff = |before: &str, after: &str| refused(folder.path(), &["diff", before, after]);
+    let error = diff("b", "a/rank0.pkl");
+    assert!(
+        error.contains("stands for 4 files, but the after is one file") && error.contains("such as b/rank0.pkl"),
+        "{error}"
+    );
+    assert!(diff("-", "a/*.pkl").contains("but the before is one file, standard input"));
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    assert!(diff("b", "empty").contains("empty: the directory holds no snapshot"));
+    assert!(diff("b", "a/*.none").contains("a/*.none: the glob matches no file"));
+    // Two steps in one directory.
+    for step in ["step_1", "step_2"] {
+        fs::create_dir_all(folder.path().join("steps").join(step)).unwrap();
+        for rank in 0..4 {
+            let to = folder.path().join(format!("steps/{step}/rank{rank}.pkl"));
+            fs::copy(folder.path().join(format!("a/rank{rank}.pkl")), to).unwrap();
+        }
+    }
+    let error = diff("b", "steps");
+    assert!(error.contains("2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{error}");
+    assert!(error.contains("with a glob, such as 'steps/step_2/rank*.pkl'"), "{error}");
+    assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "steps/step_2/rank*.pkl"])).0, 0);
+    assert!(refused(folder.path(), &["show", "steps"]).contains("2 files are of rank 0"));
+    let error = refused(folder.path(), &["diff", "--update", "b", "a"]);
+    assert!(error.contains("--update rewrites one profile"), "{error}");
+    let error = refused(folder.path(), &["diff", "b", "a", "--export", "json=a/rank3.pkl"]);
+    assert!(error.contains("a/rank3.pkl: is an input"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let folder = job();
+    fs::write(folder.path().join("a/rank2.pkl"), "").unwrap();
+    for jobs in ["1", "8"] {
+        for arguments in [&["diff", "b", "a"][..], &["show", "a"], &["check", "a", "--max", "peak=1GiB"]] {
+            let error = refused(folder.path(), &[arguments, &["--jobs", jobs]].concat());
+            assert!(error.contains("a/rank2.pkl") && error.contains("the file is empty"), "{error}");
+        }
+    }
+    // Of several, the first by rank.
+    fs::write(folder.path().join("a/rank1.pkl"), "text\n").unwrap();
+    let error = refused(folder.path(), &["diff", "b", "a", "--jobs", "4"]);
+    assert!(error.contains("a/rank1.pkl") && error.contains("looks like text"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_and_pipes_do_not_hang() {
+    use std::os::unix::fs::symlink;
+    let folder = job();
+    symlink(".", folder.path().join("a/loop")).unwrap();
+    symlink("..", folder.path().join("a/up")).unwrap();
+    let pipe = folder.path().join("b/rank9.pkl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // The link upwards leads to the before as well: its ranks are there twice then.
+    let error = refused(folder.path(), &["diff", "b", "a"]);
+    assert!(error.contains("files are of rank 0"), "{error}");
+    fs::remove_file(folder.path().join("a/up")).unwrap();
+    assert_eq!(verdict(&ptmem(folder.path(), &["diff", "b", "a"])).0, 0);
+    // A link to nothing is a rank that cannot be read.
+    symlink("gone.pkl", folder.path().join("a/rank5.pkl")).unwrap();
+    symlink("gone.pkl", folder.path().join("b/rank5.pkl")).unwrap();
+    let error = refused(folder.path(), &["diff", "b", "a"]);
+    assert!(error.contains("rank5.pkl: no such file"), "{error}");
+}
+
+#[test]
+fn suites_hold_ranks() {
+    let folder = job();
+    let fixture = |name: &str| fs::copy(fixture(name), folder.path().join(name)).unwrap();
+    fixture("before.pkl");
+    fixture("moved.pkl");
+    fs::write(
+        folder.path().join("ptmem.toml"),
+        "[suite.nightly]\nmax-growth = \"60%\"\n\
+         [[suite.nightly.compare]]\nname = \"job\"\nbefore = \"b\"\nafter = \"a/*.pkl\"\nmax = { imbalance = \"1MiB\" }\n\
+         [[suite.nightly.compare]]\nname = \"one\"\nbefore = \"before.pkl\"\nafter = \"moved.pkl\"\n",
+    )
+    .unwrap();
+    let suite = ["diff", "--suite", "nightly"];
+    let (code, line) = verdict(&ptmem(folder.path(), &suite));
+    assert_eq!(code, 1);
+    assert_eq!(
+        line,
+        "FAIL job: rank 3: peak grew 25.25 MiB (+464.8 %), allowed 60 %; imbalance is 22.50 MiB, allowed 1.00 MiB"
+    );
+    let report = json_of(folder.path(), &suite);
+    let names: Vec<_> = report["comparisons"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
+    assert_eq!(names, ["job: rank 0", "job: rank 1", "job: rank 2", "job: rank 3", "one"].map(|name| json!(name)));
+    assert_eq!(
+        (&report["ranks"][0]["name"], &report["ranks"][0]["checks"][0]["result"]),
+        (&json!("job"), &json!("exceeded"))
+    );
+    fs::remove_file(folder.path().join("b/rank3.pkl")).unwrap();
+    let (code, line) = verdict(&ptmem(folder.path(), &suite));
+    assert!(code == 3 && line.contains("rank 3 is missing in the before"), "{line}");
+    let error = {
+        fs::remove_dir_all(folder.path().join("b")).unwrap();
+        refused(folder.path(), &suite)
+    };
+    assert!(error.contains("comparison 'job'"), "{error}");
+}
+
+#[test]
+fn annotations_tell_once_what_ranks_have_in_common() {
+    let folder = job();
+    let github =
+        text(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", "stack=1MiB", "--format", "github"]).stdout);
+    let widened: Vec<_> = github.lines().filter(|line| line.contains("widen")).collect();
+    assert_eq!(widened.len(), 1, "{github}");
+    assert!(widened[0].contains("the like on ranks "), "{github}");
+    let junit =
+        text(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", "stack=1MiB", "--format", "junit"]).stdout);
+    assert_eq!(junit.matches("<testsuite ").count(), 4, "{junit}");
+}
+
+#[test]
+fn devices_of_a_rank_have_their_own_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    for (side, name) in [("b", "two-devices-before.pkl"), ("a", "two-devices-after.pkl")] {
+        fs::create_dir(folder.path().join(side)).unwrap();
+        for rank in 0..2 {
+            fs::copy(fixture(name), folder.path().join(format!("{side}/snapshot_{rank}.pickle"))).unwrap();
+        }
+    }
+    let report = json_of(folder.path(), &["diff", "b", "a", "--max-growth", "5%"]);
+    let names: Vec<_> =
+        report["ranks"][0]["table"].as_array().unwrap().iter().map(|line| line["name"].clone()).collect();
+    let expected = ["rank 0 device 1", "rank 1 device 1", "rank 0 device 0", "rank 1 device 0"];
+    assert_eq!(names, expected.map(|name| json!(name)));
+    let table = text(&ptmem(folder.path(), &["diff", "b", "a", "--max-growth", "5%"]).stdout);
+    assert!(table.contains("2 of 2") || table.contains("all"), "{table}");
+}
