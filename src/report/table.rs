@@ -416,7 +416,7 @@ fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> f
     let mut grid = Grid::new(&["", "baseline", "peak", "end", "reserved", ""], &alignments);
     for line in listed {
         let figure = |metric: Metric| optional(line.device.and_then(|device| metric.value(device)));
-        let mut cells = vec![printable(&line.name)];
+        let mut cells = vec![at_start(&line.name)];
         cells.extend([Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved].map(figure));
         cells.push(line.remark().to_owned());
         grid.row(style_of_standing(line.standing), cells);
@@ -433,7 +433,7 @@ fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> f
     if let Some(line) = lines.first()
         && let Some(device) = line.device
     {
-        writeln!(out, "\n{BOLD}{}{BOLD:#}", printable(&line.name))?;
+        writeln!(out, "\n{BOLD}{}{BOLD:#}", at_start(&line.name))?;
         let others = Others::held(&lines);
         let others = Some(&others).filter(|others| others.ranks > 1);
         device_details(out, &line.of.profile, device, others, options)?;
@@ -444,6 +444,12 @@ fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> f
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
     checks_of_job(out, worst, &readings.ranks.judgement, options.width)?;
     verdict(out, verdict_of_all, &readings.headline())
+}
+
+/// A name that begins a line, where the log of a GitHub job would take `::` for the begin of a command.
+fn at_start(name: &str) -> String {
+    let name = printable(name);
+    if name.trim_start().starts_with("::") { format!("'{name}'") } else { name }
 }
 
 fn style_of_standing(standing: u8) -> Style {
@@ -501,7 +507,7 @@ fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fm
         let before = change.and_then(|change| change.before);
         let percent = growth.zip(before).and_then(|(delta, before)| format_percent(delta, before));
         let cells = [
-            printable(&line.name),
+            at_start(&line.name),
             optional(before),
             optional(change.and_then(|change| change.after)),
             growth.map_or_else(|| UNKNOWN.to_owned(), |delta| Delta(delta).to_string()),
@@ -518,7 +524,7 @@ fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fm
     }
     for missing in of.missing.iter().take(limit) {
         let [before, after] = if missing.in_after { ["", "missing"] } else { ["missing", ""] };
-        let label = printable(&missing.member.label);
+        let label = at_start(&missing.member.label);
         grid.row(YELLOW, [&*label, before, after, "", "", "?"].map(str::to_owned));
     }
     if of.missing.len() > limit {
@@ -531,7 +537,7 @@ fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fm
     if let Some(line) = worst
         && let Some(device) = line.device
     {
-        writeln!(out, "\n{BOLD}{}{BOLD:#}", printable(&line.name))?;
+        writeln!(out, "\n{BOLD}{}{BOLD:#}", at_start(&line.name))?;
         let others = Others::changes(&lines);
         let others = Some(&others).filter(|others| others.ranks > 1);
         compared_device(out, line.of, device, others, options)?;
