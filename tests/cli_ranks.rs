@@ -253,7 +253,7 @@ fn what_cannot_be_paired_is_refused() {
     );
     assert!(diff("-", "a/*.pkl").contains("but the before is one file, standard input"));
     fs::create_dir(folder.path().join("empty")).unwrap();
-    assert!(diff("b", "empty").contains("empty: the directory holds no snapshot"));
+    assert!(diff("b", "empty").contains("empty: is a directory that holds no snapshot"));
     assert!(diff("b", "a/*.none").contains("a/*.none: the glob matches no file"));
     // Two steps in one directory.
     for step in ["step_1", "step_2"] {

@@ -210,6 +210,7 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("diff", json(&["diff", &before, &after, "--tree", "--max-growth", "0", "--top", "2"])),
         ("suite", suite(&[("a", before, after)], &["--tree", "--top", "2"]).json()),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
+        ("suite", json(&["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max", "imbalance=0"])),
         ("ranks", json(&["show", &fixture("ranks-after"), "--tree", "--top", "2"])),
         (
             "ranks",

@@ -425,7 +425,7 @@ fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> f
         let peaks = rest.iter().map(|line| line.peak().map(i128::from));
         let mut cells = vec![String::new(); 6];
         (cells[0], cells[2]) = (others(rest.len()), ranks::range(peaks, false));
-        cells[5] = common(rest.iter().map(|line| line.remark()));
+        cells[5] = common(rest.iter().map(ranks::Shown::remark));
         grid.row(DIM, cells);
     }
     grid.write(out, options.width)?;
@@ -519,7 +519,7 @@ fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fm
     if !rest.is_empty() {
         let mut cells = vec![String::new(); 6];
         (cells[0], cells[3]) = (others(rest.len()), ranks::range(rest.iter().map(ranks::Compared::growth), true));
-        cells[5] = common(rest.iter().map(|line| line.remark()));
+        cells[5] = common(rest.iter().map(ranks::Compared::remark));
         grid.row(DIM, cells);
     }
     for missing in of.missing.iter().take(limit) {

@@ -209,7 +209,7 @@ pub fn judge_ranks(
         let mut check = Check::new(growth.target.name(), growth.limit.to_string(), growth.level);
         match (&before, &after) {
             (Ok(before), Ok(after)) => {
-                judge.growth_of_imbalance(check, before, after, &growth.limit, before_error, after_error)
+                judge.growth_of_imbalance(check, before, after, &growth.limit, before_error, after_error);
             }
             (Err(why), _) | (_, Err(why)) => {
                 check.reason = Some(why.clone());

@@ -50,7 +50,7 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
         files.walk(path, "")?;
         if files.found.is_empty() {
             bail!(
-                "{shown}: the directory holds no snapshot (.pkl, .pickle, .pt, .pth) and no saved profile (.json); \
+                "{shown}: is a directory that holds no snapshot (.pkl, .pickle, .pt, .pth) and no saved profile (.json); \
                  expected one for each rank"
             );
         }

@@ -190,9 +190,13 @@ fn place_of_rank(columns: &[(usize, Vec<u64>)]) -> Option<usize> {
     let varies = |column: &[u64]| column.iter().any(|n| *n != column[0]);
     let distinct = |column: &[u64]| sorted(column).windows(2).all(|pair| pair[0] != pair[1]);
     let dense = |column: &[u64]| (0..).zip(sorted(column)).all(|(expected, n)| expected == n);
-    let tests: [&dyn Fn(&[u64]) -> bool; 3] = [&varies, &|c| varies(c) && distinct(c), &|c| varies(c) && dense(c)];
-    for test in tests {
-        let mut places = columns.iter().filter(|(_, column)| test(column)).map(|(place, _)| *place);
+    let passes = |test: usize, column: &[u64]| match test {
+        0 => varies(column),
+        1 => varies(column) && distinct(column),
+        _ => varies(column) && dense(column),
+    };
+    for test in 0..3 {
+        let mut places = columns.iter().filter(|(_, column)| passes(test, column)).map(|(place, _)| *place);
         if let (Some(only), None) = (places.next(), places.next()) {
             return Some(only);
         }
