@@ -48,8 +48,8 @@ fn whole_diff(before: &[u8], after: &[u8]) -> String {
         ..Thresholds::default()
     };
     let judgement = judge_diff(&diff, &thresholds);
-    let comparison = Comparison { name: None, diff, judgement, min_delta: thresholds.min_delta };
-    let gate = Gate { comparisons: vec![comparison] };
+    let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: thresholds.min_delta };
+    let gate = Gate { comparisons: vec![comparison], ranks: Vec::new() };
     let options = report::Options::default();
     report::Format::Table.render(report::Subject::Gate(&gate), &options).expect("a table holds anything")
 }
