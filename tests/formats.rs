@@ -526,7 +526,7 @@ fn names_stay_names_in_every_format() {
                 let options = Options { phases: true, ..Options::default() };
                 let limits = ["phase:*=0", "phase:nothing=0"];
                 let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
-                let gate = Gate { comparisons };
+                let gate = Gate { comparisons, ranks: Vec::new() };
                 // What metadata and compile contexts are called.
                 let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
                 assert!(name.is_empty() || grew.count() >= 2, "{name}");

@@ -183,6 +183,8 @@ pub(crate) struct DiffArguments {
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
+    pub(crate) at: At,
+    #[command(flatten)]
     pub(crate) view: View,
 }
 
@@ -210,6 +212,8 @@ pub(crate) struct CheckArguments {
     pub(crate) trust: Trust,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) at: At,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -271,6 +275,8 @@ pub(crate) struct ShowArguments {
     pub(crate) tree: TreeArguments,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) at: At,
     #[command(flatten)]
     pub(crate) view: View,
 }
@@ -345,6 +351,14 @@ pub(crate) struct ProfileArguments {
     pub(crate) config: ConfigArguments,
 }
 
+/// Which moment of a history is looked at.
+#[derive(Debug, Args)]
+pub(crate) struct At {
+    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N or time:SECONDS
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: Moment,
+}
+
 /// What is shown and how.
 #[derive(Debug, Args)]
 pub(crate) struct View {
@@ -354,9 +368,6 @@ pub(crate) struct View {
     /// Write the result to a file as well, in any of the formats; PATH may be - for standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]
     pub(crate) export: Vec<Export>,
-    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N or time:SECONDS
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    pub(crate) at: Moment,
     /// How many stacks to list, or callees of a frame of the tree; 0 is all. The rest is summed in one row
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
@@ -380,9 +391,9 @@ pub(crate) struct View {
 
 impl View {
     /// What the profile has to hold.
-    pub(crate) fn profile_options(&self, config: &Config) -> profile::Options {
+    pub(crate) fn profile_options(&self, config: &Config, at: &At) -> profile::Options {
         let rules = rules(config, &self.strip_prefix);
-        profile::Options { group_by: self.group_by(config), at: self.at, rules, every: None }
+        profile::Options { group_by: self.group_by(config), at: at.at, rules, every: None }
     }
 
     /// What counts as one stack.

@@ -1,6 +1,6 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use ptmem::leak::{self, Search, Series};
 use ptmem::phase::steps::Wanted;
 use ptmem::profile::{self, Moment, Opened};
 use ptmem::report::Subject;
-use ptmem::verdict::{self, Finding, LeakGate};
+use ptmem::verdict::{self, Finding, LeakGate, Rank};
 
 use super::args::LeakArguments;
 use super::output::{self, Output};
@@ -43,16 +43,20 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         device_memory: arguments.device_memory.map(|size| size.0),
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
-    let mut findings = Vec::with_capacity(runs.len());
-    for run in runs {
-        let mut search = match &run.files[..] {
+    // Of a series one snapshot is read after the other.
+    let largest = |run: &Run| run.files.iter().map(|path| ranks::size(path)).max().unwrap_or(0);
+    let sizes: Vec<u64> = runs.iter().map(largest).collect();
+    let look = |index: usize| {
+        let mut search = match &runs[index].files[..] {
             [file] => search_steps(file, &options)?,
             files => search_series(files, &options)?,
         };
-        (search.name, search.rank) = (run.name, run.rank);
+        (search.name, search.rank) = (runs[index].name.clone(), runs[index].rank);
         let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
-        findings.push(Finding { search, judgement });
-    }
+        Ok(Finding { search, judgement })
+    };
+    let mut findings = Vec::with_capacity(runs.len());
+    ranks::in_order(ranks::jobs(arguments.view.jobs), &sizes, look, |_, finding| findings.push(finding))?;
     let gate = LeakGate { findings };
     let mut options = report_options(&arguments.view, output);
     options.device_memory = arguments.device_memory.map(|size| size.0);
@@ -69,15 +73,20 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     for path in paths {
         found.extend(ranks::find(path)?.unwrap_or_else(|| vec![ranks::plain(path)]));
     }
-    let mut by_rank: BTreeMap<(Option<u64>, Option<u64>), Vec<&Found>> = BTreeMap::new();
+    // Ranks of the whole job, else ranks on each node.
+    let place = |file: &Found| (file.node, file.rank);
+    let places: BTreeSet<_> = found.iter().map(place).collect();
+    let with_node = places.iter().map(|(_, rank)| rank).collect::<BTreeSet<_>>().len() < places.len();
+    let rank = |file: &Found| file.rank.map(|number| Rank { node: file.node.filter(|_| with_node), number });
+    let mut by_rank: BTreeMap<Option<Rank>, Vec<&Found>> = BTreeMap::new();
     for file in &found {
-        by_rank.entry((file.node, file.rank)).or_default().push(file);
+        by_rank.entry(rank(file)).or_default().push(file);
     }
     if by_rank.len() < 2 {
         let files = found.into_iter().map(|file| file.path).collect();
         return Ok(vec![Run { name: None, rank: None, files }]);
     }
-    if let Some(files) = by_rank.get(&(None, None)) {
+    if let Some(files) = by_rank.get(&None) {
         bail!(
             "{}: the name states no rank, such as rank3, and those of others do; give files of one kind only",
             files[0].path.display()
@@ -94,10 +103,10 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
             few.ok_or_else(|| anyhow!("no rank"))?
         );
     }
-    let run = |((node, rank), files): ((Option<u64>, Option<u64>), Vec<&Found>)| {
-        let node = node.map(|node| format!("node {node}, ")).unwrap_or_default();
-        let name = rank.map(|rank| format!("{node}rank {rank}"));
-        Run { name, rank, files: files.into_iter().map(|file| file.path.clone()).collect() }
+    let run = |(rank, files): (Option<Rank>, Vec<&Found>)| Run {
+        name: rank.map(|rank| rank.to_string()),
+        rank: rank.map(|rank| rank.number),
+        files: files.into_iter().map(|file| file.path.clone()).collect(),
     };
     Ok(by_rank.into_iter().map(run).collect())
 }
