@@ -472,6 +472,103 @@ fn steps_go_by_names_that_are_asked_for() {
     assert_eq!((only_device(&found).points.len(), found.leaks().count()), (6, 1));
 }
 
+/// Steps of a model with two optimizers, as PyTorch annotates them: each has a forward pass of its own.
+fn two_optimizers(count: usize) -> Program {
+    let mut program = Program::default();
+    for _ in 0..count {
+        for (model, line) in [("generator", 10), ("critic", 20)] {
+            program.alloc("x", &format!("{model}:{line}"), 512 * 40);
+            program.alloc("y", &format!("{model}:{}", line + 1), 512 * 30);
+            program.free("x");
+            program.free("y");
+            program.mark("START", "Optimizer.step#Adam.step");
+            program.alloc("z", &format!("{model}:{}", line + 2), 512);
+            program.free("z");
+            program.mark("END", "Optimizer.step#Adam.step");
+        }
+        program.alloc("leak", "train:30", 2048);
+    }
+    program
+}
+
+#[test]
+fn a_step_may_call_several_optimizers() {
+    let search = two_optimizers(10).search(&Options::default());
+    let device = only_device(&search);
+    assert_eq!(device.points.len(), 10);
+    assert_eq!(device.how, Some(How::Named("Optimizer.step#*, 2 to a step".to_owned())));
+    let [leak] = &device.leaks[..] else { panic!("{:#?}", device.leaks) };
+    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (2048, 8, 8));
+}
+
+#[test]
+fn a_window_that_was_full_before_the_recording_is_no_leak() {
+    let mut program = Program::default();
+    for step in 0..30 {
+        program.alloc(format!("metric {step}"), "train:30", 2048);
+    }
+    // The recording begins here: what came before is known from the frees alone.
+    program.events.clear();
+    for step in 30..42 {
+        program.work();
+        program.alloc(format!("metric {step}"), "train:30", 2048);
+        program.free(&format!("metric {}", step - 30));
+    }
+    let search = program.search(&Options::default());
+    assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Pass), "{:#?}", search.devices);
+}
+
+#[test]
+fn what_is_freed_at_the_end_hides_no_leak() {
+    let mut program = steps(12, |program, step| program.alloc(format!("leak {step}"), "train:30", 2048));
+    program.free("leak 1");
+    assert_eq!(leaks(&program).len(), 1);
+}
+
+#[test]
+fn growth_that_no_stack_shows_is_told() {
+    let program = steps(12, |program, step| {
+        program.alloc(format!("buffer {step}"), "append:30", 512 * (step as u64 + 1));
+        if step > 0 {
+            program.free(&format!("buffer {}", step - 1));
+        }
+    });
+    let search = program.search(&Options::default());
+    assert_eq!(search.leaks().count(), 0);
+    let told = |search: &Search| search.diagnostics.iter().any(|found| found.code == "allocated-grows");
+    assert!(told(&search), "{:?}", search.diagnostics);
+    assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
+    assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));
+    assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&Options::default())));
+}
+
+#[test]
+fn what_is_built_up_is_no_step() {
+    // Weights that are converted one by one, and then nothing else.
+    let mut program = Program::default();
+    for weight in 0..40 {
+        program.alloc("wide", "load:5", 4096);
+        program.alloc(format!("weight {weight}"), "load:6", 2048);
+        program.free("wide");
+    }
+    let search = program.search(&Options::default());
+    assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Inconclusive), "{:#?}", search.devices);
+}
+
+#[test]
+fn many_stacks_that_grow_a_little_are_a_leak_together() {
+    let profiles = of_series(6, |program, step| {
+        for line in 0..40 {
+            program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 512 * 10);
+        }
+    });
+    let found = series(profiles, &Options { min_growth: Some(40_000), ..Options::default() });
+    let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
+    assert_eq!(leak.label, "<many stacks, a little each>");
+    assert_eq!(verdict(&found), Verdict::Regression);
+}
+
 #[test]
 fn memory_of_the_device_runs_out() {
     let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));

@@ -300,8 +300,8 @@ pub(crate) struct LeakArguments {
     /// A leak has grown in so many of the steps
     #[arg(long, value_name = "SHARE", default_value = "80%", value_parser = share)]
     pub(crate) min_share: f64,
-    /// Steps begin where annotations or user_metadata do whose name matches this glob
-    #[arg(long, value_name = "PATTERN", value_parser = Pattern::glob, conflicts_with = "windows")]
+    /// Steps begin where annotations or user_metadata do whose name matches: a part of the name or a glob
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search, conflicts_with = "windows")]
     pub(crate) step: Option<Pattern>,
     /// Take so many equal parts of the history for steps
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]

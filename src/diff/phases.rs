@@ -161,7 +161,7 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
          compares the highest ones",
         said.join("; ")
     );
-    Some(Diagnostic::note("phase-occurrences-differ", device, message))
+    Some(Diagnostic::warning("phase-occurrences-differ", device, message))
 }
 
 /// The rows to show, those first that `explain` the verdict and then the largest change first; and how many are left

@@ -199,6 +199,12 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
+    /// What it was looked at in: snapshots, steps, or parts of a history that are neither.
+    #[must_use]
+    pub fn nouns(&self, mode: Mode) -> (&'static str, &'static str) {
+        if self.how == Some(How::Windows) { ("part", "parts") } else { mode.nouns() }
+    }
+
     /// Bytes that all leaks together gain per snapshot or step.
     #[must_use]
     pub fn bytes_per_step(&self) -> i128 {
@@ -259,7 +265,9 @@ fn growth(
     mode: Mode,
     options: &Options,
 ) -> (Growth, Option<Diagnostic>) {
-    let counted = points.get(skip..).unwrap_or_default();
+    // The last step is still in use.
+    let until = points.len() - usize::from(mode == Mode::Steps).min(points.len());
+    let counted = points.get(skip..until).unwrap_or_default();
     let values = |value: fn(&Point) -> Option<u64>| counted.iter().map(value).collect::<Option<Vec<u64>>>();
     let (allocated, reserved, fragmentation) =
         (values(|point| point.allocated), values(|point| point.reserved), values(|point| point.fragmentation));

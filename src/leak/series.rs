@@ -1,6 +1,6 @@
 //! Leaks over a series of snapshots: what holds more from one to the next.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{DeviceLeaks, Leak, Mode, Options, Point, Search, growth, slope};
 use crate::diagnostic::Diagnostic;
@@ -177,6 +177,41 @@ impl Device {
         }
     }
 
+    /// What grows although no single stack does: a little in each of many, or in new ones every time.
+    fn unnamed(&self, leaks: &[Leak], options: &Options, skip: usize, judged: usize) -> Option<Leak> {
+        let named: HashSet<&str> = leaks.iter().map(|leak| leak.key.as_str()).collect();
+        let tracks: HashSet<usize> =
+            self.by_key.iter().filter(|(key, _)| named.contains(key.as_str())).map(|(_, track)| *track).collect();
+        let rest = |at: usize| {
+            let others = self.stacks.iter().enumerate().filter(|(track, _)| !tracks.contains(track));
+            let held = others.filter_map(|(_, track)| track.held.get(at).copied());
+            held.fold(Held::default(), Held::plus)
+        };
+        let held: Vec<Held> = (skip..self.points.len()).map(rest).collect();
+        let (first, last) = (*held.first()?, *held.last()?);
+        let grew = held.windows(2).filter(|pair| pair[1].bytes > pair[0].bytes).count();
+        let bytes = i128::from(last.bytes) - i128::from(first.bytes);
+        let least = i128::from(options.min_growth.unwrap_or(super::WORTH_TELLING)).max(1);
+        // Stacks that leak less than what is worth telling are no news where others leak more.
+        if bytes < least || !options.is_steady(grew, judged) {
+            return None;
+        }
+        let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
+        Some(Leak {
+            label: "<many stacks, a little each>".to_owned(),
+            key: Bucket::Others.label().to_owned(),
+            bucket: Some(Bucket::Others),
+            stack: None,
+            also: Vec::new(),
+            bytes,
+            blocks: i128::from(last.blocks) - i128::from(first.blocks),
+            bytes_per_step: slope(&values)?,
+            grew,
+            judged,
+            end: last,
+        })
+    }
+
     fn leaks(
         &self,
         latest: Option<&Profile>,
@@ -239,6 +274,9 @@ impl Device {
                 judged,
                 end: *last,
             });
+        }
+        if let Some(leak) = self.unnamed(&found.leaks, options, skip, judged).filter(|_| !cut) {
+            found.leaks.push(leak);
         }
         if cut {
             found.unclear = Some(

@@ -7,12 +7,14 @@ use rustc_hash::FxHashMap;
 
 use super::slope::rounded;
 use super::{DeviceLeaks, Growth, Leak, Mode, Options, Point, Search, growth};
+use crate::diagnostic::Diagnostic;
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
 use crate::replay::{self, Allocation, History, Origin, Position, Replay};
 use crate::snapshot::{Device, Snapshot, StackId, StringId, Tables};
-use crate::stack::{Grouper, Key};
+use crate::stack::{Code, Grouper, Key};
+use crate::units::Size;
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -50,6 +52,7 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
                     let (growth, remark) = growth(id, &found.points, found.skip, peak, Mode::Steps, options);
                     found.growth = growth;
                     diagnostics.extend(remark);
+                    diagnostics.extend(unexplained(&found, options));
                 }
                 found
             }
@@ -80,6 +83,29 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
         tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
         rules: options.rules.clone(),
     })
+}
+
+/// A remark where more grows than what leaks, such as one buffer that is made anew and larger in every step.
+fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
+    let until = found.points.len().checked_sub(1)?;
+    let counted = found.points.get(found.skip..until)?;
+    let held = counted.iter().map(|point| point.allocated).collect::<Option<Vec<u64>>>()?;
+    let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
+    let rest = gained - found.leaks.iter().map(|leak| leak.bytes).sum::<i128>();
+    let grew = held.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    let never_falls = held.windows(2).all(|pair| pair[1] >= pair[0]);
+    // Steps are not all alike to the byte.
+    let matters = rest > i128::from(*held.iter().max()?) / 100 || found.leaks.is_empty() && rest > 0;
+    if !matters || !never_falls && !options.is_steady(grew, held.len() - 1) {
+        return None;
+    }
+    let (step, _) = found.nouns(Mode::Steps);
+    let message = format!(
+        "allocated bytes grow by {} from {step} to {step} that no stack leaves behind: something may be made anew and \
+         larger each time, or grow in fewer of them. A series of snapshots shows what",
+        Size(u64::try_from(rounded(rest, (held.len() - 1).max(1) as i128)).unwrap_or_default()),
+    );
+    Some(Diagnostic::warning("allocated-grows", found.device, message))
 }
 
 /// Why there are no steps.
@@ -164,8 +190,32 @@ fn of_steps(
         );
         return found;
     }
-    found.leaks = leaks(snapshot, device, replay, steps, grouper, options, skip);
+    let (leaks, short) = leaks(snapshot, device, replay, steps, grouper, options, skip);
+    let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
+    if steps.are_guessed(events, grouper.code()) && leaked * 4 > allocated_in(replay, steps, skip..last) {
+        found.unclear = Some(
+            "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
+             model or an answer, or leaks. Annotate the steps (torch.profiler.record_function) and name them with --step, \
+             or give two or more snapshots"
+                .to_owned(),
+        );
+        return found;
+    }
+    found.leaks = leaks;
+    if let (Some(label), true) = (short, found.leaks.is_empty()) {
+        found.unclear = Some(format!(
+            "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps are left that can tell; \
+             record more steps, or give two or more snapshots"
+        ));
+    }
     found
+}
+
+/// Bytes that are allocated in some of the steps.
+fn allocated_in(replay: &Replay, steps: &Steps, judged: std::ops::Range<usize>) -> i128 {
+    let inside = replay.allocations.iter().filter(|allocation| allocation.born != Position::START);
+    let counted = inside.filter(|allocation| steps.at(allocation.born).is_some_and(|step| judged.contains(&step)));
+    counted.map(|allocation| i128::from(allocation.bytes)).sum()
 }
 
 /// What tells blocks apart: their stack, and the tag that they are grouped by.
@@ -179,7 +229,7 @@ fn leaks(
     grouper: &Grouper<'_>,
     options: &Options,
     skip: usize,
-) -> Vec<Leak> {
+) -> (Vec<Leak>, Option<String>) {
     let events = snapshot.events_of(device);
     let last = steps.steps.len().saturating_sub(1);
     let inside = |allocation: &&Allocation| allocation.born != Position::START && allocation.born < replay.dump;
@@ -197,13 +247,18 @@ fn leaks(
             let held = survivors.entry(whose(allocation)).or_default().entry(step).or_default();
             *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
         } else {
-            let freed = steps.at(allocation.freed.min(replay.dump)).unwrap_or(last);
+            // What is given up at the very end says nothing about how long such blocks live.
+            let Some(freed) = steps.at(allocation.freed).filter(|&freed| freed < last) else { continue };
             let lifetime = lifetimes.entry(whose(allocation)).or_default();
-            *lifetime = (*lifetime).max(freed - step);
+            *lifetime = (*lifetime).max(freed.saturating_sub(step));
         }
     }
+    let replaced = Replaced::new(replay, steps, skip, last);
     let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
     for (&(origin, tag), by_step) in &survivors {
+        if matches!(origin, Origin::Stack(stack) if is_state_of_optimizer(grouper.code(), stack)) {
+            continue;
+        }
         let lifetime = lifetimes.get(&(origin, tag)).copied().unwrap_or(0);
         let group = identity(origin, tag, grouper);
         let left = groups.entry(group.key.clone()).or_default();
@@ -211,7 +266,7 @@ fn leaks(
         // Those of the last steps may still be freed as the others were.
         let until = last.saturating_sub(lifetime);
         let evidence: Vec<_> = by_step.range(skip..until.max(skip)).collect();
-        if evidence.is_empty() {
+        if evidence.is_empty() || replaced.replaces(&evidence, until.saturating_sub(skip), options) {
             continue;
         }
         left.lifetime = left.lifetime.max(lifetime);
@@ -221,12 +276,53 @@ fn leaks(
             (*sum, *stack) = (sum.plus(held), stack.plus(held));
         }
     }
+    let few = |left: &Left| {
+        let judged = last.saturating_sub(left.lifetime).saturating_sub(skip);
+        left.lifetime > 0 && judged < FEWEST && left.steps.len() >= judged.max(1)
+    };
+    let short = groups.values().find(|left| few(left)).and_then(|left| Some(left.identity.as_ref()?.label.clone()));
     let mut leaks: Vec<Leak> =
         groups.into_values().filter_map(|left| left.leak(grouper, last, skip, options)).collect();
     leaks.sort_by(|a, b| {
         b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
     });
-    leaks
+    (leaks, short)
+}
+
+/// Whether an optimizer makes its state there, once for each parameter, however many steps that takes.
+fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
+    code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
+}
+
+/// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of the
+/// same size, a window is full that was filled before the recording began: nothing grows.
+struct Replaced {
+    /// By size: in how many steps, and how many blocks.
+    sizes: FxHashMap<u64, (BTreeSet<usize>, u64)>,
+}
+
+impl Replaced {
+    fn new(replay: &Replay, steps: &Steps, skip: usize, last: usize) -> Self {
+        let mut sizes: FxHashMap<u64, (BTreeSet<usize>, u64)> = FxHashMap::default();
+        for old in replay.allocations.iter().filter(|allocation| allocation.born == Position::START) {
+            let Some(step) = steps.at(old.freed).filter(|step| (skip..=last).contains(step)) else { continue };
+            if old.freed < replay.dump {
+                let (steps, blocks) = sizes.entry(old.bytes).or_default();
+                steps.insert(step);
+                *blocks += 1;
+            }
+        }
+        Self { sizes }
+    }
+
+    /// Whether such blocks make up for what was left behind.
+    fn replaces(&self, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
+        // The blocks that one stack leaves behind are nearly always equal.
+        let (bytes, blocks) = left.iter().fold((0, 0), |(a, b), (_, held)| (a + held.bytes, b + held.blocks));
+        let Some(size) = bytes.checked_div(blocks).filter(|size| size * blocks == bytes) else { return false };
+        let Some((steps, freed)) = self.sizes.get(&size) else { return false };
+        options.is_steady(steps.len(), judged) && freed * 10 >= blocks * 8
+    }
 }
 
 impl Left {

@@ -85,10 +85,18 @@ pub fn find(events: &[Event], phases: &[Phase], code: &Code<'_>, wanted: &Wanted
             let annotated = |start: &&str| {
                 let is_step =
                     |phase: &Phase, name: &str| phase.source == Source::Annotation && name.starts_with(*start);
-                named(phases, code, &format!("{start}*"), is_step)
+                let steps = named(phases, code, &format!("{start}*"), is_step)?;
+                // The profiler counts steps; an optimizer may be one of several.
+                Some(if *start == NAMES[0] { steps } else { steps.folded(events) })
             };
-            let named = NAMES.iter().find_map(annotated);
-            named.or_else(|| recurring(events, code)).or_else(|| windows(events.len(), WINDOWS))
+            let mut named: Vec<Steps> = NAMES.iter().filter_map(annotated).collect();
+            // The profiler may have looked at a few steps of many.
+            if let Some(at) = named.iter().position(|steps| steps.cover(events)) {
+                return Some(named.swap_remove(at));
+            }
+            let enough = named.first().is_none_or(|steps| steps.steps.len() >= FEWEST);
+            let recurring = if enough { recurring(events, code) } else { None };
+            recurring.or_else(|| named.into_iter().next()).or_else(|| windows(events.len(), WINDOWS))
         }
     }
 }
@@ -126,20 +134,17 @@ fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(events, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
     for (&stack, allocations) in &rounds.of_stack {
-        if allocations.len() >= FEWEST && rounds.has_python(stack) {
+        if allocations.len() >= FEWEST && rounds.may_begin(stack) {
             often.entry(allocations.len()).or_default().push(stack);
         }
     }
     let mut often: Vec<_> = often.into_iter().collect();
     often.sort_by_key(|(count, stacks)| (Reverse(stacks.len()), *count));
-    // What few stacks do is not what the history consists of.
-    let most = often.first().map_or(0, |(_, stacks)| stacks.len());
-    often.retain(|(_, stacks)| stacks.len() * 5 >= most);
     often.truncate(MOST_CANDIDATES);
     let (clock, begins) = often.into_iter().find_map(|(_, stacks)| {
-        let clock = *stacks.iter().min_by_key(|&&stack| rounds.of_stack[&stack].first())?;
+        let clock = rounds.clock(stacks)?;
         let begins = &rounds.of_stack[&clock];
-        (rounds.take_turns(begins, &stacks) && rounds.are_steps(begins)).then_some((clock, begins))
+        rounds.are_steps(begins).then_some((clock, begins))
     })?;
     let step =
         |(index, &at): (usize, &usize)| Step { name: format!("step {}", index + 1), from: Position::of_count(at) };
@@ -148,7 +153,10 @@ fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
 }
 
 /// More counts than these are not tried: each costs a walk over the history.
-const MOST_CANDIDATES: usize = 8;
+const MOST_CANDIDATES: usize = 16;
+
+/// More stacks than these are not tried for the one that begins a step.
+const MOST_CLOCKS: usize = 8;
 
 /// The allocations of a history, by stack.
 struct Rounds<'e, 'c, 't> {
@@ -183,19 +191,30 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
         Self { events, code, of_stack, has_backward, kinds }
     }
 
-    fn has_python(&self, stack: StackId) -> bool {
-        self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty())
+    /// Whether a stack may begin a step: it runs Python, and no backward pass, which ends one.
+    fn may_begin(&self, stack: StackId) -> bool {
+        self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
     }
 
-    /// Whether stacks that allocate equally often do so in turns: each once in nearly every round.
-    fn take_turns(&self, begins: &[usize], stacks: &[StackId]) -> bool {
-        let in_turn = |stack: &StackId| {
-            let allocations =
-                self.of_stack[stack].iter().zip(begins.iter().zip(begins.iter().skip(1).chain([&usize::MAX])));
-            allocations.filter(|(at, (from, to))| from <= at && at < to).count()
+    /// Of stacks that allocate equally often, the first one that most of the others take turns with: each once in nearly
+    /// every round. Those that do not only happen to allocate as often.
+    fn clock(&self, mut stacks: Vec<StackId>) -> Option<StackId> {
+        stacks.sort_by_key(|stack| self.of_stack[stack].first().copied());
+        let turns = |clock: &StackId| {
+            let begins = &self.of_stack[clock];
+            let ends = begins.iter().skip(1).chain([&usize::MAX]);
+            let rounds: Vec<_> = begins.iter().zip(ends).collect();
+            let takes_turns = |stack: &&StackId| {
+                let allocations = self.of_stack[*stack].iter().zip(&rounds);
+                let in_turn = allocations.filter(|(at, (from, to))| from <= at && at < to).count();
+                in_turn * 10 >= begins.len() * 9
+            };
+            stacks.iter().filter(takes_turns).count()
         };
-        let turns: usize = stacks.iter().map(in_turn).sum();
-        turns * 10 >= stacks.len() * begins.len() * 9
+        let counts: Vec<(StackId, usize)> =
+            stacks.iter().take(MOST_CLOCKS).map(|stack| (*stack, turns(stack))).collect();
+        let most = counts.iter().map(|(_, turns)| *turns).max().filter(|&most| most * 2 >= stacks.len())?;
+        counts.into_iter().find(|(_, turns)| *turns == most).map(|(stack, _)| stack)
     }
 
     /// Whether rounds are steps, not the layers within one.
@@ -206,9 +225,10 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
             rounds += 1;
             plausible += usize::from(self.is_step(round));
         }
-        // What begins long before the end and then stops is a part of the history, such as loading the weights.
+        // What stops long before the end is a part of the history, such as loading the weights.
+        let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let last = self.events.len().saturating_sub(begins.last().copied().unwrap_or_default());
-        rounds > 0 && plausible * 10 >= rounds * 8 && last * 10 <= self.events.len() * 6
+        rounds > 0 && plausible * 10 >= rounds * 8 && last <= longest.saturating_mul(4)
     }
 
     /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
@@ -269,6 +289,65 @@ impl Steps {
         }
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(events.len());
-        Rounds::new(events, code).are_steps(&begins)
+        let rounds = Rounds::new(events, code);
+        // Without Python nothing tells layers from steps.
+        rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
+    }
+
+    /// Whether it is only a guess that these are steps: they have no names, and there is no backward pass among them.
+    #[must_use]
+    pub fn are_guessed(&self, events: &[Event], code: &Code<'_>) -> bool {
+        !matches!(self.how, How::Named(_)) && !Rounds::new(events, code).has_backward
+    }
+
+    /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
+    /// them.
+    fn cover(&self, events: &[Event]) -> bool {
+        let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max();
+        let last = begins.last().map_or(0, |&last| events.len().saturating_sub(last));
+        begins.len() >= FEWEST && longest.is_some_and(|longest| last <= longest.saturating_mul(4))
+    }
+
+    /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
+    /// What every second one allocates is then more alike than what each next one does.
+    fn folded(mut self, events: &[Event]) -> Self {
+        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        begins.push(events.len());
+        let rounds: Vec<FxHashSet<StackId>> = begins
+            .windows(2)
+            .map(|pair| {
+                let events = events.get(pair[0]..pair[1]).unwrap_or_default();
+                let allocations = events.iter().filter(|event| event.action == Action::Alloc);
+                allocations.filter_map(|event| event.stack).collect()
+            })
+            .collect();
+        // The first round warms up, and the last is not over.
+        let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
+        let alike = |lag: usize| -> u64 {
+            let pairs = rounds.iter().zip(rounds.iter().skip(lag));
+            let (mut sum, mut count) = (0_u64, 0_u64);
+            for (a, b) in pairs {
+                let common = a.intersection(b).count() as u64;
+                let all = (a.len() + b.len()) as u64 - common;
+                (sum, count) = (sum + (common * 1000).checked_div(all).unwrap_or(1000), count + 1);
+            }
+            sum.checked_div(count).unwrap_or(0)
+        };
+        let next = alike(1);
+        let most = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
+        let period = most.map(|lag| (alike(lag), lag)).filter(|(alike, _)| *alike >= 700 && *alike >= next * 4 / 3);
+        // Of those that are as good the shortest: twice a round is a round as well.
+        let best = period.reduce(|best, other| if other.0 > best.0 + 50 { other } else { best });
+        if let Some((_, period)) = best {
+            self.steps = self.steps.into_iter().step_by(period).collect();
+            if let How::Named(name) = &mut self.how {
+                name.push_str(&format!(", {period} to a step"));
+            }
+        }
+        self
     }
 }
+
+/// A step calls no more optimizers than these.
+const MOST_IN_ROUND: usize = 8;

@@ -71,13 +71,14 @@ impl LeakGate {
 #[must_use]
 pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     let mut judge = Judge::default();
-    let (step, steps) = search.mode.nouns();
-    let of = |device: Option<u32>| Check {
+    let of = |device: Option<u32>, step: &str| Check {
         device,
         allowed: Some(u128::from(limit)),
         ..Check::new(METRIC.to_owned(), format!("{} per {step}", Size(limit)), Level::Fail)
     };
     for device in &search.devices {
+        let (step, steps) = device.nouns(search.mode);
+        let of = |number| of(number, step);
         let too_much = device.bytes_per_step() > i128::from(limit);
         for leak in &device.leaks {
             judge.checks.push(Check {
@@ -85,7 +86,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
                 key: Some(leak.key.clone()),
                 delta: Some(leak.bytes_per_step),
                 outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
-                words: Some(sentence(leak, search.mode)),
+                words: Some(sentence(leak, search.mode, device.nouns(search.mode))),
                 ..of(Some(device.device))
             });
         }
@@ -102,15 +103,18 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
         }
     }
     if search.devices.is_empty() {
-        judge.checks.push(Check { reason: Some("nothing is recorded and nothing is held".to_owned()), ..of(None) });
+        judge.checks.push(Check {
+            reason: Some("nothing is recorded and nothing is held".to_owned()),
+            ..of(None, search.mode.nouns().0)
+        });
     }
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 
 /// A leak in words.
-fn sentence(leak: &Leak, mode: Mode) -> String {
+fn sentence(leak: &Leak, mode: Mode, nouns: (&str, &str)) -> String {
     let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
-    let (label, (step, steps), &Leak { grew, judged, .. }) = (&leak.label, mode.nouns(), leak);
+    let (label, (step, steps), &Leak { grew, judged, .. }) = (&leak.label, nouns, leak);
     match mode {
         Mode::Steps => format!("{label} leaks {bytes} per {step}, in {grew} of {}", count(judged as u64, step, steps)),
         Mode::Series => {

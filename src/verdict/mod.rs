@@ -209,7 +209,9 @@ pub struct Judgement {
 pub const ACCEPTED_GROWTH: &str = "accepted-growth";
 
 /// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
-const DISTRUSTED: [&str; 15] = [
+const DISTRUSTED: [&str; 17] = [
+    "allocated-grows",
+    "phase-occurrences-differ",
     "same-input",
     "history-truncated",
     "sizes-not-recovered",

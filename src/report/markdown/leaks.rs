@@ -19,8 +19,8 @@ pub(super) fn write(page: &mut Page, gate: &LeakGate, options: &Options) {
         .flat_map(|finding| finding.search.leaks().map(|(device, leak)| (&finding.search, device, leak)))
         .collect();
     let limit = if options.top == 0 { leaks.len() } else { options.top.min(leaks.len()) };
-    if let Some((search, ..)) = leaks.first() {
-        let (step, steps) = search.mode.nouns();
+    if let Some((search, device, _)) = leaks.first() {
+        let (step, steps) = device.nouns(search.mode);
         let header = format!("| | per {step} | blocks | {steps} | so far | stack |\n|:--|--:|--:|--:|--:|:--|");
         let row = |&(search, device, leak): &(&Search, &DeviceLeaks, &Leak)| {
             let cells = format!(

@@ -146,7 +146,7 @@ fn snapshots(out: &mut String, device: &DeviceLeaks, options: &Options) -> fmt::
 }
 
 fn totals(out: &mut String, device: &DeviceLeaks, mode: Mode) -> fmt::Result {
-    let (step, steps) = mode.nouns();
+    let (step, steps) = device.nouns(mode);
     let growth = device.growth;
     for (name, slope) in
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)]
@@ -167,7 +167,7 @@ fn totals(out: &mut String, device: &DeviceLeaks, mode: Mode) -> fmt::Result {
 }
 
 fn leaks(out: &mut String, search: &Search, device: &DeviceLeaks, options: &Options) -> fmt::Result {
-    let (step, steps) = search.mode.nouns();
+    let (step, steps) = device.nouns(search.mode);
     if device.leaks.is_empty() {
         return writeln!(out, "\n  nothing leaks");
     }
