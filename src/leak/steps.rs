@@ -96,7 +96,9 @@ fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
     let never_falls = held.windows(2).all(|pair| pair[1] >= pair[0]);
     // Steps are not all alike to the byte.
     let matters = rest > i128::from(*held.iter().max()?) / 100 || found.leaks.is_empty() && rest > 0;
-    if !matters || !never_falls && !options.is_steady(grew, held.len() - 1) {
+    // What fills and then stays is a cache.
+    let goes_on = held.last() > held.get(held.len() / 2);
+    if !matters || !goes_on || !never_falls && !options.is_steady(grew, held.len() - 1) {
         return None;
     }
     let (step, _) = found.nouns(Mode::Steps);
