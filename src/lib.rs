@@ -4,7 +4,7 @@
 //! allocator did, and compares a before with an after. Data flows one way:
 //!
 //! ```text
-//! bytes -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
+//! bytes -> container -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
 //!                        \-> phase -^         \        \-> tree ----------^
 //!                                              \--------^
 //! ```
@@ -18,6 +18,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+pub mod container;
 pub mod diagnostic;
 pub mod diff;
 pub mod leak;

@@ -18,6 +18,7 @@ pub use moment::{Moment, ParseMomentError};
 pub use phases::{MOST_PHASES, Occurrence, PHASES_CUT, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
+use crate::container;
 use crate::diagnostic::Diagnostic;
 use crate::replay::{self, Figures, Position, Replay};
 use crate::snapshot::{self, AllocatorSettings, Copier, Event, Snapshot, Tables};
@@ -73,6 +74,8 @@ pub struct Options {
     pub rules: Rules,
     /// How long the parts are that [`DeviceProfile::intervals`] tells about.
     pub every: Option<Every>,
+    /// What a compressed input may expand to, in bytes; [`container::DEFAULT_MAX_BYTES`] where nothing is set.
+    pub max_input: Option<u64>,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -342,12 +345,16 @@ pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Er
     let count = Cell::new(0);
     let mut input = Counted { input, count: &count };
     let source = |kind| Source { path: path.to_owned(), bytes: count.get(), kind };
-    let io = |error: io::Error| snapshot::Error::from(crate::pickle::Error { offset: 0, kind: error.into() });
+    let max_bytes = options.max_input.unwrap_or(container::DEFAULT_MAX_BYTES);
+    container::unpack(&mut input, max_bytes, &mut |stream| open_unpacked(stream, &source, options.clone()))
+}
+
+fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options: Options) -> Result<Opened, Error> {
     // JSON begins with a brace, behind white space, and no pickle does.
     let mut head = Vec::new();
     loop {
         let from = head.len();
-        let read = input.by_ref().take(64).read_to_end(&mut head).map_err(io)?;
+        let read = input.take(64).read_to_end(&mut head)?;
         if read == 0 || head[from..].iter().any(|byte| !byte.is_ascii_whitespace()) || head.len() > 1 << 16 {
             break;
         }
@@ -367,6 +374,12 @@ pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Er
     let snapshot = snapshot::read(input)?;
     let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
     Ok(Opened::Snapshot(Box::new(snapshot), source(kind)))
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Snapshot(snapshot::Error::from(crate::pickle::Error { offset: 0, kind: error.into() }))
+    }
 }
 
 /// Counts what is read.

@@ -1,0 +1,164 @@
+//! What snapshots are wrapped in: gzip, Zstandard, and the archives of `torch.save`. Streamed, and bounded in what they may
+//! expand to.
+
+use std::fmt;
+use std::io::{self, BufReader, Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+/// What an input may expand to, unless something else is asked for: more than any snapshot has been seen with.
+pub const DEFAULT_MAX_BYTES: u64 = 64 << 30;
+
+/// A snapshot in an archive that is compressed is all that anybody makes.
+const MOST_LAYERS: usize = 3;
+
+/// The most memory that unpacking Zstandard takes: what `zstd -d` accepts without being told.
+const MOST_WINDOW: u64 = 128 << 20;
+
+/// A wrapping, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wrapping {
+    Gzip,
+    Zstd,
+    Zip,
+}
+
+/// An input that expands to more than is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLarge {
+    /// The bound in bytes.
+    pub max_bytes: u64,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = crate::units::Size(self.max_bytes);
+        write!(f, "the compressed input expands to more than {bound}; allow more with --max-input if you trust it")
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// Hands on the stream without what it is wrapped in. What is not wrapped passes as it is, whatever its size. Where
+/// something is left behind what `read` took, the rest is read, too, so that checksums are checked.
+///
+/// # Errors
+/// Those of `read`; and as [`io::Error`] where the wrapping is damaged, holds no pickle, or expands to more than
+/// `max_bytes`.
+pub fn unpack<T, E: From<io::Error>>(
+    input: &mut dyn Read,
+    max_bytes: u64,
+    read: &mut dyn FnMut(&mut dyn Read) -> Result<T, E>,
+) -> Result<T, E> {
+    layer(input, max_bytes, MOST_LAYERS, read)
+}
+
+fn layer<T, E: From<io::Error>>(
+    input: &mut dyn Read,
+    max_bytes: u64,
+    layers: usize,
+    read: &mut dyn FnMut(&mut dyn Read) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut head = Vec::with_capacity(4);
+    input.take(4).read_to_end(&mut head)?;
+    let wrapping = wrapping(&head);
+    let mut input = Cursor::new(head).chain(input);
+    let Some(wrapping) = wrapping else { return read(&mut input) };
+    if layers == 0 {
+        return Err(bad("the input is wrapped more often than anybody would; unpack it first").into());
+    }
+    let mut inner = |stream: &mut dyn Read| -> Result<T, E> {
+        let mut bounded = Bounded { stream, left: max_bytes, max_bytes };
+        let result = layer(&mut bounded, max_bytes, layers - 1, read)?;
+        io::copy(&mut bounded, &mut io::sink())?;
+        Ok(result)
+    };
+    match wrapping {
+        Wrapping::Gzip => inner(&mut Named { what: "gzip", stream: MultiGzDecoder::new(BufReader::new(input)) }),
+        Wrapping::Zstd => {
+            let stream = StreamingDecoder::new_with_max_window_size(BufReader::new(input), MOST_WINDOW);
+            let stream = stream.map_err(|error| bad(&format!("the Zstandard data is damaged: {error}")))?;
+            inner(&mut Named { what: "Zstandard", stream })
+        }
+        Wrapping::Zip => archive(&mut input, &mut inner),
+    }
+}
+
+fn wrapping(head: &[u8]) -> Option<Wrapping> {
+    match head {
+        [0x1f, 0x8b, ..] => Some(Wrapping::Gzip),
+        [0x28, 0xb5, 0x2f, 0xfd] => Some(Wrapping::Zstd),
+        [b'P', b'K', 3, 4] => Some(Wrapping::Zip),
+        _ => None,
+    }
+}
+
+fn bad(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// The member `data.pkl` of an archive that `torch.save` wrote.
+fn archive<T, E: From<io::Error>>(
+    input: &mut dyn Read,
+    read: &mut dyn FnMut(&mut dyn Read) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut input = input;
+    let damaged = |error: zip::result::ZipError| bad(&format!("the ZIP archive is damaged: {error}"));
+    loop {
+        let Some(mut member) = zip::read::read_zipfile_from_stream(&mut input).map_err(damaged)? else {
+            return Err(bad(
+                "the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
+                 torch.cuda.memory._dump_snapshot()",
+            )
+            .into());
+        };
+        // Its folder is called after the file.
+        let is_it = member.name().is_ok_and(|name| name == "data.pkl" || name.ends_with("/data.pkl"));
+        if is_it {
+            return read(&mut Named { what: "ZIP", stream: &mut member });
+        }
+        io::copy(&mut member, &mut io::sink())?;
+    }
+}
+
+/// A stream whose errors say what is damaged.
+struct Named<R> {
+    what: &'static str,
+    stream: R,
+}
+
+impl<R: Read> Read for Named<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer).map_err(|error| match error.kind() {
+            // A bound further out, or the disk.
+            _ if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => error,
+            io::ErrorKind::Interrupted => error,
+            io::ErrorKind::UnexpectedEof => bad(&format!("the {} data ends too early", self.what)),
+            _ => bad(&format!("the {} data is damaged: {error}", self.what)),
+        })
+    }
+}
+
+/// A stream that may not be longer than so much.
+struct Bounded<'s> {
+    stream: &'s mut dyn Read,
+    left: u64,
+    max_bytes: u64,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let read = self.stream.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => {
+                self.left = left;
+                Ok(read)
+            }
+            None => Err(io::Error::other(TooLarge { max_bytes: self.max_bytes })),
+        }
+    }
+}
