@@ -75,11 +75,11 @@ fn layer<T, E: From<io::Error>>(
         Ok(result)
     };
     match wrapping {
-        Wrapping::Gzip => inner(&mut Named { what: "gzip", stream: MultiGzDecoder::new(BufReader::new(input)) }),
+        Wrapping::Gzip => inner(&mut Named::new("gzip", MultiGzDecoder::new(BufReader::new(input)))),
         Wrapping::Zstd => {
             let stream = StreamingDecoder::new_with_max_window_size(BufReader::new(input), MOST_WINDOW);
             let stream = stream.map_err(|error| bad(&format!("the Zstandard data is damaged: {error}")))?;
-            inner(&mut Named { what: "Zstandard", stream })
+            inner(&mut Named::new("Zstandard", stream))
         }
         Wrapping::Zip => archive(&mut input, &mut inner),
     }
@@ -107,35 +107,50 @@ fn archive<T, E: From<io::Error>>(
     let damaged = |error: zip::result::ZipError| bad(&format!("the ZIP archive is damaged: {error}"));
     loop {
         let Some(mut member) = zip::read::read_zipfile_from_stream(&mut input).map_err(damaged)? else {
-            return Err(bad(
-                "the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
-                 torch.cuda.memory._dump_snapshot()",
-            )
+            return Err(bad("the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
+                 torch.cuda.memory._dump_snapshot()")
             .into());
         };
         // Its folder is called after the file.
         let is_it = member.name().is_ok_and(|name| name == "data.pkl" || name.ends_with("/data.pkl"));
         if is_it {
-            return read(&mut Named { what: "ZIP", stream: &mut member });
+            let result = read(&mut Named::new("ZIP", &mut member))?;
+            drop(member);
+            io::copy(&mut input, &mut io::sink())?;
+            return Ok(result);
         }
         io::copy(&mut member, &mut io::sink())?;
     }
 }
 
-/// A stream whose errors say what is damaged.
+/// A stream whose errors say what is damaged, and which stays damaged: a decoder may call its end what follows.
 struct Named<R> {
     what: &'static str,
     stream: R,
+    damage: Option<String>,
+}
+
+impl<R> Named<R> {
+    fn new(what: &'static str, stream: R) -> Self {
+        Self { what, stream, damage: None }
+    }
 }
 
 impl<R: Read> Read for Named<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buffer).map_err(|error| match error.kind() {
-            // A bound further out, or the disk.
-            _ if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => error,
-            io::ErrorKind::Interrupted => error,
-            io::ErrorKind::UnexpectedEof => bad(&format!("the {} data ends too early", self.what)),
-            _ => bad(&format!("the {} data is damaged: {error}", self.what)),
+        if let Some(damage) = &self.damage {
+            return Err(bad(damage));
+        }
+        self.stream.read(buffer).map_err(|error| {
+            let damage = match error.kind() {
+                // A bound further out.
+                _ if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => return error,
+                io::ErrorKind::Interrupted => return error,
+                io::ErrorKind::UnexpectedEof => format!("the {} data ends too early", self.what),
+                _ => format!("the {} data is damaged: {error}", self.what),
+            };
+            self.damage = Some(damage.clone());
+            bad(&damage)
         })
     }
 }

@@ -341,6 +341,8 @@ pub(crate) struct ProfileArguments {
     /// Keep only stacks that hold so much at one of the moments. The rest is summed in one row
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true)]
     pub(crate) min_bytes: SizeArgument,
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
     /// One more moment to keep: event:N or time:SECONDS. Baseline, peak, end and oom are kept anyway
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     pub(crate) at: Moment,
@@ -349,6 +351,21 @@ pub(crate) struct ProfileArguments {
     pub(crate) strip_prefix: Vec<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+}
+
+/// What is read.
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// Refuse compressed input that expands to more
+    #[arg(long, value_name = "SIZE", default_value = "64GiB", allow_hyphen_values = true)]
+    max_input: SizeArgument,
+}
+
+impl InputArguments {
+    /// In bytes.
+    pub(crate) fn max_input(&self) -> Option<u64> {
+        Some(self.max_input.0)
+    }
 }
 
 /// Which moment of a history is looked at.
@@ -368,6 +385,8 @@ pub(crate) struct View {
     /// Write the result to a file as well, in any of the formats; PATH may be - for standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]
     pub(crate) export: Vec<Export>,
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
     /// How many stacks to list, or callees of a frame of the tree; 0 is all. The rest is summed in one row
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
@@ -393,7 +412,13 @@ impl View {
     /// What the profile has to hold.
     pub(crate) fn profile_options(&self, config: &Config, at: &At) -> profile::Options {
         let rules = rules(config, &self.strip_prefix);
-        profile::Options { group_by: self.group_by(config), at: at.at, rules, every: None }
+        profile::Options {
+            group_by: self.group_by(config),
+            at: at.at,
+            rules,
+            every: None,
+            max_input: self.input.max_input(),
+        }
     }
 
     /// What counts as one stack.

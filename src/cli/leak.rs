@@ -42,14 +42,22 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         steps,
         device_memory: arguments.device_memory.map(|size| size.0),
     };
+    // What is held at the end matters.
+    let reading = profile::Options {
+        group_by: options.group_by,
+        at: Moment::End,
+        rules: options.rules.clone(),
+        max_input: arguments.view.input.max_input(),
+        every: None,
+    };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // Of a series one snapshot is read after the other.
     let largest = |run: &Run| run.files.iter().map(|path| ranks::size(path)).max().unwrap_or(0);
     let sizes: Vec<u64> = runs.iter().map(largest).collect();
     let look = |index: usize| {
         let mut search = match &runs[index].files[..] {
-            [file] => search_steps(file, &options)?,
-            files => search_series(files, &options)?,
+            [file] => search_steps(file, &options, &reading)?,
+            files => search_series(files, &options, &reading)?,
         };
         (search.name, search.rank) = (runs[index].name.clone(), runs[index].rank);
         let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
@@ -111,8 +119,8 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     Ok(by_rank.into_iter().map(run).collect())
 }
 
-fn search_steps(path: &Path, options: &leak::Options) -> Result<Search> {
-    match input::open(path, &profile_options(options))? {
+fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+    match input::open(path, reading)? {
         Opened::Snapshot(snapshot, source) => {
             let name = source.path.clone();
             leak::search(*snapshot, source, options).context(name)
@@ -125,20 +133,15 @@ fn search_steps(path: &Path, options: &leak::Options) -> Result<Search> {
     }
 }
 
-fn search_series(paths: &[PathBuf], options: &leak::Options) -> Result<Search> {
+fn search_series(paths: &[PathBuf], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
     let mut series = Series::new(options.clone());
     for (index, path) in paths.iter().enumerate() {
         if paths[..index].iter().any(|earlier| output::is_same_file(earlier, path)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
-        let profile = input::profile(path, &profile_options(options))?;
+        let profile = input::profile(path, reading)?;
         input::require_whole_groups(&profile)?;
         series.add(profile);
     }
     Ok(series.finish())
-}
-
-/// What is held at the end matters.
-fn profile_options(options: &leak::Options) -> profile::Options {
-    profile::Options { group_by: options.group_by, at: Moment::End, rules: options.rules.clone(), every: None }
 }

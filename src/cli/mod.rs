@@ -141,7 +141,12 @@ fn readings(
 fn run_profile(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let rules = args::rules(&config, &arguments.strip_prefix);
-    let options = profile::Options { at: arguments.at, rules, ..profile::Options::default() };
+    let options = profile::Options {
+        at: arguments.at,
+        rules,
+        max_input: arguments.input.max_input(),
+        ..profile::Options::default()
+    };
     output::require_folder(&arguments.output)?;
     let mut profile = input::profile(&arguments.snapshot, &options)?;
     input::require_whole_groups(&profile)?;

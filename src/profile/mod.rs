@@ -262,6 +262,9 @@ impl DeviceProfile {
 /// Why an input gives no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// It cannot be read at all, or what it is wrapped in is damaged.
+    #[error(transparent)]
+    Input(#[from] io::Error),
     /// It cannot be read as a snapshot.
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
@@ -346,7 +349,16 @@ pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Er
     let mut input = Counted { input, count: &count };
     let source = |kind| Source { path: path.to_owned(), bytes: count.get(), kind };
     let max_bytes = options.max_input.unwrap_or(container::DEFAULT_MAX_BYTES);
-    container::unpack(&mut input, max_bytes, &mut |stream| open_unpacked(stream, &source, options.clone()))
+    let opened =
+        container::unpack(&mut input, max_bytes, &mut |stream| open_unpacked(stream, &source, options.clone()))?;
+    // What stands behind the pickle in its wrapping is read last.
+    Ok(match opened {
+        Opened::Snapshot(snapshot, source) => Opened::Snapshot(snapshot, Source { bytes: count.get(), ..source }),
+        Opened::Profile(mut profile) => {
+            profile.source.bytes = count.get();
+            Opened::Profile(profile)
+        }
+    })
 }
 
 fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options: Options) -> Result<Opened, Error> {
@@ -374,12 +386,6 @@ fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options:
     let snapshot = snapshot::read(input)?;
     let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
     Ok(Opened::Snapshot(Box::new(snapshot), source(kind)))
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::Snapshot(snapshot::Error::from(crate::pickle::Error { offset: 0, kind: error.into() }))
-    }
 }
 
 /// Counts what is read.

@@ -1,0 +1,173 @@
+//! Snapshots and profiles in gzip, Zstandard and the archives of `torch.save` are those that they wrap.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::fs;
+use std::io::{self, Cursor, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ptmem::profile::{self, Opened, Options};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read([env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect::<PathBuf>()).unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
+/// As `torch.save` writes: everything in a folder that is called after the file, stored.
+fn archive(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in members {
+        writer.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn torch_save(pickle: &[u8]) -> Vec<u8> {
+    let members: [(&str, &[u8]); 4] = [
+        ("snapshot/data.pkl", pickle),
+        ("snapshot/byteorder", b"little"),
+        ("snapshot/version", b"3\n"),
+        ("snapshot/.data/serialization_id", b"0636457737946401051300000025273995036293"),
+    ];
+    archive(&members, CompressionMethod::Stored)
+}
+
+fn open(bytes: &[u8], max_input: Option<u64>) -> Result<Opened, String> {
+    let options = Options { max_input, ..Options::default() };
+    profile::open(bytes, "x", options).map_err(|error| error.to_string())
+}
+
+/// What it is, in full.
+fn content(bytes: &[u8]) -> String {
+    match open(bytes, None).unwrap() {
+        Opened::Snapshot(snapshot, source) => {
+            assert_eq!(source.bytes, bytes.len() as u64, "the size of the file");
+            format!("{:?} {:?} {:?}", snapshot.events, snapshot.devices, snapshot.annotations)
+        }
+        Opened::Profile(profile) => format!("{:?}", profile.devices),
+    }
+}
+
+#[test]
+fn what_is_wrapped_is_read_as_it_is() {
+    for name in ["after.pkl", "torch-1.13.pkl", "torch-2.15.pkl", "empty.pkl"] {
+        let plain = fixture(name);
+        let expected = content(&plain);
+        let archived = torch_save(&plain);
+        let deflated = archive(&[("other.txt", b"first"), ("a/data.pkl", &plain)], CompressionMethod::Deflated);
+        for (how, wrapped) in [
+            ("gzip", gzip(&plain)),
+            ("two members", [gzip(&plain[..9]), gzip(&plain[9..])].concat()),
+            ("zstd", zstd(&plain)),
+            ("torch.save", archived.clone()),
+            ("deflated", deflated),
+            ("gzip of an archive", gzip(&archived)),
+            ("zstd of gzip", zstd(&gzip(&plain))),
+        ] {
+            assert!(content(&wrapped) == expected, "{name} in {how}");
+        }
+    }
+    let profile = {
+        let Opened::Snapshot(snapshot, source) = open(&fixture("after.pkl"), None).unwrap() else { panic!() };
+        let profile = profile::profile(*snapshot, source, Options::default()).unwrap();
+        profile::saved::text_of(&profile, profile::saved::Bound::default(), &[])
+    };
+    assert_eq!(content(&gzip(profile.as_bytes())), content(profile.as_bytes()));
+}
+
+#[test]
+fn what_expands_to_more_than_is_allowed_is_refused() {
+    let plain = fixture("after.pkl");
+    let size = plain.len() as u64;
+    for wrapped in [gzip(&plain), zstd(&plain), torch_save(&plain), zstd(&gzip(&plain))] {
+        assert!(open(&wrapped, Some(size + 4096)).is_ok());
+        let error = open(&wrapped, Some(size / 2)).unwrap_err();
+        assert!(error.contains("expands to more than") && error.contains("--max-input"), "{error}");
+        // Also where the pickle is over and the rest is not.
+        let more = [&plain[..], &vec![0; 1 << 20]].concat();
+        assert!(open(&gzip(&more), Some(size + 4096)).unwrap_err().contains("expands to more"));
+    }
+    // What is not compressed may have any size.
+    assert!(open(&plain, Some(1)).is_ok());
+    // A gibibyte of one byte, in a mebibyte.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    io::copy(&mut io::Read::take(io::repeat(b'N'), 1 << 30), &mut encoder).unwrap();
+    let bomb = [&b"\x80\x04("[..], &[]].concat();
+    let bomb = [gzip(&bomb), encoder.finish().unwrap()].concat();
+    let error = open(&bomb, Some(64 << 20)).unwrap_err();
+    assert!(error.contains("expands to more than") || error.contains("byte"), "{error}");
+}
+
+#[test]
+fn damage_is_told() {
+    let plain = fixture("after.pkl");
+    let expected = content(&plain);
+    for (what, wrapped) in [("gzip", gzip(&plain)), ("Zstandard", zstd(&plain)), ("ZIP", torch_save(&plain))] {
+        // Cut off anywhere within the data.
+        for length in [wrapped.len() / 3, wrapped.len() / 2] {
+            let error = open(&wrapped[..length], None).unwrap_err();
+            assert!(error.contains(what), "{what} cut to {length}: {error}");
+        }
+        // A bit is wrong: the checksum, or the format, or the pickle shows it.
+        for at in (30..wrapped.len() * 2 / 3).step_by(wrapped.len() / 40) {
+            let mut damaged = wrapped.clone();
+            damaged[at] ^= 4;
+            // Some bits mean nothing.
+            let unseen = open(&damaged, None).is_ok() && content(&damaged) != expected;
+            assert!(!unseen, "{what}: a bit of byte {at} of {} went unseen", wrapped.len());
+        }
+    }
+    let without = archive(&[("a/tensors", b"x")], CompressionMethod::Stored);
+    assert!(open(&without, None).unwrap_err().contains("no data.pkl"));
+    let mut often = plain;
+    (0..6).for_each(|_| often = gzip(&often));
+    assert!(open(&often, None).unwrap_err().contains("more often"));
+    for start in [&b"\x1f\x8b"[..], b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PK\x03\x04\0\0\0"] {
+        assert!(open(start, None).is_err(), "{start:?}");
+    }
+}
+
+#[test]
+fn the_tool_reads_them_from_files_and_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str], stdin: Option<&Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(folder.path()).args(arguments);
+        if let Some(path) = stdin {
+            command.stdin(fs::File::open(path).unwrap());
+        }
+        let output = command.output().unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    fs::write(folder.path().join("before.pkl.gz"), gzip(&fixture("before.pkl"))).unwrap();
+    fs::write(folder.path().join("after.pt"), torch_save(&fixture("after.pkl"))).unwrap();
+    let (code, table, _) = run(&["diff", "before.pkl.gz", "after.pt", "--max-growth", "5%"], None);
+    assert_eq!(code, 1);
+    assert!(table.contains("+53.80 MiB"), "{table}");
+    let (code, table, _) = run(&["show", "-"], Some(&folder.path().join("after.pt")));
+    assert_eq!(code, 0);
+    assert!(table.contains("333.95 MiB"), "{table}");
+    let (code, _, error) = run(&["show", "before.pkl.gz", "--max-input", "100KiB"], None);
+    assert_eq!(code, 2);
+    assert!(error.contains("before.pkl.gz") && error.contains("100.00 KiB"), "{error}");
+}
