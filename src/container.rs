@@ -2,10 +2,10 @@
 //! expand to.
 
 use std::fmt;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 /// What an input may expand to, unless something else is asked for: more than any snapshot has been seen with.
 pub const DEFAULT_MAX_BYTES: u64 = 64 << 30;
@@ -76,11 +76,7 @@ fn layer<T, E: From<io::Error>>(
     };
     match wrapping {
         Wrapping::Gzip => inner(&mut Named::new("gzip", MultiGzDecoder::new(BufReader::new(input)))),
-        Wrapping::Zstd => {
-            let stream = StreamingDecoder::new_with_max_window_size(BufReader::new(input), MOST_WINDOW);
-            let stream = stream.map_err(|error| bad(&format!("the Zstandard data is damaged: {error}")))?;
-            inner(&mut Named::new("Zstandard", stream))
-        }
+        Wrapping::Zstd => inner(&mut Named::new("Zstandard", Zstd { rest: Some(BufReader::new(input)), frame: None })),
         Wrapping::Zip => archive(&mut input, &mut inner),
     }
 }
@@ -120,6 +116,40 @@ fn archive<T, E: From<io::Error>>(
             return Ok(result);
         }
         io::copy(&mut member, &mut io::sink())?;
+    }
+}
+
+/// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.
+struct Zstd<R: BufRead> {
+    /// What comes before the first frame, or between two.
+    rest: Option<R>,
+    frame: Option<StreamingDecoder<R, FrameDecoder>>,
+}
+
+impl<R: BufRead> Read for Zstd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(mut rest) = self.rest.take() {
+                if rest.fill_buf()?.is_empty() {
+                    return Ok(0);
+                }
+                let frame = StreamingDecoder::new_with_max_window_size(rest, MOST_WINDOW);
+                self.frame = Some(frame.map_err(io::Error::other)?);
+            }
+            let Some(frame) = &mut self.frame else { return Ok(0) };
+            let read = frame.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            let (stated, computed) = (frame.decoder.get_checksum_from_data(), frame.decoder.get_calculated_checksum());
+            if stated.is_some_and(|stated| computed != Some(stated)) {
+                return Err(bad("its checksum is another one"));
+            }
+            self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+        }
     }
 }
 

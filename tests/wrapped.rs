@@ -75,6 +75,7 @@ fn what_is_wrapped_is_read_as_it_is() {
             ("gzip", gzip(&plain)),
             ("two members", [gzip(&plain[..9]), gzip(&plain[9..])].concat()),
             ("zstd", zstd(&plain)),
+            ("two frames", [zstd(&plain[..9]), zstd(&plain[9..])].concat()),
             ("torch.save", archived.clone()),
             ("deflated", deflated),
             ("gzip of an archive", gzip(&archived)),
