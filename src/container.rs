@@ -174,7 +174,9 @@ impl<R: Read> Read for Named<R> {
         self.stream.read(buffer).map_err(|error| {
             let damage = match error.kind() {
                 // A bound further out.
-                _ if error.get_ref().is_some_and(|inner| inner.is::<TooLarge>()) => return error,
+                _ if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<TooLarge>) => {
+                    return error;
+                }
                 io::ErrorKind::Interrupted => return error,
                 io::ErrorKind::UnexpectedEof => format!("the {} data ends too early", self.what),
                 _ => format!("the {} data is damaged: {error}", self.what),
