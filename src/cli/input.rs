@@ -1,12 +1,14 @@
 //! Opening and reading snapshots.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::profile::{self, Opened, Options, Profile};
+
+use super::progress::Told;
 
 /// Reads two snapshots, at the same time where that is asked for.
 pub(super) fn profiles(before: &Path, after: &Path, options: &Options, parallel: bool) -> Result<(Profile, Profile)> {
@@ -23,20 +25,22 @@ pub(super) fn profiles(before: &Path, after: &Path, options: &Options, parallel:
 
 /// Reads a snapshot, or a saved profile.
 pub(super) fn open(path: &Path, options: &Options) -> Result<Opened> {
-    let name = path.display().to_string();
-    if path.as_os_str() == "-" {
-        return profile::open(io::stdin().lock(), &name, options.clone()).context("standard input");
-    }
-    profile::open(file(path)?, &name, options.clone()).with_context(|| name)
+    read(path, |input, name| profile::open(input, name, options.clone()))
 }
 
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
+    read(path, |input, name| profile::read(input, name, options.clone()))
+}
+
+fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, profile::Error>) -> Result<T> {
     let name = path.display().to_string();
     if path.as_os_str() == "-" {
-        return profile::read(io::stdin().lock(), &name, options.clone()).context("standard input");
+        return read(&mut Told::new(io::stdin().lock(), None), &name).context("standard input");
     }
-    profile::read(file(path)?, &name, options.clone()).with_context(|| name)
+    let file = file(path)?;
+    let bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|there| there.len());
+    read(&mut Told::new(file, bytes), &name).with_context(|| name)
 }
 
 /// Refuses what would compare parts of groups: a profile that does not list all stacks, grouped otherwise than it was

@@ -9,6 +9,7 @@ mod input;
 mod leak;
 pub(crate) mod output;
 mod phases;
+mod progress;
 mod ranks;
 
 use std::path::Path;
