@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod support;
+
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
+use support::tool::{ptmem, text, verdict};
 use tempfile::TempDir;
 
 /// A folder with some of the fixtures.
@@ -17,23 +18,6 @@ fn folder() -> TempDir {
         fs::copy(fixtures.join(format!("{name}.pkl")), folder.path().join(format!("{name}.pkl"))).unwrap();
     }
     folder
-}
-
-/// Runs the tool there on the 15th of January 2027.
-fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15");
-    command.args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// The last line of the report, with the exit code.
-fn verdict(output: &Output) -> (i32, String) {
-    let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
-    (output.status.code().unwrap(), line)
 }
 
 const DIFF: [&str; 3] = ["diff", "before.pkl", "after.pkl"];

@@ -2,34 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use assert_cmd::Command;
 use ptmem::report::Format;
 use serde_json::{Value, json};
+use support::tool::{ptmem, text, verdict};
 use tempfile::TempDir;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
-}
-
-/// Runs the tool in a folder.
-fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15");
-    command.args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// The exit code and the last line of the report.
-fn verdict(output: &Output) -> (i32, String) {
-    let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
-    (output.status.code().unwrap(), line)
 }
 
 /// What the tool says where it could not run.

@@ -85,11 +85,16 @@ impl Default for Options {
 impl Options {
     /// Whether it grew in enough of the steps that count.
     fn is_steady(&self, grew: usize, judged: usize) -> bool {
-        // Counts of steps are far below 2^52.
-        #[allow(clippy::cast_precision_loss)]
-        let share = grew as f64 / judged.max(1) as f64;
-        grew > 0 && share >= self.min_share
+        grew > 0 && share(grew, judged) >= self.min_share
     }
+}
+
+/// The share of the steps that count in which something grew.
+fn share(grew: usize, judged: usize) -> f64 {
+    // Counts of steps are far below 2^52.
+    #[allow(clippy::cast_precision_loss)]
+    let share = grew as f64 / judged.max(1) as f64;
+    share
 }
 
 /// A stack that leaks.
@@ -120,6 +125,12 @@ pub struct Leak {
 }
 
 impl Leak {
+    /// In which share of the steps that count it grew, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.grew, self.judged)
+    }
+
     /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
     #[must_use]
     pub fn blocks_per_step(&self) -> String {
@@ -132,11 +143,10 @@ impl Leak {
     }
 
     /// The names of several stacks, the largest first, as that of the leak and those of the others.
-    fn names(labels: impl Iterator<Item = String>, by_stack: bool) -> Option<(String, Vec<String>)> {
-        let mut labels = labels;
+    fn names(mut labels: impl Iterator<Item = String>) -> Option<(String, Vec<String>)> {
         let first = labels.next()?;
         let mut also: Vec<String> = Vec::new();
-        for label in labels.filter(|_| by_stack) {
+        for label in labels {
             if label != first && !also.contains(&label) {
                 also.push(label);
             }
@@ -146,6 +156,13 @@ impl Leak {
         }
         Some((first, also))
     }
+}
+
+/// Puts the fastest first, and equal ones in an order that is always the same.
+fn sort(leaks: &mut [Leak]) {
+    leaks.sort_by(|a, b| {
+        b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
+    });
 }
 
 /// More names of one leak say nothing.
@@ -266,7 +283,7 @@ fn growth(
     options: &Options,
 ) -> (Growth, Option<Diagnostic>) {
     // The last step is still in use.
-    let until = points.len() - usize::from(mode == Mode::Steps).min(points.len());
+    let until = points.len().saturating_sub(usize::from(mode == Mode::Steps));
     let counted = points.get(skip..until).unwrap_or_default();
     let values = |value: fn(&Point) -> Option<u64>| counted.iter().map(value).collect::<Option<Vec<u64>>>();
     let (allocated, reserved, fragmentation) =

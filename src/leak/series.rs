@@ -259,7 +259,8 @@ impl Device {
                 continue;
             }
             let labels = total.members.iter().map(|member| grouper.as_ref().map(|grouper| grouper.label(member.stack)));
-            let also = Leak::names(std::iter::once(total.label.clone()).chain(labels.flatten()), by_stack);
+            let labels = labels.flatten().filter(|_| by_stack);
+            let also = Leak::names(std::iter::once(total.label.clone()).chain(labels));
             let values: Vec<u64> = held.iter().map(|held| held.bytes).collect();
             found.leaks.push(Leak {
                 label: total.label.clone(),
@@ -285,9 +286,7 @@ impl Device {
                     .to_owned(),
             );
         }
-        found.leaks.sort_by(|a, b| {
-            b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
-        });
+        super::sort(&mut found.leaks);
         (found, remark)
     }
 }

@@ -194,7 +194,7 @@ fn of_steps(
     }
     let (leaks, short) = leaks(snapshot, device, replay, steps, grouper, options, skip);
     let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
-    if steps.are_guessed(events, grouper.code()) && leaked * 4 > allocated_in(replay, steps, skip..last) {
+    if leaked * 4 > allocated_in(replay, steps, skip..last) && steps.are_guessed(events, grouper.code()) {
         found.unclear = Some(
             "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
              model or an answer, or leaks. Annotate the steps (torch.profiler.record_function) and name them with --step, \
@@ -285,9 +285,7 @@ fn leaks(
     let short = groups.values().find(|left| few(left)).and_then(|left| Some(left.identity.as_ref()?.label.clone()));
     let mut leaks: Vec<Leak> =
         groups.into_values().filter_map(|left| left.leak(grouper, last, skip, options)).collect();
-    leaks.sort_by(|a, b| {
-        b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
-    });
+    super::sort(&mut leaks);
     (leaks, short)
 }
 
@@ -352,7 +350,7 @@ impl Left {
             .collect();
         stacks.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.cmp(&b.2)));
         let stack = stacks.first().map(|(_, _, stack)| *stack);
-        let names = Leak::names(stacks.into_iter().map(|(_, label, _)| label), !grouper.by().is_tag());
+        let names = Leak::names(stacks.into_iter().map(|(_, label, _)| label));
         let (label, also) = names.filter(|_| !grouper.by().is_tag()).unwrap_or((identity.label, Vec::new()));
         Some(Leak {
             label,

@@ -53,6 +53,12 @@ impl Position {
         self.0 as usize
     }
 
+    /// The index of the event that this is just after, as machine-readable output has it: -1 for the start.
+    #[must_use]
+    pub fn event_index(self) -> i64 {
+        self.event().map_or(-1, i64::from)
+    }
+
     /// The index of the event that this is just after; `None` for the start.
     #[must_use]
     pub fn event(self) -> Option<u32> {

@@ -645,16 +645,11 @@ fn diagnostic(found: &Diagnostic) -> DiagnosticReport<'_> {
     DiagnosticReport { code: &found.code, severity: found.severity, device: found.device, message: &found.message }
 }
 
-/// The index of the event that a position is just after, -1 for the start.
-fn event_index(position: Position) -> i64 {
-    position.event().map_or(-1, i64::from)
-}
-
 fn counter(counter: &Counter) -> CounterReport {
     CounterReport {
         baseline: counter.baseline,
         peak: counter.peak,
-        peak_event: counter.peak_at.map(event_index),
+        peak_event: counter.peak_at.map(Position::event_index),
         end: counter.end,
         exact: counter.exact(),
         max_error: counter.max_error(),
@@ -754,7 +749,7 @@ fn device<'a>(
             })
             .collect(),
         // The dump is no event; the last one is the nearest.
-        at_event: device.at.map(|at| event_index(at).min(i64::try_from(device.events).unwrap_or(i64::MAX) - 1)),
+        at_event: device.at.map(|at| at.event_index().min(i64::try_from(device.events).unwrap_or(i64::MAX) - 1)),
         stacks: reports,
         phases: phases::phases(device, options),
         intervals: profile.options.every.as_ref().map(|_| phases::intervals(device)),

@@ -3,3 +3,4 @@
 pub mod edit;
 pub mod fixtures;
 pub mod pickle;
+pub mod tool;

@@ -205,15 +205,11 @@ fn saved_frame(tables: &Tables, id: FrameId, names: &BTreeMap<FrameId, String>) 
     }
 }
 
-fn event_index(position: Position) -> i64 {
-    position.event().map_or(-1, i64::from)
-}
-
 fn saved_counter(counter: &Counter) -> SavedCounter {
     SavedCounter {
         baseline: counter.baseline,
         peak: counter.peak,
-        peak_event: counter.peak_at.map(event_index),
+        peak_event: counter.peak_at.map(Position::event_index),
         end: counter.end,
         exact: counter.exact(),
         max_error: counter.max_error(),
@@ -293,7 +289,7 @@ fn write_device(out: &mut String, device: &DeviceProfile, kept: &Kept, stacks: &
     field("allocated_total", json(&figures.allocated_total))?;
     field("ooms", json(&figures.ooms.iter().map(oom).collect::<Vec<_>>()))?;
     let at = if is_kept(stacks.profile.options.at) { device.at } else { figures.allocated.peak_at };
-    field("at_event", json(&at.map(event_index)))?;
+    field("at_event", json(&at.map(Position::event_index)))?;
     let timeline =
         SavedTimeline { allocated: coarse(&figures.timeline.allocated), reserved: coarse(&figures.timeline.reserved) };
     field("timeline", json(&timeline))?;

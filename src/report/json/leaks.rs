@@ -132,14 +132,13 @@ fn sources(search: &Search) -> impl Iterator<Item = Source<'_>> {
 }
 
 fn steps(device: &DeviceLeaks) -> Vec<StepReport<'_>> {
-    let step = |point: &'_ Point| -> (Option<u64>, Option<u64>, Option<u64>) {
-        (point.allocated, point.reserved, point.fragmentation)
-    };
-    let report = |point| {
-        let (allocated_end, reserved_end, fragmentation_end) = step(point);
-        StepReport { name: &point.name, allocated_end, reserved_end, fragmentation_end }
-    };
-    device.points.iter().map(report).collect()
+    let steps = device.points.iter().map(|Point { name, allocated, reserved, fragmentation }| StepReport {
+        name,
+        allocated_end: *allocated,
+        reserved_end: *reserved,
+        fragmentation_end: *fragmentation,
+    });
+    steps.collect()
 }
 
 fn totals(device: Option<&DeviceLeaks>) -> Totals {
@@ -172,12 +171,9 @@ fn of_device<'a>(search: &Search, device: &'a DeviceLeaks) -> DeviceReport<'a> {
 
 fn leaks(search: &Search) -> Vec<Leak<'_>> {
     let tables = search.tables();
-    let leak = |(device, leak)| {
-        let (device, leak): (&DeviceLeaks, &crate::leak::Leak) = (device, leak);
-        // Counts of steps are far below 2^52.
-        #[allow(clippy::cast_precision_loss)]
-        let share = leak.grew as f64 / leak.judged.max(1) as f64;
-        Leak {
+    let mut leaks = Vec::new();
+    for (device, leak) in search.leaks() {
+        leaks.push(Leak {
             label: printable(&leak.label),
             also: leak.also.iter().map(|label| printable(label)).collect(),
             key: &leak.key,
@@ -187,16 +183,16 @@ fn leaks(search: &Search) -> Vec<Leak<'_>> {
             bytes: leak.bytes,
             blocks: leak.blocks,
             bytes_per_step: leak.bytes_per_step,
-            share_of_steps: (share * 1e6).round() / 1e6,
+            share_of_steps: (leak.share() * 1e6).round() / 1e6,
             steps_grown: leak.grew,
             steps_judged: leak.judged,
             end: leak.end.bytes,
             end_blocks: leak.end.blocks,
             frames: frames(tables, leak.stack.map(|stack| tables.stack(stack))),
             forward_frames: frames(tables, leak.stack.map(|stack| tables.forward(stack))),
-        }
-    };
-    search.leaks().map(leak).collect()
+        });
+    }
+    leaks
 }
 
 fn checks(finding: &Finding) -> Vec<RankCheck<'_>> {
