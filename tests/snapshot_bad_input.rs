@@ -337,6 +337,61 @@ fn unknown_keys_and_actions_are_skipped() {
     assert_eq!(read_with(&Value::Dict(pairs), |snapshot| snapshot.events.len()), 2);
 }
 
+/// What a reader keeps of the event before must not show in the next one.
+#[test]
+fn an_event_is_read_the_same_whatever_stands_before_it() {
+    let full = event("alloc", 4096, 512)
+        .with("compile_context", "N/A")
+        .with("user_metadata", "step 1")
+        .with("pool_id", Value::Tuple(vec![0.into(), 0.into()]));
+    let change = |change: fn(&mut Vec<(Value, Value)>)| {
+        let Value::Dict(mut pairs) = full.clone() else { panic!() };
+        change(&mut pairs);
+        Value::Dict(pairs)
+    };
+    let events = [
+        full.clone(),
+        change(|pairs| pairs.reverse()),
+        change(|pairs| pairs.rotate_left(3)),
+        // The last one counts, if it is any good.
+        change(|pairs| pairs.push(("addr".into(), 8192.into()))),
+        change(|pairs| pairs.push(("addr".into(), Value::None))),
+        change(|pairs| pairs.insert(1, ("device_free".into(), 77.into()))),
+        full.clone().without("frames"),
+        full.clone().without("stream"),
+        full.clone().without("pool_id").without("user_metadata"),
+        full.clone().with("stream", Value::None),
+        full.clone().with("user_metadata", "step 2"),
+        full.clone().with("pool_id", list([1.into(), 2.into()])),
+        full.clone().with("pool_id", Value::Tuple(vec![3.into(), Value::None])),
+        full.clone().with("time_us", "soon"),
+        full.clone().with("size", i64::MAX),
+        full.clone().with("action", "free_completed"),
+        full.clone().with("action", "annotate"),
+        full.clone().with("frames", Value::None),
+        event("segment_map", 4096, 2 << 20).with("spare", list([])),
+    ];
+    let look = |snapshot: &Snapshot, index: usize| {
+        let event = &snapshot.events[index];
+        let tags = snapshot.tables.tags(event.tags);
+        let text = |id: Option<_>| id.map(|id| snapshot.tables.string(id).to_owned());
+        let tags = (tags.stream, text(tags.compile_context), text(tags.user_metadata), tags.pool_id);
+        let action = event.action.name(&snapshot.tables).to_owned();
+        (action, event.addr, event.size, event.time(), stack_of(snapshot, event), tags)
+    };
+    let file = |events: Vec<Value>| snapshot_of(list([]), list([list(events)]));
+    let alone: Vec<_> =
+        events.iter().map(|event| read_with(&file(vec![event.clone()]), |snapshot| look(snapshot, 0))).collect();
+    assert_eq!((alone[3].1, alone[4].1, alone[5].1), (8192, 4096, 4096));
+    for (event, expected) in events.iter().zip(&alone) {
+        for (before, known) in events.iter().zip(&alone) {
+            let three = file(vec![before.clone(), event.clone(), event.clone()]);
+            let seen = read_with(&three, |snapshot| [0, 1, 2].map(|index| look(snapshot, index)));
+            assert_eq!(seen, [known.clone(), expected.clone(), expected.clone()]);
+        }
+    }
+}
+
 #[test]
 fn host_memory_is_left_out_wherever_it_stands() {
     let host = list([event("alloc", 1, 2), event("free_requested", 1, 2), Value::dict([("action", 7.into())])]);

@@ -10,6 +10,8 @@
 
 mod error;
 mod input;
+mod literal;
+mod memo;
 mod opcode;
 mod reader;
 mod runs;

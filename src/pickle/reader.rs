@@ -1,11 +1,12 @@
 //! The machine: opcodes, stack and memo.
 
-use std::collections::HashMap;
 use std::io::Read;
 
 use super::input::Input;
+use super::literal::{decimal, quoted, raw_unicode_escape};
+use super::memo::Memo;
 use super::opcode::{self as op, name};
-use super::runs::Runs;
+use super::runs::{Runs, Scan, scan};
 use super::{Error, ErrorKind, Integer, Visitor};
 
 /// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are not
@@ -28,6 +29,9 @@ where
         Err(kind) => Err(Error { offset: machine.at, kind }),
     }
 }
+
+/// The longest of the opcodes in [`Machine::common`] with its argument, the text of strings aside.
+const WINDOW: usize = 10;
 
 struct Machine<'v, R, V: Visitor> {
     input: Input<R>,
@@ -64,80 +68,140 @@ where
 
     fn run(&mut self) -> Step<V::Value, V> {
         loop {
+            self.input.ensure(WINDOW)?;
+            self.common()?;
             self.at = self.input.offset();
             let [opcode] = self.take::<1>("the stream, before STOP")?;
-            match opcode {
+            if opcode == op::STOP {
+                return self.stack.pop().ok_or(ErrorKind::Underflow { opcode: "STOP" });
+            }
+            self.any(opcode)?;
+        }
+    }
+
+    /// Carries out the opcodes of which snapshots are made, as far as they lie in the buffer, with one look at its
+    /// end for each. Stops at everything else, and before all that is wrong: [`Machine::any`] can do all of it again,
+    /// and knows what to say.
+    fn common(&mut self) -> Step<(), V> {
+        let bytes = self.input.buffered();
+        let mut at = 0;
+        while let Some(&[opcode, a, b, c, d, e, f, g, h, i, ..]) =
+            bytes.get(at..).and_then(<[u8]>::first_chunk::<WINDOW>)
+        {
+            at += match opcode {
                 op::BINGET => {
-                    let [index] = self.take("BINGET")?;
-                    self.get(u64::from(index))?;
+                    let Some(value) = self.memo.get(u64::from(a)) else { break };
+                    self.stack.push(value);
+                    2
                 }
                 op::LONG_BINGET => {
-                    let index = u32::from_le_bytes(self.take("LONG_BINGET")?);
-                    self.get(u64::from(index))?;
+                    let Some(value) = self.memo.get(u64::from(u32::from_le_bytes([a, b, c, d]))) else { break };
+                    self.stack.push(value);
+                    5
                 }
                 op::MEMOIZE => {
-                    let value = self.top("MEMOIZE")?;
+                    let Some(&value) = self.stack.last() else { break };
                     if self.memo.push(value) {
                         // The same references now mean something else.
                         self.runs.clear();
                     }
-                }
-                op::MARK => {
-                    if !self.run_of_references()? {
-                        self.marks.push(self.stack.len());
-                    }
+                    1
                 }
                 op::BININT1 => {
-                    let [value] = self.take("BININT1")?;
-                    self.push_int(i64::from(value));
-                }
-                op::BININT => {
-                    let value = i32::from_le_bytes(self.take("BININT")?);
-                    self.push_int(i64::from(value));
+                    self.stack.push(self.visitor.int(i64::from(a)));
+                    2
                 }
                 op::BININT2 => {
-                    let value = u16::from_le_bytes(self.take("BININT2")?);
-                    self.push_int(i64::from(value));
+                    self.stack.push(self.visitor.int(i64::from(u16::from_le_bytes([a, b]))));
+                    3
                 }
-                op::LONG1 => {
-                    let [length] = self.take("LONG1")?;
-                    self.long("LONG1", u64::from(length))?;
+                op::BININT => {
+                    self.stack.push(self.visitor.int(i64::from(i32::from_le_bytes([a, b, c, d]))));
+                    5
+                }
+                op::LONG1 if let 1..=8 = a => {
+                    // The bytes behind the number are shifted out, and its sign takes their place.
+                    let above = 64 - 8 * u32::from(a);
+                    let value = i64::from_le_bytes([b, c, d, e, f, g, h, i]) << above >> above;
+                    self.stack.push(self.visitor.int(value));
+                    2 + usize::from(a)
                 }
                 op::SHORT_BINUNICODE => {
-                    let [length] = self.take("SHORT_BINUNICODE")?;
-                    self.string("SHORT_BINUNICODE", u64::from(length), V::str)?;
+                    let length = usize::from(a);
+                    let Some(text) = bytes.get(at + 2..at + 2 + length) else { break };
+                    self.stack.push(self.visitor.str(text));
+                    2 + length
                 }
                 op::EMPTY_DICT => {
-                    let value = self.visitor.dict();
-                    self.stack.push(value);
+                    let dict = self.visitor.dict();
+                    self.stack.push(dict);
+                    // So begins one that has items.
+                    if [a, b] == [op::MEMOIZE, op::MARK] {
+                        if self.memo.push(dict) {
+                            self.runs.clear();
+                        }
+                        self.marks.push(self.stack.len());
+                        3
+                    } else {
+                        1
+                    }
                 }
                 op::EMPTY_LIST => {
-                    let value = self.visitor.list();
-                    self.stack.push(value);
+                    let list = self.visitor.list();
+                    self.stack.push(list);
+                    // So begins a list that has items.
+                    let run =
+                        if [a, b] == [op::MEMOIZE, op::MARK] { self.runs.at_start_of(&bytes[at + 3..]) } else { None };
+                    if let Some((known, length)) = run
+                        && self.visitor.recall(list, known)
+                    {
+                        if self.memo.push(list) {
+                            self.runs.clear();
+                        }
+                        3 + length
+                    } else {
+                        1
+                    }
+                }
+                // What begins with a reference may be a run.
+                op::MARK if !matches!(a, op::BINGET | op::LONG_BINGET) => {
+                    self.marks.push(self.stack.len());
+                    1
                 }
                 op::SETITEMS => {
-                    let start = self.pop_mark("SETITEMS")?;
-                    self.update("SETITEMS", start)?;
+                    let Some(&start) = self.marks.last() else { break };
+                    let Some((below, items)) = self.stack.split_at_checked(start) else { break };
+                    let Some(&dict) = below.last().filter(|_| items.len().is_multiple_of(2)) else { break };
+                    if let Err(error) = self.visitor.update(dict, items) {
+                        self.at = self.input.offset() + at as u64;
+                        return Err(objection("SETITEMS", error));
+                    }
+                    self.marks.pop();
+                    self.stack.truncate(start);
+                    1
                 }
                 op::APPENDS => {
-                    let start = self.pop_mark("APPENDS")?;
-                    self.extend("APPENDS", start)?;
+                    let Some(&start) = self.marks.last() else { break };
+                    let Some((below, items)) = self.stack.split_at_checked(start) else { break };
+                    let Some(&list) = below.last() else { break };
+                    if let Err(error) = self.visitor.extend(list, items) {
+                        self.at = self.input.offset() + at as u64;
+                        return Err(objection("APPENDS", error));
+                    }
+                    self.marks.pop();
+                    self.stack.truncate(start);
+                    1
                 }
-                op::APPEND => {
-                    let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::Underflow { opcode: "APPEND" })?;
-                    self.extend("APPEND", start)?;
-                }
-                op::STOP => {
-                    return self.stack.pop().ok_or(ErrorKind::Underflow { opcode: "STOP" });
-                }
-                _ => self.rare(opcode)?,
-            }
+                _ => break,
+            };
         }
+        self.input.consume(at);
+        Ok(())
     }
 
-    /// The opcodes that hardly occur in a snapshot.
+    /// Carries out one opcode.
     #[cold]
-    fn rare(&mut self, opcode: u8) -> Step<(), V> {
+    fn any(&mut self, opcode: u8) -> Step<(), V> {
         let Some(name) = name(opcode) else {
             return Err(ErrorKind::Unknown { byte: opcode });
         };
@@ -151,6 +215,63 @@ where
             // Advisory: how much one could read at once.
             op::FRAME => {
                 self.take::<8>(name)?;
+            }
+            op::BINGET => {
+                let [index] = self.take(name)?;
+                self.get(u64::from(index))?;
+            }
+            op::LONG_BINGET => {
+                let index = u32::from_le_bytes(self.take(name)?);
+                self.get(u64::from(index))?;
+            }
+            op::MEMOIZE => {
+                let value = self.top(name)?;
+                if self.memo.push(value) {
+                    // The same references now mean something else.
+                    self.runs.clear();
+                }
+            }
+            op::MARK => {
+                if !self.run_of_references()? {
+                    self.marks.push(self.stack.len());
+                }
+            }
+            op::BININT1 => {
+                let [value] = self.take(name)?;
+                self.push_int(i64::from(value));
+            }
+            op::BININT2 => {
+                let value = u16::from_le_bytes(self.take(name)?);
+                self.push_int(i64::from(value));
+            }
+            op::BININT => {
+                let value = i32::from_le_bytes(self.take(name)?);
+                self.push_int(i64::from(value));
+            }
+            op::LONG1 => {
+                let [length] = self.take(name)?;
+                self.long(name, u64::from(length))?;
+            }
+            op::SHORT_BINUNICODE => self.prefixed::<1>(name, V::str)?,
+            op::EMPTY_DICT => {
+                let value = self.visitor.dict();
+                self.stack.push(value);
+            }
+            op::EMPTY_LIST => {
+                let value = self.visitor.list();
+                self.stack.push(value);
+            }
+            op::SETITEMS => {
+                let start = self.pop_mark(name)?;
+                self.update(name, start)?;
+            }
+            op::APPENDS => {
+                let start = self.pop_mark(name)?;
+                self.extend(name, start)?;
+            }
+            op::APPEND => {
+                let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::Underflow { opcode: name })?;
+                self.extend(name, start)?;
             }
             op::NONE => {
                 let value = self.visitor.none();
@@ -492,7 +613,7 @@ where
             return Ok(false);
         };
         let length = loop {
-            match length_of_run(self.input.buffered()) {
+            match scan(self.input.buffered()) {
                 Scan::Run(length) => break length,
                 Scan::Other => return Ok(false),
                 // A run may lie across the end of the buffer.
@@ -503,13 +624,13 @@ where
                 }
             }
         };
-        let run = &self.input.buffered()[..length];
-        if let Some(known) = self.runs.get(run)
+        if let Some((known, length)) = self.runs.at_start_of(self.input.buffered())
             && self.visitor.recall(list, known)
         {
-            self.input.consume(length + 1);
+            self.input.consume(length);
             return Ok(true);
         }
+        let run = &self.input.buffered()[..=length];
         let start = self.stack.len();
         let mut rest = run;
         while let [opcode, tail @ ..] = rest {
@@ -520,7 +641,7 @@ where
             };
             let Some(value) = self.memo.get(u64::from(index)) else {
                 // The reference is at fault, not the MARK before it.
-                self.at += 1 + (length - rest.len()) as u64;
+                self.at += 1 + (run.len() - rest.len()) as u64;
                 return Err(ErrorKind::NoMemo(u64::from(index)));
             };
             self.stack.push(value);
@@ -538,191 +659,4 @@ where
 
 fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
     error.map_or(ErrorKind::WrongType { opcode }, ErrorKind::Visitor)
-}
-
-enum Scan {
-    /// So many bytes of memo references, then APPENDS.
-    Run(usize),
-    /// Something else.
-    Other,
-    /// Memo references up to the end of what is there.
-    Unfinished,
-}
-
-#[inline]
-fn length_of_run(bytes: &[u8]) -> Scan {
-    let mut at = 0;
-    loop {
-        match bytes.get(at) {
-            Some(&op::LONG_BINGET) => at += 5,
-            Some(&op::BINGET) => at += 2,
-            Some(&op::APPENDS) if at > 0 => return Scan::Run(at),
-            Some(_) => return Scan::Other,
-            None => return Scan::Unfinished,
-        }
-    }
-}
-
-/// A decimal integer of any length.
-fn decimal(text: &[u8]) -> Option<Integer> {
-    let text = std::str::from_utf8(text).ok()?;
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    Some(text.parse().map_or(Integer::Beyond, Integer::Fits))
-}
-
-/// The content of a Python string literal in quotes.
-fn quoted(text: &[u8]) -> Option<Vec<u8>> {
-    let inner = match text {
-        [b'\'', inner @ .., b'\''] | [b'"', inner @ .., b'"'] => inner,
-        _ => return None,
-    };
-    let mut out = Vec::with_capacity(inner.len());
-    let mut rest = inner;
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'\\' {
-            out.push(*first);
-            continue;
-        }
-        let (&escape, tail) = rest.split_first()?;
-        rest = tail;
-        match escape {
-            b'n' => out.push(b'\n'),
-            b't' => out.push(b'\t'),
-            b'r' => out.push(b'\r'),
-            b'\\' | b'\'' | b'"' => out.push(escape),
-            b'x' => {
-                let code = hex(rest.get(..2)?)?;
-                out.push(u8::try_from(code).ok()?);
-                rest = &rest[2..];
-            }
-            _ => out.extend([b'\\', escape]),
-        }
-    }
-    Some(out)
-}
-
-/// Latin-1 text in which `\uXXXX` and `\UXXXXXXXX` stand for other characters, as UTF-8.
-fn raw_unicode_escape(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        let (code, width) = match (*first, tail.first()) {
-            (b'\\', Some(b'u')) => (hex(tail.get(1..5)?)?, 5),
-            (b'\\', Some(b'U')) => (hex(tail.get(1..9)?)?, 9),
-            // Whatever else follows a backslash is taken with it, another one too.
-            (b'\\', Some(&next)) => {
-                out.push(b'\\');
-                (u32::from(next), 1)
-            }
-            (byte, _) => (u32::from(byte), 0),
-        };
-        match char::from_u32(code) {
-            Some(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
-            // A lone surrogate, in the form that Python gives it in the binary protocols.
-            None if code < 0x1_0000 => {
-                let part = |shift: u32, mask: u32| u8::try_from(code >> shift & mask).unwrap_or(0);
-                out.extend([0xe0 | part(12, 0xf), 0x80 | part(6, 0x3f), 0x80 | part(0, 0x3f)]);
-            }
-            None => return None,
-        }
-        rest = &tail[width..];
-    }
-    Some(out)
-}
-
-fn hex(digits: &[u8]) -> Option<u32> {
-    let digits = std::str::from_utf8(digits).ok()?;
-    if digits.starts_with('+') { None } else { u32::from_str_radix(digits, 16).ok() }
-}
-
-/// Values by number. Numbers are nearly always given in order, so they are positions in a vector; one
-/// out of order goes to a map, because a number in the file must not decide how much is allocated.
-struct Memo<T> {
-    dense: Vec<T>,
-    sparse: HashMap<u64, T>,
-    /// Entries that MEMOIZE counts: all there are.
-    count: u64,
-}
-
-impl<T: Copy> Memo<T> {
-    fn new() -> Self {
-        Self { dense: Vec::new(), sparse: HashMap::new(), count: 0 }
-    }
-
-    /// MEMOIZE: the number is how many there are. Returns whether something stood there.
-    #[inline]
-    fn push(&mut self, value: T) -> bool {
-        if self.sparse.is_empty() {
-            self.dense.push(value);
-            self.count += 1;
-            false
-        } else {
-            self.put(self.count, value)
-        }
-    }
-
-    #[inline]
-    fn get(&self, index: u64) -> Option<T> {
-        match usize::try_from(index).ok().and_then(|i| self.dense.get(i)) {
-            Some(&value) => Some(value),
-            None => self.sparse.get(&index).copied(),
-        }
-    }
-
-    /// Returns whether something stood there.
-    fn put(&mut self, index: u64, value: T) -> bool {
-        let length = self.dense.len() as u64;
-        if index < length
-            && let Some(slot) = usize::try_from(index).ok().and_then(|i| self.dense.get_mut(i))
-        {
-            *slot = value;
-            return true;
-        }
-        let replaced = if index == length && !self.sparse.contains_key(&index) {
-            self.dense.push(value);
-            false
-        } else {
-            self.sparse.insert(index, value).is_some()
-        };
-        self.count += u64::from(!replaced);
-        replaced
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_forms_of_protocol_0_are_read() {
-        assert_eq!(decimal(b"-12"), Some(Integer::Fits(-12)));
-        assert_eq!(decimal(&[b'9'; 60]), Some(Integer::Beyond));
-        assert_eq!(decimal(b""), None);
-        assert_eq!(decimal(b"1_0"), None);
-        assert_eq!(quoted(br"'a\x41\n\'\d'").unwrap(), b"aA\n'\\d");
-        assert_eq!(quoted(b"'a"), None);
-        assert_eq!(quoted(br"'\x4'"), None);
-        assert_eq!(raw_unicode_escape(b"\\u20ac\xe9\\n").unwrap(), "€é\\n".as_bytes());
-        assert_eq!(raw_unicode_escape(br"\U0001f600").unwrap(), "😀".as_bytes());
-        assert_eq!(raw_unicode_escape(br"\udc80").unwrap(), [0xed, 0xb2, 0x80]);
-        assert_eq!(raw_unicode_escape(br"\u12"), None);
-    }
-
-    #[test]
-    fn the_memo_allocates_only_for_what_is_put() {
-        let mut memo = Memo::new();
-        assert!(!memo.put(u64::from(u32::MAX), 'z'));
-        memo.push('a');
-        assert_eq!(memo.get(u64::from(u32::MAX)), Some('z'));
-        assert_eq!(memo.get(1), Some('a'), "MEMOIZE counts every entry");
-        assert_eq!(memo.get(0), None);
-        assert!(!memo.put(0, 'b'));
-        assert!(memo.put(0, 'c'));
-        assert_eq!(memo.get(0), Some('c'));
-        assert!(memo.dense.capacity() < 64 && memo.sparse.len() < 4);
-    }
 }

@@ -1,102 +1,169 @@
 //! Remembers runs of memo references by their bytes.
 //!
 //! Three quarters of the opcodes of a snapshot are memo references inside `frames` lists, and equal
-//! stacks are equal runs of bytes. A run that was seen before need not be decoded again.
+//! stacks are equal runs of bytes. A run that was seen before need not be decoded again, and as a
+//! program does the same in every step, the next run is mostly the one that followed the last time:
+//! then it need not even be looked for.
 
-/// A cache from the bytes of a run to what the visitor remembered of it.
+use super::opcode as op;
+
+/// The runs that were seen, and what the visitor remembered of each.
 ///
-/// Four places for each, compared in full, so a clever choice of bytes can only make it miss. Valid
-/// only while no memo entry is overwritten.
+/// Valid only while no memo entry is overwritten. Every answer is compared with the input in full, so a
+/// clever choice of bytes can only make it miss.
 pub(super) struct Runs<T> {
-    /// Groups of [`WAYS`] slots, filled from the first.
-    slots: Vec<Option<Known<T>>>,
-    used: usize,
-    bytes: usize,
-    /// Which slot of a full group gives way.
-    turn: usize,
+    /// All runs, each with its APPENDS, one after the other.
+    bytes: Vec<u8>,
+    known: Vec<Known<T>>,
+    /// A hash table of positions in `known`, one more than each; 0 is free.
+    slots: Vec<u32>,
+    /// Which run came after the latest few, by a digest of these.
+    followers: Vec<u32>,
+    latest: u32,
 }
 
 struct Known<T> {
-    hash: u64,
-    run: Box<[u8]>,
+    start: u32,
+    end: u32,
+    hash: u32,
     value: T,
+}
+
+/// What stands at the beginning of some bytes.
+pub(super) enum Scan {
+    /// So many bytes of memo references, then APPENDS.
+    Run(usize),
+    /// Something else.
+    Other,
+    /// Memo references up to the end of what is there.
+    Unfinished,
 }
 
 /// Longer runs are rare and cost more to keep than to decode.
 const LONGEST: usize = 8 * 1024;
-const WAYS: usize = 4;
-const FEWEST_SLOTS: usize = 1 << 10;
-const MOST_SLOTS: usize = 1 << 17;
-/// Bound on what the cache may hold.
+/// Bound on what the runs may take.
 const MOST_BYTES: usize = 16 << 20;
+const MOST_RUNS: usize = 1 << 17;
+const FEWEST_SLOTS: usize = 1 << 10;
+/// Slots that a run may stand in.
+const WAYS: usize = 4;
+const FOLLOWERS: u32 = 1 << 14;
 
 impl<T: Copy> Runs<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), used: 0, bytes: 0, turn: 0 }
+        Self { bytes: Vec::new(), known: Vec::new(), slots: Vec::new(), followers: Vec::new(), latest: 0 }
     }
 
     pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.known.clear();
         self.slots.clear();
-        self.used = 0;
-        self.bytes = 0;
+    }
+
+    /// The run at the beginning of `input`, where it is known, and its length with its APPENDS.
+    #[inline]
+    pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<(T, usize)> {
+        let follower = self.followers.get(self.latest as usize).copied().unwrap_or(u32::MAX);
+        if let Some(known) = self.known.get(follower as usize)
+            && input.starts_with(&self.bytes[known.start as usize..known.end as usize])
+        {
+            let found = (known.value, (known.end - known.start) as usize);
+            self.came(follower);
+            return Some(found);
+        }
+        self.look_for(input)
+    }
+
+    fn look_for(&mut self, input: &[u8]) -> Option<(T, usize)> {
+        let Scan::Run(length) = scan(input) else {
+            return None;
+        };
+        let run = &input[..=length];
+        let hash = hash(run);
+        let index = *self.slots.get(self.group(hash))?.iter().find(|&&slot| {
+            self.entry(slot)
+                .is_some_and(|known| known.hash == hash && self.bytes[known.start as usize..known.end as usize] == *run)
+        })? - 1;
+        if let Some(follower) = self.followers.get_mut(self.latest as usize) {
+            *follower = index;
+        }
+        self.came(index);
+        Some((self.known[index as usize].value, run.len()))
+    }
+
+    fn entry(&self, slot: u32) -> Option<&Known<T>> {
+        self.known.get(slot.checked_sub(1)? as usize)
     }
 
     #[inline]
-    pub(super) fn get(&self, run: &[u8]) -> Option<T> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let hash = hash(run);
-        let first = group(hash, self.slots.len());
-        let group = self.slots[first..first + WAYS].iter();
-        let known = group.map_while(Option::as_ref).find(|known| known.hash == hash && *known.run == *run);
-        known.map(|known| known.value)
+    fn came(&mut self, index: u32) {
+        // What was longer ago is shifted out: loops over layers and parameters repeat themselves for a dozen runs.
+        self.latest = (self.latest << 1 ^ index.wrapping_mul(0x9e37_79b9) >> 18) % FOLLOWERS;
     }
 
+    /// `run` with its APPENDS.
     pub(super) fn insert(&mut self, run: &[u8], value: T) {
         if run.len() > LONGEST {
             return;
         }
-        if self.bytes + run.len() > MOST_BYTES {
+        if self.bytes.len() + run.len() > MOST_BYTES || self.known.len() >= MOST_RUNS {
             self.clear();
         }
-        if self.slots.is_empty() {
-            self.slots.resize_with(FEWEST_SLOTS, || None);
-        } else if self.used * 2 > self.slots.len() && self.slots.len() < MOST_SLOTS {
+        if self.known.len() * 2 >= self.slots.len() {
             self.grow();
         }
-        self.put(Known { hash: hash(run), run: run.into(), value });
+        let place = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        let start = place(self.bytes.len());
+        self.bytes.extend_from_slice(run);
+        self.known.push(Known { start, end: place(self.bytes.len()), hash: hash(run), value });
+        self.put(place(self.known.len()));
     }
 
-    fn put(&mut self, known: Known<T>) {
-        let first = group(known.hash, self.slots.len());
-        let group = &mut self.slots[first..first + WAYS];
-        let same = |slot: &Option<Known<T>>| slot.as_ref().is_none_or(|old| old.run == known.run);
-        let way = group.iter().position(same).unwrap_or_else(|| {
-            self.turn = (self.turn + 1) % WAYS;
-            self.turn
-        });
-        self.bytes += known.run.len();
-        match group[way].replace(known) {
-            Some(old) => self.bytes -= old.run.len(),
-            None => self.used += 1,
-        }
+    fn put(&mut self, slot: u32) {
+        let Some(known) = self.entry(slot) else { return };
+        let group = self.group(known.hash);
+        let group = &mut self.slots[group];
+        // One of a full group gives way.
+        let way = group.iter().position(|&slot| slot == 0).unwrap_or(slot as usize % WAYS);
+        group[way] = slot;
     }
 
     fn grow(&mut self) {
-        let larger = self.slots.len() * 4;
-        let old = std::mem::take(&mut self.slots);
-        self.clear();
-        self.slots.resize_with(larger, || None);
-        for known in old.into_iter().flatten() {
-            self.put(known);
+        let larger = (self.slots.len() * 4).max(FEWEST_SLOTS);
+        self.slots.clear();
+        self.slots.resize(larger, 0);
+        self.followers.resize(FOLLOWERS as usize, u32::MAX);
+        for slot in 1..=u32::try_from(self.known.len()).unwrap_or(u32::MAX) {
+            self.put(slot);
+        }
+    }
+
+    /// The slots that a run with this hash may stand in.
+    fn group(&self, hash: u32) -> std::ops::Range<usize> {
+        // The number of slots is a power of two.
+        let first = hash as usize & self.slots.len().wrapping_sub(1) & !(WAYS - 1);
+        first..first + WAYS
+    }
+}
+
+/// Looks for a run at the beginning of `bytes`.
+#[inline]
+pub(super) fn scan(bytes: &[u8]) -> Scan {
+    let mut at = 0;
+    loop {
+        match bytes.get(at) {
+            Some(&op::LONG_BINGET) => at += 5,
+            Some(&op::BINGET) => at += 2,
+            Some(&op::APPENDS) if at > 0 => return Scan::Run(at),
+            Some(_) => return Scan::Other,
+            None => return Scan::Unfinished,
         }
     }
 }
 
 /// A multiplicative hash over words of eight bytes.
 #[inline]
-fn hash(run: &[u8]) -> u64 {
+fn hash(run: &[u8]) -> u32 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = run.len() as u64;
     let (words, rest) = run.as_chunks::<8>();
@@ -106,47 +173,67 @@ fn hash(run: &[u8]) -> u64 {
     for &byte in rest {
         hash = (hash ^ u64::from(byte)).wrapping_mul(K).rotate_left(29);
     }
-    hash
-}
-
-/// The first slot of the group of a run with this hash.
-#[inline]
-fn group(hash: u64, slots: usize) -> usize {
-    // The number of slots is a power of two of at most 32 bits.
-    let index = (hash ^ (hash >> 32)) & (slots as u64 - 1) & !(WAYS as u64 - 1);
-    usize::try_from(index).unwrap_or(0)
+    let [a, b, c, d, e, f, g, h] = hash.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn found<T: Copy>(runs: &mut Runs<T>, run: &[u8]) -> Option<T> {
+        let behind = [run, b"more"].concat();
+        let (value, length) = runs.at_start_of(&behind)?;
+        assert_eq!(length, run.len());
+        Some(value)
+    }
+
+    fn run(i: u32) -> Vec<u8> {
+        [b"j".as_slice(), &i.to_le_bytes(), b"e"].concat()
+    }
+
     #[test]
     fn finds_what_was_inserted_and_nothing_else() {
         let mut runs = Runs::new();
-        assert_eq!(runs.get(b"h\0"), None);
-        let run = |i: u32| [b"j".as_slice(), &i.to_le_bytes()].concat();
+        assert_eq!(found(&mut runs, b"h\0e"), None);
         for i in 0..100_000 {
             runs.insert(&run(i), i);
-            assert_eq!(runs.get(&run(i)), Some(i));
+            assert_eq!(found(&mut runs, &run(i)), Some(i));
         }
-        let kept = (0..100_000).filter(|&i| runs.get(&run(i)) == Some(i)).count();
-        assert!(kept > 50_000, "the cache grows with what it is given: {kept}");
-        assert_eq!(runs.get(b"h\0h\x01"), None);
+        let kept = (0..100_000).filter(|&i| found(&mut runs, &run(i)) == Some(i)).count();
+        assert!(kept > 50_000, "the table grows with what it is given: {kept}");
+        assert_eq!(found(&mut runs, b"h\0h\x01e"), None);
         runs.clear();
-        assert_eq!(runs.get(&run(99_999)), None);
+        assert_eq!(found(&mut runs, &run(99_999)), None);
+    }
+
+    #[test]
+    fn a_guess_is_held_against_the_input() {
+        let mut runs = Runs::new();
+        for i in 0..8 {
+            runs.insert(&run(i), i);
+        }
+        for round in 0..10 {
+            for i in 0..8 {
+                // The last one is another in every other round.
+                let next = if i == 7 { round % 2 } else { i };
+                assert_eq!(found(&mut runs, &run(next)), Some(next));
+                assert_eq!(runs.at_start_of(&run(next)[..5]).map(|(value, _)| value), None, "cut off");
+            }
+        }
     }
 
     #[test]
     fn stays_within_its_bound() {
         let mut runs = Runs::new();
         for i in 0..10_000_u32 {
-            let mut run = vec![b'h'; LONGEST - 4];
-            run.extend(i.to_le_bytes());
-            runs.insert(&run, i);
-            assert!(runs.bytes <= MOST_BYTES);
+            let mut long = vec![b'h'; LONGEST - 6];
+            long.extend(run(i));
+            runs.insert(&long, i);
+            assert!(runs.bytes.len() <= MOST_BYTES);
         }
-        runs.insert(&vec![b'h'; LONGEST + 1], 0);
-        assert_eq!(runs.get(&vec![b'h'; LONGEST + 1]), None);
+        let long = [vec![b'h'; LONGEST], run(0)].concat();
+        runs.insert(&long, 0);
+        assert_eq!(found(&mut runs, &long), None);
     }
 }

@@ -124,8 +124,6 @@ pub struct Event {
     pub tags: TagsId,
     /// What happened.
     pub action: Action,
-    /// Which keys were there and well-formed.
-    present: Present,
 }
 
 impl Event {
@@ -136,23 +134,6 @@ impl Event {
     #[must_use]
     pub fn time(&self) -> Option<i64> {
         (self.time_us != Self::NO_TIME).then_some(self.time_us)
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Present(u8);
-
-impl Present {
-    const ACTION: Self = Self(1);
-    const ADDR: Self = Self(2);
-    const SIZE: Self = Self(4);
-
-    fn set(&mut self, bit: Self) {
-        self.0 |= bit.0;
-    }
-
-    fn has(self, bit: Self) -> bool {
-        self.0 & bit.0 != 0
     }
 }
 
@@ -268,8 +249,8 @@ pub enum Damage {
     /// A `frames` list that grows after something refers to it.
     #[error("a list of frames changes after it was used; the file is damaged")]
     FramesChange,
-    /// More than 2^32 of something.
-    #[error("more than 4,294,967,295 {0}; the file is larger than this version can read")]
+    /// More of something than can be told apart.
+    #[error("more than 536,870,911 {0}; the file is larger than this version can read")]
     TooMany(&'static str),
 }
 

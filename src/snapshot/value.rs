@@ -27,6 +27,8 @@ const TAG_BITS: u32 = 4;
 
 impl Value {
     pub(super) const OPAQUE: Self = Self(0);
+    /// No value of any pickle.
+    pub(super) const ABSENT: Self = Self(0xf);
 
     pub(super) const fn new(kind: Kind) -> Self {
         let (tag, payload) = match kind {

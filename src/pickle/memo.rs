@@ -1,0 +1,72 @@
+//! The values that later opcodes may refer to.
+
+use std::collections::HashMap;
+
+/// Values by number. Numbers are nearly always given in order, so they are positions in a vector; one
+/// out of order goes to a map, because a number in the file must not decide how much is allocated.
+pub(super) struct Memo<T> {
+    dense: Vec<T>,
+    /// Numbers that no position in `dense` has.
+    sparse: HashMap<u64, T>,
+}
+
+impl<T: Copy> Memo<T> {
+    pub(super) fn new() -> Self {
+        Self { dense: Vec::new(), sparse: HashMap::new() }
+    }
+
+    /// MEMOIZE: the number is how many there are. Returns whether something stood there.
+    #[inline]
+    pub(super) fn push(&mut self, value: T) -> bool {
+        if self.sparse.is_empty() {
+            self.dense.push(value);
+            false
+        } else {
+            self.put((self.dense.len() + self.sparse.len()) as u64, value)
+        }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u64) -> Option<T> {
+        match usize::try_from(index).ok().and_then(|i| self.dense.get(i)) {
+            Some(&value) => Some(value),
+            None => self.sparse.get(&index).copied(),
+        }
+    }
+
+    /// Returns whether something stood there.
+    pub(super) fn put(&mut self, index: u64, value: T) -> bool {
+        let length = self.dense.len() as u64;
+        if index < length
+            && let Some(slot) = usize::try_from(index).ok().and_then(|i| self.dense.get_mut(i))
+        {
+            *slot = value;
+            return true;
+        }
+        if index == length && !self.sparse.contains_key(&index) {
+            self.dense.push(value);
+            false
+        } else {
+            self.sparse.insert(index, value).is_some()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memo_allocates_only_for_what_is_put() {
+        let mut memo = Memo::new();
+        assert!(!memo.put(u64::from(u32::MAX), 'z'));
+        memo.push('a');
+        assert_eq!(memo.get(u64::from(u32::MAX)), Some('z'));
+        assert_eq!(memo.get(1), Some('a'), "MEMOIZE counts every entry");
+        assert_eq!(memo.get(0), None);
+        assert!(!memo.put(0, 'b'));
+        assert!(memo.put(0, 'c'));
+        assert_eq!(memo.get(0), Some('c'));
+        assert!(memo.dense.capacity() < 64 && memo.sparse.len() < 4);
+    }
+}

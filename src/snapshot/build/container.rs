@@ -1,0 +1,128 @@
+//! What dictionaries and lists are so far, in four bytes each: a snapshot has a dictionary for each event, and
+//! nearly as many lists.
+
+use super::super::StackId;
+use super::Kind;
+
+/// A dictionary so far.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Dict {
+    Empty,
+    /// Of no known kind (yet): an index.
+    Pairs(u32),
+    /// An index among those of its kind.
+    Record(Kind, u32),
+}
+
+/// A list so far.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum List {
+    Empty,
+    /// Frames that came at once and that nothing refers to yet.
+    Stack(StackId),
+    /// Frames that something refers to: must not change any more.
+    Used(StackId),
+    /// An index.
+    Items(u32),
+    /// The same, known to be no stack.
+    NoStack(u32),
+}
+
+/// A [`Dict`] or a [`List`]: its kind in the upper three bits, its index below.
+#[derive(Clone, Copy)]
+pub(super) struct Packed(u32);
+
+const INDEX_BITS: u32 = 29;
+
+/// So many objects of a kind can be told apart. The last few numbers are left for what one operation may add.
+pub(super) const MOST: u32 = (1 << INDEX_BITS) - 16;
+
+impl Packed {
+    pub(super) const EMPTY: Self = Self(0);
+
+    const fn new(kind: u32, index: u32) -> Self {
+        debug_assert!(index >> INDEX_BITS == 0, "the builder keeps to MOST");
+        Self(kind << INDEX_BITS | index)
+    }
+
+    const fn parts(self) -> (u32, u32) {
+        (self.0 >> INDEX_BITS, self.0 & ((1 << INDEX_BITS) - 1))
+    }
+
+    #[inline]
+    pub(super) const fn dict(self) -> Dict {
+        let (kind, at) = self.parts();
+        let kind = match kind {
+            0 => return Dict::Empty,
+            1 => return Dict::Pairs(at),
+            2 => Kind::Frame,
+            3 => Kind::Event,
+            4 => Kind::Block,
+            5 => Kind::Segment,
+            6 => Kind::Occupant,
+            _ => Kind::Annotation,
+        };
+        Dict::Record(kind, at)
+    }
+
+    #[inline]
+    pub(super) fn list(self) -> List {
+        let (kind, at) = self.parts();
+        let stack = || StackId::from_index(at as usize);
+        match kind {
+            0 => List::Empty,
+            1 => List::Stack(stack()),
+            2 => List::Used(stack()),
+            3 => List::Items(at),
+            _ => List::NoStack(at),
+        }
+    }
+}
+
+impl From<Dict> for Packed {
+    #[inline]
+    fn from(dict: Dict) -> Self {
+        match dict {
+            Dict::Empty => Self::EMPTY,
+            Dict::Pairs(at) => Self::new(1, at),
+            Dict::Record(Kind::Frame, at) => Self::new(2, at),
+            Dict::Record(Kind::Event, at) => Self::new(3, at),
+            Dict::Record(Kind::Block, at) => Self::new(4, at),
+            Dict::Record(Kind::Segment, at) => Self::new(5, at),
+            Dict::Record(Kind::Occupant, at) => Self::new(6, at),
+            Dict::Record(Kind::Annotation, at) => Self::new(7, at),
+        }
+    }
+}
+
+impl From<List> for Packed {
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "ids are made from 32 bits")]
+    fn from(list: List) -> Self {
+        match list {
+            List::Empty => Self::EMPTY,
+            List::Stack(stack) => Self::new(1, stack.index() as u32),
+            List::Used(stack) => Self::new(2, stack.index() as u32),
+            List::Items(at) => Self::new(3, at),
+            List::NoStack(at) => Self::new(4, at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_survives() {
+        let id = StackId::from_index(17);
+        for list in [List::Empty, List::Stack(id), List::Used(id), List::Items(0), List::NoStack(MOST)] {
+            assert_eq!(Packed::from(list).list(), list);
+        }
+        let kinds = [Kind::Frame, Kind::Event, Kind::Block, Kind::Segment, Kind::Occupant, Kind::Annotation];
+        let records = kinds.map(|kind| Dict::Record(kind, MOST));
+        for dict in records.into_iter().chain([Dict::Empty, Dict::Pairs(3)]) {
+            assert_eq!(Packed::from(dict).dict(), dict);
+        }
+    }
+}

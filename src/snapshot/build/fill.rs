@@ -1,0 +1,293 @@
+//! Fills records with what their dictionaries say.
+
+use super::super::field::Key;
+use super::super::forward;
+use super::super::value::{Kind as ValueKind, Value};
+use super::super::{Action, BlockState, Event, Frame, FrameId, TagsId};
+use super::container::{Dict, MOST};
+use super::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
+use super::{Builder, Kind};
+
+impl Builder {
+    /// A dictionary of a kind just recognised.
+    pub(super) fn begin(&mut self, kind: Kind, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+        let at = match kind {
+            Kind::Frame => {
+                let empty = self.tables.intern_string("");
+                self.filled_frame(Frame { name: empty, filename: empty, line: 0, original: None }, pairs).index()
+            }
+            Kind::Event => self.begin_event(pairs),
+            Kind::Block => {
+                let at = self.blocks.len();
+                let block = self.filled_block(at, BlockDraft::default(), pairs);
+                self.blocks.push(block);
+                at
+            }
+            Kind::Segment => {
+                let segment = self.filled_segment(SegmentDraft::default(), pairs);
+                self.segments.push(segment);
+                self.segments.len() - 1
+            }
+            Kind::Occupant => {
+                let occupant = self.filled_occupant(Occupant::default(), pairs);
+                self.occupants.push(occupant);
+                self.occupants.len() - 1
+            }
+            Kind::Annotation => {
+                let annotation = self.filled_annotation(AnnotationDraft::default(), pairs);
+                self.annotations.push(annotation);
+                self.annotations.len() - 1
+            }
+        };
+        // There are no more of a kind than dictionaries, or than `check_room` allows.
+        Dict::Record(kind, u32::try_from(at).unwrap_or(MOST))
+    }
+
+    #[inline]
+    fn begin_event(&mut self, pairs: impl Iterator<Item = (Value, Value)>) -> usize {
+        let at = self.events.len();
+        let (addr, size, time_us) = (0, 0, Event::NO_TIME);
+        let event = Event { addr, size, time_us, stack: None, tags: self.no_tags, action: Action::Snapshot };
+        let (event, present) = self.filled_event(at, event, Present::default(), pairs);
+        self.events.push(event);
+        if present != Present::ALL {
+            self.incomplete.insert(at, present);
+        }
+        at
+    }
+
+    /// An event with the same keys as the latest, in the same order: nearly every one.
+    #[inline]
+    pub(super) fn event_like_the_latest(&mut self, items: &[Value]) -> Option<Dict> {
+        let values = self.shape.values(items)?;
+        let addr = self.unsigned(values.addr)?;
+        let size = self.unsigned(values.size)?;
+        let action = self.action(values.action)?;
+        let stack = if values.frames == Value::ABSENT { None } else { self.use_stack(values.frames) };
+        let event = Event { addr, size, time_us: self.time(values.time_us), stack, tags: self.no_tags, action };
+        let tags = self.tags_with(self.no_tags, values.tags);
+        self.events.push(Event { tags, ..event });
+        Some(Dict::Record(Kind::Event, u32::try_from(self.events.len() - 1).unwrap_or(MOST)))
+    }
+
+    /// What an event says that happened.
+    #[inline]
+    fn action(&self, value: Value) -> Option<Action> {
+        let id = Self::string_id(value)?;
+        let known = self.actions.iter().find(|(name, _)| *name == id);
+        Some(known.map_or(Action::Other(id), |&(_, action)| action))
+    }
+
+    #[inline]
+    fn time(&self, value: Value) -> i64 {
+        match value.kind() {
+            ValueKind::Int(time) => time,
+            _ => self.integer(value).and_then(|time| i64::try_from(time).ok()).unwrap_or(Event::NO_TIME),
+        }
+    }
+
+    /// More of a dictionary of a known kind.
+    pub(super) fn fill(&mut self, kind: Kind, index: u32, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
+        let at = index as usize;
+        match kind {
+            Kind::Frame => {
+                self.frame_changes += 1;
+                let frame = *self.tables.frame(FrameId::from_index(at));
+                let frame = self.filled_frame(frame, pairs).index();
+                return Dict::Record(kind, u32::try_from(frame).unwrap_or(MOST));
+            }
+            Kind::Event => {
+                let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
+                let (event, present) = self.filled_event(at, self.events[at], present, pairs);
+                self.events[at] = event;
+                if present != Present::ALL {
+                    self.incomplete.insert(at, present);
+                }
+            }
+            Kind::Block => self.blocks[at] = self.filled_block(at, self.blocks[at], pairs),
+            Kind::Segment => self.segments[at] = self.filled_segment(self.segments[at], pairs),
+            Kind::Occupant => self.occupants[at] = self.filled_occupant(self.occupants[at], pairs),
+            Kind::Annotation => self.annotations[at] = self.filled_annotation(self.annotations[at], pairs),
+        }
+        Dict::Record(kind, index)
+    }
+
+    fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (Value, Value)>) -> FrameId {
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::Name) => frame.name = Self::string_id(value).unwrap_or(frame.name),
+                Some(Key::Filename) => frame.filename = Self::string_id(value).unwrap_or(frame.filename),
+                // Wider than 128 bits is as unknown as the -1 that PyTorch writes.
+                Some(Key::Line) => frame.line = self.integer(value).unwrap_or(-1),
+                Some(Key::FxOriginalTrace) => frame.original = self.original(value),
+                _ => {}
+            }
+        }
+        self.tables.intern_frame(frame)
+    }
+
+    /// The innermost frame of the traceback that generated code keeps of what it was generated from.
+    fn original(&mut self, trace: Value) -> Option<FrameId> {
+        let text = self.string(trace)?.to_owned();
+        let entry = text.lines().rev().find_map(forward::entry)?;
+        let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
+        Some(self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None }))
+    }
+
+    #[inline]
+    fn filled_event(
+        &mut self,
+        at: usize,
+        mut event: Event,
+        mut present: Present,
+        pairs: impl Iterator<Item = (Value, Value)>,
+    ) -> (Event, Present) {
+        let mut tags = [Value::ABSENT; 4];
+        let [stream, compile_context, user_metadata, pool_id] = &mut tags;
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::Action) => {
+                    if let Some(action) = self.action(value) {
+                        event.action = action;
+                        present.set(Present::ACTION);
+                    }
+                }
+                Some(Key::Addr | Key::DeviceFree) => {
+                    if let Some(addr) = self.unsigned(value) {
+                        event.addr = addr;
+                        present.set(Present::ADDR);
+                    }
+                }
+                Some(Key::Size) => {
+                    if let Some(size) = self.unsigned(value) {
+                        event.size = size;
+                        present.set(Present::SIZE);
+                    }
+                }
+                Some(Key::TimeUs) => event.time_us = self.time(value),
+                Some(Key::Frames) => event.stack = self.use_stack(value),
+                Some(Key::ForwardFrames) => self.forward.push((Kind::Event, at, value)),
+                Some(Key::Stream) => *stream = value,
+                Some(Key::CompileContext) => *compile_context = value,
+                Some(Key::UserMetadata) => *user_metadata = value,
+                Some(Key::PoolId) => *pool_id = value,
+                _ => {}
+            }
+        }
+        event.tags = self.tags_with(event.tags, tags);
+        (event, present)
+    }
+
+    /// The tags `before` with what is present of stream, compile context, metadata and pool.
+    #[inline]
+    fn tags_with(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
+        if before == self.no_tags && values == self.latest_tags.0 {
+            self.latest_tags.1
+        } else {
+            self.new_tags(before, values)
+        }
+    }
+
+    #[cold]
+    fn new_tags(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
+        let mut tags = *self.tables.tags(before);
+        let [stream, compile_context, user_metadata, pool_id] = values;
+        if stream != Value::ABSENT {
+            tags.stream = self.integer(stream);
+        }
+        if compile_context != Value::ABSENT {
+            tags.compile_context = Self::string_id(compile_context);
+        }
+        if user_metadata != Value::ABSENT {
+            tags.user_metadata = Self::string_id(user_metadata);
+        }
+        if pool_id != Value::ABSENT {
+            tags.pool_id = self.pool_id(pool_id);
+        }
+        let id = self.tables.intern_tags(tags);
+        // A list may hold something else when it comes again.
+        if before == self.no_tags && !matches!(pool_id.kind(), ValueKind::List(_)) {
+            self.latest_tags = (values, id);
+        }
+        id
+    }
+
+    fn filled_block(
+        &mut self,
+        at: usize,
+        mut block: BlockDraft,
+        pairs: impl Iterator<Item = (Value, Value)>,
+    ) -> BlockDraft {
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::Address) => block.address = self.unsigned(value),
+                Some(Key::Size) => block.size = self.unsigned(value),
+                Some(Key::RequestedSize) => block.requested_size = self.unsigned(value),
+                Some(Key::State) => {
+                    block.state = match self.string(value) {
+                        Some("active_allocated") => Some(BlockState::ActiveAllocated),
+                        Some("active_pending_free" | "active_awaiting_free") => Some(BlockState::ActivePendingFree),
+                        Some("inactive") => Some(BlockState::Inactive),
+                        _ => None,
+                    };
+                }
+                Some(Key::Frames) => block.stack = self.use_stack(value),
+                Some(Key::ForwardFrames) => self.forward.push((Kind::Block, at, value)),
+                Some(Key::History) => block.history = Some(value),
+                _ => {}
+            }
+        }
+        block
+    }
+
+    fn filled_segment(
+        &mut self,
+        mut segment: SegmentDraft,
+        pairs: impl Iterator<Item = (Value, Value)>,
+    ) -> SegmentDraft {
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::Device) => segment.device = self.unsigned(value),
+                Some(Key::Address) => segment.address = self.unsigned(value),
+                Some(Key::TotalSize) => segment.total_size = self.unsigned(value),
+                Some(Key::AllocatedSize) => segment.allocated_size = self.unsigned(value),
+                Some(Key::ActiveSize) => segment.active_size = self.unsigned(value),
+                Some(Key::SegmentType) => segment.small_pool = self.string(value).map(|text| text == "small"),
+                Some(Key::Stream) => segment.stream = self.integer(value),
+                Some(Key::SegmentPoolId) => segment.pool_id = self.pool_id(value),
+                Some(Key::IsExpandable) => segment.is_expandable = self.integer(value) == Some(1),
+                Some(Key::Blocks) => segment.blocks = Some(value),
+                _ => {}
+            }
+        }
+        segment
+    }
+
+    fn filled_occupant(&mut self, mut occupant: Occupant, pairs: impl Iterator<Item = (Value, Value)>) -> Occupant {
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::RealSize) => occupant.real_size = self.unsigned(value),
+                Some(Key::Frames) => occupant.stack = self.use_stack(value),
+                _ => {}
+            }
+        }
+        occupant
+    }
+
+    fn filled_annotation(
+        &mut self,
+        mut annotation: AnnotationDraft,
+        pairs: impl Iterator<Item = (Value, Value)>,
+    ) -> AnnotationDraft {
+        for (key, value) in pairs {
+            match Self::key(key) {
+                Some(Key::Stage) => annotation.starts = self.string(value).map(|text| text == "START"),
+                Some(Key::Name) => annotation.name = Self::string_id(value),
+                Some(Key::Device) => annotation.device = self.unsigned(value),
+                Some(Key::TimeUs) => annotation.time_us = self.unsigned(value),
+                _ => {}
+            }
+        }
+        annotation
+    }
+}

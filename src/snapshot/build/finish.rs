@@ -1,0 +1,338 @@
+//! Makes a snapshot of the finished values, and checks what it needs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::super::field::Key;
+use super::super::forward;
+use super::super::value::{Kind as ValueKind, Value};
+use super::super::{
+    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, Frame, FrameId, Segment, Snapshot, StackId,
+};
+use super::container::Dict;
+use super::draft::Present;
+use super::{Builder, Kind};
+use crate::text::cut;
+
+/// Bounds on the text of a setting: few bytes of a file can refer to one text millions of times.
+const LONGEST_SETTING: usize = 1000;
+const MOST_SETTING_PAIRS: usize = 100;
+
+fn invalid(place: impl Into<String>, problem: impl Into<String>) -> Error {
+    Error::Invalid { place: place.into(), problem: problem.into() }
+}
+
+fn required<T>(value: Option<T>, key: Key, expected: &str, place: impl FnOnce() -> String) -> Result<T, Error> {
+    value.ok_or_else(|| invalid(place(), format!("the key '{}' is missing or is not {expected}", key.text())))
+}
+
+/// PyTorch itself knows at most 128 devices in a process.
+const MOST_DEVICES: u32 = 1024;
+
+fn device_number(number: u64, place: impl FnOnce() -> String) -> Result<u32, Error> {
+    let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
+    small.ok_or_else(|| invalid(place(), format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
+}
+
+/// An event needs its action, and a known one a size and an address, or what stands in its place.
+fn check_event(event: &Event, present: Present, place: impl Fn() -> String) -> Result<(), Error> {
+    if !present.has(Present::ACTION) {
+        return Err(invalid(place(), "the key 'action' is not a string"));
+    }
+    // Events of an unknown kind are skipped, whatever they hold.
+    if !matches!(event.action, Action::Other(_)) {
+        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED, &place)?;
+        let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
+        let addr = present.has(Present::ADDR) || event.action == Action::Snapshot;
+        required(addr.then_some(()), key, UNSIGNED, &place)?;
+    }
+    Ok(())
+}
+
+const UNSIGNED: &str = "an integer from 0 to 2^64-1";
+
+impl Builder {
+    /// Makes a snapshot of the value that the pickle left.
+    pub(in crate::snapshot) fn finish(mut self, root: Value) -> Result<Snapshot, Error> {
+        let entry = |key| {
+            let pairs = self.dict_pairs(root)?;
+            // The last one counts, as in Python.
+            pairs.iter().rev().find(|(k, _)| Self::key(*k) == Some(key)).map(|&(_, value)| value)
+        };
+        let (segments, traces) = match self.list_items(root) {
+            Some(_) => (Some(root), None),
+            None => (entry(Key::Segments), entry(Key::DeviceTraces)),
+        };
+        let settings = entry(Key::AllocatorSettings);
+        let annotations = entry(Key::ExternalAnnotations);
+        let Some(segments) = segments.or(traces.is_some().then_some(Value::OPAQUE)) else {
+            return Err(Error::NotASnapshot { found: self.describe(root) });
+        };
+        if traces.is_none()
+            && let Some(first) = self.list_items(segments).and_then(<[_]>::first)
+            && self.record(*first, Kind::Segment).is_none()
+        {
+            let found = format!("a list whose first item is {}", self.describe(*first));
+            return Err(Error::NotASnapshot { found });
+        }
+        self.finish_forward()?;
+        let mut devices = BTreeMap::new();
+        self.finish_segments(segments, &mut devices)?;
+        let events = match traces {
+            Some(traces) => self.finish_traces(traces, &mut devices)?,
+            None => Vec::new(),
+        };
+        let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
+        let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
+        Ok(Snapshot { tables: self.tables, events, devices, settings, annotations, has_traces: traces.is_some() })
+    }
+
+    /// A value in words.
+    fn describe(&self, value: Value) -> String {
+        match value.kind() {
+            ValueKind::Opaque => "None, bytes or a set".to_owned(),
+            ValueKind::Bool(_) => "a bool".to_owned(),
+            ValueKind::Int(_) | ValueKind::Wide(_) => "an int".to_owned(),
+            ValueKind::Float(_) => "a float".to_owned(),
+            ValueKind::Str(_) => "a str".to_owned(),
+            ValueKind::Tuple(_) => "a tuple".to_owned(),
+            ValueKind::List(_) => "a list".to_owned(),
+            ValueKind::Frame(_) => "a frame".to_owned(),
+            ValueKind::Dict(index) => match self.dicts.get(index as usize).map(|dict| dict.dict()) {
+                Some(Dict::Pairs(at)) => {
+                    let keys = self.pairs[at as usize].iter().filter_map(|(key, _)| self.string(*key));
+                    let mut shown: Vec<_> =
+                        keys.take(6).map(|key| format!("'{}'", cut(key, 40).escape_debug())).collect();
+                    if self.pairs[at as usize].len() > shown.len() {
+                        shown.push("…".to_owned());
+                    }
+                    format!("a dict with the keys {}", shown.join(", "))
+                }
+                Some(Dict::Record(kind, _)) => {
+                    format!("a single {}", format!("{kind:?}").to_lowercase())
+                }
+                _ => "an empty dict".to_owned(),
+            },
+        }
+    }
+
+    /// Adds the frames of the forward pass to the stacks of the backward pass. What is no traceback is left out.
+    fn finish_forward(&mut self) -> Result<(), Error> {
+        // Events of one operation share their list.
+        let mut known: HashMap<(StackId, Value), StackId> = HashMap::new();
+        let mut read: HashMap<Value, Vec<FrameId>> = HashMap::new();
+        for (kind, at, list) in std::mem::take(&mut self.forward) {
+            let stack = if kind == Kind::Event { self.events[at].stack } else { self.blocks[at].stack };
+            let stack = stack.unwrap_or_else(|| self.tables.intern_stack(&[]));
+            let frames = read.entry(list).or_insert_with(|| self.forward_frames(list));
+            let whole = match (known.get(&(stack, list)), frames) {
+                (Some(whole), _) => *whole,
+                (None, frames) if frames.is_empty() || !self.tables.forward(stack).is_empty() => continue,
+                (None, frames) => self.tables.intern_forward(stack, frames),
+            };
+            known.insert((stack, list), whole);
+            let slot = if kind == Kind::Event { &mut self.events[at].stack } else { &mut self.blocks[at].stack };
+            *slot = Some(whole);
+        }
+        self.check_room().map_err(|_| invalid("forward_frames", "more distinct stacks than this version can read"))
+    }
+
+    /// The frames of a formatted traceback, innermost first.
+    fn forward_frames(&mut self, list: Value) -> Vec<FrameId> {
+        let items = self.list_items(list).unwrap_or_default();
+        let texts: Vec<_> = items.iter().filter_map(|&item| Self::string_id(item)).collect();
+        let texts: Vec<String> = texts.into_iter().map(|id| self.tables.string(id).to_owned()).collect();
+        let mut entries: Vec<_> = texts.iter().filter_map(|text| forward::entry(text)).collect();
+        forward::innermost_first(&mut entries);
+        // Many stacks may share one list, and each gets the frames.
+        entries.truncate(forward::DEEPEST);
+        let frame = |entry: &forward::Entry<'_>| {
+            let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
+            self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
+        };
+        entries.iter().map(frame).collect()
+    }
+
+    fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
+        let Some(handles) = self.list_items(list) else {
+            return Err(invalid("segments", "missing or not a list"));
+        };
+        let handles = handles.to_vec();
+        let mut seen_blocks = HashSet::new();
+        let mut seen_segments = HashSet::new();
+        for (i, &handle) in handles.iter().enumerate() {
+            let place = || format!("segments[{i}]");
+            let at = self.record(handle, Kind::Segment);
+            let at = at.ok_or_else(|| invalid(place(), "not a segment (a dict with the key 'total_size')"))?;
+            let draft = self.segments[at];
+            // Python writes every segment once. A segment that stands there twice would be counted
+            // twice, and a list shared by many would cost far more than its bytes in the file.
+            if !seen_segments.insert(at) {
+                return Err(invalid(place(), "the same segment object stands in the list before; the file is damaged"));
+            }
+            let device = required(draft.device, Key::Device, UNSIGNED, place)?;
+            let device = device_number(device, place)?;
+            let address = required(draft.address, Key::Address, UNSIGNED, place)?;
+            let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED, place)?;
+            let list = required(draft.blocks, Key::Blocks, "a list", place)?;
+            let blocks = self.list_items(list);
+            let blocks = blocks.ok_or_else(|| invalid(place(), "the key 'blocks' is not a list of blocks"))?;
+            if !blocks.is_empty() && !seen_blocks.insert(list) {
+                return Err(invalid(place(), "shares its list of blocks with another segment; the file is damaged"));
+            }
+            let blocks = self.finish_blocks(blocks, address, &place)?;
+            devices.entry(device).or_default().segments.push(Segment {
+                address,
+                total_size,
+                allocated_size: draft.allocated_size,
+                active_size: draft.active_size,
+                small_pool: draft.small_pool.unwrap_or(false),
+                stream: draft.stream,
+                pool_id: draft.pool_id,
+                is_expandable: draft.is_expandable,
+                blocks,
+            });
+        }
+        Ok(())
+    }
+
+    fn finish_blocks(
+        &self,
+        handles: &[Value],
+        mut next_address: u64,
+        segment: &dyn Fn() -> String,
+    ) -> Result<Vec<Block>, Error> {
+        let mut blocks = Vec::with_capacity(handles.len());
+        for (i, &handle) in handles.iter().enumerate() {
+            let place = || format!("{}['blocks'][{i}]", segment());
+            let at = self.record(handle, Kind::Block);
+            let at = at.ok_or_else(|| invalid(place(), "not a block (a dict with the key 'state')"))?;
+            let draft = self.blocks[at];
+            let size = required(draft.size, Key::Size, UNSIGNED, place)?;
+            let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
+            let state = required(draft.state, Key::State, expected, place)?;
+            // Releases before 2.1 kept the latest occupant in `history`.
+            let occupant = draft
+                .history
+                .and_then(|history| self.list_items(history)?.first().copied())
+                .and_then(|first| self.record(first, Kind::Occupant))
+                .map(|at| self.occupants[at])
+                .unwrap_or_default();
+            let address = draft.address.unwrap_or(next_address);
+            let end = address.checked_add(size);
+            next_address = end.ok_or_else(|| invalid(place(), "the block ends past the last address"))?;
+            let no_frames = |stack: &StackId| self.tables.has_frames(*stack);
+            blocks.push(Block {
+                address,
+                size,
+                requested_size: draft.requested_size.or(occupant.real_size),
+                state,
+                stack: draft.stack.filter(no_frames).or(occupant.stack.filter(no_frames)),
+            });
+        }
+        Ok(blocks)
+    }
+
+    /// Checks the events of all devices and puts those of one device together.
+    fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
+        let traces = self.list_items(list).ok_or_else(|| invalid("device_traces", "not a list"))?.to_vec();
+        let mut in_order = true;
+        let mut next = 0;
+        let mut seen = HashSet::new();
+        for (d, &trace) in traces.iter().enumerate() {
+            let place = || format!("device_traces[{d}]");
+            let handles = self.list_items(trace).ok_or_else(|| invalid(place(), "not a list of events"))?;
+            if handles.is_empty() {
+                continue;
+            }
+            if !seen.insert(trace) {
+                return Err(invalid(place(), "is the same list as that of another device; the file is damaged"));
+            }
+            let device = device_number(d as u64, place)?;
+            for (i, &handle) in handles.iter().enumerate() {
+                let place = || format!("device_traces[{d}][{i}]");
+                let at = self.record(handle, Kind::Event);
+                let at = at.ok_or_else(|| invalid(place(), "not an event (a dict with the key 'action')"))?;
+                if let Some(&present) = self.incomplete.get(&at) {
+                    check_event(&self.events[at], present, place)?;
+                }
+                in_order &= at == next + i;
+            }
+            devices.entry(device).or_default().events = next..next + handles.len();
+            next += handles.len();
+        }
+        // Nearly always the events were read one device after the other and stay where they are.
+        let mut events = std::mem::take(&mut self.events);
+        if in_order {
+            events.truncate(next);
+            return Ok(events);
+        }
+        let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default());
+        let ordered = handles.filter_map(|&handle| self.record(handle, Kind::Event)).map(|at| events[at]);
+        Ok(ordered.collect())
+    }
+
+    fn finish_settings(&self, value: Value) -> AllocatorSettings {
+        let Some(pairs) = self.dict_pairs(value) else {
+            return AllocatorSettings::default();
+        };
+        let mut settings = AllocatorSettings { present: true, ..AllocatorSettings::default() };
+        for &(key, value) in pairs {
+            let Some(key) = self.string(key) else {
+                continue;
+            };
+            match key {
+                "expandable_segments" => settings.expandable_segments = self.integer(value) == Some(1),
+                // -1: unlimited.
+                "max_split_size" => settings.max_split_size = self.unsigned(value),
+                "roundup_power2_divisions" => {
+                    for &(megabytes, divisions) in self.dict_pairs(value).unwrap_or_default() {
+                        let interval = self.string(megabytes).and_then(|text| text.parse::<u64>().ok());
+                        let index = interval.filter(|n| n.is_power_of_two()).map(|n| n.ilog2() as usize);
+                        if let Some(slot) = index.and_then(|i| settings.roundup_power2_divisions.get_mut(i)) {
+                            *slot = self.unsigned(divisions).unwrap_or(0);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            settings.all.insert(key.to_owned(), self.setting_text(value));
+        }
+        settings
+    }
+
+    fn setting_text(&self, value: Value) -> String {
+        match value.kind() {
+            ValueKind::Bool(value) => value.to_string(),
+            ValueKind::Float(at) => self.floats[at as usize].to_string(),
+            ValueKind::Str(_) => cut(self.string(value).unwrap_or_default(), LONGEST_SETTING).to_owned(),
+            ValueKind::Int(_) | ValueKind::Wide(_) => {
+                self.integer(value).map_or_else(|| "?".to_owned(), |value| value.to_string())
+            }
+            ValueKind::Dict(_) => {
+                let pairs = self.dict_pairs(value).unwrap_or_default();
+                let texts = pairs
+                    .iter()
+                    .filter_map(|&(key, value)| Some(format!("{}:{}", self.string(key)?, self.integer(value)?)));
+                texts.take(MOST_SETTING_PAIRS).collect::<Vec<_>>().join(",")
+            }
+            _ => "?".to_owned(),
+        }
+    }
+
+    /// Annotations are an aid: what is malformed is left out.
+    fn finish_annotations(&self, value: Value) -> Vec<Annotation> {
+        let handles = self.list_items(value).unwrap_or_default();
+        let drafts = handles.iter().filter_map(|&handle| self.record(handle, Kind::Annotation));
+        drafts
+            .filter_map(|at| {
+                let draft = self.annotations[at];
+                Some(Annotation {
+                    starts: draft.starts?,
+                    name: draft.name?,
+                    device: draft.device.and_then(|device| u32::try_from(device).ok()).unwrap_or(0),
+                    time_us: draft.time_us.and_then(|time| i64::try_from(time).ok())?,
+                })
+            })
+            .collect()
+    }
+}
