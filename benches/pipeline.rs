@@ -1,7 +1,8 @@
 //! How fast snapshots are read and compared, in bytes of their files.
 //!
-//! `walk` only walks over the opcodes; it is the floor to which `decode` is compared. The input is made
-//! up in memory: 20 MB, or as many MB as the variable `PTMEM_BENCH_MB` says.
+//! `stages` is each stage alone. Its `walk` only walks over the opcodes; it is the floor to which the others are
+//! compared. `pipeline` is what `ptmem show` and `ptmem diff` do. The input is made up in memory: 20 MB, or as many
+//! MB as the variable `PTMEM_BENCH_MB` says.
 //!
 //! `pairing` is about stacks alone, as many on both sides: every one has changed, or none has a partner.
 
@@ -10,17 +11,20 @@
 mod large;
 mod walk;
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::thread;
 use std::time::Duration;
 
-use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
+use ptmem::diff;
 use ptmem::profile::{Kind, Options, Profile, Source, profile};
-use ptmem::snapshot::{Frame, StackId, Tables};
+use ptmem::replay::{self, Origin, Replay};
+use ptmem::report::{self, Format, Subject};
+use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
 use ptmem::stack::{Figures, Group, GroupBy, Grouper, Rules, pair};
 use ptmem::verdict::{Comparison, Gate, Growth, Level, Thresholds, judge_diff};
-use ptmem::{diff, report, snapshot};
 
 fn input(bytes: u64, ramp: bool) -> Vec<u8> {
     let mut file = Vec::new();
@@ -34,8 +38,8 @@ fn profile_of(file: &[u8]) -> Profile {
     profile(snapshot, source, Options::default()).expect("the input can be replayed")
 }
 
-/// All that the command does between opening the files and printing.
-fn whole_diff(before: &[u8], after: &[u8]) -> String {
+/// Two files, read at the same time, compared and judged.
+fn gate(before: &[u8], after: &[u8]) -> Gate {
     let (before, after) = thread::scope(|scope| {
         let before = scope.spawn(|| profile_of(before));
         let after = profile_of(after);
@@ -49,27 +53,96 @@ fn whole_diff(before: &[u8], after: &[u8]) -> String {
     };
     let judgement = judge_diff(&diff, &thresholds);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: thresholds.min_delta };
-    let gate = Gate { comparisons: vec![comparison], ranks: Vec::new() };
-    let options = report::Options::default();
-    report::Format::Table.render(report::Subject::Gate(&gate), &options).expect("a table holds anything")
+    Gate { comparisons: vec![comparison], ranks: Vec::new() }
 }
 
-fn pipeline(criterion: &mut Criterion) {
-    let megabytes = match std::env::var("PTMEM_BENCH_MB") {
+/// How many MB of snapshot the benchmarks read.
+fn megabytes() -> u64 {
+    match std::env::var("PTMEM_BENCH_MB") {
         Ok(text) => text.parse().expect("PTMEM_BENCH_MB is a whole number"),
         Err(_) => 20,
-    };
-    let before = input(megabytes * 1_000_000, false);
-    let after = input(megabytes * 1_000_000, true);
+    }
+}
+
+/// The stacks of all events, put together frame by frame: what reading would cost without recognising a stack by the
+/// bytes of its list.
+fn intern(snapshot: &Snapshot) -> Tables {
+    let mut tables = Tables::default();
+    let frames: Vec<_> = (0..).zip(snapshot.tables.frames()).map(|(line, _)| frame(&mut tables, line)).collect();
+    let mut stack = Vec::new();
+    for id in snapshot.events.iter().filter_map(|event| event.stack) {
+        stack.clear();
+        stack.extend(snapshot.tables.stack(id).iter().map(|frame| frames[frame.index()]));
+        black_box(tables.intern_stack(&stack));
+    }
+    tables
+}
+
+fn frame(tables: &mut Tables, line: i128) -> FrameId {
+    let (name, filename) = (tables.intern_string("forward"), tables.intern_string("model.py"));
+    tables.intern_frame(Frame { name, filename, line, original: None })
+}
+
+fn replayed(snapshot: &Snapshot) -> Vec<Replay> {
+    let replay = |(&id, device)| replay::replay(snapshot, id, device, &[]).expect("the input can be replayed");
+    snapshot.devices.iter().map(replay).collect()
+}
+
+/// The bytes that each stack holds at the allocated peak.
+fn live_set(snapshot: &Snapshot, replays: &[Replay]) -> HashMap<Origin, u64> {
+    let mut held = HashMap::new();
+    for replay in replays {
+        let peak = replay.figures.allocated.peak_at.expect("the history is recorded");
+        for allocation in replay.allocations.iter().filter(|allocation| allocation.allocated_at(peak)) {
+            *held.entry(allocation.origin(snapshot)).or_default() += allocation.bytes;
+        }
+    }
+    held
+}
+
+/// Every stage alone, on what the one before leaves. The throughput is that of the file in all of them, so that they
+/// can be compared.
+fn stages(criterion: &mut Criterion) {
+    let before = input(megabytes() * 1_000_000, false);
+    let after = input(megabytes() * 1_000_000, true);
+    let snapshot = snapshot::read(&before[..]).expect("the input is a snapshot");
+    let replays = replayed(&snapshot);
+
+    let mut group = criterion.benchmark_group("stages");
+    group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(5));
+    group.throughput(Throughput::Bytes(before.len() as u64));
+    group.bench_function("walk", |b| b.iter(|| walk::walk(black_box(&before[..])).expect("a slice can be read")));
+    group.bench_function("decode", |b| b.iter(|| snapshot::read(black_box(&before[..])).expect("a snapshot")));
+    group.bench_function("intern", |b| b.iter(|| intern(black_box(&snapshot))));
+    group.bench_function("replay", |b| b.iter(|| replayed(black_box(&snapshot))));
+    group.bench_function("live_set", |b| b.iter(|| live_set(black_box(&snapshot), black_box(&replays))));
+    drop((snapshot, replays));
+
+    group.throughput(Throughput::Bytes((before.len() + after.len()) as u64));
+    let compare = |(before, after)| diff::diff(before, after, diff::Options::default());
+    let profiles = || (profile_of(&before), profile_of(&after));
+    group.bench_function("match", |b| b.iter_batched(profiles, compare, BatchSize::PerIteration));
+    let gate = gate(&before, &after);
+    for format in [Format::Table, Format::Json] {
+        let options = report::Options::default();
+        let render = || format.render(Subject::Gate(black_box(&gate)), &options).expect("a report holds anything");
+        group.bench_function(format!("render/{}", format.name()), |b| b.iter(render));
+    }
+    group.finish();
+}
+
+/// All that the commands do between opening the files and printing.
+fn pipeline(criterion: &mut Criterion) {
+    let before = input(megabytes() * 1_000_000, false);
+    let after = input(megabytes() * 1_000_000, true);
+    let table = |subject: Subject<'_>| Format::Table.render(subject, &report::Options::default()).expect("a table");
 
     let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(20).sampling_mode(SamplingMode::Flat).measurement_time(Duration::from_secs(8));
     group.throughput(Throughput::Bytes(before.len() as u64));
-    group.bench_function("walk", |b| b.iter(|| walk::walk(black_box(&before[..])).expect("a slice can be read")));
-    group.bench_function("decode", |b| b.iter(|| snapshot::read(black_box(&before[..])).expect("a snapshot")));
-    group.bench_function("decode_and_replay", |b| b.iter(|| profile_of(black_box(&before))));
+    group.bench_function("show", |b| b.iter(|| table(Subject::Profile(&profile_of(black_box(&before)), None))));
     group.throughput(Throughput::Bytes((before.len() + after.len()) as u64));
-    group.bench_function("whole_diff", |b| b.iter(|| whole_diff(black_box(&before), black_box(&after))));
+    group.bench_function("diff", |b| b.iter(|| table(Subject::Gate(&gate(black_box(&before), black_box(&after))))));
     group.finish();
 }
 
@@ -136,5 +209,5 @@ fn pairing(criterion: &mut Criterion) {
     criterion.finish();
 }
 
-criterion_group!(benches, pipeline, pairing);
+criterion_group!(benches, stages, pipeline, pairing);
 criterion_main!(benches);
