@@ -92,7 +92,7 @@ impl Value {
 }
 
 /// One node of a [`Tree`]; children are positions in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Node {
     Leaf(Value),
     Tuple(Vec<u32>),

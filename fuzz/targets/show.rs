@@ -1,0 +1,68 @@
+//! Any bytes as a file that `ptmem show` is given: unpacked, replayed and reported in every format. What is reported
+//! adds up, and what is saved is read again as it was.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{Every, Held, Moment, Options, Profile, StackTotal, read};
+use ptmem::report::{self, Format, Subject};
+use ptmem::stack::GroupBy;
+use ptmem::tree;
+
+/// What an input may expand to; enough for every seed.
+const MAX_INPUT: u64 = 1 << 20;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(profile) = read(bytes, "input", options(bytes.len())) else { return };
+    adds_up(&profile);
+    for (tree, phases) in [(None, false), (Some(tree::Options::default()), true)] {
+        report(&profile, &report::Options { tree, phases, ..report::Options::default() });
+    }
+    is_saved_whole(&profile);
+});
+
+/// They follow from the length of the input, so that the input remains a file like any other.
+fn options(length: usize) -> Options {
+    let every = [None, Some(Every::Events(7)), Some(Every::Time(100)), Some(Every::Steps(2, None))];
+    let at = [Moment::Peak, Moment::Baseline, Moment::End, Moment::Oom, Moment::Event(40), Moment::Time(500)];
+    Options {
+        group_by: GroupBy::ALL[length % GroupBy::ALL.len()],
+        // Most inputs of a kind are refused when it cannot be divided: divide few.
+        every: every.into_iter().nth((length / 8).saturating_sub(4) % 16).flatten(),
+        at: at[length / 8 % at.len()],
+        max_input: Some(MAX_INPUT),
+        ..Options::default()
+    }
+}
+
+/// The stacks of a device hold, at each moment, what the device does.
+fn adds_up(profile: &Profile) {
+    for device in &profile.devices {
+        let counter = device.figures.allocated;
+        if !counter.exact() {
+            continue;
+        }
+        let sum = |held: fn(&StackTotal) -> Held| device.stacks.iter().map(|stack| held(stack).bytes).sum::<u64>();
+        assert_eq!(Some(sum(|stack| stack.baseline)), counter.baseline);
+        assert_eq!(Some(sum(|stack| stack.peak)), counter.peak);
+        assert_eq!(sum(|stack| stack.end), counter.end);
+    }
+}
+
+fn report(profile: &Profile, options: &report::Options) {
+    for format in Format::ALL {
+        let text = format.render(Subject::Profile(profile, None), options).expect("every format holds everything");
+        if matches!(format, Format::Json | Format::Sarif | Format::Bencher | Format::GithubActionBenchmark) {
+            serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");
+        }
+    }
+}
+
+/// What is saved can be read, and saves as the same text.
+fn is_saved_whole(profile: &Profile) {
+    let text = text_of(profile, Bound::default(), &profile.raises);
+    let options = Options { every: None, ..profile.options.clone() };
+    let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
+    assert_eq!(text, text_of(&again, Bound::default(), &again.raises));
+}

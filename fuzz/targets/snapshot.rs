@@ -1,0 +1,37 @@
+//! Any bytes as a snapshot: the same whether they come at once or in pieces.
+
+#![no_main]
+
+mod trickle;
+
+use std::fmt::Write;
+
+use libfuzzer_sys::fuzz_target;
+use ptmem::snapshot::{Error, Snapshot, read};
+use trickle::Trickle;
+
+fuzz_target!(|bytes: &[u8]| {
+    let (whole, trickled) = (text(read(bytes)), text(read(Trickle::new(bytes))));
+    assert!(whole == trickled, "pieces change the result:\n{whole}\n{trickled}");
+});
+
+/// All that a snapshot holds, or why there is none.
+fn text(result: Result<Snapshot, Error>) -> String {
+    let snapshot = match result {
+        Ok(snapshot) => snapshot,
+        Err(error) => return error.to_string(),
+    };
+    let Snapshot { tables, events, devices, settings, annotations, has_traces } = &snapshot;
+    let mut text = format!("{has_traces} {events:?} {devices:?} {settings:?} {annotations:?}");
+    for frame in tables.frames() {
+        let names = [frame.name, frame.filename].map(|name| tables.string(name));
+        let _ = write!(text, "{names:?} {frame:?}");
+    }
+    for stack in tables.stacks() {
+        let _ = write!(text, "{:?} {:?}", tables.stack(stack), tables.forward(stack));
+    }
+    for event in events {
+        let _ = write!(text, "{} {:?}", event.action.name(tables), tables.tags(event.tags));
+    }
+    text
+}
