@@ -1,8 +1,16 @@
 //! Writes a large snapshot that is made up, but shaped like a real one, to try programs on.
 //!
 //! ```text
-//! cargo run --release --example large_snapshot -- 200MB large.pkl
-//! cargo run --release --example large_snapshot -- --events 1600000 --ramp large.pkl
+//! cargo build --release --example large_snapshot
+//! cd target/release/examples
+//! ./large_snapshot 200MB large.pkl                                    # a training run
+//! ./large_snapshot --events 20000000 long.pkl                         # 4 GB
+//! ./large_snapshot --events 1600000 --ramp ramp.pkl                   # the peak rises to the very end
+//! ./large_snapshot --events 1600000 --peaks peaks.pkl                 # nearly every allocation is a peak
+//! ./large_snapshot --events 1600000 --devices 64 devices.pkl
+//! ./large_snapshot --events 1600000 --stacks 100000 stacks.pkl
+//! ./large_snapshot --events 400000 --depth 300 deep.pkl
+//! ./large_snapshot --events 1600000 --expandable 50000 expandable.pkl # 300,000 ranges are mapped, and unmapped
 //! ```
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
@@ -31,9 +39,9 @@ struct Arguments {
     /// How many events, in place of SIZE
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     events: Option<u64>,
-    /// How many distinct call stacks; by default more for a larger file, from 230 on
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..))]
-    stacks: Option<u16>,
+    /// How many distinct call stacks, if there are 8 events for each; by default more for a larger file, from 230 on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    stacks: Option<u32>,
     /// How many frames a stack has on average
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(2..))]
     depth: u16,
@@ -43,6 +51,12 @@ struct Arguments {
     /// Let the peak rise to the very end
     #[arg(long)]
     ramp: bool,
+    /// Let nearly every allocation be a new peak
+    #[arg(long, conflicts_with_all = ["ramp", "expandable"])]
+    peaks: bool,
+    /// Use expandable segments, and map and unmap so many ranges in every step
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100_000))]
+    expandable: u64,
 }
 
 fn main() -> Result<()> {
@@ -59,7 +73,16 @@ fn main() -> Result<()> {
     };
     plan.devices = u64::from(arguments.devices);
     plan.ramp = arguments.ramp;
-    plan.stacks = arguments.stacks.map_or(plan.stacks, usize::from);
+    plan.peaks = arguments.peaks;
+    plan.expandable = arguments.expandable;
+    if let Some(stacks) = arguments.stacks {
+        plan.stacks = usize::try_from(stacks)?;
+    }
+    // All are mapped and unmapped before the first step, and again in it.
+    let least = 16 * plan.expandable * plan.devices;
+    if plan.events < least {
+        bail!("{} events are too few for --expandable {}; expected {least} or more", plan.events, plan.expandable);
+    }
 
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     large::write(&plan, &file).with_context(|| format!("cannot write {}", path.display()))?;

@@ -6,7 +6,9 @@
 //! state of the allocator is held, so a file can be larger than memory.
 
 mod allocator;
+mod expandable;
 mod pickler;
+mod program;
 mod stacks;
 
 use std::collections::HashMap;
@@ -29,6 +31,10 @@ pub(crate) struct Plan {
     pub(crate) devices: u64,
     /// Whether every step keeps some of what it allocates, so that the peak moves to the very end.
     pub(crate) ramp: bool,
+    /// Whether nearly every allocation is a new peak.
+    pub(crate) peaks: bool,
+    /// Where it is not 0, segments are expandable, and every step maps and unmaps so many ranges apart from each other.
+    pub(crate) expandable: u64,
 }
 
 impl Plan {
@@ -39,7 +45,15 @@ impl Plan {
     pub(crate) fn of_events(events: u64) -> Self {
         // 230 stacks among 20,000 events; a longer run repeats itself more than it brings new code.
         let stacks = usize::try_from((events.saturating_mul(230 * 230) / 20_000).isqrt()).unwrap_or(usize::MAX);
-        Self { events, stacks: stacks.clamp(230, 1 << 16), depth: Self::DEPTH, devices: 1, ramp: false }
+        Self {
+            events,
+            stacks: stacks.clamp(230, 1 << 16),
+            depth: Self::DEPTH,
+            devices: 1,
+            ramp: false,
+            peaks: false,
+            expandable: 0,
+        }
     }
 
     /// The same with as many events as make a file of about `bytes` with stacks of `depth` frames.
@@ -78,7 +92,7 @@ pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
     let devices = (0..plan.devices.max(1))
         .map(|device| {
             let mut events = 0;
-            let end = allocator::train(plan, device, |_| {
+            let end = program::run(plan, device, |_| {
                 events += 1;
                 Ok(())
             })?;
@@ -100,7 +114,7 @@ pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
     for (device, (end, _)) in devices.iter().enumerate() {
         for (&address, segment) in &end.segments {
             snapshot.pickler.item(&list);
-            snapshot.segment(device, address, segment)?;
+            snapshot.segment(device, address, segment, end)?;
             snapshot.pickler.added(&mut list);
         }
     }
@@ -111,7 +125,7 @@ pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
     for (device, &(_, events)) in (0..).zip(&devices) {
         snapshot.pickler.item(&traces);
         let (mut list, _) = snapshot.pickler.list(events)?;
-        allocator::train(plan, device, |event| {
+        program::run(plan, device, |event| {
             snapshot.pickler.item(&list);
             snapshot.event(event)?;
             snapshot.pickler.added(&mut list);
@@ -122,7 +136,7 @@ pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
 
     let out = &mut snapshot.pickler;
     out.word("allocator_settings")?;
-    settings(out)?;
+    settings(plan.expandable > 0, out)?;
     out.word("external_annotations")?;
     annotations(out)?;
     out.set_items();
@@ -138,8 +152,15 @@ struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    fn segment(&mut self, device: usize, address: u64, segment: &allocator::Segment) -> io::Result<()> {
-        let active = || segment.blocks.values().filter_map(|block| block.used.map(|used| (block, used)));
+    fn segment(
+        &mut self,
+        device: usize,
+        address: u64,
+        segment: &allocator::Segment,
+        allocator: &Allocator,
+    ) -> io::Result<()> {
+        let blocks = || allocator.blocks.range(address..address + segment.size);
+        let active = || blocks().filter_map(|(_, block)| block.used.map(|used| (block, used)));
         let active_size = active().map(|(block, _)| block.size).sum::<u64>();
         let out = &mut self.pickler;
         out.dict()?;
@@ -157,10 +178,10 @@ impl<W: Write> Writer<W> {
         out.int(0)?;
         out.tuple2()?;
         out.word("is_expandable")?;
-        out.bool(false)?;
+        out.bool(allocator.unmapped.is_some())?;
         out.word("blocks")?;
-        let (mut list, _) = out.list(segment.blocks.len())?;
-        for (&address, block) in &segment.blocks {
+        let (mut list, _) = out.list(blocks().count())?;
+        for (&address, block) in blocks() {
             let out = &mut self.pickler;
             out.item(&list);
             out.dict()?;
@@ -172,15 +193,16 @@ impl<W: Write> Writer<W> {
             out.word("frames")?;
             match block.used {
                 Some(used) => self.kept_frames(used.capture)?,
-                None => {
-                    out.list(0)?;
-                }
+                None => out.list(0).map(drop)?,
             }
             self.pickler.set_items();
             self.pickler.added(&mut list);
         }
         self.pickler.word("frames")?;
-        self.kept_frames(segment.capture)?;
+        match segment.capture {
+            Some(capture) => self.kept_frames(capture)?,
+            None => self.pickler.list(0).map(drop)?,
+        }
         self.pickler.set_items();
         Ok(())
     }
@@ -227,16 +249,16 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn settings(out: &mut Pickler<impl Write>) -> io::Result<()> {
+fn settings(expandable: bool, out: &mut Pickler<impl Write>) -> io::Result<()> {
     out.dict()?;
     out.word("PYTORCH_CUDA_ALLOC_CONF")?;
-    out.word("")?;
+    out.word(if expandable { "expandable_segments:True" } else { "" })?;
     out.word("max_split_size")?;
     out.int(-1)?;
     out.word("garbage_collection_threshold")?;
     out.float(0.0)?;
     out.word("expandable_segments")?;
-    out.bool(false)?;
+    out.bool(expandable)?;
     out.entry("pinned_num_register_threads", 1)?;
     for key in ["release_lock_on_cudamalloc", "pinned_use_cuda_host_register", "graph_capture_record_stream_reuse"] {
         out.word(key)?;
