@@ -1,9 +1,8 @@
 //! What a replay has to say about its input.
 
-use std::collections::BTreeMap;
-
+use super::census::Census;
 use super::lifetimes::Lifetimes;
-use super::{Checks, History, Position};
+use super::{Basis, Checks, History};
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Snapshot};
 use crate::units::Size;
@@ -46,7 +45,7 @@ pub(super) fn diagnostics(
     device: &Device,
     lifetimes: &Lifetimes,
     findings: &Findings,
-    actions: &BTreeMap<Action, u64>,
+    census: &Census,
 ) -> Vec<Diagnostic> {
     let events = snapshot.events_of(device);
     let mut found = Vec::new();
@@ -74,9 +73,10 @@ pub(super) fn diagnostics(
     }
 
     let before_window = lifetimes
-        .allocations
+        .older
         .iter()
-        .filter(|a| a.born == Position::START && a.size_known && a.stack.is_some_and(|s| snapshot.tables.has_frames(s)))
+        .map(|&index| &lifetimes.allocations[index as usize])
+        .filter(|a| a.basis == Basis::FinalState && a.stack.is_some_and(|s| snapshot.tables.has_frames(s)))
         .count();
     let recorded = findings.history == History::Recorded;
     if recorded && is_round(events.len()) && (lifetimes.unmatched_frees > 0 || before_window > 0) {
@@ -157,10 +157,7 @@ pub(super) fn diagnostics(
              fall at the request"
                 .to_owned(),
         );
-    } else if recorded
-        && actions.get(&Action::FreeCompleted).is_some_and(|&n| n > 0)
-        && !actions.contains_key(&Action::FreeRequested)
-    {
+    } else if recorded && census.count(Action::FreeCompleted) > 0 && census.count(Action::FreeRequested) == 0 {
         found.push(Diagnostic::note(
             "requests-skipped",
             id,
@@ -169,13 +166,14 @@ pub(super) fn diagnostics(
         ));
     }
     let mut warn = |code, message: String| found.push(Diagnostic::warning(code, id, message));
-    if lifetimes.reused + lifetimes.double_frees + lifetimes.size_mismatches > 0 {
+    let reused = lifetimes.replaced.len() as u64;
+    if reused + lifetimes.double_frees + lifetimes.size_mismatches > 0 {
         warn(
             "events-inconsistent",
             format!(
                 "{} allocations at an address in use, {} double frees, {} frees of another size than was allocated; \
                  events are missing or out of order",
-                lifetimes.reused, lifetimes.double_frees, lifetimes.size_mismatches
+                reused, lifetimes.double_frees, lifetimes.size_mismatches
             ),
         );
     }
@@ -217,12 +215,7 @@ pub(super) fn diagnostics(
             ),
         );
     }
-    let mut latest = i64::MIN;
-    let mut backwards = 0_u64;
-    for time in events.iter().filter_map(crate::snapshot::Event::time) {
-        backwards += u64::from(time < latest);
-        latest = latest.max(time);
-    }
+    let backwards = census.backwards;
     if backwards > 0 {
         warn(
             "time-backwards",

@@ -10,13 +10,19 @@
 //! against the final blocks, `snapshot` events against active bytes, the end of the replay against the
 //! final state. What fails becomes a diagnostic, and the figure is no longer called exact.
 
+mod backing;
+mod census;
+mod counters;
 mod diagnose;
 mod lifetimes;
+mod occupied;
 mod out_of_memory;
 mod parts;
+mod rank_set;
 mod rounding;
 mod segment_map;
 mod simulate;
+mod sizes;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +30,7 @@ pub use parts::{Level, Part};
 
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Snapshot, StackId};
+use census::Census;
 
 /// A moment: the start of the history, or just after one of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,8 +91,21 @@ pub struct Allocation {
     pub freed: Position,
     /// `free_completed`: from here on no longer active.
     pub completed: Position,
-    /// Whether `bytes` comes from the final state rather than from a rule.
-    size_known: bool,
+    /// The place of its address among all that blocks begin at.
+    rank: u32,
+    /// Where `bytes` comes from.
+    basis: Basis,
+}
+
+/// What is known of the size of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    /// The final state says it.
+    FinalState,
+    /// It follows from the free block that was taken.
+    Rule,
+    /// What the request rounds to; it may be larger.
+    Request,
 }
 
 impl Allocation {
@@ -98,7 +118,8 @@ impl Allocation {
             born: Position::START,
             freed: Position::NEVER,
             completed: Position::NEVER,
-            size_known: false,
+            rank: 0,
+            basis: Basis::Request,
         }
     }
 
@@ -119,7 +140,7 @@ impl Allocation {
         match self.stack {
             Some(stack) if snapshot.tables.has_frames(stack) => Origin::Stack(stack),
             _ if self.born != Position::START => Origin::NoFrames,
-            _ if self.size_known => Origin::BeforeRecording,
+            _ if self.basis == Basis::FinalState => Origin::BeforeRecording,
             _ => Origin::NotRecorded,
         }
     }
@@ -364,6 +385,7 @@ pub fn replay(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position
         .iter()
         .flat_map(|segment| segment.blocks.iter().copied())
         .filter(|block| block.state != BlockState::Inactive);
-    let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>());
-    simulate::run(snapshot, id, device, lifetimes, borders)
+    let census = Census::of(events);
+    let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
+    simulate::run(snapshot, id, device, lifetimes, census, borders)
 }

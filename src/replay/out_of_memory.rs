@@ -1,35 +1,76 @@
 //! What the allocator had left when an allocation failed: the free blocks that the request could have been served from.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashSet;
 
+use super::backing::Backing;
+use super::census::Census;
+use super::lifetimes::{Lifetimes, NONE};
+use super::occupied::Occupied;
 use super::rounding::{SMALL_SIZE, round_size};
-use super::segment_map::{Home, SegmentMap};
-use super::{Allocation, FreeBlocks};
-use crate::snapshot::{AllocatorSettings, Device, Event, Tables};
+use super::segment_map::SegmentMap;
+use super::{Allocation, FreeBlocks, Position};
+use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
 
 /// The pool that everybody allocates from.
 const SHARED: (u64, u64) = (0, 0);
 
 /// Of so many failed allocations of a device the free blocks are looked at; a job that catches and retries has many,
 /// and each takes a walk over all that is held.
-pub(super) const MOST_LOOKED_AT: usize = 16;
+const MOST_LOOKED_AT: usize = 16;
+
+/// The free blocks of the pool that was asked, for the first failed allocations of a device, where the file tells.
+pub(super) fn pools(
+    snapshot: &Snapshot,
+    device: &Device,
+    census: &Census,
+    lifetimes: &Lifetimes,
+) -> Vec<Option<FreeBlocks>> {
+    let mut pools = Vec::new();
+    if census.count(Action::Oom) == 0 {
+        return pools;
+    }
+    let (mut backing, _) = Backing::at_start(snapshot, device, census, lifetimes);
+    let (events, allocations) = (snapshot.events_of(device), &*lifetimes.allocations);
+    let mut occupied = Occupied::new(&lifetimes.addresses);
+    for &index in &lifetimes.older {
+        occupied.insert(allocations[index as usize].rank, index);
+    }
+    let private_streams = private_streams(device);
+    for (i, &index) in lifetimes.of_event.iter().enumerate() {
+        if index == NONE {
+            let event = &events[i];
+            backing.follow(event);
+            if event.action == Action::Oom {
+                let segments = &backing.segments;
+                let settings = &snapshot.settings;
+                let state =
+                    State { segments, occupied: &occupied, allocations, settings, private_streams: &private_streams };
+                pools.push(state.free_blocks(event, &snapshot.tables));
+                if pools.len() == MOST_LOOKED_AT {
+                    break;
+                }
+            }
+        } else {
+            occupied.follow(index, &allocations[index as usize], Position::after(i));
+        }
+    }
+    pools
+}
 
 /// What was held when an allocation failed.
-pub(super) struct State<'a> {
-    pub(super) segments: &'a SegmentMap,
-    /// Blocks in use, by address: indices into `allocations`.
-    pub(super) occupied: &'a BTreeMap<u64, u32>,
-    pub(super) allocations: &'a [Allocation],
-    pub(super) settings: &'a AllocatorSettings,
+struct State<'a> {
+    segments: &'a SegmentMap,
+    /// Blocks in use: indices into `allocations`.
+    occupied: &'a Occupied<'a>,
+    allocations: &'a [Allocation],
+    settings: &'a AllocatorSettings,
     /// What [`private_streams`] finds.
-    pub(super) private_streams: &'a FxHashSet<Option<i128>>,
+    private_streams: &'a FxHashSet<Option<i128>>,
 }
 
 /// The streams on which the final state has segments of private pools: CUDA graphs are captured on streams of their
 /// own, never on the default one.
-pub(super) fn private_streams(device: &Device) -> FxHashSet<Option<i128>> {
+fn private_streams(device: &Device) -> FxHashSet<Option<i128>> {
     let private = device.segments.iter().filter(|segment| segment.pool_id.is_some_and(|id| id != SHARED));
     private.map(|segment| segment.stream).collect()
 }
@@ -40,7 +81,7 @@ impl State<'_> {
     ///
     /// Before release 2.12 a request does not say whether it is for a private pool. It is taken not to be where its
     /// stream has none.
-    pub(super) fn free_blocks(&self, request: &Event, tables: &Tables) -> Option<FreeBlocks> {
+    fn free_blocks(&self, request: &Event, tables: &Tables) -> Option<FreeBlocks> {
         let tags = tables.tags(request.tags);
         let stream = tags.stream?;
         let small = request.size <= SMALL_SIZE;
@@ -83,19 +124,13 @@ impl State<'_> {
             found.bytes += size;
             found.largest = found.largest.max(size);
         };
-        for (&addr, &index) in self.occupied.range(start..end) {
+        for index in self.occupied.range(start, end) {
             let allocation = &self.allocations[index as usize];
             first.get_or_insert(allocation);
-            add(free_from, addr);
-            free_from = free_from.max(addr.saturating_add(allocation.bytes));
+            add(free_from, allocation.addr);
+            free_from = free_from.max(allocation.addr.saturating_add(allocation.bytes));
         }
         add(free_from, end);
         (found, first)
     }
-}
-
-/// What an event tells of the segment that it adds or takes away.
-pub(super) fn home_of(event: &Event, small: Option<bool>, tables: &Tables) -> Home {
-    let tags = tables.tags(event.tags);
-    Home { small, stream: tags.stream, pool_id: tags.pool_id }
 }

@@ -72,15 +72,15 @@ impl<'b> Parts<'b> {
         reached
     }
 
-    /// The counters just after an event.
-    #[inline]
-    pub(super) fn at(&mut self, at: Position, level: impl FnOnce() -> Level) {
-        if !self.asked {
-            return;
-        }
-        let level = level();
+    /// Where the part ends; `None` for the last.
+    pub(super) fn next_border(&mut self) -> Option<Position> {
+        self.borders.peek().map(|&&border| border)
+    }
+
+    /// The counters at a moment no later than the next border, and the highest since they were last told.
+    pub(super) fn reach(&mut self, at: Position, highest: Level, level: Level) {
         self.now.end = level;
-        self.now.peak = self.now.peak.max(level);
+        self.now.peak = self.now.peak.max(highest);
         if self.skip_to(at) {
             self.done.push(self.now);
             self.now = Part { from: at, start: level, peak: level, end: level };

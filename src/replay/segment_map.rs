@@ -9,7 +9,26 @@ use super::rounding::Pool;
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
+    /// What was found lately, by address in units of 2 MiB, which is the least that the driver gives; empty until
+    /// something is. Blocks come and go in the same few segments, and these change rarely.
+    lately: Vec<Found>,
+    /// How often the ranges changed.
+    version: u64,
 }
+
+/// A range, as of a version.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    version: u64,
+    start: u64,
+    /// Its end, or where the next one starts, which can be before that in a damaged file.
+    until: u64,
+    end: u64,
+    pool: Pool,
+}
+
+/// Number of ranges that are remembered: of two that share a place one is looked up again and again.
+const REMEMBERED: usize = 1024;
 
 #[derive(Debug, Clone, Copy)]
 struct Range {
@@ -50,6 +69,7 @@ impl Home {
 
 impl SegmentMap {
     pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
+        self.version += 1;
         let (mut start, mut end, mut home) = (start, start.saturating_add(size), home);
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
@@ -75,8 +95,9 @@ impl SegmentMap {
         if size == 0 {
             return false;
         }
+        self.version += 1;
         let end = start.saturating_add(size);
-        let first = self.find(start).map_or(start, |(from, _, _)| from);
+        let first = self.search(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();
         for &(from, range) in &hit {
             self.ranges.remove(&from);
@@ -92,7 +113,7 @@ impl SegmentMap {
 
     /// What is known of the first range that `size` bytes from `start` on have a part in.
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
-        let first = self.find(start).map_or(start, |(from, _, _)| from);
+        let first = self.search(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
         self.ranges.range(first..end).next().map(|(_, range)| range.home)
     }
@@ -105,7 +126,28 @@ impl SegmentMap {
     }
 
     /// The range that holds `address`: start, end, pool.
-    pub(super) fn find(&self, address: u64) -> Option<(u64, u64, Pool)> {
+    #[inline]
+    pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
+        let place = usize::try_from(address >> 21).unwrap_or(usize::MAX) % REMEMBERED;
+        if let Some(found) = self.lately.get(place)
+            && found.version == self.version
+            && (found.start..found.until).contains(&address)
+        {
+            return Some((found.start, found.end, found.pool));
+        }
+        let (start, end, pool) = self.search(address)?;
+        let next = address.checked_add(1).and_then(|after| self.ranges.range(after..).next());
+        let until = next.map_or(end, |(&next, _)| next.min(end));
+        let found = Found { version: self.version, start, until, end, pool };
+        if self.lately.is_empty() {
+            // An empty range holds no address.
+            self.lately = vec![Found { until: start, ..found }; REMEMBERED];
+        }
+        self.lately[place] = found;
+        Some((start, end, pool))
+    }
+
+    fn search(&self, address: u64) -> Option<(u64, u64, Pool)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((start, range.end, range.pool))
     }
@@ -113,7 +155,30 @@ impl SegmentMap {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_remembered_is_what_is_there(
+            steps in prop::collection::vec((0..4_u64, 0..40_u64, 0..20_u64, any::<bool>()), 0..100),
+        ) {
+            let mut map = SegmentMap::default();
+            for (step, start, size, mapped) in steps {
+                let pool = if mapped { Pool::Expandable } else { Pool::Large };
+                // Ranges that overlap, too.
+                match step {
+                    0 => map.add(start, size, pool, Home::default()),
+                    1 => { map.remove(start, size); }
+                    _ => {}
+                }
+                for address in [start, start + size / 2, start + size] {
+                    prop_assert_eq!(map.find(address), map.search(address));
+                }
+            }
+        }
+    }
 
     #[test]
     fn neighbours_of_cudamalloc_stay_apart_and_mapped_ones_join() {

@@ -1,0 +1,106 @@
+//! Which addresses are backed by memory along the history: backwards from the final state to its start, and from there
+//! forwards again.
+
+use super::Position;
+use super::census::Census;
+use super::lifetimes::{Lifetimes, NONE};
+use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
+use super::segment_map::{Home, SegmentMap};
+use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
+
+/// The segments at a moment of the history.
+#[derive(Debug, Default)]
+pub(super) struct Backing {
+    pub(super) segments: SegmentMap,
+    /// Which requests each segment serves that the history will still add, the last first. Only where an allocation
+    /// failed: nothing else needs to know.
+    homes: Vec<Home>,
+}
+
+impl Backing {
+    /// The segments before the first event, and their bytes.
+    pub(super) fn at_start(
+        snapshot: &Snapshot,
+        device: &Device,
+        census: &Census,
+        lifetimes: &Lifetimes,
+    ) -> (Self, i128) {
+        let (events, tables) = (snapshot.events_of(device), &snapshot.tables);
+        let Self { mut segments, mut homes } = Self::default();
+        let mut reserved = 0_i128;
+        let ran_out = census.count(Action::Oom) > 0;
+        for segment in &device.segments {
+            let pool = match (segment.is_expandable, segment.small_pool) {
+                (true, _) => Pool::Expandable,
+                (false, true) => Pool::Small,
+                (false, false) => Pool::Large,
+            };
+            let home = Home { small: Some(segment.small_pool), stream: segment.stream, pool_id: segment.pool_id };
+            let home = if ran_out { home } else { Home::default() };
+            segments.add(segment.address, segment.total_size, pool, home);
+            reserved += i128::from(segment.total_size);
+        }
+        let mut next_request = None;
+        for (i, &index) in lifetimes.of_event.iter().enumerate().rev() {
+            if index != NONE {
+                let allocation = &lifetimes.allocations[index as usize];
+                if ran_out && allocation.born == Position::after(i) {
+                    next_request = Some(allocation.requested <= SMALL_SIZE);
+                }
+                continue;
+            }
+            let event = &events[i];
+            match event.action {
+                Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
+                Action::SegmentAlloc | Action::SegmentMap => {
+                    if ran_out {
+                        // What is mapped, is mapped for the request that follows; other segments tell it by their size.
+                        let is_small = Some(event.size == SMALL_SEGMENT);
+                        let small = if event.action == Action::SegmentMap { next_request } else { is_small };
+                        let home = segments.home(event.addr, event.size).unwrap_or_default();
+                        homes.push(home.or(home_of(event, small, tables)));
+                    }
+                    segments.remove(event.addr, event.size);
+                    reserved -= i128::from(event.size);
+                }
+                Action::SegmentFree | Action::SegmentUnmap => {
+                    // What is unmapped may be any part of what was mapped.
+                    let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
+                    let home = if ran_out { home_of(event, small, tables) } else { Home::default() };
+                    segments.add(event.addr, event.size, pool_of(event), home);
+                    reserved += i128::from(event.size);
+                }
+                _ => {}
+            }
+        }
+        (Self { segments, homes }, reserved)
+    }
+
+    /// Goes over an event, if it is about a segment.
+    pub(super) fn follow(&mut self, event: &Event) {
+        match event.action {
+            Action::SegmentAlloc | Action::SegmentMap => {
+                self.segments.add(event.addr, event.size, pool_of(event), self.homes.pop().unwrap_or_default());
+            }
+            Action::SegmentFree | Action::SegmentUnmap => {
+                self.segments.remove(event.addr, event.size);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The pool of a segment that an event tells of.
+fn pool_of(event: &Event) -> Pool {
+    match event.action {
+        Action::SegmentMap | Action::SegmentUnmap => Pool::Expandable,
+        _ if event.size == SMALL_SEGMENT => Pool::Small,
+        _ => Pool::Large,
+    }
+}
+
+/// What an event tells of the segment that it adds or takes away.
+fn home_of(event: &Event, small: Option<bool>, tables: &Tables) -> Home {
+    let tags = tables.tags(event.tags);
+    Home { small, stream: tags.stream, pool_id: tags.pool_id }
+}
