@@ -5,8 +5,10 @@ pub mod steps;
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::replay::Position;
-use crate::snapshot::{Annotation, Event, Snapshot, StringId};
+use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tags};
 use crate::stack::{Code, Owner};
 
 /// What names a phase.
@@ -63,13 +65,13 @@ pub struct Phase {
 #[must_use]
 pub fn phases(snapshot: &Snapshot, events: &[Event], code: &Code<'_>) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
-    let tags = |event: &Event| snapshot.tables.tags(event.tags);
     // What PyTorch writes where nothing was set.
-    let says =
-        |tag: Option<StringId>, nothing: &[&str]| tag.filter(|&tag| !nothing.contains(&snapshot.tables.string(tag)));
-    phases.extend(tagged(events, Source::Metadata, code, |event| says(tags(event).user_metadata, &[""])));
-    let context = |event: &Event| says(tags(event).compile_context, &["", "N/A"]);
-    phases.extend(tagged(events, Source::CompileContext, code, context));
+    let says = |tag: fn(&Tags) -> Option<StringId>, nothing: &[&str]| -> Vec<Option<StringId>> {
+        let says = |tag: &StringId| !nothing.contains(&snapshot.tables.string(*tag));
+        snapshot.tables.all_tags().iter().map(|tags| tag(tags).filter(says)).collect()
+    };
+    phases.extend(tagged(events, Source::Metadata, code, &says(|tags| tags.user_metadata, &[""])));
+    phases.extend(tagged(events, Source::CompileContext, code, &says(|tags| tags.compile_context, &["", "N/A"])));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
     for phase in &mut phases {
@@ -144,15 +146,20 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     found
 }
 
-/// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes from
-/// a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
-fn tagged(events: &[Event], source: Source, code: &Code<'_>, tag: impl Fn(&Event) -> Option<StringId>) -> Vec<Phase> {
-    let mut runs_python: HashMap<crate::snapshot::StackId, bool> = HashMap::new();
+/// Runs of events that carry the same tag; `says` has the tag for each [`Event::tags`]. Tags belong to a thread: an event
+/// without one ends a run only if it comes from a thread that runs Python, as autograd's do not, whose events belong to
+/// what goes on around them.
+fn tagged(events: &[Event], source: Source, code: &Code<'_>, says: &[Option<StringId>]) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
+    // Most histories carry none.
+    if says.iter().all(Option::is_none) {
+        return found;
+    }
+    let mut runs_python: FxHashMap<StackId, bool> = FxHashMap::default();
     let mut open = false;
     for (index, event) in events.iter().enumerate() {
         let to = Position::after(index);
-        match (tag(event), found.last_mut()) {
+        match (says[event.tags.index()], found.last_mut()) {
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
@@ -168,13 +175,14 @@ fn tagged(events: &[Event], source: Source, code: &Code<'_>, tag: impl Fn(&Event
                 });
                 open = true;
             }
-            (None, _) => {
+            (None, _) if open => {
                 // Without the frames of the forward pass, which anomaly mode records on autograd's threads.
                 let has_python =
                     |stack| code.tables().stack(stack).iter().any(|&frame| code.owner(frame) != Owner::Cpp);
                 let runs = |stack| *runs_python.entry(stack).or_insert_with(|| has_python(stack));
-                open &= !event.stack.is_some_and(runs);
+                open = !event.stack.is_some_and(runs);
             }
+            (None, _) => {}
         }
     }
     if let Some(last) = found.last_mut().filter(|last| open && last.to == Position::of_count(events.len())) {

@@ -197,6 +197,12 @@ impl Tables {
         self.stacks.items.len()
     }
 
+    /// All tags, by [`TagsId::index`].
+    #[must_use]
+    pub fn all_tags(&self) -> &[Tags] {
+        &self.tags.items
+    }
+
     /// Tags.
     #[must_use]
     pub fn tags(&self, id: TagsId) -> &Tags {
