@@ -136,7 +136,9 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
 /// Adds up the allocations of a device at the moments.
 pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> Totals {
     let oom = replay.figures.first_oom();
-    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at];
+    // What is not known is never.
+    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at]
+        .map(|moment| moment.unwrap_or(Position::NEVER));
     let events = snapshot.events_of(device);
     let mut sums: FxHashMap<(Origin, [Option<StringId>; 2]), Sums> = FxHashMap::default();
     for allocation in &replay.allocations {
@@ -147,7 +149,7 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
         let sums = sums.entry((allocation.origin(snapshot), tags)).or_default();
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
         for (held, moment) in held.into_iter().zip(moments) {
-            if moment.is_some_and(|moment| allocation.allocated_at(moment)) {
+            if allocation.allocated_at(moment) {
                 *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
             }
         }

@@ -123,7 +123,8 @@ pub struct Key(pub String);
 
 impl Key {
     fn of(digest: Digest) -> Self {
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
+        Self(digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 }
 
