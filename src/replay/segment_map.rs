@@ -9,17 +9,14 @@ use super::rounding::Pool;
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
-    /// What was found lately, by address in units of 2 MiB, which is the least that the driver gives; empty until
-    /// something is. Blocks come and go in the same few segments, and these change rarely.
+    /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
+    /// few segments.
     lately: Vec<Found>,
-    /// How often the ranges changed.
-    version: u64,
 }
 
-/// A range, as of a version.
+/// A range, as it was found.
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    version: u64,
     start: u64,
     /// Its end, or where the next one starts, which can be before that in a damaged file.
     until: u64,
@@ -27,8 +24,15 @@ struct Found {
     pool: Pool,
 }
 
-/// Number of ranges that are remembered: of two that share a place one is looked up again and again.
-const REMEMBERED: usize = 1024;
+impl Found {
+    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small };
+}
+
+/// The least that the driver gives.
+const PLACE: u64 = 2 << 20;
+
+/// Number of places to remember what was found in: of two ranges that share one, the latter stays.
+const PLACES: u64 = 1024;
 
 #[derive(Debug, Clone, Copy)]
 struct Range {
@@ -69,7 +73,6 @@ impl Home {
 
 impl SegmentMap {
     pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
-        self.version += 1;
         let (mut start, mut end, mut home) = (start, start.saturating_add(size), home);
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
@@ -77,17 +80,29 @@ impl SegmentMap {
                 && range.pool == pool
                 && range.home.agrees(&home)
             {
-                start = before;
                 home = home.or(range.home);
+                self.forget(before, start);
+                start = before;
             }
             let after = self.ranges.get(&end).filter(|after| after.pool == pool && after.home.agrees(&home)).copied();
             if let Some(after) = after {
                 self.ranges.remove(&end);
+                self.forget(end, after.end);
                 end = after.end;
                 home = home.or(after.home);
             }
         }
-        self.ranges.insert(start, Range { end, pool, home });
+        self.put(start, Range { end, pool, home });
+    }
+
+    fn put(&mut self, start: u64, range: Range) {
+        // Only in a damaged file does a range begin in another one, or where another one does.
+        if !self.lately.is_empty()
+            && let Some((before, end, _)) = self.search(start)
+        {
+            self.forget(before, end);
+        }
+        self.ranges.insert(start, range);
     }
 
     /// Takes a range away, also out of the middle of a larger one. Returns whether any of it was there.
@@ -95,17 +110,17 @@ impl SegmentMap {
         if size == 0 {
             return false;
         }
-        self.version += 1;
         let end = start.saturating_add(size);
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();
         for &(from, range) in &hit {
             self.ranges.remove(&from);
+            self.forget(from, range.end);
             if from < start {
-                self.ranges.insert(from, Range { end: start, ..range });
+                self.put(from, Range { end: start, ..range });
             }
             if range.end > end {
-                self.ranges.insert(end, range);
+                self.put(end, range);
             }
         }
         !hit.is_empty()
@@ -128,9 +143,8 @@ impl SegmentMap {
     /// The range that holds `address`: start, end, pool.
     #[inline]
     pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
-        let place = usize::try_from(address >> 21).unwrap_or(usize::MAX) % REMEMBERED;
+        let place = place(address);
         if let Some(found) = self.lately.get(place)
-            && found.version == self.version
             && (found.start..found.until).contains(&address)
         {
             return Some((found.start, found.end, found.pool));
@@ -138,19 +152,33 @@ impl SegmentMap {
         let (start, end, pool) = self.search(address)?;
         let next = address.checked_add(1).and_then(|after| self.ranges.range(after..).next());
         let until = next.map_or(end, |(&next, _)| next.min(end));
-        let found = Found { version: self.version, start, until, end, pool };
         if self.lately.is_empty() {
-            // An empty range holds no address.
-            self.lately = vec![Found { until: start, ..found }; REMEMBERED];
+            self.lately = (0..PLACES).map(|_| Found::NOTHING).collect();
         }
-        self.lately[place] = found;
+        self.lately[place] = Found { start, until, end, pool };
         Some((start, end, pool))
+    }
+
+    /// What was found between two addresses is not so any more.
+    fn forget(&mut self, start: u64, end: u64) {
+        if self.lately.is_empty() || start >= end {
+            return;
+        }
+        let (first, last) = (start / PLACE, (end - 1) / PLACE);
+        for at in first..=last.min(first.saturating_add(PLACES)) {
+            self.lately[place(at * PLACE)] = Found::NOTHING;
+        }
     }
 
     fn search(&self, address: u64) -> Option<(u64, u64, Pool)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((start, range.end, range.pool))
     }
+}
+
+/// Where to remember what was found at an address.
+fn place(address: u64) -> usize {
+    usize::try_from(address / PLACE % PLACES).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -167,13 +195,14 @@ mod tests {
             let mut map = SegmentMap::default();
             for (step, start, size, mapped) in steps {
                 let pool = if mapped { Pool::Expandable } else { Pool::Large };
+                let [start, size] = [start, size].map(|half| half * PLACE / 2);
                 // Ranges that overlap, too.
                 match step {
                     0 => map.add(start, size, pool, Home::default()),
                     1 => { map.remove(start, size); }
                     _ => {}
                 }
-                for address in [start, start + size / 2, start + size] {
+                for address in (0..60).map(|half| half * PLACE / 2) {
                     prop_assert_eq!(map.find(address), map.search(address));
                 }
             }
