@@ -35,10 +35,17 @@ pub enum Integer {
 pub trait Visitor {
     /// A handle to a value. The reader copies it freely between stack and memo.
     type Value: Copy;
+    /// The same as the memo keeps it. There may be millions, so it should be small.
+    type Kept: Copy;
     /// A handle to the contents that a list received at once; see [`Visitor::remember`].
     type Run: Copy;
     /// What the visitor can object to.
     type Error;
+
+    /// A handle for the memo.
+    fn keep(&mut self, value: Self::Value) -> Self::Kept;
+    /// The handle that was kept.
+    fn kept(&self, kept: Self::Kept) -> Self::Value;
 
     /// `None`.
     fn none(&mut self) -> Self::Value;

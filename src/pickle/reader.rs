@@ -38,7 +38,7 @@ struct Machine<'v, R, V: Visitor> {
     visitor: &'v mut V,
     stack: Vec<V::Value>,
     marks: Vec<usize>,
-    memo: Memo<V::Value>,
+    memo: Memo<V::Kept>,
     runs: Runs<V::Run>,
     /// Offset of the opcode in hand.
     at: u64,
@@ -90,18 +90,18 @@ where
         {
             at += match opcode {
                 op::BINGET => {
-                    let Some(value) = self.memo.get(u64::from(a)) else { break };
-                    self.stack.push(value);
+                    let Some(kept) = self.memo.get(u64::from(a)) else { break };
+                    self.stack.push(self.visitor.kept(kept));
                     2
                 }
                 op::LONG_BINGET => {
-                    let Some(value) = self.memo.get(u64::from(u32::from_le_bytes([a, b, c, d]))) else { break };
-                    self.stack.push(value);
+                    let Some(kept) = self.memo.get(u64::from(u32::from_le_bytes([a, b, c, d]))) else { break };
+                    self.stack.push(self.visitor.kept(kept));
                     5
                 }
                 op::MEMOIZE => {
                     let Some(&value) = self.stack.last() else { break };
-                    if self.memo.push(value) {
+                    if self.memo.push(self.visitor.keep(value)) {
                         // The same references now mean something else.
                         self.runs.clear();
                     }
@@ -137,7 +137,7 @@ where
                     self.stack.push(dict);
                     // So begins one that has items.
                     if [a, b] == [op::MEMOIZE, op::MARK] {
-                        if self.memo.push(dict) {
+                        if self.memo.push(self.visitor.keep(dict)) {
                             self.runs.clear();
                         }
                         self.marks.push(self.stack.len());
@@ -155,7 +155,7 @@ where
                     if let Some((known, length)) = run
                         && self.visitor.recall(list, known)
                     {
-                        if self.memo.push(list) {
+                        if self.memo.push(self.visitor.keep(list)) {
                             self.runs.clear();
                         }
                         3 + length
@@ -226,7 +226,7 @@ where
             }
             op::MEMOIZE => {
                 let value = self.top(name)?;
-                if self.memo.push(value) {
+                if self.memo.push(self.visitor.keep(value)) {
                     // The same references now mean something else.
                     self.runs.clear();
                 }
@@ -399,14 +399,14 @@ where
 
     #[inline]
     fn get(&mut self, index: u64) -> Step<(), V> {
-        let value = self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?;
+        let value = self.visitor.kept(self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?);
         self.stack.push(value);
         Ok(())
     }
 
     fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
         let value = self.top(opcode)?;
-        if self.memo.put(index, value) {
+        if self.memo.put(index, self.visitor.keep(value)) {
             // The same references now mean something else.
             self.runs.clear();
         }
@@ -639,12 +639,12 @@ where
                 (op::LONG_BINGET, [a, b, c, d, tail @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), tail),
                 _ => break,
             };
-            let Some(value) = self.memo.get(u64::from(index)) else {
+            let Some(kept) = self.memo.get(u64::from(index)) else {
                 // The reference is at fault, not the MARK before it.
                 self.at += 1 + (run.len() - rest.len()) as u64;
                 return Err(ErrorKind::NoMemo(u64::from(index)));
             };
-            self.stack.push(value);
+            self.stack.push(self.visitor.kept(kept));
             rest = tail;
         }
         self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection("APPENDS", e))?;

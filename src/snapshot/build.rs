@@ -19,7 +19,7 @@ use self::container::{Dict, List, MOST, Packed};
 use self::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
 use self::shape::EventShape;
 use super::field::Key;
-use super::value::{Kind as ValueKind, Value};
+use super::value::{Kind as ValueKind, Short, Value};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
 use crate::pickle::{Integer, Visitor};
 use crate::text::cut;
@@ -45,6 +45,8 @@ pub(super) struct Builder {
     actions: Vec<(StringId, Action)>,
     wide: Vec<Integer>,
     floats: Vec<f64>,
+    /// What a [`Short`] has no room for.
+    long: Vec<Value>,
     dicts: Vec<Packed>,
     pairs: Vec<Vec<(Value, Value)>>,
     lists: Vec<Packed>,
@@ -86,6 +88,7 @@ impl Builder {
             actions,
             wide: Vec::new(),
             floats: Vec::new(),
+            long: Vec::new(),
             dicts: Vec::new(),
             pairs: Vec::new(),
             lists: Vec::new(),
@@ -268,8 +271,27 @@ fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '
 
 impl Visitor for Builder {
     type Value = Value;
+    type Kept = Short;
     type Run = (StackId, u32);
     type Error = Damage;
+
+    #[inline]
+    fn keep(&mut self, value: Value) -> Short {
+        Short::of(value).unwrap_or_else(|| {
+            self.long.push(value);
+            let handle = self.handle(self.long.len() - 1, "integers in the memo", ValueKind::Long);
+            Short::of(handle).unwrap_or(Short::OPAQUE)
+        })
+    }
+
+    #[inline]
+    fn kept(&self, kept: Short) -> Value {
+        let value = Value::from(kept);
+        match value.kind() {
+            ValueKind::Long(index) => self.long.get(index as usize).copied().unwrap_or(value),
+            _ => value,
+        }
+    }
 
     fn none(&mut self) -> Value {
         Value::OPAQUE

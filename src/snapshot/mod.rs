@@ -250,7 +250,7 @@ pub enum Damage {
     #[error("a list of frames changes after it was used; the file is damaged")]
     FramesChange,
     /// More of something than can be told apart.
-    #[error("more than 536,870,911 {0}; the file is larger than this version can read")]
+    #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
     TooMany(&'static str),
 }
 

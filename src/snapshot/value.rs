@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Tuple(u32),
     /// A frame that stands in a list that was taken apart again.
     Frame(u32),
+    /// The index of one that a [`Short`] has no room for. No value of a pickle.
+    Long(u32),
 }
 
 const TAG_BITS: u32 = 4;
@@ -43,6 +45,7 @@ impl Value {
             Kind::Dict(index) => (7, index as u64),
             Kind::Tuple(index) => (8, index as u64),
             Kind::Frame(index) => (9, index as u64),
+            Kind::Long(index) => (10, index as u64),
         };
         Self(payload << TAG_BITS | tag)
     }
@@ -69,8 +72,30 @@ impl Value {
             7 => Kind::Dict(index),
             8 => Kind::Tuple(index),
             9 => Kind::Frame(index),
+            10 => Kind::Long(index),
             _ => Kind::Opaque,
         }
+    }
+}
+
+/// A value in four bytes: of all that the memo of a file holds, hardly anything needs more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Short(u32);
+
+impl Short {
+    pub(super) const OPAQUE: Self = Self(0);
+
+    /// The value, unless it is an integer or an index that needs more bits.
+    #[inline]
+    pub(super) fn of(value: Value) -> Option<Self> {
+        u32::try_from(value.0).ok().map(Self)
+    }
+}
+
+impl From<Short> for Value {
+    #[inline]
+    fn from(short: Short) -> Self {
+        Self(u64::from(short.0))
     }
 }
 
@@ -90,6 +115,13 @@ mod tests {
             Kind::Frame(7),
         ] {
             assert_eq!(Value::new(kind).kind(), kind);
+        }
+        for kind in [Kind::Opaque, Kind::Bool(true), Kind::Int(7), Kind::Str((1 << 28) - 1), Kind::Long(3)] {
+            let short = Short::of(Value::new(kind)).unwrap();
+            assert_eq!(Value::from(short).kind(), kind);
+        }
+        for kind in [Kind::Int(-1), Kind::Int(1 << 28), Kind::Dict(1 << 28)] {
+            assert_eq!(Short::of(Value::new(kind)), None);
         }
         assert!(Value::small_int(1 << 59).is_none());
         assert!(Value::small_int(i64::MIN).is_none());

@@ -161,8 +161,17 @@ impl Tree {
 
 impl Visitor for Tree {
     type Value = u32;
+    type Kept = u32;
     type Run = usize;
     type Error = Infallible;
+
+    fn keep(&mut self, value: u32) -> u32 {
+        value
+    }
+
+    fn kept(&self, kept: u32) -> u32 {
+        kept
+    }
 
     fn none(&mut self) -> u32 {
         self.push(Node::Leaf(Value::None))

@@ -34,8 +34,9 @@ pub(super) struct Packed(u32);
 
 const INDEX_BITS: u32 = 29;
 
-/// So many objects of a kind can be told apart. The last few numbers are left for what one operation may add.
-pub(super) const MOST: u32 = (1 << INDEX_BITS) - 16;
+/// So many objects of a kind can be told apart, which a short handle can name too. The last few numbers are left for what
+/// one operation may add.
+pub(super) const MOST: u32 = (1 << 28) - 16;
 
 impl Packed {
     pub(super) const EMPTY: Self = Self(0);

@@ -91,7 +91,7 @@ impl Builder {
         match value.kind() {
             ValueKind::Opaque => "None, bytes or a set".to_owned(),
             ValueKind::Bool(_) => "a bool".to_owned(),
-            ValueKind::Int(_) | ValueKind::Wide(_) => "an int".to_owned(),
+            ValueKind::Int(_) | ValueKind::Wide(_) | ValueKind::Long(_) => "an int".to_owned(),
             ValueKind::Float(_) => "a float".to_owned(),
             ValueKind::Str(_) => "a str".to_owned(),
             ValueKind::Tuple(_) => "a tuple".to_owned(),
