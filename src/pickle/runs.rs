@@ -17,9 +17,17 @@ pub(super) struct Runs<T> {
     known: Vec<Known<T>>,
     /// A hash table of positions in `known`, one more than each; 0 is free.
     slots: Vec<u32>,
-    /// Which run came after the latest few, by a digest of these.
+    /// After a dozen runs, and, where these never came before, after a few.
+    guesses: [Guess; 2],
+}
+
+/// Which run came after the latest ones the last time.
+struct Guess {
+    /// By a digest of the latest ones.
     followers: Vec<u32>,
     latest: u32,
+    /// By how many bits the digest is shifted at each, so that what was longer ago is forgotten.
+    forgets: u32,
 }
 
 struct Known<T> {
@@ -51,7 +59,8 @@ const FOLLOWERS: u32 = 1 << 14;
 
 impl<T: Copy> Runs<T> {
     pub(super) fn new() -> Self {
-        Self { bytes: Vec::new(), known: Vec::new(), slots: Vec::new(), followers: Vec::new(), latest: 0 }
+        let guesses = [1, 4].map(|forgets| Guess { followers: Vec::new(), latest: 0, forgets });
+        Self { bytes: Vec::new(), known: Vec::new(), slots: Vec::new(), guesses }
     }
 
     pub(super) fn clear(&mut self) {
@@ -63,15 +72,19 @@ impl<T: Copy> Runs<T> {
     /// The run at the beginning of `input`, where it is known, and its length with its APPENDS.
     #[inline]
     pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<(T, usize)> {
-        let follower = self.followers.get(self.latest as usize).copied().unwrap_or(u32::MAX);
-        if let Some(known) = self.known.get(follower as usize)
-            && input.starts_with(&self.bytes[known.start as usize..known.end as usize])
-        {
-            let found = (known.value, (known.end - known.start) as usize);
-            self.came(follower);
-            return Some(found);
+        let [long, short] = self.guesses.each_ref().map(Guess::follower);
+        self.starts_with(input, long).or_else(|| self.starts_with(input, short)).or_else(|| self.look_for(input))
+    }
+
+    #[inline]
+    fn starts_with(&mut self, input: &[u8], index: u32) -> Option<(T, usize)> {
+        let known = self.known.get(index as usize)?;
+        let found = (known.value, (known.end - known.start) as usize);
+        if !input.starts_with(&self.bytes[known.start as usize..known.end as usize]) {
+            return None;
         }
-        self.look_for(input)
+        self.came(index);
+        Some(found)
     }
 
     fn look_for(&mut self, input: &[u8]) -> Option<(T, usize)> {
@@ -84,9 +97,6 @@ impl<T: Copy> Runs<T> {
             self.entry(slot)
                 .is_some_and(|known| known.hash == hash && self.bytes[known.start as usize..known.end as usize] == *run)
         })? - 1;
-        if let Some(follower) = self.followers.get_mut(self.latest as usize) {
-            *follower = index;
-        }
         self.came(index);
         Some((self.known[index as usize].value, run.len()))
     }
@@ -97,8 +107,7 @@ impl<T: Copy> Runs<T> {
 
     #[inline]
     fn came(&mut self, index: u32) {
-        // What was longer ago is shifted out: loops over layers and parameters repeat themselves for a dozen runs.
-        self.latest = (self.latest << 1 ^ index.wrapping_mul(0x9e37_79b9) >> 18) % FOLLOWERS;
+        self.guesses.iter_mut().for_each(|guess| guess.came(index));
     }
 
     /// `run` with its APPENDS.
@@ -132,7 +141,7 @@ impl<T: Copy> Runs<T> {
         let larger = (self.slots.len() * 4).max(FEWEST_SLOTS);
         self.slots.clear();
         self.slots.resize(larger, 0);
-        self.followers.resize(FOLLOWERS as usize, u32::MAX);
+        self.guesses.iter_mut().for_each(|guess| guess.followers.resize(FOLLOWERS as usize, u32::MAX));
         for slot in 1..=u32::try_from(self.known.len()).unwrap_or(u32::MAX) {
             self.put(slot);
         }
@@ -143,6 +152,21 @@ impl<T: Copy> Runs<T> {
         // The number of slots is a power of two.
         let first = hash as usize & self.slots.len().wrapping_sub(1) & !(WAYS - 1);
         first..first + WAYS
+    }
+}
+
+impl Guess {
+    #[inline]
+    fn follower(&self) -> u32 {
+        self.followers.get(self.latest as usize).copied().unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn came(&mut self, index: u32) {
+        if let Some(follower) = self.followers.get_mut(self.latest as usize) {
+            *follower = index;
+        }
+        self.latest = (self.latest << self.forgets ^ index.wrapping_mul(0x9e37_79b9) >> 18) % FOLLOWERS;
     }
 }
 
