@@ -592,24 +592,18 @@ fn a_memo_entry_that_memoize_overwrites_is_another_frame_from_there_on() {
             [&b"}("[..], &text("action"), &text("alloc"), &text("addr"), b"K\x01", &text("size"), b"K\x01"].concat();
         [&start, &text("frames")[..], frames, b"u"].concat()
     };
-    let bytes = [
-        &b"\x80\x04"[..],
-        &frame(5),
-        b"q\x010",
-        b"}(",
-        &text("segments"),
-        b"]",
-        &text("device_traces"),
-        b"]](",
-        &event(b"](h\x01h\x01e"),
-        &frame(6),
-        b"\x940",
-        &event(b"](h\x01h\x01e"),
-        b"eau.",
-    ];
-    let snapshot = snapshot::read(&bytes.concat()[..]).unwrap();
-    let lines: Vec<_> = snapshot.events.iter().map(|event| stack_of(&snapshot, event).unwrap()[0].1).collect();
-    assert_eq!(lines, [5, 6]);
+    let lines_with = |events: &[u8]| -> Vec<_> {
+        let start = [&b"\x80\x04"[..], &frame(5), b"q\x010}(", &text("segments"), b"]"].concat();
+        let bytes = [&start, &text("device_traces")[..], b"]](", events, b"eau."].concat();
+        let snapshot = snapshot::read(&bytes[..]).unwrap();
+        snapshot.events.iter().map(|event| stack_of(&snapshot, event).map(|stack| stack[0].1)).collect()
+    };
+    let run = b"](h\x01h\x01e";
+    let another = [&event(run)[..], &frame(6), b"\x940", &event(run)].concat();
+    assert_eq!(lines_with(&another), [Some(5), Some(6)]);
+    // The list itself becomes number 1, and holds itself: no stack.
+    let itself = [&event(run)[..], &event(b"]\x94(h\x01h\x01e")].concat();
+    assert_eq!(lines_with(&itself), [Some(5), None]);
 }
 
 // What is refused, and how.

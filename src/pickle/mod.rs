@@ -32,6 +32,9 @@ pub enum Integer {
 ///
 /// Containers are created empty and filled later, possibly in several parts and possibly after other
 /// values already refer to them, as the format demands.
+///
+/// An operation that returns an error must not have changed anything: the reader may ask for it again, to say where it
+/// failed.
 pub trait Visitor {
     /// A handle to a value. The reader copies it freely between stack and memo.
     type Value: Copy;

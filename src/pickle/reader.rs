@@ -69,7 +69,7 @@ where
     fn run(&mut self) -> Step<V::Value, V> {
         loop {
             self.input.ensure(WINDOW)?;
-            self.common()?;
+            self.common();
             self.at = self.input.offset();
             let [opcode] = self.take::<1>("the stream, before STOP")?;
             if opcode == op::STOP {
@@ -80,9 +80,9 @@ where
     }
 
     /// Carries out the opcodes of which snapshots are made, as far as they lie in the buffer, with one look at its
-    /// end for each. Stops at everything else, and before all that is wrong: [`Machine::any`] can do all of it again,
-    /// and knows what to say.
-    fn common(&mut self) -> Step<(), V> {
+    /// end for each. Stops before everything else, and before all that is wrong: [`Machine::any`] can do all of it
+    /// again, and knows what to say.
+    fn common(&mut self) {
         let bytes = self.input.buffered();
         let mut at = 0;
         while let Some(&[opcode, a, b, c, d, e, f, g, h, i, ..]) =
@@ -101,10 +101,7 @@ where
                 }
                 op::MEMOIZE => {
                     let Some(&value) = self.stack.last() else { break };
-                    if self.memo.push(self.visitor.keep(value)) {
-                        // The same references now mean something else.
-                        self.runs.clear();
-                    }
+                    self.runs.outdate_if(self.memo.push(self.visitor.keep(value)));
                     1
                 }
                 op::BININT1 => {
@@ -137,9 +134,7 @@ where
                     self.stack.push(dict);
                     // So begins one that has items.
                     if [a, b] == [op::MEMOIZE, op::MARK] {
-                        if self.memo.push(self.visitor.keep(dict)) {
-                            self.runs.clear();
-                        }
+                        self.runs.outdate_if(self.memo.push(self.visitor.keep(dict)));
                         self.marks.push(self.stack.len());
                         3
                     } else {
@@ -150,15 +145,13 @@ where
                     let list = self.visitor.list();
                     self.stack.push(list);
                     // So begins a list that has items.
-                    let run =
-                        if [a, b] == [op::MEMOIZE, op::MARK] { self.runs.at_start_of(&bytes[at + 3..]) } else { None };
-                    if let Some((known, length)) = run
-                        && self.visitor.recall(list, known)
-                    {
-                        if self.memo.push(self.visitor.keep(list)) {
-                            self.runs.clear();
+                    if [a, b] == [op::MEMOIZE, op::MARK] {
+                        // First, because it may outdate the run that follows.
+                        self.runs.outdate_if(self.memo.push(self.visitor.keep(list)));
+                        match self.runs.at_start_of(&bytes[at + 3..]) {
+                            Some((known, length)) if self.visitor.recall(list, known) => 3 + length,
+                            _ => 2,
                         }
-                        3 + length
                     } else {
                         1
                     }
@@ -168,25 +161,17 @@ where
                     self.marks.push(self.stack.len());
                     1
                 }
-                op::SETITEMS => {
+                op::SETITEMS | op::APPENDS => {
                     let Some(&start) = self.marks.last() else { break };
                     let Some((below, items)) = self.stack.split_at_checked(start) else { break };
-                    let Some(&dict) = below.last().filter(|_| items.len().is_multiple_of(2)) else { break };
-                    if let Err(error) = self.visitor.update(dict, items) {
-                        self.at = self.input.offset() + at as u64;
-                        return Err(objection("SETITEMS", error));
-                    }
-                    self.marks.pop();
-                    self.stack.truncate(start);
-                    1
-                }
-                op::APPENDS => {
-                    let Some(&start) = self.marks.last() else { break };
-                    let Some((below, items)) = self.stack.split_at_checked(start) else { break };
-                    let Some(&list) = below.last() else { break };
-                    if let Err(error) = self.visitor.extend(list, items) {
-                        self.at = self.input.offset() + at as u64;
-                        return Err(objection("APPENDS", error));
+                    let Some(&container) = below.last() else { break };
+                    let done = match opcode {
+                        op::APPENDS => self.visitor.extend(container, items),
+                        _ if items.len().is_multiple_of(2) => self.visitor.update(container, items),
+                        _ => break,
+                    };
+                    if done.is_err() {
+                        break;
                     }
                     self.marks.pop();
                     self.stack.truncate(start);
@@ -196,7 +181,6 @@ where
             };
         }
         self.input.consume(at);
-        Ok(())
     }
 
     /// Carries out one opcode.
@@ -226,10 +210,7 @@ where
             }
             op::MEMOIZE => {
                 let value = self.top(name)?;
-                if self.memo.push(self.visitor.keep(value)) {
-                    // The same references now mean something else.
-                    self.runs.clear();
-                }
+                self.runs.outdate_if(self.memo.push(self.visitor.keep(value)));
             }
             op::MARK => {
                 if !self.run_of_references()? {
@@ -406,10 +387,7 @@ where
 
     fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
         let value = self.top(opcode)?;
-        if self.memo.put(index, self.visitor.keep(value)) {
-            // The same references now mean something else.
-            self.runs.clear();
-        }
+        self.runs.outdate_if(self.memo.put(index, self.visitor.keep(value)));
         Ok(())
     }
 
@@ -463,22 +441,12 @@ where
             if !self.input.ensure(length)? {
                 return Err(ErrorKind::Truncated { opcode });
             }
-            let value = match self.input.buffered().first_chunk::<8>() {
-                // The bytes behind the number are shifted out, and its sign takes their place.
-                Some(wide) if length > 0 => {
-                    let above = 64 - 8 * length;
-                    i64::from_le_bytes(*wide) << above >> above
-                }
-                _ => {
-                    let bytes = &self.input.buffered()[..length];
-                    let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
-                    let mut wide = [fill; 8];
-                    wide[..length].copy_from_slice(bytes);
-                    i64::from_le_bytes(wide)
-                }
-            };
+            let bytes = &self.input.buffered()[..length];
+            let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
+            let mut wide = [fill; 8];
+            wide[..length].copy_from_slice(bytes);
             self.input.consume(length);
-            self.push_int(value);
+            self.push_int(i64::from_le_bytes(wide));
             return Ok(());
         }
         let mut low = [0; 16];

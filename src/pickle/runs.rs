@@ -63,7 +63,15 @@ impl<T: Copy> Runs<T> {
         Self { bytes: Vec::new(), known: Vec::new(), slots: Vec::new(), guesses }
     }
 
-    pub(super) fn clear(&mut self) {
+    /// A memo entry was written; where it was `overwritten`, the same references now mean something else.
+    #[inline]
+    pub(super) fn outdate_if(&mut self, overwritten: bool) {
+        if overwritten {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
         self.bytes.clear();
         self.known.clear();
         self.slots.clear();
@@ -79,10 +87,11 @@ impl<T: Copy> Runs<T> {
     #[inline]
     fn starts_with(&mut self, input: &[u8], index: u32) -> Option<(T, usize)> {
         let known = self.known.get(index as usize)?;
-        let found = (known.value, (known.end - known.start) as usize);
-        if !input.starts_with(&self.bytes[known.start as usize..known.end as usize]) {
+        let run = self.run(known);
+        if !input.starts_with(run) {
             return None;
         }
+        let found = (known.value, run.len());
         self.came(index);
         Some(found)
     }
@@ -93,12 +102,14 @@ impl<T: Copy> Runs<T> {
         };
         let run = &input[..=length];
         let hash = hash(run);
-        let index = *self.slots.get(self.group(hash))?.iter().find(|&&slot| {
-            self.entry(slot)
-                .is_some_and(|known| known.hash == hash && self.bytes[known.start as usize..known.end as usize] == *run)
-        })? - 1;
+        let same = |known: &Known<T>| known.hash == hash && self.run(known) == run;
+        let index = *self.slots.get(self.group(hash))?.iter().find(|&&slot| self.entry(slot).is_some_and(same))? - 1;
         self.came(index);
         Some((self.known[index as usize].value, run.len()))
+    }
+
+    fn run(&self, known: &Known<T>) -> &[u8] {
+        &self.bytes[known.start as usize..known.end as usize]
     }
 
     fn entry(&self, slot: u32) -> Option<&Known<T>> {
