@@ -391,7 +391,7 @@ impl Visitor for Builder {
                 Some(stack) => List::Stack(stack),
                 None => {
                     self.items.push(items.to_vec());
-                    List::Items(u32::try_from(self.items.len() - 1).unwrap_or(MOST))
+                    List::Items(container::index(self.items.len() - 1))
                 }
             },
             List::Items(at) | List::NoStack(at) => {
@@ -406,7 +406,7 @@ impl Visitor for Builder {
                 all.extend(frames.iter().map(|id| Value::new(ValueKind::Frame(id.index() as u32))));
                 all.extend_from_slice(items);
                 self.items.push(all);
-                List::Items(u32::try_from(self.items.len() - 1).unwrap_or(MOST))
+                List::Items(container::index(self.items.len() - 1))
             }
             List::Used(_) => return Err(Some(Damage::FramesChange)),
         };
@@ -440,7 +440,7 @@ impl Visitor for Builder {
                 None if items.is_empty() => return Ok(()),
                 None => {
                     self.pairs.push(pairs.collect());
-                    Dict::Pairs(u32::try_from(self.pairs.len() - 1).unwrap_or(MOST))
+                    Dict::Pairs(container::index(self.pairs.len() - 1))
                 }
             },
             Dict::Pairs(at) => match kind() {

@@ -38,6 +38,12 @@ const INDEX_BITS: u32 = 29;
 /// one operation may add.
 pub(super) const MOST: u32 = (1 << 28) - 16;
 
+/// The index of an object among those of its kind: there are never more than [`MOST`].
+#[inline]
+pub(super) fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(MOST)
+}
+
 impl Packed {
     pub(super) const EMPTY: Self = Self(0);
 

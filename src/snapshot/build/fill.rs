@@ -4,7 +4,7 @@ use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{Action, BlockState, Event, Frame, FrameId, TagsId};
-use super::container::{Dict, MOST};
+use super::container::{self, Dict};
 use super::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
 use super::{Builder, Kind};
 
@@ -39,8 +39,7 @@ impl Builder {
                 self.annotations.len() - 1
             }
         };
-        // There are no more of a kind than dictionaries, or than `check_room` allows.
-        Dict::Record(kind, u32::try_from(at).unwrap_or(MOST))
+        Dict::Record(kind, container::index(at))
     }
 
     #[inline]
@@ -50,10 +49,16 @@ impl Builder {
         let event = Event { addr, size, time_us, stack: None, tags: self.no_tags, action: Action::Snapshot };
         let (event, present) = self.filled_event(at, event, Present::default(), pairs);
         self.events.push(event);
+        self.note_lack(at, present);
+        at
+    }
+
+    /// Notes what the event at `at` has, where it lacks something.
+    #[inline]
+    fn note_lack(&mut self, at: usize, present: Present) {
         if present != Present::ALL {
             self.incomplete.insert(at, present);
         }
-        at
     }
 
     /// An event with the same keys as the latest, in the same order: nearly every one.
@@ -67,7 +72,7 @@ impl Builder {
         let event = Event { addr, size, time_us: self.time(values.time_us), stack, tags: self.no_tags, action };
         let tags = self.tags_with(self.no_tags, values.tags);
         self.events.push(Event { tags, ..event });
-        Some(Dict::Record(Kind::Event, u32::try_from(self.events.len() - 1).unwrap_or(MOST)))
+        Some(Dict::Record(Kind::Event, container::index(self.events.len() - 1)))
     }
 
     /// What an event says that happened.
@@ -94,15 +99,13 @@ impl Builder {
                 self.frame_changes += 1;
                 let frame = *self.tables.frame(FrameId::from_index(at));
                 let frame = self.filled_frame(frame, pairs).index();
-                return Dict::Record(kind, u32::try_from(frame).unwrap_or(MOST));
+                return Dict::Record(kind, container::index(frame));
             }
             Kind::Event => {
                 let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
                 let (event, present) = self.filled_event(at, self.events[at], present, pairs);
                 self.events[at] = event;
-                if present != Present::ALL {
-                    self.incomplete.insert(at, present);
-                }
+                self.note_lack(at, present);
             }
             Kind::Block => self.blocks[at] = self.filled_block(at, self.blocks[at], pairs),
             Kind::Segment => self.segments[at] = self.filled_segment(self.segments[at], pairs),
@@ -130,8 +133,12 @@ impl Builder {
     fn original(&mut self, trace: Value) -> Option<FrameId> {
         let text = self.string(trace)?.to_owned();
         let entry = text.lines().rev().find_map(forward::entry)?;
+        Some(self.frame_of_traceback(&entry))
+    }
+
+    pub(super) fn frame_of_traceback(&mut self, entry: &forward::Entry<'_>) -> FrameId {
         let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
-        Some(self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None }))
+        self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{
-    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, Frame, FrameId, Segment, Snapshot, StackId,
+    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, FrameId, Segment, Snapshot, StackId,
 };
 use super::container::Dict;
 use super::draft::Present;
@@ -145,11 +145,7 @@ impl Builder {
         forward::innermost_first(&mut entries);
         // Many stacks may share one list, and each gets the frames.
         entries.truncate(forward::DEEPEST);
-        let frame = |entry: &forward::Entry<'_>| {
-            let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
-            self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
-        };
-        entries.iter().map(frame).collect()
+        entries.iter().map(|entry| self.frame_of_traceback(entry)).collect()
     }
 
     fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
