@@ -17,8 +17,14 @@ pub(super) struct Occupied<'a> {
 }
 
 impl<'a> Occupied<'a> {
-    pub(super) fn new(addresses: &'a [u64]) -> Self {
-        Self { addresses, ranks: RankSet::new(addresses.len()), occupants: vec![0; addresses.len()] }
+    /// What is in use before the first event: `older` are indices into `allocations`.
+    pub(super) fn at_start(addresses: &'a [u64], older: &[u32], allocations: &[Allocation]) -> Self {
+        let (ranks, occupants) = (RankSet::new(addresses.len()), vec![0; addresses.len()]);
+        let mut occupied = Self { addresses, ranks, occupants };
+        for &index in older {
+            occupied.insert(allocations[index as usize].rank, index);
+        }
+        occupied
     }
 
     /// Goes over an event that begins an allocation, or ends a part of it.
@@ -36,7 +42,7 @@ impl<'a> Occupied<'a> {
         self.occupants[rank as usize] = allocation;
     }
 
-    pub(super) fn remove(&mut self, rank: u32) {
+    fn remove(&mut self, rank: u32) {
         self.ranks.remove(rank as usize);
     }
 

@@ -31,10 +31,7 @@ pub(super) fn pools(
     }
     let (mut backing, _) = Backing::at_start(snapshot, device, census, lifetimes);
     let (events, allocations) = (snapshot.events_of(device), &*lifetimes.allocations);
-    let mut occupied = Occupied::new(&lifetimes.addresses);
-    for &index in &lifetimes.older {
-        occupied.insert(allocations[index as usize].rank, index);
-    }
+    let mut occupied = Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations);
     let private_streams = private_streams(device);
     for (i, &index) in lifetimes.of_event.iter().enumerate() {
         if index == NONE {

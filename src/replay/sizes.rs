@@ -39,13 +39,12 @@ pub(super) fn find(
     let (events, settings) = (snapshot.events_of(device), &snapshot.settings);
     let (mut backing, reserved) = Backing::at_start(snapshot, device, census, lifetimes);
     let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
-    let mut occupied = Occupied::new(addresses);
+    let mut occupied = Occupied::at_start(addresses, older, allocations);
     for &index in &*older {
         let allocation = &mut allocations[index as usize];
         if allocation.basis == Basis::Request {
             allocation.bytes = round_size(allocation.requested, settings).ok_or_else(overflow)?;
         }
-        occupied.insert(allocation.rank, index);
     }
     let mut sizes = Sizes { more: vec![0; allocations.len()], reserved, homeless: 0, overlaps: 0 };
     for &index in &*older {
@@ -62,11 +61,9 @@ pub(super) fn find(
             backing.follow(&events[i]);
             continue;
         }
-        let Allocation { addr, requested, rank, born, completed, .. } = allocations[index as usize];
+        let Allocation { addr, requested, rank, born, .. } = allocations[index as usize];
         if born != now {
-            if completed == now {
-                occupied.remove(rank);
-            }
+            occupied.follow(index, &allocations[index as usize], now);
             continue;
         }
         let least = round_size(requested, settings).ok_or_else(overflow)?;
