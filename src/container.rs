@@ -85,7 +85,8 @@ fn wrapping(head: &[u8]) -> Option<Wrapping> {
     match head {
         [0x1f, 0x8b, ..] => Some(Wrapping::Gzip),
         [0x28, 0xb5, 0x2f, 0xfd] => Some(Wrapping::Zstd),
-        [b'P', b'K', 3, 4] => Some(Wrapping::Zip),
+        // The second is that of an archive without members.
+        [b'P', b'K', 3, 4] | [b'P', b'K', 5, 6] => Some(Wrapping::Zip),
         _ => None,
     }
 }

@@ -10,12 +10,11 @@ use super::Error;
 pub enum Looks {
     /// No bytes at all.
     Empty,
-    /// A ZIP archive, which `torch.save` writes.
-    Zip,
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
+    /// Compressed, or an archive: [`unpack`](crate::container::unpack) takes that off.
+    Packed {
+        /// The format.
+        format: &'static str,
+    },
     /// JSON text.
     Json,
     /// HTML, which `_memory_viz` writes.
@@ -41,12 +40,7 @@ impl fmt::Display for Looks {
                 "the file is empty; {EXPECTED}. A dump that fails half-way leaves an empty file: look at the log of \
                  the process that wrote it"
             ),
-            Self::Zip => write!(
-                f,
-                "this looks like a ZIP archive, as torch.save() writes; {EXPECTED}. Extract the member data.pkl first"
-            ),
-            Self::Gzip => write!(f, "this looks like gzip; {EXPECTED}. Decompress it first (gunzip -k)"),
-            Self::Zstd => write!(f, "this looks like Zstandard; {EXPECTED}. Decompress it first (unzstd)"),
+            Self::Packed { format } => write!(f, "this looks like {format}; {EXPECTED}. Unpack it first"),
             Self::Json => write!(f, "this looks like JSON; {EXPECTED}"),
             Self::Html => write!(
                 f,
@@ -84,9 +78,9 @@ fn looks(prefix: &[u8]) -> Option<Looks> {
     match prefix {
         [] => Some(Looks::Empty),
         [0x80, ..] => None,
-        [b'P', b'K', 3 | 5 | 7, ..] => Some(Looks::Zip),
-        [0x1f, 0x8b, ..] => Some(Looks::Gzip),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Looks::Zstd),
+        [b'P', b'K', 3 | 5 | 7, ..] => Some(Looks::Packed { format: "a ZIP archive" }),
+        [0x1f, 0x8b, ..] => Some(Looks::Packed { format: "gzip" }),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Looks::Packed { format: "Zstandard" }),
         _ if prefix.starts_with(b"SQLite format 3") => Some(Looks::Sqlite),
         // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or behind
         // a MARK; `]` and `}` alone are no JSON.
@@ -122,8 +116,8 @@ mod tests {
         assert_eq!(looks(b"(dp0\n"), None);
         assert_eq!(looks(b"]q\0."), None);
         assert_eq!(looks(b"cos\nsystem\n"), None);
-        assert_eq!(looks(b"PK\x03\x04"), Some(Looks::Zip));
-        assert_eq!(looks(b"\x1f\x8b\x08"), Some(Looks::Gzip));
+        assert_eq!(looks(b"PK\x03\x04"), Some(Looks::Packed { format: "a ZIP archive" }));
+        assert_eq!(looks(b"\x1f\x8b\x08"), Some(Looks::Packed { format: "gzip" }));
         assert_eq!(looks(b"\n {\"segments\": []}"), Some(Looks::Json));
         assert_eq!(looks(b"<!DOCTYPE html>"), Some(Looks::Html));
         assert_eq!(looks(b"hello\n"), Some(Looks::Text));
