@@ -82,26 +82,29 @@ pub(super) struct Exact {
     pub(super) sums: Sums,
 }
 
-/// What every stack held, the largest first, and the same by the tags of the allocations.
+/// What every stack held, the largest first, and the same by the tags of the allocations. Where no allocation has a
+/// tag, the stacks say it all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) stacks: Vec<Exact>,
-    pub(super) metadata: Vec<Exact>,
-    pub(super) compile_contexts: Vec<Exact>,
+    pub(super) metadata: Option<Vec<Exact>>,
+    pub(super) compile_contexts: Option<Vec<Exact>>,
 }
 
 impl Totals {
     /// What a grouping is made of.
     pub(super) fn of(&self, by: GroupBy) -> &[Exact] {
-        match by {
-            GroupBy::Metadata => &self.metadata,
-            GroupBy::CompileContext => &self.compile_contexts,
-            _ => &self.stacks,
-        }
+        let tagged = match by {
+            GroupBy::Metadata => self.metadata.as_deref(),
+            GroupBy::CompileContext => self.compile_contexts.as_deref(),
+            _ => None,
+        };
+        tagged.unwrap_or(&self.stacks)
     }
 
-    pub(super) fn all_mut(&mut self) -> [&mut Vec<Exact>; 3] {
-        [&mut self.stacks, &mut self.metadata, &mut self.compile_contexts]
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
+        let tagged = self.metadata.iter_mut().chain(&mut self.compile_contexts);
+        std::iter::once(&mut self.stacks).chain(tagged)
     }
 
     /// Puts the largest first, and what is equally large in an order that only the contents decide: numbers of stacks
@@ -133,6 +136,32 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
     tables.forward(stack).iter().map(content).collect()
 }
 
+/// The tags that allocations are told apart by: metadata and compile context.
+type Wanted = [Option<StringId>; 2];
+
+/// Sums by where memory comes from and its tags.
+struct Parts {
+    /// Where in `sums` those of a stack are that have no tags: nearly all.
+    stacks: Vec<Option<u32>>,
+    others: FxHashMap<(Origin, Wanted), u32>,
+    sums: Vec<(Origin, Wanted, Sums)>,
+}
+
+impl Parts {
+    fn of(&mut self, origin: Origin, tags: Wanted) -> &mut Sums {
+        // There are at most as many as allocations, which have 32 bits.
+        let next = u32::try_from(self.sums.len()).unwrap_or(u32::MAX);
+        let at = match origin {
+            Origin::Stack(stack) if tags == Wanted::default() => *self.stacks[stack.index()].get_or_insert(next),
+            _ => *self.others.entry((origin, tags)).or_insert(next),
+        };
+        if at == next {
+            self.sums.push((origin, tags, Sums::default()));
+        }
+        &mut self.sums[at as usize].2
+    }
+}
+
 /// Adds up the allocations of a device at the moments.
 pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> Totals {
     let oom = replay.figures.first_oom();
@@ -140,13 +169,17 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
     let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at]
         .map(|moment| moment.unwrap_or(Position::NEVER));
     let events = snapshot.events_of(device);
-    let mut sums: FxHashMap<(Origin, [Option<StringId>; 2]), Sums> = FxHashMap::default();
+    let all_tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context]);
+    let all_tags: Vec<Wanted> = all_tags.collect();
+    let tagged = all_tags.iter().any(|tags| *tags != Wanted::default());
+    let mut parts =
+        Parts { stacks: vec![None; snapshot.tables.stack_count()], others: FxHashMap::default(), sums: Vec::new() };
     for allocation in &replay.allocations {
         let recorded = allocation.born != Position::START && allocation.born != replay.dump;
-        let event = allocation.born.event().filter(|_| recorded).and_then(|index| events.get(index as usize));
-        let tags = event.map(|event| snapshot.tables.tags(event.tags));
-        let tags = tags.map(|tags| [tags.user_metadata, tags.compile_context]).unwrap_or_default();
-        let sums = sums.entry((allocation.origin(snapshot), tags)).or_default();
+        let event = allocation.born.event().filter(|_| recorded && tagged);
+        let event = event.and_then(|index| events.get(index as usize));
+        let tags = event.map(|event| all_tags[event.tags.index()]).unwrap_or_default();
+        let sums = parts.of(allocation.origin(snapshot), tags);
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
         for (held, moment) in held.into_iter().zip(moments) {
             if allocation.allocated_at(moment) {
@@ -158,14 +191,17 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
             sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
         }
     }
-    let family = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| {
-        let parts = sums.iter().map(|(&(origin, tags), sums)| ((Whose::from(origin), tag(tags)), sums));
+    let family = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| -> Vec<Exact> {
+        let parts = parts.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
         merged(parts).into_iter().map(|((whose, tag), sums)| Exact { whose, tag, cpp: None, sums }).collect()
     };
+    let tagged = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| {
+        parts.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| family(tag))
+    };
     Totals {
+        metadata: tagged(|[metadata, _]| metadata),
+        compile_contexts: tagged(|[_, context]| context),
         stacks: family(|_| None),
-        metadata: family(|[metadata, _]| metadata),
-        compile_contexts: family(|[_, context]| context),
     }
 }
 
@@ -185,7 +221,7 @@ pub(super) fn compact<'a>(from: &Tables, totals: impl Iterator<Item = &'a mut To
     let mut copy = Copier::new(from, &mut to);
     for totals in totals {
         totals.sort(from);
-        for exact in totals.all_mut().into_iter().flatten() {
+        for exact in totals.all_mut().flatten() {
             if let Whose::Stack(stack) = &mut exact.whose {
                 *stack = copy.stack(*stack);
             }

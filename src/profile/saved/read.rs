@@ -190,13 +190,8 @@ impl Reader {
             stacks.push(Exact { whose, tag: None, cpp, sums: self.sums(&stack.sums) });
         }
         let (metadata, compile_contexts) = (self.tags(&saved.metadata)?, self.tags(&saved.compile_contexts)?);
-        // Without any tag, the stacks say it all.
-        let or_stacks = |tags: Vec<Exact>| if tags.is_empty() { stacks.clone() } else { tags };
-        let mut totals = Totals {
-            metadata: or_stacks(metadata),
-            compile_contexts: or_stacks(compile_contexts),
-            stacks: stacks.clone(),
-        };
+        let if_any = |tags: Vec<Exact>| (!tags.is_empty()).then_some(tags);
+        let mut totals = Totals { stacks, metadata: if_any(metadata), compile_contexts: if_any(compile_contexts) };
         for family in totals.all_mut() {
             require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
         }

@@ -103,7 +103,12 @@ fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> Kept 
     let mut totals = device.totals.clone();
     let mut cut = device.cut;
     for by in [GroupBy::Stack, GroupBy::Metadata, GroupBy::CompileContext] {
-        let family = totals.of(by);
+        let family = match by {
+            GroupBy::Metadata => totals.metadata.as_deref(),
+            GroupBy::CompileContext => totals.compile_contexts.as_deref(),
+            _ => Some(&*totals.stacks),
+        };
+        let Some(family) = family else { continue };
         let group = |exact: &Exact| match exact.whose {
             Whose::Stack(stack) if by == GroupBy::Stack => grouper.key(stack).0,
             Whose::Bucket(bucket) if by == GroupBy::Stack || bucket != Bucket::NoFrames => bucket.label().to_owned(),
@@ -141,8 +146,8 @@ fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> Kept 
             cut = Some(Cut { stacks: before.stacks + gone.len(), largest });
         }
         match by {
-            GroupBy::Metadata => totals.metadata = kept,
-            GroupBy::CompileContext => totals.compile_contexts = kept,
+            GroupBy::Metadata => totals.metadata = Some(kept),
+            GroupBy::CompileContext => totals.compile_contexts = Some(kept),
             _ => totals.stacks = kept,
         }
     }
@@ -300,8 +305,7 @@ fn write_device(out: &mut String, device: &DeviceProfile, kept: &Kept, stacks: &
     rows.sort_by(|a, b| (&a.label, &a.key, &a.forward_frames).cmp(&(&b.label, &b.key, &b.forward_frames)));
     write_list(out, "      ", "stacks", rows.iter().map(json), ",")?;
     for (name, family) in [("metadata", &kept.totals.metadata), ("compile_contexts", &kept.totals.compile_contexts)] {
-        // Without any tag, the stacks say it all.
-        let tags = saved_tags(family, &stacks.profile.tables, stacks.profile.options.at);
+        let tags = saved_tags(family.as_deref().unwrap_or_default(), &stacks.profile.tables, stacks.profile.options.at);
         write_list(out, "      ", name, tags.iter().map(json), ",")?;
     }
     write_list(out, "      ", "phases", phases::saved(&device.phases).iter().map(json), ",")?;
@@ -346,11 +350,8 @@ impl Stacks<'_> {
     }
 }
 
-/// The totals by tag, whichever the stack; nothing where no allocation has a tag.
+/// The totals by tag, whichever the stack.
 fn saved_tags(family: &[Exact], tables: &Tables, at: Moment) -> Vec<SavedTag> {
-    if family.iter().all(|exact| exact.tag.is_none()) {
-        return Vec::new();
-    }
     let owner = |exact: &Exact| match exact.whose {
         Whose::Stack(_) => None,
         Whose::Bucket(bucket) => Some(bucket).filter(|&bucket| bucket != Bucket::NoFrames),
