@@ -14,7 +14,7 @@ use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
 use ptmem::replay::{Counter, Position, replay};
 use ptmem::snapshot;
-use ptmem::stack::{Code, GroupBy, Rules};
+use ptmem::stack::GroupBy;
 use serde_json::Value;
 
 /// The names of all files, below the folder and without extension.
@@ -213,9 +213,8 @@ fn annotated_phases_have_the_events_of_the_story() {
     for name in ["phases-before", "phases-after"] {
         let file = std::fs::File::open(folder().join(format!("{name}.pkl"))).unwrap();
         let snapshot = snapshot::read(file).unwrap();
-        let code = Code::new(&snapshot.tables, &Rules::default());
         let (_, device) = snapshot.devices.first_key_value().unwrap();
-        let found = phase::phases(&snapshot, snapshot.events_of(device), &code);
+        let found = phase::phases(&snapshot, snapshot.events_of(device));
         let mut found: Vec<_> = found
             .iter()
             .filter(|phase| phase.source == phase::Source::Annotation)

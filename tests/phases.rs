@@ -14,7 +14,6 @@ use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Every, Kind, MOST_PHASES, Occurrence, Options, Profile};
 use ptmem::replay::{Position, replay};
 use ptmem::snapshot::{self, Snapshot};
-use ptmem::stack::{Code, Rules};
 use ptmem::verdict::config::Config;
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 use serde_json::Value as Json;
@@ -142,7 +141,6 @@ fn profile_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Profile {
 /// Name and occurrence, first event and end, and `<` or `>` where beginning or end were not recorded.
 fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
     let snapshot = snapshot_of(events, marks);
-    let code = Code::new(&snapshot.tables, &Rules::default());
     let describe = |phase: &phase::Phase| {
         let marks = [if phase.begins { "" } else { "<" }, if phase.ends { "" } else { ">" }];
         format!(
@@ -154,7 +152,7 @@ fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
             marks.concat()
         )
     };
-    phase::phases(&snapshot, &snapshot.events, &code).iter().map(describe).collect()
+    phase::phases(&snapshot, &snapshot.events).iter().map(describe).collect()
 }
 
 /// Events at the times 10, 20, ….
@@ -352,8 +350,7 @@ proptest! {
     fn phases_of_any_history_are_what_the_counters_say(events in events(), marks in marks()) {
         let snapshot = snapshot_of(&events, &marks);
         let count = snapshot.events.len();
-        let code = Code::new(&snapshot.tables, &Rules::default());
-        let found = phase::phases(&snapshot, &snapshot.events, &code);
+        let found = phase::phases(&snapshot, &snapshot.events);
         for phase in &found {
             prop_assert!(phase.from <= phase.to && phase.to.count() <= count, "{phase:?}");
         }

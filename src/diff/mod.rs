@@ -4,6 +4,7 @@ mod phases;
 mod stacks;
 
 use std::sync::Arc;
+use std::thread;
 
 use crate::diagnostic::Diagnostic;
 use crate::pattern::Pattern;
@@ -27,6 +28,19 @@ pub struct Sides<T> {
 impl<T> Sides<T> {
     pub(crate) fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Sides<U> {
         Sides { before: f(&self.before), after: f(&self.after) }
+    }
+
+    /// The same for both at the same time.
+    pub(crate) fn map_at_once<'s, U: Send>(&'s self, f: impl Fn(&'s T) -> U + Sync) -> Sides<U>
+    where
+        T: Sync,
+    {
+        thread::scope(|scope| {
+            let before = scope.spawn(|| f(&self.before));
+            let after = f(&self.after);
+            let before = before.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Sides { before, after }
+        })
     }
 }
 
@@ -399,7 +413,7 @@ impl Default for Options {
 pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
     let profiles = Sides { before, after };
-    let groupers = Sides { before: profiles.before.grouper(), after: profiles.after.grouper() };
+    let groupers = profiles.map_at_once(Profile::grouper);
     let mut of_phases = Vec::new();
     let pair = |index| compare(&profiles, &groupers, index, options, &mut of_phases);
     let devices = pairs.into_iter().map(pair).collect::<Vec<_>>();

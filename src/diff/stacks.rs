@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Kind, Options, Row, RowKind, Sides};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::snapshot::StackId;
-use crate::stack::{Figures, Group, Grouper, InOrder, pair, pair_in_order};
+use crate::stack::{Figures, Grouper, InOrder, pair, pair_in_order};
 
 /// One row for every stack, the largest change first; and the stacks of the after that were put with others.
 pub(super) fn rows(
@@ -71,7 +71,11 @@ pub(super) fn rows(
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
 /// by, or similar where the code has changed.
 #[must_use]
-pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+pub fn pairs<'g>(
+    stacks: Sides<&[StackTotal]>,
+    groupers: Sides<&'g Grouper<'_>>,
+    options: Options,
+) -> Vec<(usize, usize)> {
     let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
     let listed = |(_, total): &(usize, &StackTotal)| named(total) && total.bucket != Some(Bucket::Others);
     let mut pairs = Vec::new();
@@ -81,7 +85,7 @@ pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, option
     for (before, total) in stacks.before.iter().enumerate().filter(listed) {
         pairs.extend(after_by_key.get(&total.key).map(|&after| (before, after)));
     }
-    let places = |totals: &[StackTotal], grouper: &Grouper<'_>| -> (Vec<usize>, Vec<Group>) {
+    let places = |&(totals, grouper): &(&[StackTotal], &'g Grouper<'_>)| {
         let places = totals.iter().enumerate().filter(|(_, total)| !named(total));
         let group = |(index, total): (usize, &StackTotal)| {
             let figures = Figures {
@@ -92,12 +96,12 @@ pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, option
             };
             Some((index, grouper.group(total.key.clone(), total.stack()?, figures)))
         };
-        places.filter_map(group).unzip()
+        let (at, groups): (Vec<_>, Vec<_>) = places.filter_map(group).unzip();
+        (at, (groups, grouper.code().lines()))
     };
-    let (before_at, before) = places(stacks.before, groupers.before);
-    let (after_at, after) = places(stacks.after, groupers.after);
-    let lines = groupers.map(|grouper| grouper.code().lines());
-    let found = pair((&before, lines.before), (&after, lines.after), options.match_ratio);
+    let sides = Sides { before: (stacks.before, groupers.before), after: (stacks.after, groupers.after) };
+    let Sides { before: (before_at, before), after: (after_at, after) } = sides.map_at_once(places);
+    let found = pair((&before.0, before.1), (&after.0, after.1), options.match_ratio);
     pairs.extend(found.into_iter().map(|(before, after)| (before_at[before], after_at[after])));
     pairs
 }
@@ -133,18 +137,19 @@ fn changed_most(
 ) -> Sides<Option<StackId>> {
     let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
     let (Some(before), Some(after)) = (before, after) else { return first };
-    let grew = after.at.bytes >= before.at.bytes;
-    let old = in_order_of_lines(&before.members, &groupers.before);
-    let new = in_order_of_lines(&after.members, &groupers.after);
-    let (mut pairs, mut old_paired, mut new_paired) = (Vec::new(), vec![false; old.len()], vec![false; new.len()]);
-    let items =
-        Sides { before: &old, after: &new }.map(|side| side.iter().map(|(item, _)| item.clone()).collect::<Vec<_>>());
-    for (before, after) in pair_in_order(&items.before, &items.after) {
-        (old_paired[before], new_paired[after]) = (true, true);
-        pairs.push((Some(&old[before].1), Some(&new[after].1)));
+    if before.members.len() <= 1 && after.members.len() <= 1 {
+        return first;
     }
-    pairs.extend(old.iter().zip(old_paired).filter(|(_, paired)| !paired).map(|((_, member), _)| (Some(member), None)));
-    pairs.extend(new.iter().zip(new_paired).filter(|(_, paired)| !paired).map(|((_, member), _)| (None, Some(member))));
+    let grew = after.at.bytes >= before.at.bytes;
+    let (old_items, old) = in_order_of_lines(&before.members, &groupers.before);
+    let (new_items, new) = in_order_of_lines(&after.members, &groupers.after);
+    let (mut pairs, mut old_paired, mut new_paired) = (Vec::new(), vec![false; old.len()], vec![false; new.len()]);
+    for (before, after) in pair_in_order(&old_items, &new_items) {
+        (old_paired[before], new_paired[after]) = (true, true);
+        pairs.push((Some(&old[before]), Some(&new[after])));
+    }
+    pairs.extend(old.iter().zip(old_paired).filter(|(_, paired)| !paired).map(|(member, _)| (Some(member), None)));
+    pairs.extend(new.iter().zip(new_paired).filter(|(_, paired)| !paired).map(|(member, _)| (None, Some(member))));
     let gained = |(old, new): &(Option<&Member>, Option<&Member>)| {
         let bytes = |member: &Option<&Member>| member.map_or(0, |member| i128::from(member.at.bytes));
         let gained = bytes(new) - bytes(old);
@@ -158,13 +163,13 @@ fn changed_most(
     })
 }
 
-fn in_order_of_lines(members: &[Member], grouper: &Grouper<'_>) -> Vec<(InOrder<Held>, Member)> {
+fn in_order_of_lines<'g>(members: &[Member], grouper: &'g Grouper<'_>) -> (Vec<InOrder<'g, Held>>, Vec<Member>) {
     let code = grouper.code();
     let mut items: Vec<_> = members
         .iter()
         .map(|member| {
             let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
-            let operators = code.operator_names(member.stack).into_iter().map(str::to_owned).collect();
+            let operators = code.operator_names(member.stack);
             (InOrder { lines, operators, counts: (member.at.blocks, 0), figures: member.at }, *member)
         })
         .collect();
@@ -182,5 +187,5 @@ fn in_order_of_lines(members: &[Member], grouper: &Grouper<'_>) -> Vec<(InOrder<
         }
         same
     });
-    items
+    items.into_iter().unzip()
 }

@@ -35,7 +35,7 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
     let (mut devices, mut diagnostics) = (Vec::new(), Vec::new());
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let phases = phases(&snapshot, events, grouper.code());
+        let phases = phases(&snapshot, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
         let borders = steps.as_ref().map(Steps::borders).unwrap_or_default();
         let replay = replay::replay(&snapshot, id, device, &borders)?;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 
 use crate::replay::Position;
-use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tags};
-use crate::stack::{Code, Owner};
+use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
+use crate::stack::is_python;
 
 /// What names a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,15 +63,16 @@ pub struct Phase {
 /// Annotations do not say which device they are about (their `device` is the current one of the thread, often another),
 /// so they count for all. Where the file has no times, there are no phases by annotations.
 #[must_use]
-pub fn phases(snapshot: &Snapshot, events: &[Event], code: &Code<'_>) -> Vec<Phase> {
+pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     // What PyTorch writes where nothing was set.
     let says = |tag: fn(&Tags) -> Option<StringId>, nothing: &[&str]| -> Vec<Option<StringId>> {
         let says = |tag: &StringId| !nothing.contains(&snapshot.tables.string(*tag));
         snapshot.tables.all_tags().iter().map(|tags| tag(tags).filter(says)).collect()
     };
-    phases.extend(tagged(events, Source::Metadata, code, &says(|tags| tags.user_metadata, &[""])));
-    phases.extend(tagged(events, Source::CompileContext, code, &says(|tags| tags.compile_context, &["", "N/A"])));
+    let tables = &snapshot.tables;
+    phases.extend(tagged(events, Source::Metadata, tables, &says(|tags| tags.user_metadata, &[""])));
+    phases.extend(tagged(events, Source::CompileContext, tables, &says(|tags| tags.compile_context, &["", "N/A"])));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
     for phase in &mut phases {
@@ -149,7 +150,7 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
 /// Runs of events that carry the same tag; `says` has the tag for each [`Event::tags`]. Tags belong to a thread: an event
 /// without one ends a run only if it comes from a thread that runs Python, as autograd's do not, whose events belong to
 /// what goes on around them.
-fn tagged(events: &[Event], source: Source, code: &Code<'_>, says: &[Option<StringId>]) -> Vec<Phase> {
+fn tagged(events: &[Event], source: Source, tables: &Tables, says: &[Option<StringId>]) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
     // Most histories carry none.
     if says.iter().all(Option::is_none) {
@@ -177,8 +178,7 @@ fn tagged(events: &[Event], source: Source, code: &Code<'_>, says: &[Option<Stri
             }
             (None, _) if open => {
                 // Without the frames of the forward pass, which anomaly mode records on autograd's threads.
-                let has_python =
-                    |stack| code.tables().stack(stack).iter().any(|&frame| code.owner(frame) != Owner::Cpp);
+                let has_python = |stack| tables.stack(stack).iter().any(|&frame| is_python(tables, frame));
                 let runs = |stack| *runs_python.entry(stack).or_insert_with(|| has_python(stack));
                 open = !event.stack.is_some_and(runs);
             }

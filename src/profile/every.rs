@@ -1,6 +1,7 @@
 //! A history in parts of one length: so many events, so much time, so many steps.
 
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use super::Error;
@@ -122,7 +123,7 @@ pub(super) fn ranges(
     device: u32,
     events: &[Event],
     phases: &[Phase],
-    code: &Code<'_>,
+    code: &dyn Deref<Target = Code<'_>>,
 ) -> Result<Vec<Range>, Error> {
     if events.is_empty() {
         return Ok(Vec::new());

@@ -8,7 +8,7 @@ mod phases;
 pub mod saved;
 mod totals;
 
-use std::cell::Cell;
+use std::cell::{Cell, LazyCell};
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -465,7 +465,8 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
 
 /// What is to be looked at on each device.
 fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
-    let code = Code::new(&snapshot.tables, &options.rules);
+    // Few need it.
+    let code = LazyCell::new(|| Code::new(&snapshot.tables, &options.rules));
     let plan = |(&id, device)| Plan::new(snapshot, id, snapshot.events_of(device), &code, options);
     let mut plans: Vec<Plan> = snapshot.devices.iter().map(plan).collect::<Result<_, _>>()?;
     match plans.iter_mut().find_map(|plan| plan.undivided.take()) {

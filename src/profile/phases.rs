@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::every::{self, Interval};
@@ -124,10 +125,10 @@ impl Plan {
         snapshot: &Snapshot,
         device: u32,
         events: &[Event],
-        code: &Code<'_>,
+        code: &dyn Deref<Target = Code<'_>>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut found = phase::phases(snapshot, events, code);
+        let mut found = phase::phases(snapshot, events);
         let intervals = options.every.as_ref().map(|every| every::ranges(every, device, events, &found, code));
         let (intervals, undivided) = match intervals.transpose() {
             // Another device may have what this one lacks.

@@ -1,7 +1,5 @@
 //! Copies stacks from one set of tables to another.
 
-use rustc_hash::FxHashMap;
-
 use super::tables::{Frame, FrameId, StackId, StringId, Tables};
 
 /// Copies stacks from one set of tables to another; what is there already is found again.
@@ -9,13 +7,14 @@ use super::tables::{Frame, FrameId, StackId, StringId, Tables};
 pub struct Copier<'f, 't> {
     from: &'f Tables,
     to: &'t mut Tables,
-    frames: FxHashMap<FrameId, FrameId>,
+    /// The copies, by the index of what was copied.
+    frames: Vec<Option<FrameId>>,
 }
 
 impl<'f, 't> Copier<'f, 't> {
     /// Copies between these.
     pub fn new(from: &'f Tables, to: &'t mut Tables) -> Self {
-        Self { from, to, frames: FxHashMap::default() }
+        Self { from, to, frames: vec![None; from.frames().len()] }
     }
 
     /// The same stack in the other tables.
@@ -33,7 +32,7 @@ impl<'f, 't> Copier<'f, 't> {
     }
 
     fn frame(&mut self, id: FrameId) -> FrameId {
-        if let Some(&copy) = self.frames.get(&id) {
+        if let Some(copy) = self.frames[id.index()] {
             return copy;
         }
         let frame = *self.from.frame(id);
@@ -41,7 +40,7 @@ impl<'f, 't> Copier<'f, 't> {
         let original =
             frame.original.map(|original| self.named(Frame { original: None, ..*self.from.frame(original) }));
         let copy = self.named(Frame { original, ..frame });
-        self.frames.insert(id, copy);
+        self.frames[id.index()] = Some(copy);
         copy
     }
 

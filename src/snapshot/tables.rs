@@ -1,7 +1,7 @@
 //! Interned strings, frames, stacks and tags.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -74,13 +74,13 @@ pub struct Tags {
 
 /// Values of one type, each kept once.
 ///
-/// The map holds positions rather than copies, keyed by hash; std's hasher, because what is hashed
-/// comes from the input.
+/// The map holds positions rather than copies, keyed by hash; a seeded one, because what is hashed comes from the
+/// input.
 #[derive(Debug)]
 struct Interner<T> {
     items: Vec<T>,
     by_hash: HashMap<u64, Bucket, rustc_hash::FxBuildHasher>,
-    hasher: RandomState,
+    hasher: foldhash::quality::RandomState,
 }
 
 /// The positions of the items with one hash; more than one only by accident.
@@ -92,7 +92,7 @@ enum Bucket {
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), by_hash: HashMap::default(), hasher: RandomState::new() }
+        Self { items: Vec::new(), by_hash: HashMap::default(), hasher: foldhash::quality::RandomState::default() }
     }
 }
 

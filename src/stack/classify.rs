@@ -19,11 +19,64 @@ pub enum Owner {
     Cpp,
 }
 
-/// Classifies a frame by its function and its clean path.
-pub(super) fn owner(name: &str, path: &str) -> Owner {
-    if !is_python(name, path) {
-        return Owner::Cpp;
+/// What a clean path says about the frames in it. A file has many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Whose its Python code is.
+    pub(super) owner: Owner,
+    language: Language,
+}
+
+/// What a path says about the language of its functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Python,
+    /// Python, if the name says so, too: scripts may have any name, but their code is called `<module>`.
+    Either,
+    Cpp,
+}
+
+impl Place {
+    pub(super) fn of(path: &str) -> Self {
+        Self { owner: owner_of_python(path), language: Language::of(path) }
     }
+
+    pub(super) fn with_owner(self, owner: Owner) -> Self {
+        Self { owner, ..self }
+    }
+
+    /// Whose a function there is.
+    pub(super) fn owner_of(self, function: &str) -> Owner {
+        if self.language.is_python(function) { self.owner } else { Owner::Cpp }
+    }
+}
+
+impl Language {
+    fn of(path: &str) -> Self {
+        match path {
+            "" | "??" => Self::Cpp,
+            _ if path.ends_with(".py") || path.starts_with('<') && path.contains('>') => Self::Python,
+            _ => Self::Either,
+        }
+    }
+
+    /// The function of a Python frame is no C++ signature.
+    fn is_python(self, function: &str) -> bool {
+        let may_be = match self {
+            Self::Python => true,
+            Self::Either => function.starts_with('<'),
+            Self::Cpp => false,
+        };
+        may_be && !function.contains("::")
+    }
+}
+
+/// Whether a frame is in Python.
+pub(super) fn is_python(name: &str, path: &str) -> bool {
+    Language::of(path).is_python(name)
+}
+
+fn owner_of_python(path: &str) -> Owner {
     // IPython's cells before it had files for them: code that the user typed.
     if path.starts_with("<ipython-input-") {
         return Owner::User;
@@ -47,45 +100,55 @@ fn is_pytorch(package: &str) -> bool {
     ["torch/", "functorch/"].iter().any(|folder| package.starts_with(folder))
 }
 
-/// Python frames name a `.py` file or one in angle brackets, and their function is no C++ signature. Scripts
-/// may have any name, but their code is called `<module>`.
-pub(super) fn is_python(name: &str, path: &str) -> bool {
-    if name.contains("::") {
-        return false;
-    }
-    let in_brackets = path.starts_with('<') && path.contains('>');
-    path.ends_with(".py") || in_brackets || name.starts_with('<') && !path.is_empty() && path != "??"
+/// The functions of a file that only pass calls on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plumbing {
+    All,
+    These(&'static [&'static str]),
 }
 
-/// Whether a frame only passes calls on: how PyTorch gets from one frame of the user to the next says nothing
-/// about who allocates, and changes with every release.
-pub(super) fn is_plumbing(owner: Owner, name: &str, path: &str) -> bool {
-    const PLUMBING: [(&str, &[&str]); 12] = [
-        ("torch/nn/modules/module.py", &["_wrapped_call_impl", "_call_impl", "_slow_forward", "inner", "__call__"]),
-        ("torch/utils/_contextlib.py", &["decorate_context"]),
-        ("torch/autograd/grad_mode.py", &["decorate_context"]),
-        ("torch/amp/autocast_mode.py", &["decorate_autocast"]),
-        ("torch/autograd/function.py", &["apply"]),
-        ("torch/autograd/graph.py", &["_engine_run_backward"]),
-        ("torch/optim/optimizer.py", &["wrapper", "_use_grad", "maybe_fallback"]),
-        ("torch/_jit_internal.py", &["fn"]),
-        ("torch/_ops.py", &["__call__"]),
-        ("torch/_compile.py", &["inner"]),
-        ("torch/_dynamo/external_utils.py", &[]),
-        ("torch/_dynamo/eval_frame.py", &[]),
-    ];
-    match owner {
-        Owner::PyTorch => {
-            let package = installed(path).unwrap_or(path);
-            // No list is every function of the file.
-            let forwards = |functions: &[&str]| functions.is_empty() || functions.contains(&name);
-            PLUMBING.iter().any(|(file, functions)| package.ends_with(file) && forwards(functions))
+impl Plumbing {
+    /// How PyTorch gets from one frame of the user to the next says nothing about who allocates, and changes with
+    /// every release.
+    pub(super) fn of(owner: Owner, path: &str) -> Self {
+        const IN_PYTORCH: [(&str, Plumbing); 12] = [
+            (
+                "torch/nn/modules/module.py",
+                Plumbing::These(&["_wrapped_call_impl", "_call_impl", "_slow_forward", "inner", "__call__"]),
+            ),
+            ("torch/utils/_contextlib.py", Plumbing::These(&["decorate_context"])),
+            ("torch/autograd/grad_mode.py", Plumbing::These(&["decorate_context"])),
+            ("torch/amp/autocast_mode.py", Plumbing::These(&["decorate_autocast"])),
+            ("torch/autograd/function.py", Plumbing::These(&["apply"])),
+            ("torch/autograd/graph.py", Plumbing::These(&["_engine_run_backward"])),
+            ("torch/optim/optimizer.py", Plumbing::These(&["wrapper", "_use_grad", "maybe_fallback"])),
+            ("torch/_jit_internal.py", Plumbing::These(&["fn"])),
+            ("torch/_ops.py", Plumbing::These(&["__call__"])),
+            ("torch/_compile.py", Plumbing::These(&["inner"])),
+            ("torch/_dynamo/external_utils.py", Plumbing::All),
+            ("torch/_dynamo/eval_frame.py", Plumbing::All),
+        ];
+        match owner {
+            Owner::PyTorch => {
+                let package = installed(path).unwrap_or(path);
+                let found = IN_PYTORCH.iter().find(|(file, _)| package.ends_with(file));
+                found.map_or(Self::These(&[]), |&(_, plumbing)| plumbing)
+            }
+            Owner::StandardLibrary | Owner::Generated
+                if matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
+                    || path.starts_with("<frozen ") =>
+            {
+                Self::All
+            }
+            _ => Self::These(&[]),
         }
-        Owner::StandardLibrary | Owner::Generated => {
-            matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
-                || path.starts_with("<frozen ")
+    }
+
+    pub(super) fn has(self, function: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(functions) => functions.contains(&function),
         }
-        _ => false,
     }
 }
 
@@ -120,16 +183,16 @@ mod tests {
             ("PyMethod_New", "", Owner::Cpp),
             ("<unknown>", "??", Owner::Cpp),
         ] {
-            assert_eq!(owner(name, &clean(file)), expected, "{name} {file}");
+            assert_eq!(Place::of(&clean(file)).owner_of(name), expected, "{name} {file}");
         }
     }
 
     #[test]
     fn what_only_passes_calls_on_is_known() {
         let module = "/e/lib/python3.11/site-packages/torch/nn/modules/module.py";
-        assert!(is_plumbing(Owner::PyTorch, "_call_impl", module));
-        assert!(!is_plumbing(Owner::PyTorch, "_apply", module));
-        assert!(!is_plumbing(Owner::User, "_call_impl", "/home/me/torch/nn/modules/module.py"));
-        assert!(is_plumbing(Owner::Generated, "_run_code", "<frozen runpy>"));
+        assert!(Plumbing::of(Owner::PyTorch, module).has("_call_impl"));
+        assert!(!Plumbing::of(Owner::PyTorch, module).has("_apply"));
+        assert!(!Plumbing::of(Owner::User, "/home/me/torch/nn/modules/module.py").has("_call_impl"));
+        assert!(Plumbing::of(Owner::Generated, "<frozen runpy>").has("_run_code"));
     }
 }

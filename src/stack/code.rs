@@ -2,12 +2,12 @@
 //! one stack from another.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 use sha1::{Digest as _, Sha1};
 
-use super::classify::{Owner, is_plumbing, owner};
+use super::classify::{Owner, Place, Plumbing};
 use super::operator::{Operation, Symbol};
 use super::path::{Names, clean, file_name, folded, installed, standard_library};
 use super::rules::Rules;
@@ -36,6 +36,8 @@ struct File<'t> {
     digest: Digest,
     /// A digest of its last part.
     base: Digest,
+    /// Its functions that only pass calls on.
+    plumbing: Plumbing,
 }
 
 /// What is known of a frame.
@@ -98,36 +100,36 @@ impl<'t> Code<'t> {
     /// Looks at all frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
-        let mut numbers: HashMap<StringId, usize> = HashMap::new();
+        let mut numbers: FxHashMap<StringId, usize> = FxHashMap::default();
         let mut paths = Vec::new();
-        for frame in tables.frames() {
-            numbers.entry(frame.filename).or_insert_with(|| {
+        let number = |frame: &Frame| {
+            *numbers.entry(frame.filename).or_insert_with(|| {
                 paths.push(clean(tables.string(frame.filename)));
                 paths.len() - 1
-            });
-        }
+            })
+        };
+        let file_of: Vec<usize> = tables.frames().iter().map(number).collect();
         let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
-        let one_of = |patterns: &[Pattern]| -> Vec<bool> {
-            paths.iter().map(|path| patterns.iter().any(|pattern| pattern.matches(path))).collect()
-        };
-        let (own, foreign) = (one_of(&rules.own), one_of(&rules.foreign));
-        let owner_of = |frame: &Frame| {
-            let file = numbers[&frame.filename];
-            let path = &paths[file];
-            match owner(tables.string(frame.name), prefixes.stripped(path).unwrap_or(path)) {
-                Owner::Cpp => Owner::Cpp,
-                _ if own[file] => Owner::User,
-                Owner::User if foreign[file] => Owner::Library,
+        let one_of = |patterns: &[Pattern], path: &str| patterns.iter().any(|pattern| pattern.matches(path));
+        let place = |path: &Cow<'t, str>| {
+            let place = Place::of(prefixes.stripped(path).unwrap_or(path));
+            let owner = match place.owner {
+                _ if one_of(&rules.own, path) => Owner::User,
+                Owner::User if one_of(&rules.foreign, path) => Owner::Library,
                 owner => owner,
-            }
+            };
+            place.with_owner(owner)
         };
-        let owners: Vec<Owner> = tables.frames().iter().map(owner_of).collect();
-        let users = tables.frames().iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
-        let users = users.map(|(frame, _)| &*paths[numbers[&frame.filename]]);
+        let places: Vec<Place> = paths.iter().map(place).collect();
+        let owner_of = |(frame, &file): (&Frame, &usize)| places[file].owner_of(tables.string(frame.name));
+        let owners: Vec<Owner> = tables.frames().iter().zip(&file_of).map(owner_of).collect();
+        let users = file_of.iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
+        let users: BTreeSet<usize> = users.map(|(&file, _)| file).collect();
+        let users = users.into_iter().map(|file| &*paths[file]);
         // Installed code keeps the name of its package, whosever it is; it lies nowhere in a checkout.
         let users = users.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect();
         let names = Names::new(&users, &rules.strip_prefix);
-        let file = |path: &Cow<'t, str>| {
+        let file = |(path, place): (&Cow<'t, str>, &Place)| {
             let (shown, compared) = if users.contains(&**path) {
                 (names.shown(path), names.compared(path))
             } else {
@@ -139,13 +141,14 @@ impl<'t> Code<'t> {
                 shown: shown.to_owned(),
                 digest: sha1(&[compared.as_bytes()]),
                 base: sha1(&[file_name(compared).as_bytes()]),
+                plumbing: Plumbing::of(place.owner, path),
             }
         };
-        let files: Vec<_> = paths.iter().map(file).collect();
-        let mut functions: HashMap<StringId, Digest> = HashMap::new();
-        let frames = tables.frames().iter().zip(owners).map(|(frame, owner)| {
+        let files: Vec<_> = paths.iter().zip(&places).map(file).collect();
+        let mut functions: FxHashMap<StringId, Digest> = FxHashMap::default();
+        let mut symbols: FxHashMap<StringId, Symbol<'t>> = FxHashMap::default();
+        let frames = tables.frames().iter().zip(file_of).zip(owners).map(|((frame, file), owner)| {
             let name = tables.string(frame.name);
-            let file = numbers[&frame.filename];
             // The functions of generated code are numbered as its files are.
             let function = match owner {
                 Owner::Generated => sha1(&[]),
@@ -153,9 +156,12 @@ impl<'t> Code<'t> {
             };
             Known {
                 owner,
-                plumbing: is_plumbing(owner, name, &files[file].path),
+                plumbing: owner != Owner::Cpp && files[file].plumbing.has(name),
                 file,
-                symbol: if owner == Owner::Cpp { Symbol::of(name) } else { Symbol::Noise },
+                symbol: match owner {
+                    Owner::Cpp => *symbols.entry(frame.name).or_insert_with(|| Symbol::of(name)),
+                    _ => Symbol::Noise,
+                },
                 token: Token::new(&files[file].digest, &files[file].base, &function),
                 line: u32::try_from(frame.line)
                     .ok()
@@ -326,7 +332,11 @@ impl<'t> Code<'t> {
     /// those are of the forward pass, what the C++ frames do is among them.
     #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
-        let telling = self.telling(stack);
+        self.tokens_of(stack, &self.telling(stack))
+    }
+
+    /// The same where the frames that tell are known already.
+    pub(super) fn tokens_of(&self, stack: StackId, telling: &[FrameId]) -> Vec<Token> {
         let python = telling.iter().map(|&frame| self.token(frame));
         if telling.is_empty() || !self.tables.forward(stack).is_empty() {
             return self.operation(stack).tokens().into_iter().chain(python).collect();

@@ -24,7 +24,7 @@ pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
 pub use rules::{CategoryRule, Rules};
 
-use crate::snapshot::{StackId, StringId, Tables, Tags};
+use crate::snapshot::{FrameId, StackId, StringId, Tables, Tags};
 use crate::text::cut;
 use code::sha1;
 
@@ -124,7 +124,12 @@ pub struct Key(pub String);
 impl Key {
     fn of(digest: Digest) -> Self {
         let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
-        Self(digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+        let mut text = String::with_capacity(2 * digest.len());
+        for byte in digest {
+            text.push(digit(byte >> 4));
+            text.push(digit(byte & 15));
+        }
+        Self(text)
     }
 }
 
@@ -228,13 +233,14 @@ impl<'t> Grouper<'t> {
 
     /// A group as pairing sees it, from one of its stacks.
     #[must_use]
-    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group {
+    pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group<'t> {
         let code = &self.code;
-        let tokens = code.tokens(stack);
+        let telling = code.telling(stack);
+        let tokens = code.tokens_of(stack, &telling);
         let site = code.site(stack).map(|site| code.token(site));
         let site = site.and_then(|site| tokens.iter().position(|token| *token == site));
-        let lines = code.telling(stack).iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
-        let operators = code.operator_names(stack).into_iter().map(str::to_owned).collect();
+        let lines = telling.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
+        let operators = code.operator_names(stack);
         Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }
 
@@ -269,6 +275,13 @@ fn tag_name(by: GroupBy, text: Option<&str>) -> String {
             folded
         }
     }
+}
+
+/// Whether a frame is in Python, as far as it says itself.
+#[must_use]
+pub fn is_python(tables: &Tables, frame: FrameId) -> bool {
+    let frame = tables.frame(frame);
+    classify::is_python(tables.string(frame.name), tables.string(frame.filename))
 }
 
 /// A digest of the C++ frames of a stack.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 /// What is known of the allocations on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InOrder<F> {
+pub struct InOrder<'t, F> {
     /// The lines of its stack, from the innermost frame on.
     pub lines: Vec<u32>,
     /// The operators that allocate; empty where none were recorded.
-    pub operators: Vec<String>,
+    pub operators: Vec<&'t str>,
     /// How often it allocates.
     pub counts: (u64, u64),
     /// What it allocates.
@@ -20,8 +20,11 @@ pub struct InOrder<F> {
 /// Pairs what is most likely the same, by position. Both sides are in the order of their lines, and so are the
 /// pairs. What cannot be told is in no pair.
 #[must_use]
-pub fn pair_in_order<F: Hash + Eq + Ord + Clone>(before: &[InOrder<F>], after: &[InOrder<F>]) -> Vec<(usize, usize)> {
-    let all = |side: &[InOrder<F>]| (0..side.len()).collect::<Vec<_>>();
+pub fn pair_in_order<'s, F: Hash + Eq + Ord>(
+    before: &'s [InOrder<'_, F>],
+    after: &'s [InOrder<'_, F>],
+) -> Vec<(usize, usize)> {
+    let all = |side: &[InOrder<'_, F>]| (0..side.len()).collect::<Vec<_>>();
     let mut gaps = vec![(all(before), all(after))];
     let mut pairs = Vec::new();
     // First what is the same in everything, then, in between, what is the same in less.
@@ -33,16 +36,19 @@ pub fn pair_in_order<F: Hash + Eq + Ord + Clone>(before: &[InOrder<F>], after: &
                 left.push((old, new));
                 continue;
             }
-            let aspect = |item: &InOrder<F>| {
-                let (counts, figures) = match level {
-                    0 => (Some(item.counts), Some(item.figures.clone())),
-                    1 => (Some(item.counts), None),
-                    _ => (None, None),
+            let aspects = |side: &'s [InOrder<'_, F>], indices: &[usize]| -> Vec<_> {
+                let aspect = |&index: &usize| {
+                    let item = &side[index];
+                    let (counts, figures) = match level {
+                        0 => (Some(item.counts), Some(&item.figures)),
+                        1 => (Some(item.counts), None),
+                        _ => (None, None),
+                    };
+                    (&*item.operators, counts, figures)
                 };
-                (item.operators.clone(), counts, figures)
+                indices.iter().map(aspect).collect()
             };
-            let olds: Vec<_> = old.iter().map(|&index| aspect(&before[index])).collect();
-            let news: Vec<_> = new.iter().map(|&index| aspect(&after[index])).collect();
+            let (olds, news) = (aspects(before, &old), aspects(after, &new));
             for op in diff(&olds, &news) {
                 let (_, old_range, new_range) = op.as_tag_tuple();
                 if matches!(op, DiffOp::Equal { .. }) {
@@ -73,8 +79,8 @@ pub(super) fn diff<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
 mod tests {
     use super::*;
 
-    fn line(line: u32, operator: &str, count: u64, bytes: u64) -> InOrder<u64> {
-        let operators = if operator.is_empty() { Vec::new() } else { vec![operator.to_owned()] };
+    fn line(line: u32, operator: &str, count: u64, bytes: u64) -> InOrder<'_, u64> {
+        let operators = if operator.is_empty() { Vec::new() } else { vec![operator] };
         InOrder { lines: vec![line], operators, counts: (count, 0), figures: bytes }
     }
 

@@ -6,6 +6,7 @@
 //! what became what; with that known, most of the rest is equal frame by frame. What then still differs is
 //! paired by similarity, best first.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -50,7 +51,7 @@ impl Figures {
 
 /// A group of stacks, as far as pairing needs to know it.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct Group<'t> {
     /// What it is compared by.
     pub key: Key,
     /// The functions that tell it from others, innermost first.
@@ -60,14 +61,14 @@ pub struct Group {
     /// The lines of those functions in one of its stacks; 0 where unknown.
     pub lines: Vec<u32>,
     /// The operators in that stack.
-    pub operators: Vec<String>,
+    pub operators: Vec<&'t str>,
     /// What is measured of it.
     pub figures: Figures,
 }
 
 /// One side of the comparison.
 struct Side<'g> {
-    groups: &'g [Group],
+    groups: &'g [Group<'g>],
     /// Which are not paired yet.
     free: BTreeSet<usize>,
     /// All functions, with the lines on which they call or allocate.
@@ -98,7 +99,7 @@ const SAME_FUNCTION: f64 = 0.5;
 /// all functions of their snapshot, see [`super::Code::lines`]. `ratio` is how similar, from 0 to 1, stacks must
 /// be whose keys differ.
 #[must_use]
-pub fn pair(before: (&[Group], Lines), after: (&[Group], Lines), ratio: f64) -> Vec<(usize, usize)> {
+pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: f64) -> Vec<(usize, usize)> {
     let mut pairing = Pairing::new(Side::new(before), Side::new(after));
     pairing.unmoved();
     pairing.equal_frames();
@@ -123,6 +124,9 @@ struct Shift {
     most: i64,
 }
 
+/// Groups of both sides by their functions.
+type Buckets<'g> = foldhash::HashMap<Cow<'g, [Token]>, (Vec<usize>, Vec<usize>)>;
+
 struct Pairing<'g> {
     before: Side<'g>,
     after: Side<'g>,
@@ -142,7 +146,7 @@ struct Pairing<'g> {
 }
 
 impl<'g> Side<'g> {
-    fn new((groups, mut lines): (&'g [Group], Lines)) -> Self {
+    fn new((groups, mut lines): (&'g [Group<'g>], Lines)) -> Self {
         // What stands in for functions where there are none in Python.
         for token in groups.iter().flat_map(|group| &group.tokens) {
             lines.entry(*token).or_default();
@@ -150,7 +154,7 @@ impl<'g> Side<'g> {
         Self { groups, free: (0..groups.len()).collect(), lines }
     }
 
-    fn free(&self) -> impl Iterator<Item = (usize, &'g Group)> + '_ {
+    fn free(&self) -> impl Iterator<Item = (usize, &'g Group<'g>)> + '_ {
         self.free.iter().map(|&index| (index, &self.groups[index]))
     }
 }
@@ -225,7 +229,7 @@ impl<'g> Pairing<'g> {
     }
 
     /// Pairs equal keys, where the groups are `fit` for it.
-    fn equal_keys(&mut self, fit: impl Fn(&Group, &Group) -> bool) {
+    fn equal_keys(&mut self, fit: impl Fn(&Group<'_>, &Group<'_>) -> bool) {
         let by_key: HashMap<&Key, usize> = self.after.free().map(|(index, group)| (&group.key, index)).collect();
         let equal = self.before.free().filter_map(|(index, group)| Some((index, *by_key.get(&group.key)?)));
         for (before, after) in equal.collect::<Vec<_>>() {
@@ -241,9 +245,9 @@ impl<'g> Pairing<'g> {
             self.take(*before, *after);
             return;
         }
-        let in_order = |side: &Side<'_>, list: &[usize]| -> Vec<InOrder<Figures>> {
+        let in_order = |side: &Side<'g>, list: &[usize]| -> Vec<InOrder<'g, Figures>> {
             let groups = list.iter().map(|&index| &side.groups[index]);
-            let item = |group: &Group| InOrder {
+            let item = |group: &'g Group<'g>| InOrder {
                 lines: group.lines.clone(),
                 operators: group.operators.clone(),
                 counts: group.figures.counts(),
@@ -256,9 +260,10 @@ impl<'g> Pairing<'g> {
         }
     }
 
-    /// What is free, by its functions with what is known of their changes, and in the order of its lines.
-    fn same_frames(&self) -> BTreeMap<Vec<Token>, (Vec<usize>, Vec<usize>)> {
-        let mut buckets: BTreeMap<Vec<Token>, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+    /// What is free, by its functions with what is known of their changes, and in the order of its lines. Every group is
+    /// in one bucket, so their order does not matter.
+    fn same_frames(&self) -> Buckets<'g> {
+        let mut buckets = Buckets::default();
         for (index, group) in self.before.free() {
             buckets.entry(self.translated(group)).or_default().0.push(index);
         }
@@ -276,14 +281,21 @@ impl<'g> Pairing<'g> {
     }
 
     /// The functions of a group of the before as the after calls them.
-    fn translated(&self, group: &Group) -> Vec<Token> {
+    fn translated<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+        if self.renamed.is_empty() {
+            return self.reduced(group);
+        }
         let kept = group.tokens.iter().take(DEEPEST).filter(|token| !self.dropped.contains(token));
         kept.map(|token| self.renamed.get(token).copied().unwrap_or(*token)).collect()
     }
 
     /// The functions of a group of the after without those that were put in between.
-    fn reduced(&self, group: &Group) -> Vec<Token> {
-        group.tokens.iter().take(DEEPEST).filter(|token| !self.dropped.contains(token)).copied().collect()
+    fn reduced<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+        let tokens = &group.tokens[..group.tokens.len().min(DEEPEST)];
+        if self.dropped.is_empty() {
+            return Cow::Borrowed(tokens);
+        }
+        tokens.iter().filter(|token| !self.dropped.contains(token)).copied().collect()
     }
 
     /// Pairs what is equal frame by frame, as far as it is known what became what.
@@ -386,8 +398,8 @@ impl<'g> Pairing<'g> {
             return;
         }
         // Candidates have something telling in common.
-        let aspects = |group: &Group, tokens: Vec<Token>, site: Option<Token>| {
-            let skeleton: Vec<Token> = tokens.into_iter().filter(|token| self.kept.contains(token)).collect();
+        let aspects = |group: &Group<'_>, tokens: &[Token], site: Option<Token>| {
+            let skeleton: Vec<Token> = tokens.iter().filter(|token| self.kept.contains(token)).copied().collect();
             let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
             let (allocations, blocks) = group.figures.counts();
             let counts = Aspect::Counts(allocations, blocks);
@@ -395,7 +407,7 @@ impl<'g> Pairing<'g> {
         };
         let mut buckets: BTreeMap<Aspect, Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {
-            for aspect in aspects(group, self.reduced(group), Self::new_site(group)).into_iter().flatten() {
+            for aspect in aspects(group, &self.reduced(group), Self::new_site(group)).into_iter().flatten() {
                 buckets.entry(aspect).or_default().push(index);
             }
         }
@@ -404,7 +416,7 @@ impl<'g> Pairing<'g> {
         }
         let mut candidates = BTreeSet::new();
         for (before, group) in self.before.free() {
-            for aspect in aspects(group, self.translated(group), self.old_site(group)).into_iter().flatten() {
+            for aspect in aspects(group, &self.translated(group), self.old_site(group)).into_iter().flatten() {
                 let list = buckets.get(&aspect).map(Vec::as_slice).unwrap_or_default();
                 for &after in nearest(list, |index| self.after.groups[index].figures.cmp(&group.figures)) {
                     candidates.insert((before, after));
@@ -417,12 +429,12 @@ impl<'g> Pairing<'g> {
     }
 
     /// The function to blame in a group of the before, as the after calls it.
-    fn old_site(&self, group: &Group) -> Option<Token> {
+    fn old_site(&self, group: &Group<'_>) -> Option<Token> {
         let token = group.tokens.get(group.site)?;
         Some(self.renamed.get(token).copied().unwrap_or(*token))
     }
 
-    fn new_site(group: &Group) -> Option<Token> {
+    fn new_site(group: &Group<'_>) -> Option<Token> {
         group.tokens.get(group.site).copied()
     }
 
@@ -607,7 +619,7 @@ impl<'g> Pairing<'g> {
 }
 
 /// What speaks for two functions being the same that they get their memory in the same way.
-fn does_the_same(before: &Group, after: &Group) -> f64 {
+fn does_the_same(before: &Group<'_>, after: &Group<'_>) -> f64 {
     let inside = |group: &Group| group.tokens[..group.site.min(group.tokens.len())].to_vec();
     let (old, new) = (inside(before), inside(after));
     let told = !old.is_empty() || !before.operators.is_empty();
@@ -665,7 +677,7 @@ mod tests {
         Token { file: file / 4, base: file / 4, function: u64::from(u32::from(letter)) }
     }
 
-    fn group(frames: &str, line: u32, figures: u64) -> Group {
+    fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
         let tokens: Vec<Token> = frames.chars().map(token).collect();
         let lines = vec![line; tokens.len()];
         let figures = Figures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
@@ -722,7 +734,7 @@ mod tests {
 
     #[test]
     fn moved_lines_are_paired_in_their_order() {
-        let groups = |lines: &[(u32, u64)]| -> Vec<Group> {
+        let groups = |lines: &[(u32, u64)]| -> Vec<Group<'static>> {
             let group =
                 |&(line, figures): &(u32, u64)| Group { key: Key(line.to_string()), ..group("am", line, figures) };
             lines.iter().map(group).collect()
