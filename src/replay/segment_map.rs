@@ -9,6 +9,8 @@ use super::rounding::Pool;
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
+    /// What ranges serve, each once; the first is what nothing is known of. Few differ, and ranges are moved about.
+    homes: Homes,
     /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
     /// few segments.
     lately: Vec<Found>,
@@ -38,11 +40,44 @@ const PLACES: u64 = 1024;
 struct Range {
     end: u64,
     pool: Pool,
-    home: Home,
+    home: HomeId,
+}
+
+/// An index into [`Homes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct HomeId(u32);
+
+#[derive(Debug)]
+struct Homes {
+    all: Vec<Home>,
+    ids: foldhash::HashMap<Home, HomeId>,
+}
+
+impl Default for Homes {
+    fn default() -> Self {
+        Self { all: vec![Home::default()], ids: foldhash::HashMap::default() }
+    }
+}
+
+impl Homes {
+    fn get(&self, id: HomeId) -> Home {
+        self.all[id.0 as usize]
+    }
+
+    fn id(&mut self, home: Home) -> HomeId {
+        if home == Home::default() {
+            return HomeId(0);
+        }
+        *self.ids.entry(home).or_insert_with(|| {
+            self.all.push(home);
+            // There are at most two for each event, of which there are fewer than 2^31.
+            HomeId(u32::try_from(self.all.len() - 1).unwrap_or(0))
+        })
+    }
 }
 
 /// Which requests a range serves, as far as the file tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Home {
     /// Those up to 1 MiB, or larger ones.
     pub(super) small: Option<bool>,
@@ -78,20 +113,25 @@ impl SegmentMap {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
                 && range.pool == pool
-                && range.home.agrees(&home)
+                && let known = self.homes.get(range.home)
+                && known.agrees(&home)
             {
-                home = home.or(range.home);
+                home = home.or(known);
                 self.forget(before, start);
                 start = before;
             }
-            let after = self.ranges.get(&end).filter(|after| after.pool == pool && after.home.agrees(&home)).copied();
-            if let Some(after) = after {
+            if let Some(&after) = self.ranges.get(&end)
+                && after.pool == pool
+                && let known = self.homes.get(after.home)
+                && known.agrees(&home)
+            {
                 self.ranges.remove(&end);
                 self.forget(end, after.end);
                 end = after.end;
-                home = home.or(after.home);
+                home = home.or(known);
             }
         }
+        let home = self.homes.id(home);
         self.put(start, Range { end, pool, home });
     }
 
@@ -111,6 +151,14 @@ impl SegmentMap {
             return false;
         }
         let end = start.saturating_add(size);
+        // Nearly always it is a range as it was added.
+        if let Some((&from, range)) = self.ranges.range(..end).next_back()
+            && (from, range.end) == (start, end)
+        {
+            self.ranges.remove(&start);
+            self.forget(start, end);
+            return true;
+        }
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let hit: Vec<_> = self.ranges.range(first..end.max(first)).map(|(&from, &range)| (from, range)).collect();
         for &(from, range) in &hit {
@@ -130,14 +178,17 @@ impl SegmentMap {
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
-        self.ranges.range(first..end).next().map(|(_, range)| range.home)
+        self.ranges.range(first..end).next().map(|(_, range)| self.homes.get(range.home))
     }
 
     /// All ranges by address: start, end, and what they serve. Each ends where the next starts, also where a damaged
     /// file has them overlap.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64, Home)> {
         let next = self.ranges.keys().skip(1).copied().chain([u64::MAX]);
-        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), range.home))
+        self.ranges
+            .iter()
+            .zip(next)
+            .map(|((&start, range), next)| (start, range.end.min(next), self.homes.get(range.home)))
     }
 
     /// The range that holds `address`: start, end, pool.
