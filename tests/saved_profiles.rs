@@ -277,7 +277,7 @@ fn profiles_that_were_changed_are_refused() {
             "\"diagnostics\": [{\"code\":\"a\\n::b\",\"severity\":\"note\",\"message\":\"\"}]",
             "is no diagnostic",
         ),
-        ("\"metadata\": [", "\"metadata\": [{\"tag\":\"x\",\"peak\":5},", "bytes at the peak, not"),
+        ("\"metadata\": []", "\"metadata\": [{\"tag\":\"x\",\"peak\":5}]", "bytes at the baseline, not"),
         ("\"peak\":", "\"peak\":1,\"peak\":", "duplicate field"),
     ] {
         assert!(good.contains(from), "{from}");

@@ -65,14 +65,10 @@ pub struct Phase {
 #[must_use]
 pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
-    // What PyTorch writes where nothing was set.
-    let says = |tag: fn(&Tags) -> Option<StringId>, nothing: &[&str]| -> Vec<Option<StringId>> {
-        let says = |tag: &StringId| !nothing.contains(&snapshot.tables.string(*tag));
-        snapshot.tables.all_tags().iter().map(|tags| tag(tags).filter(says)).collect()
-    };
     let tables = &snapshot.tables;
-    phases.extend(tagged(events, Source::Metadata, tables, &says(|tags| tags.user_metadata, &[""])));
-    phases.extend(tagged(events, Source::CompileContext, tables, &says(|tags| tags.compile_context, &["", "N/A"])));
+    let says = |tag: fn(&Tags) -> Option<StringId>| tables.all_tags().iter().map(tag).collect::<Vec<_>>();
+    phases.extend(tagged(events, Source::Metadata, tables, &says(|tags| tags.user_metadata)));
+    phases.extend(tagged(events, Source::CompileContext, tables, &says(|tags| tags.compile_context)));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
     for phase in &mut phases {

@@ -406,7 +406,7 @@ impl<R: Read> Read for Counted<'_, R> {
 ///
 /// # Errors
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
-pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
+pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
@@ -439,6 +439,9 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         ));
     }
     let tables = exact::compact(&snapshot.tables, devices.iter_mut().map(|device| &mut device.totals));
+    // What grouping takes in memory must not come on top of all of it.
+    let settings = std::mem::take(&mut snapshot.settings);
+    drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
     for device in &mut devices {
         device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0);
@@ -456,7 +459,7 @@ pub fn profile(snapshot: Snapshot, source: Source, options: Options) -> Result<P
         grouped_by: None,
         kept: None,
         options,
-        settings: snapshot.settings,
+        settings,
         devices,
         diagnostics,
         tables: Arc::new(tables),

@@ -28,7 +28,7 @@ impl<'f, 't> Copier<'f, 't> {
 
     /// The same string in the other tables.
     pub fn string(&mut self, string: StringId) -> StringId {
-        self.to.intern_string(self.from.string(string))
+        self.to.share_string(self.from, string)
     }
 
     fn frame(&mut self, id: FrameId) -> FrameId {

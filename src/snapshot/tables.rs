@@ -1,9 +1,11 @@
 //! Interned strings, frames, stacks and tags.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::sync::Arc;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -64,9 +66,9 @@ pub struct Frame {
 pub struct Tags {
     /// `stream`, a raw pointer: differs from run to run. `None` where the file does not say.
     pub stream: Option<i128>,
-    /// `compile_context`.
+    /// `compile_context`, where it says one.
     pub compile_context: Option<StringId>,
-    /// `user_metadata`.
+    /// `user_metadata`, where some was set.
     pub user_metadata: Option<StringId>,
     /// `pool_id`, from release 2.12 on.
     pub pool_id: Option<(u64, u64)>,
@@ -74,25 +76,17 @@ pub struct Tags {
 
 /// Values of one type, each kept once.
 ///
-/// The map holds positions rather than copies, keyed by hash; a seeded one, because what is hashed comes from the
-/// input.
+/// The table holds positions rather than copies. Its hashes are seeded, because what is hashed comes from the input.
 #[derive(Debug)]
 struct Interner<T> {
     items: Vec<T>,
-    by_hash: HashMap<u64, Bucket, rustc_hash::FxBuildHasher>,
-    hasher: foldhash::quality::RandomState,
-}
-
-/// The positions of the items with one hash; more than one only by accident.
-#[derive(Debug)]
-enum Bucket {
-    One(u32),
-    Many(Vec<u32>),
+    positions: HashTable<u32>,
+    hasher: RandomState,
 }
 
 impl<T> Default for Interner<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), by_hash: HashMap::default(), hasher: foldhash::quality::RandomState::default() }
+        Self { items: Vec::new(), positions: HashTable::new(), hasher: RandomState::default() }
     }
 }
 
@@ -103,27 +97,15 @@ impl<T> Interner<T> {
         T: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let hash = self.hasher.hash_one(item);
-        let items = &self.items;
-        let is = |&at: &u32| items[at as usize].borrow() == item;
-        let found = match self.by_hash.get(&hash) {
-            Some(Bucket::One(at)) => Some(*at).filter(is),
-            Some(Bucket::Many(all)) => all.iter().copied().find(is),
-            None => None,
-        };
-        if let Some(at) = found {
+        let Self { items, positions, hasher } = self;
+        let hash = hasher.hash_one(item);
+        if let Some(&at) = positions.find(hash, |&at| items[at as usize].borrow() == item) {
             return at as usize;
         }
-        let at = self.items.len();
+        let at = items.len();
+        items.push(own(item));
         let position = u32::try_from(at).unwrap_or(u32::MAX);
-        self.items.push(own(item));
-        self.by_hash
-            .entry(hash)
-            .and_modify(|bucket| match bucket {
-                Bucket::One(first) => *bucket = Bucket::Many(vec![*first, position]),
-                Bucket::Many(all) => all.push(position),
-            })
-            .or_insert(Bucket::One(position));
+        positions.insert_unique(hash, position, |&at| hasher.hash_one(items[at as usize].borrow()));
         at
     }
 }
@@ -207,6 +189,12 @@ impl Tables {
     #[must_use]
     pub fn tags(&self, id: TagsId) -> &Tags {
         &self.tags.items[id.index()]
+    }
+
+    /// The string of other tables, without a copy of its text.
+    pub(super) fn share_string(&mut self, from: &Self, id: StringId) -> StringId {
+        let text = &from.strings.items[id.index()];
+        StringId::from_index(self.strings.intern(&**text, |_| Arc::clone(text)))
     }
 
     /// Interns a string.

@@ -3,7 +3,7 @@
 use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
-use super::super::{Action, BlockState, Event, Frame, FrameId, TagsId};
+use super::super::{Action, BlockState, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
 use super::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
 use super::{Builder, Kind};
@@ -203,10 +203,10 @@ impl Builder {
             tags.stream = self.integer(stream);
         }
         if compile_context != Value::ABSENT {
-            tags.compile_context = Self::string_id(compile_context);
+            tags.compile_context = self.unless_nothing(compile_context, &["", "N/A"]);
         }
         if user_metadata != Value::ABSENT {
-            tags.user_metadata = Self::string_id(user_metadata);
+            tags.user_metadata = self.unless_nothing(user_metadata, &[""]);
         }
         if pool_id != Value::ABSENT {
             tags.pool_id = self.pool_id(pool_id);
@@ -217,6 +217,11 @@ impl Builder {
             self.latest_tags = (values, id);
         }
         id
+    }
+
+    /// A tag, unless it is what PyTorch writes where nothing was set.
+    fn unless_nothing(&self, tag: Value, nothing: &[&str]) -> Option<StringId> {
+        Self::string_id(tag).filter(|&tag| !nothing.contains(&self.tables.string(tag)))
     }
 
     fn filled_block(
