@@ -14,6 +14,8 @@ pub(super) struct SegmentMap {
     /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
     /// few segments.
     lately: Vec<Found>,
+    /// What was found at another age counts no more.
+    age: u32,
 }
 
 /// A range, as it was found.
@@ -24,10 +26,12 @@ struct Found {
     until: u64,
     end: u64,
     pool: Pool,
+    /// The age of the map in which it was found.
+    age: u32,
 }
 
 impl Found {
-    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small };
+    const NOTHING: Self = Self { start: 0, until: 0, end: 0, pool: Pool::Small, age: 0 };
 }
 
 /// The least that the driver gives.
@@ -35,6 +39,10 @@ const PLACE: u64 = 2 << 20;
 
 /// Number of places to remember what was found in: of two ranges that share one, the latter stays.
 const PLACES: u64 = 1024;
+
+/// A change over more places than these makes the map a new one: with expandable segments a range may be as large as the
+/// device, and grow a page at a time.
+const FEW_PLACES: u64 = 16;
 
 #[derive(Debug, Clone, Copy)]
 struct Range {
@@ -196,6 +204,7 @@ impl SegmentMap {
     pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
         let place = place(address);
         if let Some(found) = self.lately.get(place)
+            && found.age == self.age
             && (found.start..found.until).contains(&address)
         {
             return Some((found.start, found.end, found.pool));
@@ -206,7 +215,7 @@ impl SegmentMap {
         if self.lately.is_empty() {
             self.lately = (0..PLACES).map(|_| Found::NOTHING).collect();
         }
-        self.lately[place] = Found { start, until, end, pool };
+        self.lately[place] = Found { start, until, end, pool, age: self.age };
         Some((start, end, pool))
     }
 
@@ -216,8 +225,12 @@ impl SegmentMap {
             return;
         }
         let (first, last) = (start / PLACE, (end - 1) / PLACE);
-        for at in first..=last.min(first.saturating_add(PLACES)) {
-            self.lately[place(at * PLACE)] = Found::NOTHING;
+        if last - first < FEW_PLACES {
+            (first..=last).for_each(|at| self.lately[place(at * PLACE)] = Found::NOTHING);
+        } else if let Some(age) = self.age.checked_add(1) {
+            self.age = age;
+        } else {
+            (self.age, self.lately) = (0, Vec::new());
         }
     }
 
@@ -242,18 +255,20 @@ mod tests {
         #[test]
         fn what_is_remembered_is_what_is_there(
             steps in prop::collection::vec((0..4_u64, 0..40_u64, 0..20_u64, any::<bool>()), 0..100),
+            age in prop_oneof![Just(0), Just(u32::MAX - 2)],
+            scale in prop_oneof![Just(1), Just(8)],
         ) {
-            let mut map = SegmentMap::default();
+            let mut map = SegmentMap { age, ..SegmentMap::default() };
             for (step, start, size, mapped) in steps {
                 let pool = if mapped { Pool::Expandable } else { Pool::Large };
-                let [start, size] = [start, size].map(|half| half * PLACE / 2);
+                let [start, size] = [start, size].map(|half| half * scale * PLACE / 2);
                 // Ranges that overlap, too.
                 match step {
                     0 => map.add(start, size, pool, Home::default()),
                     1 => { map.remove(start, size); }
                     _ => {}
                 }
-                for address in (0..60).map(|half| half * PLACE / 2) {
+                for address in (0..60).map(|half| half * scale * PLACE / 2) {
                     prop_assert_eq!(map.find(address), map.search(address));
                 }
             }
