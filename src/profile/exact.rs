@@ -141,7 +141,7 @@ type Wanted = [Option<StringId>; 2];
 
 /// Sums by where memory comes from and its tags.
 struct Parts {
-    /// Where in `sums` those of a stack are that have no tags: nearly all.
+    /// Where in `sums` those of a stack are that have no tags: nearly all, where there are enough for a table.
     stacks: Vec<Option<u32>>,
     others: FxHashMap<(Origin, Wanted), u32>,
     sums: Vec<(Origin, Wanted, Sums)>,
@@ -151,9 +151,13 @@ impl Parts {
     fn of(&mut self, origin: Origin, tags: Wanted) -> &mut Sums {
         // There are at most as many as allocations, which have 32 bits.
         let next = u32::try_from(self.sums.len()).unwrap_or(u32::MAX);
-        let at = match origin {
-            Origin::Stack(stack) if tags == Wanted::default() => *self.stacks[stack.index()].get_or_insert(next),
-            _ => *self.others.entry((origin, tags)).or_insert(next),
+        let in_table = match origin {
+            Origin::Stack(stack) if tags == Wanted::default() => self.stacks.get_mut(stack.index()),
+            _ => None,
+        };
+        let at = match in_table {
+            Some(at) => *at.get_or_insert(next),
+            None => *self.others.entry((origin, tags)).or_insert(next),
         };
         if at == next {
             self.sums.push((origin, tags, Sums::default()));
@@ -172,8 +176,10 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
     let all_tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context]);
     let all_tags: Vec<Wanted> = all_tags.collect();
     let tagged = all_tags.iter().any(|tags| *tags != Wanted::default());
-    let mut parts =
-        Parts { stacks: vec![None; snapshot.tables.stack_count()], others: FxHashMap::default(), sums: Vec::new() };
+    // Not a table for each of many devices that hold next to nothing.
+    let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= replay.allocations.len());
+    let stacks = vec![None; stacks.unwrap_or(0)];
+    let mut parts = Parts { stacks, others: FxHashMap::default(), sums: Vec::new() };
     for allocation in &replay.allocations {
         let recorded = allocation.born != Position::START && allocation.born != replay.dump;
         let event = allocation.born.event().filter(|_| recorded && tagged);
