@@ -615,7 +615,11 @@ where
             self.stack.push(self.visitor.kept(kept));
             rest = tail;
         }
-        self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection("APPENDS", e))?;
+        if let Err(error) = self.visitor.extend(list, &self.stack[start..]) {
+            // So is the APPENDS behind the references.
+            self.at += 1 + length as u64;
+            return Err(objection("APPENDS", error));
+        }
         self.stack.truncate(start);
         if let Some(known) = self.visitor.remember(list) {
             self.runs.insert(run, known);
