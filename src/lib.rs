@@ -21,6 +21,7 @@
 pub mod container;
 pub mod diagnostic;
 pub mod diff;
+mod interner;
 pub mod leak;
 pub mod pattern;
 pub mod phase;

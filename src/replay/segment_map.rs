@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::rounding::Pool;
+use crate::interner::Interner;
 
 /// Address ranges that the allocator holds. Two `cudaMalloc` segments stay apart even when they are
 /// neighbours; mapped ranges of expandable segments that touch are one, unless they are known to be of two segments.
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
-    /// What ranges serve, each once; the first is what nothing is known of. Few differ, and ranges are moved about.
-    homes: Homes,
+    /// What ranges serve, each once. Few differ, and ranges are moved about.
+    homes: Interner<Home>,
     /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
     /// few segments.
     lately: Vec<Found>,
@@ -48,40 +49,8 @@ const FEW_PLACES: u64 = 16;
 struct Range {
     end: u64,
     pool: Pool,
-    home: HomeId,
-}
-
-/// An index into [`Homes`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct HomeId(u32);
-
-#[derive(Debug)]
-struct Homes {
-    all: Vec<Home>,
-    ids: foldhash::HashMap<Home, HomeId>,
-}
-
-impl Default for Homes {
-    fn default() -> Self {
-        Self { all: vec![Home::default()], ids: foldhash::HashMap::default() }
-    }
-}
-
-impl Homes {
-    fn get(&self, id: HomeId) -> Home {
-        self.all[id.0 as usize]
-    }
-
-    fn id(&mut self, home: Home) -> HomeId {
-        if home == Home::default() {
-            return HomeId(0);
-        }
-        *self.ids.entry(home).or_insert_with(|| {
-            self.all.push(home);
-            // There are at most two for each event, of which there are fewer than 2^31.
-            HomeId(u32::try_from(self.all.len() - 1).unwrap_or(0))
-        })
-    }
+    /// Its position among the homes.
+    home: u32,
 }
 
 /// Which requests a range serves, as far as the file tells.
@@ -121,7 +90,7 @@ impl SegmentMap {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
                 && range.pool == pool
-                && let known = self.homes.get(range.home)
+                && let known = self.home_of(range)
                 && known.agrees(&home)
             {
                 home = home.or(known);
@@ -130,7 +99,7 @@ impl SegmentMap {
             }
             if let Some(&after) = self.ranges.get(&end)
                 && after.pool == pool
-                && let known = self.homes.get(after.home)
+                && let known = self.home_of(&after)
                 && known.agrees(&home)
             {
                 self.ranges.remove(&end);
@@ -139,7 +108,8 @@ impl SegmentMap {
                 home = home.or(known);
             }
         }
-        let home = self.homes.id(home);
+        // There are at most two for each event, of which there are fewer than 2^31.
+        let home = u32::try_from(self.homes.intern(&home, |home| *home)).unwrap_or(0);
         self.put(start, Range { end, pool, home });
     }
 
@@ -182,21 +152,22 @@ impl SegmentMap {
         !hit.is_empty()
     }
 
+    fn home_of(&self, range: &Range) -> Home {
+        self.homes.items()[range.home as usize]
+    }
+
     /// What is known of the first range that `size` bytes from `start` on have a part in.
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
-        self.ranges.range(first..end).next().map(|(_, range)| self.homes.get(range.home))
+        self.ranges.range(first..end).next().map(|(_, range)| self.home_of(range))
     }
 
     /// All ranges by address: start, end, and what they serve. Each ends where the next starts, also where a damaged
     /// file has them overlap.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64, Home)> {
         let next = self.ranges.keys().skip(1).copied().chain([u64::MAX]);
-        self.ranges
-            .iter()
-            .zip(next)
-            .map(|((&start, range), next)| (start, range.end.min(next), self.homes.get(range.home)))
+        self.ranges.iter().zip(next).map(|((&start, range), next)| (start, range.end.min(next), self.home_of(range)))
     }
 
     /// The range that holds `address`: start, end, pool.

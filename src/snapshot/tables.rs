@@ -1,11 +1,9 @@
 //! Interned strings, frames, stacks and tags.
 
-use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foldhash::quality::RandomState;
-use hashbrown::HashTable;
+use crate::interner::Interner;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -74,42 +72,6 @@ pub struct Tags {
     pub pool_id: Option<(u64, u64)>,
 }
 
-/// Values of one type, each kept once.
-///
-/// The table holds positions rather than copies. Its hashes are seeded, because what is hashed comes from the input.
-#[derive(Debug)]
-struct Interner<T> {
-    items: Vec<T>,
-    positions: HashTable<u32>,
-    hasher: RandomState,
-}
-
-impl<T> Default for Interner<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), positions: HashTable::new(), hasher: RandomState::default() }
-    }
-}
-
-impl<T> Interner<T> {
-    /// The position of `item`, which is made by `own` where it is new.
-    fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
-    where
-        T: std::borrow::Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let Self { items, positions, hasher } = self;
-        let hash = hasher.hash_one(item);
-        if let Some(&at) = positions.find(hash, |&at| items[at as usize].borrow() == item) {
-            return at as usize;
-        }
-        let at = items.len();
-        items.push(own(item));
-        let position = u32::try_from(at).unwrap_or(u32::MAX);
-        positions.insert_unique(hash, position, |&at| hasher.hash_one(items[at as usize].borrow()));
-        at
-    }
-}
-
 /// The tables of a snapshot.
 #[derive(Debug, Default)]
 pub struct Tables {
@@ -128,19 +90,19 @@ impl Tables {
     /// The text of a string.
     #[must_use]
     pub fn string(&self, id: StringId) -> &str {
-        &self.strings.items[id.index()]
+        &self.strings.items()[id.index()]
     }
 
     /// A frame.
     #[must_use]
     pub fn frame(&self, id: FrameId) -> &Frame {
-        &self.frames.items[id.index()]
+        &self.frames.items()[id.index()]
     }
 
     /// All frames, by [`FrameId::index`].
     #[must_use]
     pub fn frames(&self) -> &[Frame] {
-        &self.frames.items
+        self.frames.items()
     }
 
     /// The frames of a stack, innermost first, as PyTorch writes them.
@@ -159,41 +121,41 @@ impl Tables {
     /// Whether anything is known of a stack.
     #[must_use]
     pub fn has_frames(&self, id: StackId) -> bool {
-        !self.stacks.items[id.index()].is_empty()
+        !self.stacks.items()[id.index()].is_empty()
     }
 
     fn parts(&self, id: StackId) -> (&[FrameId], &[FrameId]) {
-        let all = &*self.stacks.items[id.index()];
+        let all = &*self.stacks.items()[id.index()];
         let marker = if self.has_forward { all.iter().position(|frame| *frame == FORWARD) } else { None };
         marker.map_or((all, &[]), |at| (&all[..at], &all[at + 1..]))
     }
 
     /// All stacks, in the order in which they were interned.
     pub fn stacks(&self) -> impl Iterator<Item = StackId> + '_ {
-        (0..self.stacks.items.len()).map(StackId::from_index)
+        (0..self.stacks.items().len()).map(StackId::from_index)
     }
 
     /// How many distinct stacks there are.
     #[must_use]
     pub fn stack_count(&self) -> usize {
-        self.stacks.items.len()
+        self.stacks.items().len()
     }
 
     /// All tags, by [`TagsId::index`].
     #[must_use]
     pub fn all_tags(&self) -> &[Tags] {
-        &self.tags.items
+        self.tags.items()
     }
 
     /// Tags.
     #[must_use]
     pub fn tags(&self, id: TagsId) -> &Tags {
-        &self.tags.items[id.index()]
+        &self.tags.items()[id.index()]
     }
 
     /// The string of other tables, without a copy of its text.
     pub(super) fn share_string(&mut self, from: &Self, id: StringId) -> StringId {
-        let text = &from.strings.items[id.index()];
+        let text = &from.strings.items()[id.index()];
         StringId::from_index(self.strings.intern(&**text, |_| Arc::clone(text)))
     }
 
@@ -227,6 +189,6 @@ impl Tables {
     /// The number of entries in the fullest table.
     pub(super) fn largest(&self) -> usize {
         let Self { strings, frames, stacks, tags, has_forward: _ } = self;
-        strings.items.len().max(frames.items.len()).max(stacks.items.len()).max(tags.items.len())
+        strings.items().len().max(frames.items().len()).max(stacks.items().len()).max(tags.items().len())
     }
 }

@@ -1,0 +1,48 @@
+//! Keeps equal values once, and gives them numbers.
+
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
+
+/// Values of one type, each kept once.
+///
+/// The table holds positions rather than copies. Its hashes are seeded, because what is hashed comes from the input.
+#[derive(Debug)]
+pub(crate) struct Interner<T> {
+    items: Vec<T>,
+    positions: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), positions: HashTable::new(), hasher: RandomState::default() }
+    }
+}
+
+impl<T> Interner<T> {
+    /// All of them, by their positions.
+    #[inline]
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The position of `item`, which is made by `own` where it is new.
+    pub(crate) fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
+    where
+        T: std::borrow::Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let Self { items, positions, hasher } = self;
+        let hash = hasher.hash_one(item);
+        if let Some(&at) = positions.find(hash, |&at| items[at as usize].borrow() == item) {
+            return at as usize;
+        }
+        let at = items.len();
+        items.push(own(item));
+        let position = u32::try_from(at).unwrap_or(u32::MAX);
+        positions.insert_unique(hash, position, |&at| hasher.hash_one(items[at as usize].borrow()));
+        at
+    }
+}
