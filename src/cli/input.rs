@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
+use ptmem::diff::Sides;
 use ptmem::profile::{self, Opened, Options, Profile};
 
 use super::progress::Told;
@@ -15,12 +15,8 @@ pub(super) fn profiles(before: &Path, after: &Path, options: &Options, parallel:
     if !parallel {
         return Ok((profile(before, options)?, profile(after, options)?));
     }
-    thread::scope(|scope| {
-        let before = scope.spawn(|| profile(before, options));
-        let after = profile(after, options);
-        let before = before.join().map_err(|_| anyhow!("reading the before failed"))?;
-        Ok((before?, after?))
-    })
+    let read = Sides { before, after }.map_at_once(|path| profile(path, options));
+    Ok((read.before?, read.after?))
 }
 
 /// Reads a snapshot, or a saved profile.

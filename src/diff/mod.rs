@@ -30,8 +30,8 @@ impl<T> Sides<T> {
         Sides { before: f(&self.before), after: f(&self.after) }
     }
 
-    /// The same for both at the same time.
-    pub(crate) fn map_at_once<'s, U: Send>(&'s self, f: impl Fn(&'s T) -> U + Sync) -> Sides<U>
+    /// What `f` makes of both, at the same time.
+    pub fn map_at_once<'s, U: Send>(&'s self, f: impl Fn(&'s T) -> U + Sync) -> Sides<U>
     where
         T: Sync,
     {

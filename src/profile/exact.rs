@@ -94,12 +94,16 @@ pub(super) struct Totals {
 impl Totals {
     /// What a grouping is made of.
     pub(super) fn of(&self, by: GroupBy) -> &[Exact] {
-        let tagged = match by {
+        self.kept(by).unwrap_or(&self.stacks)
+    }
+
+    /// The same, where it is kept by itself.
+    pub(super) fn kept(&self, by: GroupBy) -> Option<&[Exact]> {
+        match by {
             GroupBy::Metadata => self.metadata.as_deref(),
             GroupBy::CompileContext => self.compile_contexts.as_deref(),
-            _ => None,
-        };
-        tagged.unwrap_or(&self.stacks)
+            _ => Some(&self.stacks),
+        }
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
@@ -197,11 +201,11 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
             sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
         }
     }
-    let family = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| -> Vec<Exact> {
+    let family = |tag: fn(Wanted) -> Option<StringId>| -> Vec<Exact> {
         let parts = parts.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
         merged(parts).into_iter().map(|((whose, tag), sums)| Exact { whose, tag, cpp: None, sums }).collect()
     };
-    let tagged = |tag: fn([Option<StringId>; 2]) -> Option<StringId>| {
+    let tagged = |tag: fn(Wanted) -> Option<StringId>| {
         parts.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| family(tag))
     };
     Totals {

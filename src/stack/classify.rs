@@ -41,10 +41,6 @@ impl Place {
         Self { owner: owner_of_python(path), language: Language::of(path) }
     }
 
-    pub(super) fn with_owner(self, owner: Owner) -> Self {
-        Self { owner, ..self }
-    }
-
     /// Whose a function there is.
     pub(super) fn owner_of(self, function: &str) -> Owner {
         if self.language.is_python(function) { self.owner } else { Owner::Cpp }

@@ -112,13 +112,13 @@ impl<'t> Code<'t> {
         let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
         let one_of = |patterns: &[Pattern], path: &str| patterns.iter().any(|pattern| pattern.matches(path));
         let place = |path: &Cow<'t, str>| {
-            let place = Place::of(prefixes.stripped(path).unwrap_or(path));
-            let owner = match place.owner {
+            let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
+            place.owner = match place.owner {
                 _ if one_of(&rules.own, path) => Owner::User,
                 Owner::User if one_of(&rules.foreign, path) => Owner::Library,
                 owner => owner,
             };
-            place.with_owner(owner)
+            place
         };
         let places: Vec<Place> = paths.iter().map(place).collect();
         let owner_of = |(frame, &file): (&Frame, &usize)| places[file].owner_of(tables.string(frame.name));

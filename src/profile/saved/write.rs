@@ -103,12 +103,7 @@ fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> Kept 
     let mut totals = device.totals.clone();
     let mut cut = device.cut;
     for by in [GroupBy::Stack, GroupBy::Metadata, GroupBy::CompileContext] {
-        let family = match by {
-            GroupBy::Metadata => totals.metadata.as_deref(),
-            GroupBy::CompileContext => totals.compile_contexts.as_deref(),
-            _ => Some(&*totals.stacks),
-        };
-        let Some(family) = family else { continue };
+        let Some(family) = totals.kept(by) else { continue };
         let group = |exact: &Exact| match exact.whose {
             Whose::Stack(stack) if by == GroupBy::Stack => grouper.key(stack).0,
             Whose::Bucket(bucket) if by == GroupBy::Stack || bucket != Bucket::NoFrames => bucket.label().to_owned(),
