@@ -226,7 +226,7 @@ fn compare(
     config: &Config,
     today: Day,
 ) -> Result<(Comparison, Vec<bool>)> {
-    let options = arguments.view.profile_options(config, &arguments.at);
+    let options = arguments.stacks.profile_options(config, &arguments.view.input);
     let read = || -> Result<_> {
         let (before, after) = input::profiles(item.before, item.after, &options, parallel)?;
         require_moment(&before)?;

@@ -14,7 +14,7 @@ use ptmem::verdict::{self, Finding, LeakGate, Rank};
 use super::args::LeakArguments;
 use super::output::{self, Output};
 use super::ranks::{self, Found};
-use super::{args, config, input, report_options, write_reports};
+use super::{config, input, report_options, write_reports};
 
 /// Snapshots of one process, in order.
 struct Run {
@@ -34,8 +34,8 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         (None, None) => Wanted::Any,
     };
     let options = leak::Options {
-        group_by: arguments.view.group_by(&config),
-        rules: args::rules(&config, &arguments.view.strip_prefix),
+        group_by: arguments.grouping.group_by(&config),
+        rules: arguments.grouping.rules(&config),
         skip: arguments.skip,
         min_growth: arguments.min_growth.map(|size| size.0),
         min_share: arguments.min_share,

@@ -66,12 +66,13 @@ fn run_check(arguments: CheckArguments, output: &output::Output) -> Result<ExitC
     let thresholds = Thresholds { maximum: limits.maximum, strict, ..Thresholds::default() };
     let mut options = report_options(&arguments.view, output);
     if let Some(found) = &found {
-        let of_profile = arguments.view.profile_options(&config, &arguments.at);
+        let of_profile = arguments.stacks.profile_options(&config, &arguments.view.input);
         let readings = readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
     }
-    let profile = input::profile(&arguments.snapshot, &arguments.view.profile_options(&config, &arguments.at))?;
+    let profile =
+        input::profile(&arguments.snapshot, &arguments.stacks.profile_options(&config, &arguments.view.input))?;
     require_moment(&profile)?;
     let judgement = verdict::judge_profile(&profile, &thresholds);
     write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
@@ -83,7 +84,7 @@ fn run_show(arguments: ShowArguments, output: &output::Output) -> Result<ExitCod
     let found = ranks::find(&arguments.snapshot)?;
     check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     let every = arguments.phases.every()?;
-    let of_profile = profile::Options { every, ..arguments.view.profile_options(&config, &arguments.at) };
+    let of_profile = profile::Options { every, ..arguments.stacks.profile_options(&config, &arguments.view.input) };
     let mut options = report_options(&arguments.view, output);
     (options.phases, options.skip_first) = (arguments.phases.phases, arguments.phases.skip_first);
     options.device_memory = arguments.device_memory.map(|size| size.0);

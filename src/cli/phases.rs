@@ -10,20 +10,20 @@ use ptmem::profile::Every;
 use ptmem::verdict::config::Config;
 use ptmem::verdict::{Limits, Target};
 
-/// Of one snapshot.
+/// Phases and equal parts of one history.
 #[derive(Debug, Args)]
 pub(crate) struct ShowPhases {
     /// List the phases of the history: annotations (record_function), metadata and compile contexts
     #[arg(long)]
     pub(crate) phases: bool,
-    /// Leave out the first N occurrences of each phase, such as those that warm up
+    /// Skip the first N occurrences of each phase, such as warm-up
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip_first: u32,
-    /// Show the peak of every part of the history: 10steps, 1000events, 500ms, 1s
+    /// Show the peak of every part of the history of this length: 10steps, 1000events, 500ms, 1s
     #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
     every: Option<Every>,
-    /// With --every Nsteps: a step begins where an annotation, metadata or compile context of this name does; a part of
-    /// the name or a glob [default: what 'ptmem leak' takes for steps]
+    /// With --every Nsteps: begin a step at every annotation, metadata or compile context whose name matches; part of
+    /// the name, or a glob [default: the steps of 'ptmem leak']
     #[arg(long, value_name = "PATTERN", requires = "every", value_parser = Pattern::search)]
     step: Option<Pattern>,
 }
@@ -35,22 +35,22 @@ impl ShowPhases {
             (Some(Every::Steps(length, _)), step) => Ok(Some(Every::Steps(length, step))),
             (every, None) => Ok(every),
             (_, Some(_)) => {
-                bail!("--step names the steps of --every Nsteps, such as --every 1step; there are none to name")
+                bail!("--step requires --every with a number of steps, such as --every 1step")
             }
         }
     }
 }
 
-/// Of a comparison.
+/// Phases in a comparison.
 #[derive(Debug, Args)]
 pub(crate) struct DiffPhases {
-    /// List also the phases (annotations, metadata, compile contexts) whose peak changed
+    /// Also list the phases (annotations, metadata, compile contexts) whose peak changed
     #[arg(long)]
     pub(crate) phases: bool,
-    /// Which occurrences of a phase are compared [default: each]
+    /// Which occurrences of a phase to compare [default: each]
     #[arg(long, value_enum, value_name = "WHICH")]
     phase_occurrence: Option<OccurrencesArgument>,
-    /// Leave out the first N occurrences of each phase, such as those that warm up
+    /// Skip the first N occurrences of each phase, such as warm-up
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip_first: u32,
 }
@@ -73,8 +73,8 @@ impl DiffPhases {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OccurrencesArgument {
-    /// Each with the one of the same number
+    /// Each occurrence with the one of the same number
     Each,
-    /// The one with the highest peak on either side
+    /// The occurrence with the highest peak on each side
     Max,
 }

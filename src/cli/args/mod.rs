@@ -1,0 +1,483 @@
+//! The command line as clap sees it. The texts here are the manual.
+
+mod text;
+mod value;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser, Subcommand};
+use ptmem::pattern::Pattern;
+use ptmem::profile::{self, Moment};
+use ptmem::report;
+use ptmem::stack::{GroupBy, Rules};
+use ptmem::tree;
+use ptmem::verdict::config::Config;
+use ptmem::verdict::{Growth, Limits, Maximum};
+
+use super::phases::{DiffPhases, ShowPhases};
+use text::heading;
+pub(crate) use value::{ColorWhen, Export};
+use value::{FormatArgument, GroupByArgument, SizeArgument};
+
+/// The gate that keeps PyTorch GPU memory regressions out of a code base
+///
+/// Reads CUDA memory snapshots, which torch.cuda.memory._dump_snapshot() writes, without ever running
+/// code from them; computes baseline, peak and end of PyTorch's counters to the byte, and totals per call
+/// stack; compares a before with an after against limits, and answers with a report and an exit code.
+#[derive(Debug, Parser)]
+#[command(name = "ptmem", version, after_help = text::EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// When to colour the output
+    #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN", help_heading = heading::OUTPUT)]
+    pub(crate) color: ColorWhen,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare two snapshots and gate the growth
+    #[command(
+        args_override_self = true,
+        after_long_help = format!("{}\n\n{}", text::DIFF, text::EXIT_CODES),
+        after_help = text::EXIT_CODES,
+        override_usage = "ptmem diff [OPTIONS] <BEFORE> <AFTER>\n       ptmem diff [OPTIONS] --update <PROFILE> <AFTER>\n       \
+                          ptmem diff [OPTIONS] --suite <NAME>"
+    )]
+    Diff(DiffArguments),
+    /// Gate one snapshot by absolute limits
+    #[command(after_help = text::EXIT_CODES)]
+    Check(CheckArguments),
+    /// Find what grows: over a series of snapshots, or over the steps of one
+    ///
+    /// A leak is memory that does not come back, whatever the peak. In a series of two or more snapshots, in order, it
+    /// is every stack that holds more at the end of nearly each of them than at the end of the one before. In a single
+    /// snapshot it is every stack that leaves blocks behind in nearly each of its steps.
+    #[command(
+        after_long_help = format!("{}\n\n{}", text::LEAK, text::LEAK_EXIT_CODES),
+        after_help = text::LEAK_EXIT_CODES
+    )]
+    Leak(LeakArguments),
+    /// Show figures, timeline and the largest stacks of a snapshot
+    ///
+    /// Where memory ran out, it shows the request, the memory held, the demand, and the free memory that the request
+    /// could not use, and lists the stacks that held most at that moment beside those at the peak.
+    Show(ShowArguments),
+    /// Write the compact profile of a snapshot, to keep as the stored before
+    ///
+    /// A profile is text of a few to a few hundred kilobytes that stands in for the snapshot in every other command.
+    /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
+    /// out-of-memory event, and the moment of --at.
+    Profile(ProfileArguments),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, as roff: ptmem man | man -l -
+    Man {
+        /// The page of this command instead
+        command: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
+    /// directory or a quoted glob with one file per rank
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) before: Option<PathBuf>,
+    /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
+    /// directory or a quoted glob with one file per rank
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) after: Option<PathBuf>,
+    /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
+    #[arg(
+        long,
+        value_name = "[METRIC=]LIMIT",
+        value_parser = value::fail_growth,
+        allow_hyphen_values = true,
+        help_heading = heading::LIMITS
+    )]
+    pub(crate) max_growth: Vec<Growth>,
+    /// Warn when METRIC grows by more than LIMIT; the exit code stays 0. Repeatable
+    #[arg(
+        long,
+        value_name = "[METRIC=]LIMIT",
+        value_parser = value::warn_growth,
+        allow_hyphen_values = true,
+        help_heading = heading::LIMITS
+    )]
+    pub(crate) warn_growth: Vec<Growth>,
+    /// Fail when METRIC of the after exceeds SIZE, such as reserved=75GiB. Repeatable
+    #[arg(
+        long,
+        value_name = "METRIC=SIZE",
+        value_parser = Maximum::from_str,
+        allow_hyphen_values = true,
+        help_heading = heading::LIMITS
+    )]
+    pub(crate) max: Vec<Maximum>,
+    /// Neither list nor gate stacks that changed by less than SIZE [default: 1MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    pub(crate) min_delta: Option<SizeArgument>,
+    /// Compare every pair of this suite in ptmem.toml and give one verdict
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["before", "after", "update"],
+        help_heading = heading::COMPARED
+    )]
+    pub(crate) suite: Option<String>,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    pub(crate) stacks: Stacks,
+    /// How similar two stacks must be, from 0 to 1, to count as the same stack in changed code [default: 0.75]
+    #[arg(long, value_name = "RATIO", value_parser = value::ratio, help_heading = heading::COMPARED)]
+    pub(crate) match_ratio: Option<f64>,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    pub(crate) phases: DiffPhases,
+    /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
+    #[arg(long, value_name = "PROFILE", help_heading = heading::STORED)]
+    pub(crate) update: Option<PathBuf>,
+    /// Let --update also raise figures
+    #[arg(long, requires = "update", requires = "reason", help_heading = heading::STORED)]
+    pub(crate) allow_raise: bool,
+    /// Why figures are raised; kept in the profile
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "allow_raise",
+        value_parser = value::reason,
+        help_heading = heading::STORED
+    )]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) tree: TreeArguments,
+    /// Also list the stacks that did not change or only moved
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(crate) all: bool,
+    /// Show how the stacks of each row differ between before and after
+    #[arg(long, conflicts_with = "tree", help_heading = heading::OUTPUT)]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+impl DiffArguments {
+    /// The limits that were set.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            growth: self.max_growth.iter().chain(&self.warn_growth).cloned().collect(),
+            maximum: self.max.clone(),
+            min_delta: self.min_delta.map(|size| size.0),
+            strict: self.trust.strict.then_some(true),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
+    /// one file per rank
+    pub(crate) snapshot: PathBuf,
+    /// Fail when METRIC (peak, baseline, end, active, requested, reserved, imbalance) exceeds SIZE. Repeatable; at
+    /// least one, here or in ptmem.toml
+    #[arg(
+        long,
+        value_name = "METRIC=SIZE",
+        value_parser = Maximum::from_str,
+        allow_hyphen_values = true,
+        help_heading = heading::LIMITS
+    )]
+    pub(crate) max: Vec<Maximum>,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) stacks: Stacks,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+/// How doubt and failure affect the verdict and the exit code.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::TRUST)]
+pub(crate) struct Trust {
+    /// Treat untrustworthy comparisons as inconclusive (exit 3) instead of warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Exit with 0 whatever the verdict; errors still exit with 2
+    #[arg(long)]
+    pub(crate) exit_zero: bool,
+}
+
+/// The call tree, and how much of it is shown.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::TREE)]
+pub(crate) struct TreeArguments {
+    /// Show the call tree, outermost frame first, instead of the list of stacks
+    #[arg(long)]
+    tree: bool,
+    /// Show N levels of the tree; deeper frames count towards the frame above them
+    #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u16).range(1..))]
+    depth: Option<u16>,
+    /// Keep only stacks with a frame whose function or path matches, and make that frame the root: part of a name,
+    /// or a glob
+    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    focus: Option<Pattern>,
+    /// Keep only stacks with a frame whose function or path matches, and mark that frame
+    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    grep: Option<Pattern>,
+    /// Show every frame, including PyTorch's own and all of C++
+    #[arg(long, requires = "tree")]
+    internals: bool,
+}
+
+impl TreeArguments {
+    /// The options of the tree, where one was asked for.
+    pub(crate) fn options(&self) -> Option<tree::Options> {
+        self.tree.then(|| tree::Options {
+            internals: self.internals,
+            focus: self.focus.clone(),
+            grep: self.grep.clone(),
+            depth: self.depth.map(usize::from),
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
+    /// one file per rank
+    pub(crate) snapshot: PathBuf,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) stacks: Stacks,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) phases: ShowPhases,
+    /// Memory of the device, such as 80GiB: adds utilisation and headroom
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::SHOWN)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) tree: TreeArguments,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LeakArguments {
+    /// One snapshot, or two or more in order: snapshots or saved profiles, directories or globs of them; - is standard
+    /// input
+    #[arg(required = true, value_name = "SNAPSHOT")]
+    pub(crate) snapshots: Vec<PathBuf>,
+    /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
+    pub(crate) max_leak: Option<SizeArgument>,
+    /// Ignore the first N snapshots or steps as warm-up [default: 0 snapshots, 1 step]
+    #[arg(long, value_name = "N", help_heading = heading::LEAK)]
+    pub(crate) skip: Option<usize>,
+    /// Smallest total growth that counts as a leak [default: 1MiB over a series; any within one snapshot]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LEAK)]
+    pub(crate) min_growth: Option<SizeArgument>,
+    /// Share of steps in which a stack must grow to count as a leak
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "80%",
+        value_parser = value::share,
+        help_heading = heading::LEAK
+    )]
+    pub(crate) min_share: f64,
+    /// Begin a step at every annotation or user_metadata whose name matches: part of a name, or a glob
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        value_parser = Pattern::search,
+        conflicts_with = "windows",
+        help_heading = heading::LEAK
+    )]
+    pub(crate) step: Option<Pattern>,
+    /// Divide the history into N equal parts and treat them as steps
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help_heading = heading::LEAK)]
+    pub(crate) windows: Option<u16>,
+    #[command(flatten, next_help_heading = heading::LEAK)]
+    pub(crate) grouping: Grouping,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    /// Memory of the device, such as 80GiB: adds when it runs out
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::OUTPUT)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+/// The configuration file to use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::INPUT)]
+pub(crate) struct ConfigArguments {
+    /// Read this configuration file instead of ptmem.toml or .github/ptmem.toml in the working directory
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub(crate) config: Option<PathBuf>,
+    /// Read no configuration file
+    #[arg(long)]
+    pub(crate) no_config: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArguments {
+    /// The snapshot, or a profile to make smaller; - is standard input
+    pub(crate) snapshot: PathBuf,
+    /// Keep the N stacks per device that hold most and sum the rest in one row; 0 keeps all
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::KEPT)]
+    pub(crate) top: usize,
+    /// Keep stacks that hold at least SIZE at one of the moments and sum the rest in one row
+    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, help_heading = heading::KEPT)]
+    pub(crate) min_bytes: SizeArgument,
+    /// Keep one more moment: event:N or time:SECONDS. Baseline, peak, end and oom are always kept
+    #[arg(long, value_name = "MOMENT", default_value = "peak", help_heading = heading::KEPT)]
+    pub(crate) at: Moment,
+    /// Show your code relative to this folder instead of the deepest folder that contains all of it. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
+    pub(crate) strip_prefix: Vec<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    pub(crate) input: InputArguments,
+    /// The file to write, such as baseline.ptmem.json; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = heading::OUTPUT)]
+    pub(crate) output: PathBuf,
+}
+
+/// Limits on reading.
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// Refuse compressed input that expands to more than SIZE
+    #[arg(long, value_name = "SIZE", default_value = "64GiB", allow_hyphen_values = true)]
+    max_input: SizeArgument,
+}
+
+impl InputArguments {
+    /// In bytes.
+    pub(crate) fn max_input(&self) -> Option<u64> {
+        Some(self.max_input.0)
+    }
+}
+
+/// The moment whose stacks are reported, and the grouping of these stacks.
+#[derive(Debug, Args)]
+pub(crate) struct Stacks {
+    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N or time:SECONDS
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    pub(crate) at: Moment,
+    #[command(flatten)]
+    pub(crate) grouping: Grouping,
+}
+
+impl Stacks {
+    /// How to compute a profile that holds these stacks.
+    pub(crate) fn profile_options(&self, config: &Config, input: &InputArguments) -> profile::Options {
+        profile::Options {
+            group_by: self.grouping.group_by(config),
+            at: self.at,
+            rules: self.grouping.rules(config),
+            every: None,
+            max_input: input.max_input(),
+        }
+    }
+}
+
+/// The definition of one stack, and how its frames are named.
+#[derive(Debug, Args)]
+pub(crate) struct Grouping {
+    /// What counts as one stack [default: stack]
+    #[arg(long, value_enum, value_name = "GROUPING")]
+    group_by: Option<GroupByArgument>,
+    /// Show your code relative to this folder instead of the deepest folder that contains all of it. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
+    strip_prefix: Vec<String>,
+}
+
+impl Grouping {
+    /// The grouping of the command line, else of the configuration.
+    pub(crate) fn group_by(&self, config: &Config) -> GroupBy {
+        self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default()
+    }
+
+    /// The rules about frames.
+    pub(crate) fn rules(&self, config: &Config) -> Rules {
+        rules(config, &self.strip_prefix)
+    }
+}
+
+/// The rules of the configuration; folders on the command line take the place of those there.
+pub(crate) fn rules(config: &Config, strip_prefix: &[String]) -> Rules {
+    let mut rules = config.rules.clone();
+    if !strip_prefix.is_empty() {
+        rules.strip_prefix = strip_prefix.to_vec();
+    }
+    rules
+}
+
+/// Reports: their formats, lengths and files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::OUTPUT)]
+pub(crate) struct View {
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: FormatArgument,
+    /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
+    #[arg(long, value_name = "FORMAT=PATH")]
+    pub(crate) export: Vec<Export>,
+    /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Largest size of Markdown output; rows are left out until it fits. GitHub accepts 65,536 for a comment and
+    /// 1,048,576 for a summary
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = report::MOST_COMMENT_BYTES,
+        value_parser = value::markdown_bytes
+    )]
+    pub(crate) max_bytes: usize,
+    /// Name of the hidden marker in Markdown that identifies the comment on a pull request
+    #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
+    pub(crate) comment_key: String,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    pub(crate) input: InputArguments,
+    /// Read at most N files at the same time [default: one per core]
+    #[arg(long, value_name = "N", help_heading = heading::INPUT)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_of_a_command_stands_under_a_heading() {
+        for command in Arguments::command().get_subcommands() {
+            for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
+                assert!(argument.get_help_heading().is_some(), "{} --{}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+}

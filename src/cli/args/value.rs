@@ -1,0 +1,175 @@
+//! Values of options, and how they are read.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use ptmem::report::Format;
+use ptmem::stack::GroupBy;
+use ptmem::units::{ParseError, parse_size};
+use ptmem::verdict::{Growth, Level, ParseThresholdError};
+
+/// A format on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FormatArgument(pub(crate) Format);
+
+impl ValueEnum for FormatArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [FormatArgument; Format::ALL.len()] = {
+            let mut all = [FormatArgument(Format::Table); Format::ALL.len()];
+            let mut i = 0;
+            while i < all.len() {
+                all[i] = FormatArgument(Format::ALL[i]);
+                i += 1;
+            }
+            all
+        };
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self.0 {
+            Format::Table => "For people",
+            Format::Json => "For machines; see docs/json.md",
+            Format::Markdown => "A comment on a pull request, or the summary of a job",
+            Format::Github => "Workflow commands that annotate the lines of a pull request",
+            Format::Junit => "JUnit XML: a suite per device, a case per check",
+            Format::Sarif => "SARIF 2.1.0: a result per failed check",
+            Format::Csv => "A row per stack, or per phase with --phases",
+            Format::Folded => "A line per stack, for flame graphs",
+            Format::Bencher => "Bencher Metric Format",
+            Format::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
+            Format::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
+        };
+        Some(PossibleValue::new(self.0.name()).help(help))
+    }
+}
+
+/// A report to write to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Export {
+    pub(crate) format: Format,
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for Export {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
+            return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", format_names()));
+        };
+        match Format::ALL.into_iter().find(|format| format.name() == name) {
+            Some(format) => Ok(Self { format, path: PathBuf::from(path) }),
+            None => Err(format!("unknown format '{name}'; accepted are {}", format_names())),
+        }
+    }
+}
+
+fn format_names() -> String {
+    Format::ALL.map(Format::name).join(", ")
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GroupByArgument {
+    /// Every frame with its line, exactly
+    Frames,
+    /// Python frames without line numbers, independent of where the code lies
+    #[default]
+    Stack,
+    /// The line of your code that allocates
+    Line,
+    /// The function of your code that allocates
+    Function,
+    /// The file of your code that allocates
+    File,
+    /// The purpose of the memory: parameters, forward, gradients, backward, optimizer, communication, data, other
+    Category,
+    /// The text given to _set_memory_metadata() at the allocation
+    Metadata,
+    /// The compiled region that allocates
+    CompileContext,
+}
+
+impl From<GroupByArgument> for GroupBy {
+    fn from(argument: GroupByArgument) -> Self {
+        match argument {
+            GroupByArgument::Frames => Self::Frames,
+            GroupByArgument::Stack => Self::Stack,
+            GroupByArgument::Line => Self::Line,
+            GroupByArgument::Function => Self::Function,
+            GroupByArgument::File => Self::File,
+            GroupByArgument::Category => Self::Category,
+            GroupByArgument::Metadata => Self::Metadata,
+            GroupByArgument::CompileContext => Self::CompileContext,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set; everywhere with CLICOLOR_FORCE
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// A size on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SizeArgument(pub(crate) u64);
+
+impl FromStr for SizeArgument {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse_size(text).map(Self)
+    }
+}
+
+pub(super) fn reason(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("expected a reason in words".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// Fewer bytes cannot hold a verdict with its figure.
+const LEAST_MARKDOWN_BYTES: usize = 4096;
+
+pub(super) fn markdown_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.replace(['_', ','], "").parse().ok().filter(|&bytes| bytes >= LEAST_MARKDOWN_BYTES);
+    bytes.ok_or_else(|| format!("expected a number of bytes, at least {LEAST_MARKDOWN_BYTES}"))
+}
+
+/// Reads a key that is safe inside an HTML comment.
+pub(super) fn comment_key(text: &str) -> Result<String, String> {
+    let is_safe = text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c));
+    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || text.len() > 64 || !is_safe {
+        return Err("expected up to 64 letters, digits and . _ / -, starting with a letter or digit".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "expected a number from 0 to 1, such as 0.75".to_owned())
+}
+
+/// Reads a share: a percentage, or a number from 0 to 1.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
+        None => text.parse().ok(),
+    };
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a share such as 80% or 0.8".to_owned())
+}
+
+pub(super) fn fail_growth(text: &str) -> Result<Growth, ParseThresholdError> {
+    Growth::parse(text, Level::Fail)
+}
+
+pub(super) fn warn_growth(text: &str) -> Result<Growth, ParseThresholdError> {
+    Growth::parse(text, Level::Warn)
+}
