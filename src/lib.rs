@@ -29,6 +29,7 @@ pub mod pickle;
 pub mod profile;
 pub mod replay;
 pub mod report;
+pub mod sides;
 pub mod snapshot;
 pub mod stack;
 mod text;

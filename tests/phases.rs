@@ -316,7 +316,11 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
     let judgement = judge(saved, profile_of(&events, &marks), PhaseOptions::default(), &["phase:a=5%"]);
     assert_eq!(judgement.verdict, Verdict::Inconclusive);
-    assert!(judgement.headline().contains("only the first 65,536 phases of the before"), "{}", judgement.headline());
+    assert!(
+        judgement.headline().sentence.contains("only the first 65,536 phases of the before"),
+        "{}",
+        judgement.headline()
+    );
 }
 
 #[test]
@@ -424,7 +428,7 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     // One check for the phase, not one per occurrence.
     assert_eq!(failed.checks.len(), 2);
     assert_eq!(judge(&["phase:forward=4MiB"]).verdict, Verdict::Pass);
-    assert_eq!(judge(&["phase:backward=0"]).headline(), "PASS no phase:backward grew by more than 0 B");
+    assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
 }
 
 #[test]
@@ -457,7 +461,7 @@ fn what_cannot_be_compared_is_inconclusive() {
     ] {
         let judgement = judge(before, after, each, &[limit]);
         assert_eq!(judgement.verdict, Verdict::Inconclusive, "{limit}: {}", judgement.headline());
-        assert!(judgement.headline().contains(expected), "{expected}: {}", judgement.headline());
+        assert!(judgement.headline().sentence.contains(expected), "{expected}: {}", judgement.headline());
     }
     // What failed, failed, whatever else is missing.
     let judgement = judge(peaks(&[("a", 5), ("b", 5)]), peaks(&[("b", 6)]), each, &["phase:*=0"]);
@@ -472,7 +476,7 @@ fn names_may_hold_what_limits_are_written_with() {
         PhaseOptions::default(),
         &["phase:step=?:forward=10%", "phase:{step=1:*,x}=1GiB"],
     );
-    assert_eq!(judgement.headline(), "FAIL phase step=1:forward grew 1.00 MiB (+20.0 %), allowed 10 %");
+    assert_eq!(judgement.headline().to_string(), "FAIL phase step=1:forward grew 1.00 MiB (+20.0 %), allowed 10 %");
     assert_eq!(judgement.checks.len(), 2);
 }
 
@@ -488,7 +492,7 @@ fn occurrences_are_compared_by_number_or_by_their_highest() {
     assert_eq!(deltas, [("a #0".to_owned(), 0), ("a #1".to_owned(), 1), ("a #2".to_owned(), 0)]);
     let note = each.diagnostics.iter().find(|d| d.code == "phase-occurrences-differ").unwrap();
     assert!(note.message.contains("(a 3 before, 4 after)"), "{}", note.message);
-    assert!(judge_diff(&each, &thresholds(&["phase:a=0"])).headline().contains("phase a #1 grew 1.00 MiB"));
+    assert!(judge_diff(&each, &thresholds(&["phase:a=0"])).headline().sentence.contains("phase a #1 grew 1.00 MiB"));
     // Nobody is told who does not ask for phases.
     assert!(compare(PhaseOptions::default()).diagnostics.iter().all(|d| d.code != "phase-occurrences-differ"));
     let worst = compare(PhaseOptions { occurrences: Occurrences::Worst, ..wanted });

@@ -3,6 +3,7 @@
 
 mod every;
 mod exact;
+mod metric;
 mod moment;
 mod phases;
 pub mod saved;
@@ -14,6 +15,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
+pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError};
 pub use phases::{MOST_PHASES, Occurrence, PHASES_CUT, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};

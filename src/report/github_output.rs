@@ -42,7 +42,9 @@ pub(super) fn render(subject: Subject<'_>) -> String {
 fn gate_peak(gate: &Gate) -> Change {
     let worst = gate.worst_first().into_iter().next().and_then(|Comparison { diff, judgement, .. }| {
         let growth = |device: &&crate::diff::DeviceDiff| device.metric(Metric::Peak).delta().unwrap_or(i128::MIN);
-        diff.devices.iter().min_by_key(|device| (judgement.rank(device), std::cmp::Reverse(growth(device))))
+        diff.devices
+            .iter()
+            .min_by_key(|device| std::cmp::Reverse((judgement.standing(device.ordinal()), growth(device))))
     });
     worst.map_or(Change { before: None, after: None }, |device| device.metric(Metric::Peak))
 }

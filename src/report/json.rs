@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::ranks::{self, Compared, Line, Others};
 use super::{Options, Subject};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, RowKind, Sides};
+use crate::diff::{self, RowKind, Side, Sides};
 use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal, others};
 use crate::replay::{Counter, Position};
 use crate::report::phases::are_shown;
@@ -492,14 +492,14 @@ fn of_ranks<'a>(gate: &'a Gate, of: &'a Ranks, lines: &[Compared<'a>], options: 
         name: &missing.member.label,
         rank: missing.member.rank.map(|rank| rank.number),
         node: missing.member.rank.and_then(|rank| rank.node),
-        side: missing.side(),
+        side: missing.side.name(),
         path: &missing.path,
     };
     RanksReport {
         name: of.name.as_deref(),
         before: of.paths.before.as_deref(),
         after: of.paths.after.as_deref(),
-        verdict: gate.of_job(of).0.name(),
+        verdict: gate.headline_of_job(of).verdict.name(),
         missing: of.missing.iter().map(missing).collect(),
         imbalance: metric_of(of.imbalance),
         median: others.median.map(str::to_owned),
@@ -511,8 +511,9 @@ fn of_ranks<'a>(gate: &'a Gate, of: &'a Ranks, lines: &[Compared<'a>], options: 
     }
 }
 
-fn owned(found: Vec<(Option<&'static str>, Diagnostic)>) -> Vec<OwnedDiagnostic> {
-    let owned = |(side, diagnostic): (Option<&'static str>, Diagnostic)| {
+fn owned(found: Vec<(Option<Side>, Diagnostic)>) -> Vec<OwnedDiagnostic> {
+    let owned = |(side, diagnostic): (Option<Side>, Diagnostic)| {
+        let side = side.map(Side::name);
         let Diagnostic { code, severity, device, message } = diagnostic;
         OwnedDiagnostic { code: code.into_owned(), severity, side, device, message }
     };

@@ -13,13 +13,15 @@ use super::sparkline::sparkline;
 use super::table::moment_name;
 use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind};
+use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal, others};
 use crate::stack::Code;
 use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{ACCEPTED_GROWTH, Check, Comparison, Gate, Judgement, Level, Outcome, Ranks, Readings, Verdict};
+use crate::verdict::{
+    ACCEPTED_GROWTH, Check, Comparison, Gate, Headline, Judgement, Level, Outcome, Ranks, Readings, Standing, Verdict,
+};
 
 /// Room that is kept for what closes a page.
 const RESERVE: usize = 512;
@@ -164,25 +166,22 @@ fn icon(verdict: Verdict, gated: bool) -> &'static str {
     }
 }
 
-fn headline(page: &mut Page, verdict: Verdict, gated: bool, line: &str) {
-    let line = prose(line);
-    let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-    let rest = if rest.is_empty() { String::new() } else { format!(": {}", cut(rest, 1024)) };
-    page.text.push_str(&format!("### {} {word}{rest}\n", icon(verdict, gated)));
+fn headline(page: &mut Page, gated: bool, line: &Headline) {
+    let word = line.verdict.word();
+    let sentence = prose(&line.sentence);
+    page.text.push_str(&format!("### {} {word}: {}\n", icon(line.verdict, gated), cut(&sentence, 1024)));
 }
 
 /// A device of a comparison; none where neither side holds anything.
 type Part<'a> = (&'a Comparison, Option<&'a DeviceDiff>);
 
-/// How bad it stands with it, as [`Judgement::rank`] has it.
-fn rank(&(comparison, device): &Part<'_>) -> u8 {
-    device.map_or(if comparison.judgement.verdict == Verdict::Pass { 2 } else { 1 }, |device| {
-        comparison.judgement.rank(device)
-    })
+/// How bad it stands with it.
+fn standing(&(comparison, device): &Part<'_>) -> Standing {
+    comparison.judgement.standing(device.and_then(DeviceDiff::ordinal))
 }
 
 fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
-    headline(page, gate.verdict(), gate.is_gated(), &gate.headline());
+    headline(page, gate.is_gated(), &gate.headline());
     let comparisons = gate.worst_first();
     let mut parts: Vec<Part<'_>> = Vec::new();
     for &comparison in &comparisons {
@@ -190,7 +189,7 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
         parts.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
     }
     let growth = |&(_, device): &Part<'_>| device.and_then(|device| device.metric(Metric::Peak).delta()).unwrap_or(0);
-    parts.sort_by_key(|part| (rank(part), std::cmp::Reverse(growth(part))));
+    parts.sort_by_key(|part| std::cmp::Reverse((standing(part), growth(part))));
     if let Some(&(comparison, Some(device))) = parts.first() {
         explanation(page, comparison, device);
     }
@@ -227,7 +226,7 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
         };
         if !several {
             write(page);
-        } else if i == 0 || i < MOST_SECTIONS && rank(&part) < 2 {
+        } else if i == 0 || i < MOST_SECTIONS && standing(&part) > Standing::Ok {
             page.add(&format!("\n#### {}\n", prose(&part_name(part))));
             write(page);
         } else {
@@ -237,8 +236,8 @@ fn write_gate(page: &mut Page, gate: &Gate, options: &Options) {
     for comparison in comparisons.iter().filter(|comparison| comparison.member.is_none()) {
         let Comparison { name, diff, judgement, .. } = comparison;
         let name = name.as_deref().filter(|_| comparisons.len() > 1);
-        let sides = [("before", &diff.profiles.before.diagnostics), ("after", &diff.profiles.after.diagnostics)];
-        let of_sides = sides.into_iter().flat_map(|(side, found)| found.iter().map(move |d| (Some(side), d)));
+        let sides = diff.profiles.each().into_iter();
+        let of_sides = sides.flat_map(|(side, profile)| profile.diagnostics.iter().map(move |d| (Some(side), d)));
         let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
         diagnostics(page, name, of_sides.chain(both));
     }
@@ -300,7 +299,7 @@ fn overviews(gate: &Gate, parts: &[Part<'_>], options: &Options) -> Vec<String> 
             rows.push(rest_row(others(rest.len()), &format!(" |  | {range} | "), ""));
         }
         for missing in ranks.missing.iter().take(limit) {
-            let cells = if missing.in_after { " | missing |  | " } else { "missing |  |  | " };
+            let cells = if missing.side == Side::After { " | missing |  | " } else { "missing |  |  | " };
             rows.push(rest_row(cut(&missing.member.label, 128).to_owned(), cells, "⚠️"));
         }
         if ranks.missing.len() > limit {
@@ -342,12 +341,12 @@ fn overview(part: &Part<'_>) -> String {
         let number = device.ordinal();
         comparison.judgement.checks.iter().any(|check| check.accepted && check.device == number)
     };
-    let mark = match rank(part) {
-        0 => "❌",
-        1 => "⚠️",
-        _ if comparison.judgement.checks.is_empty() => "",
-        _ if device.is_some_and(accepted) => "✅ accepted",
-        _ => "✅",
+    let mark = match standing(part) {
+        Standing::Exceeded => "❌",
+        Standing::Inconclusive | Standing::Warning => "⚠️",
+        Standing::Ok if comparison.judgement.checks.is_empty() => "",
+        Standing::Ok if device.is_some_and(accepted) => "✅ accepted",
+        Standing::Ok => "✅",
     };
     let figures = figures(before, after, change.and_then(diff::Change::delta));
     format!("| {} | {figures} | {mark} |", prose(&part_name(*part)))
@@ -401,11 +400,11 @@ fn section(
     let number = device.ordinal();
     let checks = |metric: &str| {
         let of_metric = |check: &&Check| check.metric == metric && check.device == number && check.scope.is_none();
-        judgement.checks.iter().filter(of_metric).min_by_key(|check| check.rank())
+        judgement.checks.iter().filter(of_metric).min_by_key(|check| std::cmp::Reverse(check.standing()))
     };
     let mut metrics: Vec<_> =
         device.metrics.iter().map(|&(metric, change)| (metric, change, checks(metric.name()))).collect();
-    metrics.sort_by_key(|(_, _, check)| check.map_or(u8::MAX, Check::rank).min(2));
+    metrics.sort_by_key(|(_, _, check)| std::cmp::Reverse(check.map_or(Standing::Ok, Check::standing)));
     let rows = metrics.iter().map(|(metric, change, check)| {
         let remark = check.map(|check| {
             let accepted = if check.accepted { ", more is accepted" } else { "" };
@@ -433,7 +432,7 @@ fn section(
         .zip(&listed)
         .map(|(median, row)| (row.key.as_str(), median))
         .collect();
-    let failed = |check: &&Check| check.rank() == 0 && check.device == number;
+    let failed = |check: &&Check| check.standing() == Standing::Exceeded && check.device == number;
     let failed: HashSet<&str> =
         judgement.checks.iter().filter(failed).filter_map(|check| check.key.as_deref()).collect();
     let line = |row: &&Row| {
@@ -568,7 +567,7 @@ fn timelines(page: &mut Page, comparison: &Comparison, device: &DeviceDiff) {
 fn diagnostics<'a>(
     page: &mut Page,
     comparison: Option<&str>,
-    found: impl Iterator<Item = (Option<&'static str>, &'a Diagnostic)>,
+    found: impl Iterator<Item = (Option<Side>, &'a Diagnostic)>,
 ) {
     let mut lines: Vec<(Severity, String, Option<&str>)> = Vec::new();
     for (side, Diagnostic { code: name, severity, device, message }) in found {
@@ -580,7 +579,7 @@ fn diagnostics<'a>(
         // What holds for both sides is said once.
         match lines.iter_mut().find(|(_, other, _)| *other == body) {
             Some((.., both)) => *both = Some("both"),
-            None => lines.push((*severity, body, side)),
+            None => lines.push((*severity, body, side.map(Side::name))),
         }
     }
     let accepted = code(ACCEPTED_GROWTH);
@@ -649,7 +648,7 @@ fn largest(
 
 fn write_profile(page: &mut Page, profile: &Profile, judgement: Option<&Judgement>, options: &Options) {
     match judgement {
-        Some(judgement) => headline(page, judgement.verdict, !judgement.checks.is_empty(), &judgement.headline()),
+        Some(judgement) => headline(page, !judgement.checks.is_empty(), &judgement.headline()),
         None => {
             page.add(&format!("### GPU memory of {}\n", code(cut(&profile.source.path, 256))));
         }
@@ -712,7 +711,7 @@ fn held(page: &mut Page, profile: &Profile, device: &DeviceProfile, others: Opti
 fn write_readings(page: &mut Page, readings: &Readings, options: &Options) {
     let path = readings.ranks.paths.after.as_deref().unwrap_or_default();
     match readings.verdict() {
-        Some(verdict) => headline(page, verdict, true, &readings.headline()),
+        Some(_) => headline(page, true, &readings.headline()),
         None => {
             page.add(&format!("### GPU memory of {}\n", code(cut(path, 256))));
         }
@@ -726,10 +725,10 @@ fn write_readings(page: &mut Page, readings: &Readings, options: &Options) {
         let [baseline, peak, end, reserved] = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved]
             .map(|metric| size(line.device.and_then(|device| metric.value(device))));
         let mark = match line.standing {
-            0 => "❌",
-            1 => "⚠️",
-            _ if readings.verdict().is_some() => "✅",
-            _ => "",
+            Standing::Exceeded => "❌",
+            Standing::Inconclusive | Standing::Warning => "⚠️",
+            Standing::Ok if readings.verdict().is_some() => "✅",
+            Standing::Ok => "",
         };
         let figures = unbroken(&format!("{baseline} | **{peak}** | {end} | {reserved}"));
         format!("| {} | {figures} | {mark} |", prose(cut(&line.name, 128)))

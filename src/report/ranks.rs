@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 
 use super::Options;
 use crate::diagnostic::Diagnostic;
-use crate::diff::{self, DeviceDiff, Metric, Row, RowKind};
+use crate::diff::{self, DeviceDiff, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::units::{Delta, Size};
-use crate::verdict::{Check, Comparison, Gate, Judgement, Member, Ranks, Reading, Readings, Verdict, numbers};
+use crate::verdict::{Comparison, Gate, Judgement, Member, Ranks, Reading, Readings, Standing, numbers};
 
 /// One device of one rank.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub(super) struct Line<'a, T, D> {
     pub(super) of: &'a T,
     /// None where the rank holds nothing on any device.
     pub(super) device: Option<&'a D>,
-    /// 0 where it fails, 1 where something cannot be told or warns, else 2.
-    pub(super) standing: u8,
+    /// How bad it stands.
+    pub(super) standing: Standing,
     /// `rank 3`, and the device where a rank has several.
     pub(super) name: String,
 }
@@ -58,30 +58,16 @@ impl Shown<'_> {
     }
 }
 
-fn remark(standing: u8, judgement: &Judgement, device: Option<u32>) -> &'static str {
+fn remark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> &'static str {
     let mut of_device = judgement.checks.iter().filter(|check| check.device == device);
     match standing {
         _ if judgement.checks.is_empty() => "",
-        0 => "FAIL",
-        1 if judgement
-            .checks
-            .iter()
-            .any(|check| check.rank() == 1 && check.outcome != crate::verdict::Outcome::Exceeded) =>
-        {
-            "?"
-        }
-        1 if judgement.verdict == Verdict::Inconclusive => "?",
-        1 => "WARN",
-        _ if of_device.any(|check| check.accepted) => "accepted",
-        _ => "ok",
+        Standing::Exceeded => "FAIL",
+        Standing::Inconclusive => "?",
+        Standing::Warning => "WARN",
+        Standing::Ok if of_device.any(|check| check.accepted) => "accepted",
+        Standing::Ok => "ok",
     }
-}
-
-fn standing(judgement: &Judgement, device: Option<u32>) -> u8 {
-    let of_device = judgement.checks.iter().filter(|check| check.device == device || check.device.is_none());
-    let worst = of_device.map(Check::rank).min().unwrap_or(2);
-    // What cannot be trusted is no check of its own.
-    if judgement.verdict == Verdict::Inconclusive { worst.min(1) } else { worst }
 }
 
 /// The devices of the ranks of a job, the worst first.
@@ -96,12 +82,12 @@ pub(super) fn compared<'a>(gate: &'a Gate, ranks: &Ranks) -> Vec<Compared<'a>> {
                 Some(device) if several => format!("{name} {}", device.name()),
                 _ => name.to_owned(),
             };
-            Line { of, device, standing: standing(&of.judgement, device.and_then(DeviceDiff::ordinal)), name }
+            Line { of, device, standing: of.judgement.standing(device.and_then(DeviceDiff::ordinal)), name }
         };
         lines.extend(of.diff.devices.iter().map(|device| line(Some(device))));
         lines.extend(of.diff.devices.is_empty().then(|| line(None)));
     }
-    lines.sort_by_key(|line| (line.standing, Reverse(line.growth())));
+    lines.sort_by_key(|line| Reverse((line.standing, line.growth())));
     lines
 }
 
@@ -118,14 +104,14 @@ pub(super) fn shown(readings: &Readings) -> Vec<Shown<'_>> {
                 Some(device) if several => format!("{name} device {device}"),
                 _ => name.clone(),
             };
-            let standing = of.judgement.as_ref().map_or(2, |judgement| standing(judgement, number(device)));
+            let standing = of.judgement.as_ref().map_or(Standing::Ok, |judgement| judgement.standing(number(device)));
             Line { of, device, standing, name }
         };
         let devices = of.profile.devices.iter().filter(|device| device.is_active());
         lines.extend(devices.map(|device| line(Some(device))));
         lines.extend((active(of) == 0).then(|| line(None)));
     }
-    lines.sort_by_key(|line| (line.standing, Reverse(line.peak())));
+    lines.sort_by_key(|line| Reverse((line.standing, line.peak())));
     lines
 }
 
@@ -262,11 +248,11 @@ pub(super) fn range(values: impl Iterator<Item = Option<i128>> + Clone, signed: 
 
 /// What must be known of several ranks, each thing once, with the ranks that it holds for.
 pub(super) fn merged<'a>(
-    found: impl Iterator<Item = (Option<&'static str>, &'a Member, &'a Diagnostic)>,
+    found: impl Iterator<Item = (Option<Side>, &'a Member, &'a Diagnostic)>,
     ranks: usize,
-) -> Vec<(Option<&'static str>, Diagnostic)> {
-    let mut merged: Vec<(Option<&'static str>, Diagnostic, bool, Vec<&Member>)> = Vec::new();
-    let mut places: HashMap<(Option<&'static str>, Cow<'_, str>), usize> = HashMap::new();
+) -> Vec<(Option<Side>, Diagnostic)> {
+    let mut merged: Vec<(Option<Side>, Diagnostic, bool, Vec<&Member>)> = Vec::new();
+    let mut places: HashMap<(Option<Side>, Cow<'_, str>), usize> = HashMap::new();
     for (side, member, diagnostic) in found {
         let at = *places.entry((side, diagnostic.code.clone())).or_insert_with(|| {
             merged.push((side, diagnostic.clone(), true, Vec::new()));
@@ -279,7 +265,7 @@ pub(super) fn merged<'a>(
             members.push(member);
         }
     }
-    let text = |(side, mut diagnostic, alike, members): (Option<&'static str>, Diagnostic, bool, Vec<&Member>)| {
+    let text = |(side, mut diagnostic, alike, members): (Option<Side>, Diagnostic, bool, Vec<&Member>)| {
         let (first, rest) = members.split_first().map_or(("", &members[..]), |(first, rest)| (&first.label, rest));
         let message = &diagnostic.message;
         diagnostic.message = match (alike, rest) {
@@ -295,27 +281,27 @@ pub(super) fn merged<'a>(
 }
 
 /// The diagnostics of the comparisons of a job.
-pub(super) fn diagnostics_of_gate(gate: &Gate, ranks: &Ranks) -> Vec<(Option<&'static str>, Diagnostic)> {
+pub(super) fn diagnostics_of_gate(gate: &Gate, ranks: &Ranks) -> Vec<(Option<Side>, Diagnostic)> {
     let members = &gate.comparisons[ranks.members.clone()];
-    let of = |side: Option<&'static str>| {
+    let of = |side: Option<Side>| {
         members.iter().flat_map(move |comparison| {
             let Comparison { diff, judgement, member, .. } = comparison;
             let found: Vec<&Diagnostic> = match side {
-                Some("before") => diff.profiles.before.diagnostics.iter().collect(),
-                Some(_) => diff.profiles.after.diagnostics.iter().collect(),
+                Some(Side::Before) => diff.profiles.before.diagnostics.iter().collect(),
+                Some(Side::After) => diff.profiles.after.diagnostics.iter().collect(),
                 None => diff.diagnostics.iter().chain(&judgement.diagnostics).collect(),
             };
             found.into_iter().filter_map(move |diagnostic| Some((side, member.as_ref()?, diagnostic)))
         })
     };
-    let found = of(Some("before")).chain(of(Some("after"))).chain(of(None));
+    let found = of(Some(Side::Before)).chain(of(Some(Side::After))).chain(of(None));
     let mut merged = merged(found, members.len());
     merged.extend(ranks.judgement.diagnostics.iter().map(|diagnostic| (None, diagnostic.clone())));
     merged
 }
 
 /// The diagnostics of the snapshots of a job.
-pub(super) fn diagnostics_of_readings(readings: &Readings) -> Vec<(Option<&'static str>, Diagnostic)> {
+pub(super) fn diagnostics_of_readings(readings: &Readings) -> Vec<(Option<Side>, Diagnostic)> {
     let found = readings.readings.iter().flat_map(|reading| {
         let judged = reading.judgement.iter().flat_map(|judgement| &judgement.diagnostics);
         reading.profile.diagnostics.iter().chain(judged).map(|diagnostic| (None, &reading.member, diagnostic))
@@ -332,7 +318,7 @@ pub(super) fn elsewhere<'a>(lines: &'a [Compared<'_>], options: &Options) -> Vec
     let known: HashSet<&str> = rows(worst).iter().filter(|row| row.delta() > 0).map(|row| row.key.as_str()).collect();
     let mut grew: Vec<(&Row, &str, usize)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for line in rest.iter().take_while(|line| line.standing == worst.standing && worst.standing < 2) {
+    for line in rest.iter().take_while(|line| line.standing == worst.standing && worst.standing > Standing::Ok) {
         let large = |row: &&Row| row.delta() > 0 && row.delta().unsigned_abs() >= u128::from(line.of.min_delta);
         let stacks = rows(line).iter().filter(large).filter(|row| !matches!(row.kind, RowKind::Others(_)));
         for row in stacks.filter(|row| !known.contains(row.key.as_str())) {

@@ -17,13 +17,15 @@ use super::sparkline::{column_of, sparkline};
 use super::tree::Shown;
 use super::{Options, Subject, oom, phases};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::diff::{self, DeviceDiff, Diff, Kind, Metric, Row, RowKind};
+use crate::diff::{self, DeviceDiff, Diff, Kind, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal, others};
 use crate::replay::{Counter, History, Position};
 use crate::text::{count, printable, shorten, shorten_label, thousands};
 use crate::tree as call_tree;
 use crate::units::{Delta, Size, format_percent, format_share};
-use crate::verdict::{Check, Comparison, Gate, Judgement, Level, Outcome, Ranks, Readings, Verdict};
+use crate::verdict::{
+    Check, Comparison, Gate, Headline, Judgement, Level, Outcome, Ranks, Readings, Standing, Verdict,
+};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -140,7 +142,7 @@ fn write_profile(out: &mut String, profile: &Profile, judgement: Option<&Judgeme
     diagnostics(out, profile.diagnostics.iter().map(|d| (None, d)), profile.devices.len() > 1, options.width)?;
     if let Some(judgement) = judgement {
         checks(out, judgement, options.width)?;
-        verdict(out, judgement.verdict, &judgement.headline())?;
+        verdict(out, &judgement.headline())?;
     }
     Ok(())
 }
@@ -440,10 +442,12 @@ fn write_readings(out: &mut String, readings: &Readings, options: &Options) -> f
     }
     let found = ranks::diagnostics_of_readings(readings);
     diagnostics(out, found.iter().map(|(side, d)| (*side, d)), false, options.width)?;
-    let Some(verdict_of_all) = readings.verdict() else { return Ok(()) };
+    if readings.verdict().is_none() {
+        return Ok(());
+    }
     let worst = lines.first().and_then(|line| line.of.judgement.as_ref());
     checks_of_job(out, worst, &readings.ranks.judgement, options.width)?;
-    verdict(out, verdict_of_all, &readings.headline())
+    verdict(out, &readings.headline())
 }
 
 /// A name that begins a line, where the log of a GitHub job would take `::` for the begin of a command.
@@ -452,11 +456,11 @@ fn at_start(name: &str) -> String {
     if name.trim_start().starts_with("::") { format!("'{name}'") } else { name }
 }
 
-fn style_of_standing(standing: u8) -> Style {
+fn style_of_standing(standing: Standing) -> Style {
     match standing {
-        0 => RED,
-        1 => YELLOW,
-        _ => Style::new(),
+        Standing::Exceeded => RED,
+        Standing::Inconclusive | Standing::Warning => YELLOW,
+        Standing::Ok => Style::new(),
     }
 }
 
@@ -489,9 +493,9 @@ fn checks_of_job(out: &mut String, worst: Option<&Judgement>, all: &Judgement, w
 
 /// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
 fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fmt::Result {
-    for (side, path, in_after) in [("before", &of.paths.before, false), ("after", &of.paths.after, true)] {
+    for (side, path) in of.paths.each() {
         let path = shorten(path.as_deref().unwrap_or_default(), options.width.saturating_sub(22).max(NARROWEST_LABEL));
-        let alone = of.missing.iter().filter(|missing| missing.in_after != in_after).count();
+        let alone = of.missing.iter().filter(|missing| missing.side != side).count();
         let ranks = count((of.members.len() + alone) as u64, "rank", "ranks");
         writeln!(out, "{side:<8}{BOLD}{path}{BOLD:#}  {DIM}{ranks}{DIM:#}")?;
     }
@@ -523,7 +527,7 @@ fn write_job(out: &mut String, gate: &Gate, of: &Ranks, options: &Options) -> fm
         grid.row(DIM, cells);
     }
     for missing in of.missing.iter().take(limit) {
-        let [before, after] = if missing.in_after { ["", "missing"] } else { ["missing", ""] };
+        let [before, after] = if missing.side == Side::After { ["", "missing"] } else { ["missing", ""] };
         let label = at_start(&missing.member.label);
         grid.row(YELLOW, [&*label, before, after, "", "", "?"].map(str::to_owned));
     }
@@ -575,9 +579,8 @@ fn write_gate(out: &mut String, gate: &Gate, options: &Options) -> fmt::Result {
         match job {
             Some(job) => {
                 write_job(out, gate, job, options)?;
-                let (of_job, headline) = gate.of_job(job);
                 if !gate.is_one_job() {
-                    verdict(out, of_job, &headline)?;
+                    verdict(out, &gate.headline_of_job(job))?;
                 }
             }
             None => write_diff(out, comparison, options)?,
@@ -587,11 +590,7 @@ fn write_gate(out: &mut String, gate: &Gate, options: &Options) -> fmt::Result {
         }
         at = job.map_or(at + 1, |job| job.members.end);
     }
-    if gate.comparisons.len() > 1 || gate.is_one_job() {
-        verdict(out, gate.verdict(), &gate.headline())
-    } else {
-        Ok(())
-    }
+    if gate.comparisons.len() > 1 || gate.is_one_job() { verdict(out, &gate.headline()) } else { Ok(()) }
 }
 
 /// The comparison of two snapshots and its verdict.
@@ -604,18 +603,18 @@ fn write_diff(out: &mut String, comparison: &Comparison, options: &Options) -> f
     }
     // What explains the verdict comes first.
     let mut devices: Vec<_> = diff.devices.iter().collect();
-    devices.sort_by_key(|device| judgement.rank(device));
+    devices.sort_by_key(|device| std::cmp::Reverse(judgement.standing(device.ordinal())));
     for device in devices {
         writeln!(out)?;
         writeln!(out, "{BOLD}{}{BOLD:#}", device.name())?;
         compared_device(out, comparison, device, None, options)?;
     }
-    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some("before"), d));
-    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some("after"), d));
+    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some(Side::Before), d));
+    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some(Side::After), d));
     let both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
     diagnostics(out, before.chain(after).chain(both), diff.devices.len() > 1, options.width)?;
     checks(out, judgement, options.width)?;
-    verdict(out, judgement.verdict, &judgement.headline())
+    verdict(out, &judgement.headline())
 }
 
 /// Metrics and stacks of a device.
@@ -651,12 +650,12 @@ fn metrics(out: &mut String, device: &DeviceDiff, judgement: &Judgement, width: 
     // Several limits may stand on one figure: the worst outcome counts.
     let worst = |name: &str| {
         let of_metric = |check: &&Check| check.metric == name && check.device == number && check.scope.is_none();
-        judgement.checks.iter().filter(of_metric).min_by_key(|check| check.rank())
+        judgement.checks.iter().filter(of_metric).min_by_key(|check| std::cmp::Reverse(check.standing()))
     };
     let mut rows: Vec<_> =
         device.metrics.iter().map(|&(metric, change)| (metric, change, worst(metric.name()))).collect();
     // A stable sort: what failed comes first, the rest keeps its order.
-    rows.sort_by_key(|(_, _, check)| check.map_or(u8::MAX, Check::rank).min(2));
+    rows.sort_by_key(|(_, _, check)| std::cmp::Reverse(check.map_or(Standing::Ok, Check::standing)));
     let side = |device: Option<usize>, value| device.map_or_else(|| "missing".to_owned(), |_| optional(value));
     let mut grid = Grid::new(&["", "before", "after", "change", "", ""], &[LEFT, RIGHT, RIGHT, RIGHT, RIGHT, LEFT]);
     for (metric, change, check) in rows {
@@ -790,7 +789,7 @@ fn explanations(out: &mut String, diff: &Diff, rows: &[Row], width: usize) -> fm
 /// Diagnostics, wrapped at words; warnings before notes.
 fn diagnostics<'a>(
     out: &mut String,
-    found: impl Iterator<Item = (Option<&'static str>, &'a Diagnostic)>,
+    found: impl Iterator<Item = (Option<Side>, &'a Diagnostic)>,
     many_devices: bool,
     width: usize,
 ) -> fmt::Result {
@@ -804,7 +803,7 @@ fn diagnostics<'a>(
         let (side, diagnostic) = found.remove(0);
         // What holds for both sides is said once.
         let twin = found.iter().position(|(other, same)| *other != side && *same == diagnostic);
-        let side = if twin.map(|at| found.remove(at)).is_some() { Some("both") } else { side };
+        let side = if twin.map(|at| found.remove(at)).is_some() { Some("both") } else { side.map(Side::name) };
         let mut scope = side.map(|side| format!("{side}: ")).unwrap_or_default();
         if let Some(device) = diagnostic.device.filter(|_| many_devices && !diagnostic.message.starts_with("device")) {
             let _ = write!(scope, "device {device}: ");
@@ -868,14 +867,13 @@ fn checks(out: &mut String, judgement: &Judgement, width: usize) -> fmt::Result 
     Ok(())
 }
 
-fn verdict(out: &mut String, verdict: Verdict, headline: &str) -> fmt::Result {
-    let style = match verdict {
+fn verdict(out: &mut String, headline: &Headline) -> fmt::Result {
+    let style = match headline.verdict {
         Verdict::Pass => GREEN,
         Verdict::Regression => RED,
         Verdict::Inconclusive => YELLOW,
     }
     .bold();
-    let headline = printable(headline);
-    let (word, rest) = headline.split_once(' ').unwrap_or((&headline, ""));
-    writeln!(out, "\n{style}{word}{style:#} {rest}")
+    let word = headline.verdict.word();
+    writeln!(out, "\n{style}{word}{style:#} {}", printable(&headline.sentence))
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Check, Outcome};
-use crate::diff::{DeviceDiff, Metric, Row};
+use crate::diff::{DeviceDiff, Row};
 use crate::pattern::Pattern;
+use crate::profile::Metric;
 use crate::units::Size;
 
 /// A day in UTC, as the number of days since the first of January 1970.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Check, Judgement, Member, Outcome, Ranks, Verdict};
+use super::{Check, Headline, Judgement, Member, Outcome, Ranks, Verdict};
 use crate::diff::Diff;
 use crate::profile::Profile;
 
@@ -50,8 +50,48 @@ pub struct Readings {
     pub ranks: Ranks,
 }
 
-/// What is judged by itself, with its name.
-type Part<'a> = (Option<&'a str>, &'a Judgement);
+/// A judgement among several, with its name.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    name: Option<&'a str>,
+    judgement: &'a Judgement,
+}
+
+impl<'a> Part<'a> {
+    fn of_comparison(comparison: &'a Comparison) -> Self {
+        Self { name: comparison.name.as_deref(), judgement: &comparison.judgement }
+    }
+
+    fn of_member(member: Option<&'a Member>, judgement: &'a Judgement) -> Self {
+        Self { name: member.map(|member| &*member.label), judgement }
+    }
+
+    fn of_ranks(ranks: &'a Ranks) -> Self {
+        Self { name: ranks.name.as_deref(), judgement: &ranks.judgement }
+    }
+
+    /// By this the worst part comes last.
+    fn badness(&self) -> (Verdict, i128) {
+        badness(self.judgement)
+    }
+}
+
+/// The noun for what has a verdict together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Rank,
+    Comparison,
+}
+
+impl Unit {
+    /// One of them, and several.
+    fn nouns(self) -> [&'static str; 2] {
+        match self {
+            Self::Rank => ["rank", "ranks"],
+            Self::Comparison => ["comparison", "comparisons"],
+        }
+    }
+}
 
 impl Gate {
     /// The verdict: the worst of all.
@@ -66,7 +106,7 @@ impl Gate {
     #[must_use]
     pub fn worst_first(&self) -> Vec<&Comparison> {
         let mut comparisons: Vec<_> = self.comparisons.iter().collect();
-        comparisons.sort_by_key(|comparison| Reverse((comparison.judgement.verdict, weight(&comparison.judgement))));
+        comparisons.sort_by_key(|comparison| Reverse(badness(&comparison.judgement)));
         comparisons
     }
 
@@ -83,26 +123,23 @@ impl Gate {
             || self.ranks.iter().any(|ranks| !ranks.judgement.checks.is_empty())
     }
 
-    /// The verdict of the ranks of a job, and the same in one line.
+    /// The verdict of the ranks of a job, in one line.
     #[must_use]
-    pub fn of_job(&self, ranks: &Ranks) -> (Verdict, String) {
-        let mut parts: Vec<Part<'_>> = self.comparisons[ranks.members.clone()]
-            .iter()
-            .map(|comparison| (comparison.member.as_ref().map(|member| &*member.label), &comparison.judgement))
-            .collect();
-        parts.sort_by_key(|(_, judgement)| Reverse((judgement.verdict, weight(judgement))));
-        let verdict = parts.iter().map(|(_, judgement)| judgement.verdict).max().unwrap_or(Verdict::Inconclusive);
-        let verdict = verdict.max(ranks.judgement.verdict);
-        (verdict, headline(parts, &[(None, &ranks.judgement)], verdict, ["rank", "ranks"]))
+    pub fn headline_of_job(&self, ranks: &Ranks) -> Headline {
+        let members = self.comparisons[ranks.members.clone()].iter();
+        let mut parts: Vec<_> = members.map(|of| Part::of_member(of.member.as_ref(), &of.judgement)).collect();
+        parts.sort_by_key(|part| Reverse(part.badness()));
+        let verdict = parts.iter().map(|part| part.judgement.verdict).max().unwrap_or(Verdict::Inconclusive);
+        let together = Part { name: None, judgement: &ranks.judgement };
+        headline(&parts, &[together], verdict.max(ranks.judgement.verdict), Unit::Rank)
     }
 
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
-    pub fn headline(&self) -> String {
-        let comparisons = self.worst_first().into_iter().map(|c| (c.name.as_deref(), &c.judgement)).collect();
-        let ranks: Vec<Part<'_>> = self.ranks.iter().map(|ranks| (ranks.name.as_deref(), &ranks.judgement)).collect();
-        let nouns = if self.is_one_job() { ["rank", "ranks"] } else { ["comparison", "comparisons"] };
-        headline(comparisons, &ranks, self.verdict(), nouns)
+    pub fn headline(&self) -> Headline {
+        let parts: Vec<_> = self.worst_first().into_iter().map(Part::of_comparison).collect();
+        let together: Vec<_> = self.ranks.iter().map(Part::of_ranks).collect();
+        headline(&parts, &together, self.verdict(), if self.is_one_job() { Unit::Rank } else { Unit::Comparison })
     }
 }
 
@@ -117,67 +154,91 @@ impl Readings {
 
     /// The verdict in one line, with the figure and the limit that explain it.
     #[must_use]
-    pub fn headline(&self) -> String {
-        let part = |reading: &'_ Reading| -> Option<(String, Judgement)> {
-            Some((reading.member.label.clone(), reading.judgement.clone()?))
-        };
-        let mut parts: Vec<_> = self.readings.iter().filter_map(part).collect();
-        parts.sort_by_key(|(_, judgement)| Reverse((judgement.verdict, weight(judgement))));
-        let parts = parts.iter().map(|(name, judgement)| (Some(name.as_str()), judgement)).collect();
+    pub fn headline(&self) -> Headline {
+        let judged = self.readings.iter().filter_map(|reading| Some((&reading.member, reading.judgement.as_ref()?)));
+        let mut parts: Vec<_> = judged.map(|(member, judgement)| Part::of_member(Some(member), judgement)).collect();
+        parts.sort_by_key(|part| Reverse(part.badness()));
         let verdict = self.verdict().unwrap_or(Verdict::Inconclusive);
-        headline(parts, &[(None, &self.ranks.judgement)], verdict, ["rank", "ranks"])
+        headline(&parts, &[Part { name: None, judgement: &self.ranks.judgement }], verdict, Unit::Rank)
     }
 }
 
-/// How much the check that explains a verdict amounts to.
-fn weight(judgement: &Judgement) -> i128 {
-    let check = judgement.decisive();
-    check.map_or(0, |check| check.delta.or(check.after.filter(|_| check.absolute).map(i128::from)).unwrap_or(0))
+/// The verdict of a judgement, and the bytes of the check that explains it.
+fn badness(judgement: &Judgement) -> (Verdict, i128) {
+    let absolute = |check: &Check| check.after.filter(|_| check.absolute).map(i128::from);
+    let bytes = judgement.decisive().and_then(|check| check.delta.or_else(|| absolute(check)));
+    (judgement.verdict, bytes.unwrap_or(0))
 }
 
-/// The parts with the worst first, and what is judged of several of them together.
-fn headline(parts: Vec<Part<'_>>, together: &[Part<'_>], verdict: Verdict, [one, many]: [&str; 2]) -> String {
-    let together = together.iter().copied().filter(|(_, judgement)| !judgement.checks.is_empty());
-    let of_all = together.filter(|(_, judgement)| judgement.verdict != Verdict::Pass).max_by_key(|(_, j)| j.verdict);
-    // What was not gated says nothing about what was.
-    let gated = parts.iter().copied().find(|(_, judgement)| !judgement.checks.is_empty());
-    let of_part = gated.or(parts.first().copied()).filter(|(_, judgement)| judgement.verdict == verdict);
-    let Some((name, judgement)) = of_part.or(of_all) else {
-        return format!("{} nothing was compared", Verdict::Inconclusive.word());
+/// One line for parts that come with the worst first, and for judgements of several of them together.
+fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: Unit) -> Headline {
+    let failed = together.iter().filter(|part| !part.judgement.checks.is_empty());
+    let of_all =
+        failed.filter(|part| part.judgement.verdict != Verdict::Pass).max_by_key(|part| part.judgement.verdict);
+    // A part that was not gated says nothing about those that were.
+    let gated = parts.iter().find(|part| !part.judgement.checks.is_empty());
+    let of_part = gated.or(parts.first()).filter(|part| part.judgement.verdict == verdict);
+    let Some(&part) = of_part.or(of_all) else {
+        return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was compared".to_owned() };
     };
-    let line = judgement.headline();
-    let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-    let is_part = of_part.is_some();
-    if is_part && parts.len() == 1 && name.is_none() {
+    let line = part.judgement.headline();
+    if of_part.is_some() && parts.len() == 1 && part.name.is_none() {
         return line;
     }
-    let name = name.map(|name| format!("{name}: ")).unwrap_or_default();
-    if verdict == Verdict::Pass {
-        let gated = !judgement.checks.is_empty();
-        return match (one, gated) {
-            ("rank", false) => line,
-            ("rank", true) if parts.len() > 1 => format!("{word} all {} {many}; most on {name}{rest}", parts.len()),
-            ("rank", true) => format!("{word} {name}{rest}"),
-            _ => format!("{word} all {} {many}", parts.len()),
-        };
+    let sentence = match verdict {
+        Verdict::Pass => pass_of_all(parts.len(), part, unit),
+        Verdict::Regression | Verdict::Inconclusive => {
+            let mut sentence = format!("{}{}", prefix(part), line.sentence);
+            sentence.push_str(&others(parts, verdict, of_part.is_some(), unit));
+            // What is wrong with all together is said beside what is wrong with one, shortly.
+            if let (Some(_), Some(all)) = (of_part, of_all) {
+                sentence.push_str(&short(all.judgement));
+            }
+            sentence
+        }
+    };
+    Headline { verdict, sentence }
+}
+
+/// The name of a part, to stand in front of its sentence.
+fn prefix(part: Part<'_>) -> String {
+    part.name.map(|name| format!("{name}: ")).unwrap_or_default()
+}
+
+/// The sentence where all parts pass, of which `part` comes nearest to its limit.
+fn pass_of_all(count: usize, part: Part<'_>, unit: Unit) -> String {
+    let [_, many] = unit.nouns();
+    let sentence = part.judgement.headline().sentence;
+    match unit {
+        Unit::Rank if part.judgement.checks.is_empty() => sentence,
+        Unit::Rank if count > 1 => format!("all {count} {many}; most on {}{sentence}", prefix(part)),
+        Unit::Rank => format!("{}{sentence}", prefix(part)),
+        Unit::Comparison => format!("all {count} {many}"),
     }
-    let count = |of: Verdict| parts.iter().filter(|(_, judgement)| judgement.verdict == of).count();
-    let more = match count(verdict) - usize::from(is_part) {
+}
+
+/// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.
+fn others(parts: &[Part<'_>], verdict: Verdict, one_is_told: bool, unit: Unit) -> String {
+    let [one, many] = unit.nouns();
+    let same = parts.iter().filter(|part| part.judgement.verdict == verdict).count();
+    let mut text = match same - usize::from(one_is_told) {
         0 => String::new(),
         1 => format!("; and 1 more {one}"),
         others => format!("; and {others} more {many}"),
     };
-    let unclear = match count(Verdict::Inconclusive) {
-        unclear if unclear > 0 && verdict == Verdict::Regression => format!("; {unclear} inconclusive"),
-        _ => String::new(),
-    };
-    // What is wrong with all together is said beside what is wrong with one, shortly.
-    let also = of_all.filter(|_| is_part).map(|(_, judgement)| {
-        let check = judgement.decisive().cloned().map(|check| match check.outcome {
-            Outcome::Exceeded => Check { reason: None, ..check },
-            _ => check,
-        });
-        check.map(|check| format!("; {}", judgement.sentence(&check))).unwrap_or_default()
-    });
-    format!("{word} {name}{rest}{more}{unclear}{}", also.unwrap_or_default())
+    let unclear = parts.iter().filter(|part| part.judgement.verdict == Verdict::Inconclusive).count();
+    if unclear > 0 && verdict == Verdict::Regression {
+        text.push_str(&format!("; {unclear} inconclusive"));
+    }
+    text
+}
+
+/// The decisive check of a judgement, without its reason where it exceeds its limit.
+fn short(judgement: &Judgement) -> String {
+    let Some(check) = judgement.decisive() else { return String::new() };
+    let mut check = check.clone();
+    if check.outcome == Outcome::Exceeded {
+        check.reason = None;
+    }
+    format!("; {}", judgement.sentence(&check))
 }

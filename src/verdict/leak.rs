@@ -1,6 +1,6 @@
 //! What leaks amount to.
 
-use super::{Check, Judge, Judgement, Level, Outcome, Verdict};
+use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::leak::{DeviceLeaks, Leak, Mode, Search};
 use crate::text::count;
 use crate::units::Size;
@@ -42,28 +42,27 @@ impl LeakGate {
 
     /// The verdict in one line.
     #[must_use]
-    pub fn headline(&self) -> String {
+    pub fn headline(&self) -> Headline {
         let worst = self.worst_first();
         let Some(first) = worst.first() else {
-            return format!("{} nothing was looked at", Verdict::Inconclusive.word());
+            return Headline { verdict: Verdict::Inconclusive, sentence: "nothing was looked at".to_owned() };
         };
         let line = first.judgement.headline();
         let Some(name) = first.search.name.as_deref().filter(|_| worst.len() > 1) else { return line };
         let verdict = self.verdict();
-        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         if verdict == Verdict::Pass {
-            return format!("{word} all {}: {rest}", worst.len());
+            return Headline { verdict, sentence: format!("all {}: {}", worst.len(), line.sentence) };
         }
-        let count = |of: Verdict| worst.iter().filter(|finding| finding.judgement.verdict == of).count();
-        let more = match count(verdict) - 1 {
-            0 => String::new(),
-            others => format!("; and {others} more"),
-        };
-        let unclear = match count(Verdict::Inconclusive) {
-            unclear if unclear > 0 && verdict == Verdict::Regression => format!("; {unclear} inconclusive"),
-            _ => String::new(),
-        };
-        format!("{word} {name}: {rest}{more}{unclear}")
+        let mut sentence = format!("{name}: {}", line.sentence);
+        let same = worst.iter().filter(|finding| finding.judgement.verdict == verdict).count();
+        if same > 1 {
+            sentence.push_str(&format!("; and {} more", same - 1));
+        }
+        let unclear = worst.iter().filter(|finding| finding.judgement.verdict == Verdict::Inconclusive).count();
+        if unclear > 0 && verdict == Verdict::Regression {
+            sentence.push_str(&format!("; {unclear} inconclusive"));
+        }
+        Headline { verdict, sentence }
     }
 }
 
@@ -74,7 +73,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     let of = |device: Option<u32>, step: &str| Check {
         device,
         allowed: Some(u128::from(limit)),
-        ..Check::new(METRIC.to_owned(), format!("{} per {step}", Size(limit)), Level::Fail)
+        ..Check::new(About::Leaks, METRIC.to_owned(), format!("{} per {step}", Size(limit)), Level::Fail)
     };
     for device in &search.devices {
         let (step, steps) = device.nouns(search.mode);

@@ -128,6 +128,6 @@ impl Judge {
                 .to_owned(),
             names => format!("the pattern matches no phase on either side; there are {}{more}", names.join(", ")),
         };
-        self.nothing(growth.target.name(), growth.limit.to_string(), growth.level, &reason);
+        self.cannot_tell(growth, &reason);
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Check, Figure, Judge, Judgement, Level, Outcome, Target, Thresholds};
-use crate::diff::{Change, Diff, Metric, Sides};
-use crate::profile::{DeviceProfile, Profile};
+use super::{About, Check, Figure, Judge, Judgement, Level, Outcome, Target, Thresholds};
+use crate::diff::{Change, Diff, Side, Sides};
+use crate::profile::{DeviceProfile, Metric, Profile};
 use crate::replay::History;
 use crate::text::{count, numbers as written};
 use crate::units::{Limit, Size};
@@ -42,18 +42,10 @@ pub struct Member {
 pub struct Missing {
     /// Which.
     pub member: Member,
-    /// Whether the after lacks it, not the before.
-    pub in_after: bool,
+    /// The side that lacks it.
+    pub side: Side,
     /// Its file on the side that has it.
     pub path: String,
-}
-
-impl Missing {
-    /// The side that lacks it.
-    #[must_use]
-    pub fn side(&self) -> &'static str {
-        if self.in_after { "after" } else { "before" }
-    }
 }
 
 /// The ranks of a job.
@@ -177,28 +169,28 @@ pub fn judge_ranks(
     thresholds: &Thresholds,
 ) -> (Judgement, Change) {
     let mut judge = Judge::default();
-    for in_after in [false, true] {
-        judge.missing(&missing.iter().filter(|missing| missing.in_after == in_after).collect::<Vec<_>>());
+    for side in Side::BOTH {
+        judge.missing(&missing.iter().filter(|missing| missing.side == side).collect::<Vec<_>>());
     }
     for (growth, matched) in thresholds.growth.iter().zip(matched) {
         if let (Target::Stack(Some(_)), false) = (&growth.target, matched) {
             let reason = "the pattern matches no stack of any rank; it is compared with labels such as 'forward \
                           (model.py:12)'";
-            judge.nothing(growth.target.name(), growth.limit.to_string(), growth.level, reason);
+            judge.cannot_tell(growth, reason);
         }
     }
-    let complete = |side_is_after: bool| {
-        let lacks = missing.iter().find(|missing| missing.in_after == side_is_after);
+    let complete = |side: Side| {
+        let lacks = missing.iter().find(|missing| missing.side == side);
         match lacks {
             _ if ranks + missing.len() < 2 => {
                 Err("there is only one rank; give a directory or a glob with a file for each".to_owned())
             }
-            Some(missing) => Err(format!("{} is missing in the {}", missing.member.label, missing.side())),
+            Some(missing) => Err(format!("{} is missing in the {}", missing.member.label, missing.side)),
             None => Ok(()),
         }
     };
-    let before = complete(false).and_then(|()| spread(peaks, "before", |peak| peak.peak.before));
-    let after = complete(true).and_then(|()| spread(peaks, "after", |peak| peak.peak.after));
+    let before = complete(Side::Before).and_then(|()| spread(peaks, "before", |peak| peak.peak.before));
+    let after = complete(Side::After).and_then(|()| spread(peaks, "after", |peak| peak.peak.after));
     // Both figures of a difference may be off.
     let error = |of: fn(&RankPeak) -> Option<u64>| {
         let most = peaks.iter().map(of).try_fold(0, |most: u64, error| Some(most.max(error?)));
@@ -206,7 +198,7 @@ pub fn judge_ranks(
     };
     let (before_error, after_error) = (error(|peak| peak.error.before), error(|peak| peak.error.after));
     for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
-        let mut check = Check::new(growth.target.name(), growth.limit.to_string(), growth.level);
+        let mut check = Check::new(About::Imbalance, growth.target.name(), growth.limit.to_string(), growth.level);
         match (&before, &after) {
             (Ok(before), Ok(after)) => {
                 judge.growth_of_imbalance(check, before, after, &growth.limit, before_error, after_error);
@@ -221,7 +213,12 @@ pub fn judge_ranks(
         let mut check = Check {
             absolute: true,
             allowed: Some(maximum.limit.into()),
-            ..Check::new(maximum.figure.name().to_owned(), Size(maximum.limit).to_string(), Level::Fail)
+            ..Check::new(
+                About::Imbalance,
+                maximum.figure.name().to_owned(),
+                Size(maximum.limit).to_string(),
+                Level::Fail,
+            )
         };
         match &after {
             Ok(spread) => {
@@ -249,11 +246,12 @@ impl Judge {
     /// Ranks that one side lacks: never a pass, whatever the limits.
     fn missing(&mut self, missing: &[&Missing]) {
         let Some(first) = missing.first() else { return };
-        let side = first.side();
+        let side = first.side;
         let members: Vec<&Member> = missing.iter().map(|missing| &missing.member).collect();
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        self.nothing("ranks".to_owned(), "both sides".to_owned(), Level::Fail, &reason);
+        let check = Check::new(About::Ranks, "ranks".to_owned(), "both sides".to_owned(), Level::Fail);
+        self.checks.push(Check { reason: Some(reason), ..check });
     }
 
     fn growth_of_imbalance(
@@ -330,7 +328,7 @@ mod tests {
         assert_eq!(judgement.verdict, Verdict::Pass, "{judgement:?}");
         let (judgement, _) = judge(&peaks, "imbalance=54B", "imbalance=85B");
         assert_eq!(
-            judgement.headline(),
+            judgement.headline().to_string(),
             "FAIL imbalance grew 55 B (+183.3 %), allowed 54 B (rank 3 peaks at 200 B, the median of the ranks is 115 B)"
         );
         let (judgement, _) = judge(&peaks, "imbalance=55B", "imbalance=84B");
@@ -342,16 +340,19 @@ mod tests {
         let one = [peak(0, Some(1), Some(1))];
         let (judgement, change) = judge(&one, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, change.after), (Verdict::Inconclusive, None));
-        assert!(judgement.headline().contains("only one rank"), "{}", judgement.headline());
+        assert!(judgement.headline().sentence.contains("only one rank"), "{}", judgement.headline());
         let unknown = [peak(0, Some(1), Some(1)), peak(1, None, Some(1))];
         let (judgement, change) = judge(&unknown, "imbalance=0", "imbalance=1GiB");
         assert_eq!((judgement.verdict, change.before, change.after), (Verdict::Inconclusive, None, Some(0)));
-        assert!(judgement.headline().contains("rank 1 has no peak in the before"), "{}", judgement.headline());
-        let missing =
-            Missing { member: Member { rank: None, label: "rank 2".to_owned() }, in_after: true, path: String::new() };
+        assert!(judgement.headline().sentence.contains("rank 1 has no peak in the before"), "{}", judgement.headline());
+        let missing = Missing {
+            member: Member { rank: None, label: "rank 2".to_owned() },
+            side: Side::After,
+            path: String::new(),
+        };
         let two = [peak(0, Some(1), Some(1)), peak(1, Some(1), Some(1))];
         let (judgement, change) = judge_ranks(2, &two, &[missing], &[], &Thresholds::default());
         assert_eq!((judgement.verdict, change.after), (Verdict::Inconclusive, None));
-        assert_eq!(judgement.headline(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
+        assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
     }
 }

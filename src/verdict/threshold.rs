@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::diff::{Diff, Metric};
+use super::About;
+use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
+use crate::profile::Metric;
 use crate::text::did_you_mean;
 use crate::units::{Limit, ParseError, parse_size};
 
@@ -42,6 +44,16 @@ pub enum Target {
 }
 
 impl Target {
+    /// The thing that checks of it are about.
+    pub(super) fn about(&self) -> About {
+        match self {
+            Self::Metric(metric) => About::Metric(*metric),
+            Self::Stack(_) => About::Stacks,
+            Self::Phase(_) => About::Phases,
+            Self::Imbalance => About::Imbalance,
+        }
+    }
+
     /// As it is written.
     #[must_use]
     pub fn name(&self) -> String {
@@ -94,6 +106,14 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// The thing that checks of it are about.
+    pub(super) fn about(self) -> About {
+        match self {
+            Self::Metric(metric) => About::Metric(metric),
+            Self::Imbalance => About::Imbalance,
+        }
+    }
+
     /// As it is written.
     #[must_use]
     pub fn name(self) -> &'static str {

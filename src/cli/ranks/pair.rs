@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use ptmem::sides::Side;
 use ptmem::verdict::{Member, Missing, Rank};
 
 use super::find::Found;
@@ -71,8 +72,8 @@ pub(crate) fn pair<'f>(before: (&Path, &'f [Found]), after: (&Path, &'f [Found])
         match (old.get(identity), new.get(identity)) {
             (Some(before), Some(after)) => pairs.push(Pair { member, before, after }),
             (Some(found), None) | (None, Some(found)) => {
-                let in_after = old.contains_key(identity);
-                missing.push(Missing { member, in_after, path: found.path.display().to_string() });
+                let side = if old.contains_key(identity) { Side::After } else { Side::Before };
+                missing.push(Missing { member, side, path: found.path.display().to_string() });
             }
             (None, None) => {}
         }
@@ -218,7 +219,9 @@ mod tests {
         let (before, after) = (found(before), found(after));
         let pairs = pair((Path::new("a"), &before), (Path::new("b"), &after)).map_err(|error| error.to_string())?;
         let text = |pair: &Pair<'_>| format!("{}={}:{}", pair.member.label, pair.before.name, pair.after.name);
-        let gone = |missing: &Missing| format!("{}{}", if missing.in_after { '-' } else { '+' }, missing.member.label);
+        let gone = |missing: &Missing| {
+            format!("{}{}", if missing.side == Side::After { '-' } else { '+' }, missing.member.label)
+        };
         Ok(pairs.pairs.iter().map(text).chain(pairs.missing.iter().map(gone)).collect())
     }
 

@@ -11,7 +11,7 @@ use crate::verdict::{Finding, LeakGate, Outcome, Verdict};
 const MOST_STACKS: usize = 3;
 
 pub(super) fn write(page: &mut Page, gate: &LeakGate, options: &Options) {
-    headline(page, gate.verdict(), true, &gate.headline());
+    headline(page, true, &gate.headline());
     let findings = gate.worst_first();
     let several = findings.len() > 1;
     let leaks: Vec<(&Search, &DeviceLeaks, &Leak)> = findings

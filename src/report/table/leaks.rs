@@ -35,7 +35,7 @@ pub(super) fn write(out: &mut String, gate: &LeakGate, options: &Options) -> fmt
         writeln!(out, "\n{BOLD}== {} =={BOLD:#}", printable(finding.search.name.as_deref().unwrap_or_default()))?;
         write_finding(out, finding, options)?;
     }
-    verdict(out, gate.verdict(), &gate.headline())
+    verdict(out, &gate.headline())
 }
 
 /// A row for each rank and device, the worst first.
@@ -51,7 +51,7 @@ fn overview(out: &mut String, findings: &[&Finding], options: &Options) -> fmt::
     let limit = if options.top == 0 { rows.len() } else { options.top.min(rows.len()) };
     for (finding, device) in &rows[..limit] {
         let check = finding.judgement.checks.iter().filter(|check| check.device == Some(device.device));
-        let (style, word) = check.min_by_key(|check| check.rank()).map_or((DIM, ""), word);
+        let (style, word) = check.min_by_key(|check| std::cmp::Reverse(check.standing())).map_or((DIM, ""), word);
         let leaked =
             if device.unclear.is_some() { UNKNOWN.to_owned() } else { Delta(device.bytes_per_step()).to_string() };
         let label = device.leaks.first().map(|leak| printable(&leak.label));
@@ -90,7 +90,7 @@ fn write_finding(out: &mut String, finding: &Finding, options: &Options) -> fmt:
     let all = search.diagnostics.iter().chain(&judgement.diagnostics);
     diagnostics(out, all.map(|diagnostic| (None, diagnostic)), many, options.width)?;
     checks(out, judgement, options.width)?;
-    verdict(out, judgement.verdict, &judgement.headline())
+    verdict(out, &judgement.headline())
 }
 
 /// Which steps there are, and what was held at the end of each.

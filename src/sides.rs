@@ -1,0 +1,95 @@
+//! The two sides of a comparison.
+
+use std::fmt;
+use std::thread;
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The code base as it was.
+    Before,
+    /// The code base with the change.
+    After,
+}
+
+impl Side {
+    /// Both, the before first.
+    pub const BOTH: [Self; 2] = [Self::Before, Self::After];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Something that may exist before, after, or on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sides<T> {
+    /// In the before.
+    pub before: T,
+    /// In the after.
+    pub after: T,
+}
+
+impl<T> Sides<T> {
+    /// Applies `f` to each side.
+    pub fn map<'s, U>(&'s self, mut f: impl FnMut(&'s T) -> U) -> Sides<U> {
+        Sides { before: f(&self.before), after: f(&self.after) }
+    }
+
+    /// Applies `f` to both sides at the same time.
+    pub fn map_at_once<'s, U: Send>(&'s self, f: impl Fn(&'s T) -> U + Sync) -> Sides<U>
+    where
+        T: Sync,
+    {
+        thread::scope(|scope| {
+            let before = scope.spawn(|| f(&self.before));
+            let after = f(&self.after);
+            let before = before.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Sides { before, after }
+        })
+    }
+
+    /// The value of one side.
+    pub fn of(&self, side: Side) -> &T {
+        match side {
+            Side::Before => &self.before,
+            Side::After => &self.after,
+        }
+    }
+
+    /// The value of one side, to be changed.
+    pub fn of_mut(&mut self, side: Side) -> &mut T {
+        match side {
+            Side::Before => &mut self.before,
+            Side::After => &mut self.after,
+        }
+    }
+
+    /// Both values with their sides, the before first.
+    pub fn each(&self) -> [(Side, &T); 2] {
+        Side::BOTH.map(|side| (side, self.of(side)))
+    }
+}
+
+impl<T> Sides<Option<T>> {
+    /// Both values, where both sides have one.
+    pub fn both(self) -> Option<Sides<T>> {
+        Some(Sides { before: self.before?, after: self.after? })
+    }
+
+    /// The first side that has no value.
+    pub fn missing(&self) -> Option<Side> {
+        Side::BOTH.into_iter().find(|side| self.of(*side).is_none())
+    }
+}

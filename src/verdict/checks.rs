@@ -1,0 +1,201 @@
+//! Checks: one limit applied to one figure, and all of them together.
+
+use std::collections::HashSet;
+
+use super::{Level, Verdict};
+use crate::diagnostic::Diagnostic;
+use crate::diff::{DeviceDiff, Row};
+use crate::profile::Metric;
+
+/// The result of one check, whether it fails or warns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// Within the limit.
+    Pass,
+    /// Cannot be told.
+    Inconclusive,
+    /// Beyond the limit.
+    Exceeded,
+}
+
+impl Outcome {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Exceeded => "exceeded",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// How bad a check stands, worst last: its result and its level together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// Within the limit.
+    Ok,
+    /// Beyond a limit that only warns.
+    Warning,
+    /// Cannot be computed or compared.
+    Inconclusive,
+    /// Beyond a limit that fails.
+    Exceeded,
+}
+
+impl Standing {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Inconclusive => "inconclusive",
+            Self::Exceeded => "exceeded",
+        }
+    }
+}
+
+/// The thing that a check is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum About {
+    /// A figure of a device.
+    Metric(Metric),
+    /// The totals of stacks.
+    Stacks,
+    /// The peaks inside phases.
+    Phases,
+    /// How far the highest peak of all ranks lies above their median.
+    Imbalance,
+    /// Whether both sides have the same ranks.
+    Ranks,
+    /// Memory that does not come back.
+    Leaks,
+}
+
+/// One threshold applied to one figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What it is about.
+    pub about: About,
+    /// The metric: `peak`, `stack`, ….
+    pub metric: String,
+    /// The label of the stack or the phase, where it is about one.
+    pub scope: Option<String>,
+    /// The key of that.
+    pub key: Option<String>,
+    /// The device ordinal.
+    pub device: Option<u32>,
+    /// The limit as the user wrote it, in normal form.
+    pub limit: String,
+    /// Bytes before; `None` for absolute limits and where unknown.
+    pub before: Option<u64>,
+    /// Bytes after; `None` where unknown.
+    pub after: Option<u64>,
+    /// Bytes gained; for an absolute limit `None`.
+    pub delta: Option<i128>,
+    /// Bytes that may be gained, or held for an absolute limit.
+    pub allowed: Option<u128>,
+    /// Whether exceeding it fails or warns.
+    pub level: Level,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why it is inconclusive, or another remark.
+    pub reason: Option<String>,
+    /// Whether the limit is absolute.
+    pub absolute: bool,
+    /// Whether it passes only because the growth was agreed to.
+    pub accepted: bool,
+    /// The figure in words, where they are not those of a limit on growth or size.
+    pub words: Option<String>,
+}
+
+impl Check {
+    /// A check that nothing is known of yet.
+    pub(super) fn new(about: About, metric: String, limit: String, level: Level) -> Self {
+        Self {
+            about,
+            metric,
+            scope: None,
+            key: None,
+            device: None,
+            limit,
+            before: None,
+            after: None,
+            delta: None,
+            allowed: None,
+            level,
+            outcome: Outcome::Inconclusive,
+            reason: None,
+            absolute: false,
+            accepted: false,
+            words: None,
+        }
+    }
+
+    /// Whether it is about the peaks inside phases.
+    #[must_use]
+    pub fn is_of_phases(&self) -> bool {
+        self.about == About::Phases
+    }
+
+    /// The kind of thing that its scope names.
+    pub(super) fn noun(&self) -> &'static str {
+        if self.is_of_phases() { "phase" } else { "stack" }
+    }
+
+    /// How bad it stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match (self.outcome, self.level) {
+            (Outcome::Pass, _) => Standing::Ok,
+            (Outcome::Exceeded, Level::Warn) => Standing::Warning,
+            (Outcome::Exceeded, Level::Fail) => Standing::Exceeded,
+            (Outcome::Inconclusive, _) => Standing::Inconclusive,
+        }
+    }
+}
+
+/// All checks and what they amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The answer.
+    pub verdict: Verdict,
+    /// Every check: failures first, in the order of the thresholds otherwise.
+    pub checks: Vec<Check>,
+    /// Further remarks, such as figures whose bound reaches across the limit.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Why the verdict is inconclusive although no single check is.
+    pub distrust: Vec<String>,
+    /// Whether several devices were checked, so that checks should name theirs.
+    pub many_devices: bool,
+}
+
+impl Judgement {
+    /// Tells whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// figure of its device did by too much.
+    pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
+        let number = device.ordinal();
+        let exceeded = || self.checks.iter().filter(move |c| c.outcome == Outcome::Exceeded && c.device == number);
+        let keys: HashSet<&str> = exceeded().filter_map(|check| check.key.as_deref()).collect();
+        let grew = exceeded().any(|check| check.key.is_none() && !check.absolute);
+        move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+    }
+
+    /// How bad it stands with a device: the worst of its checks and of those that concern no single device; at best
+    /// inconclusive where the verdict is, since the reason for that may be no check.
+    #[must_use]
+    pub fn standing(&self, device: Option<u32>) -> Standing {
+        let of_device = self.checks.iter().filter(|check| check.device == device || check.device.is_none());
+        let worst = of_device.map(Check::standing).max().unwrap_or(Standing::Ok);
+        if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
+    }
+
+    /// The check that explains the verdict: the worst failure, else the first that cannot be told, else the
+    /// first that passed.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Check> {
+        let fails = |check: &&Check| check.level == Level::Fail;
+        self.checks.iter().find(fails).or_else(|| self.checks.first())
+    }
+}

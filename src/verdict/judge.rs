@@ -1,0 +1,437 @@
+//! The judge: applies limits to the figures of a comparison or of one snapshot.
+
+use super::accepted::Budget;
+use super::{Check, Figure, Growth, Judgement, Level, Maximum, Outcome, Target, Thresholds, Verdict};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use crate::pattern::Pattern;
+use crate::profile::{Cut, DeviceProfile, Metric, Moment, Profile};
+use crate::replay::History;
+use crate::units::Size;
+
+/// The diagnostic of a check that passes only because growth was agreed to.
+pub const ACCEPTED_GROWTH: &str = "accepted-growth";
+
+/// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
+const DISTRUSTED: [&str; 17] = [
+    "allocated-grows",
+    "phase-occurrences-differ",
+    "same-input",
+    "history-truncated",
+    "sizes-not-recovered",
+    "checkpoint-mismatch",
+    "end-mismatch",
+    "baseline-mismatch",
+    "events-inconsistent",
+    "blocks-overlap",
+    "segments-skipped",
+    "segments-unknown",
+    "segment-sums",
+    "time-backwards",
+    "settings-differ",
+    "recordings-differ",
+    "within-error",
+];
+
+/// Judges a comparison.
+#[must_use]
+pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    judge.imbalance_of_one(thresholds);
+    for growth in thresholds.growth.iter().filter(|growth| growth.target != Target::Imbalance) {
+        if diff.devices.is_empty() {
+            judge.cannot_tell(growth, "neither side holds any memory");
+        }
+        for device in &diff.devices {
+            judge.growth(&Gated::new(diff, device, growth, thresholds));
+        }
+        judge.unmatched_pattern(diff, growth, thresholds);
+        judge.unmatched_phase(diff, growth);
+    }
+    for maximum in &thresholds.maximum {
+        let devices = diff
+            .devices
+            .iter()
+            .map(|device| (device.index.after.map(|i| &diff.profiles.after.devices[i]), device.ordinal()));
+        judge.maxima(maximum, devices);
+    }
+    let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
+    judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
+}
+
+/// Judges one snapshot by absolute limits.
+#[must_use]
+pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
+    let mut judge = Judge::default();
+    judge.imbalance_of_one(thresholds);
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    for maximum in &thresholds.maximum {
+        judge.maxima(maximum, active.iter().map(|device| (Some(*device), Some(device.device))));
+    }
+    judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
+}
+
+/// Checks and remarks as they are made.
+#[derive(Default)]
+pub(super) struct Judge {
+    pub(super) checks: Vec<Check>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+}
+
+/// The reason why a figure that needs a history cannot be known, if there is one.
+fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
+    let why = match device.figures.history {
+        History::Recorded => return None,
+        History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
+        History::NoAllocations => "records frees but no allocations",
+    };
+    Some(format!("the {side} {why}"))
+}
+
+/// A device of a comparison under one limit on growth.
+struct Gated<'a> {
+    diff: &'a Diff,
+    device: &'a DeviceDiff,
+    /// The device on each side, where it exists.
+    profiles: Sides<Option<&'a DeviceProfile>>,
+    growth: &'a Growth,
+    thresholds: &'a Thresholds,
+}
+
+impl<'a> Gated<'a> {
+    fn new(diff: &'a Diff, device: &'a DeviceDiff, growth: &'a Growth, thresholds: &'a Thresholds) -> Self {
+        let profiles = Sides {
+            before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
+            after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
+        };
+        Self { diff, device, profiles, growth, thresholds }
+    }
+
+    /// A check of the limit on the device that nothing is known of yet.
+    fn check(&self) -> Check {
+        let Growth { target, limit, level } = self.growth;
+        Check { device: self.device.ordinal(), ..Check::new(target.about(), target.name(), limit.to_string(), *level) }
+    }
+
+    /// The same, with the reason why it cannot be told.
+    fn inconclusive(&self, reason: String) -> Check {
+        Check { reason: Some(reason), ..self.check() }
+    }
+
+    /// The reason why a side has no history, where the limit needs one.
+    fn no_history(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
+        let needs_history = match &self.growth.target {
+            Target::Metric(metric) => metric.needs_history(),
+            Target::Stack(_) | Target::Phase(_) | Target::Imbalance => true,
+        };
+        let reason = sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
+        needs_history.then(|| format!("{reason}; {} cannot be compared", self.growth.target.name()))
+    }
+
+    fn budget(&self) -> Budget<'a> {
+        Budget::new(&self.thresholds.accepted, self.thresholds.today)
+    }
+
+    /// Whether the rows of the comparison are those at the peak.
+    fn has_rows_at_peak(&self) -> bool {
+        self.diff.profiles.after.options.at == Moment::Peak
+    }
+
+    /// Whether a limit for certain stacks takes the place of this one for a row.
+    fn is_replaced(&self, row: &Row) -> bool {
+        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
+        same_level.into_iter().any(|other| matches!(&other.target, Target::Stack(Some(glob)) if row.matches(glob)))
+    }
+
+    /// Whether a limit on stacks, all or those that a pattern names, concerns a row.
+    fn concerns(&self, row: &Row, pattern: Option<&Pattern>) -> bool {
+        let largest = match row.before_within {
+            Some(_) => u128::from(row.held.after.bytes),
+            None => row.delta().unsigned_abs(),
+        };
+        largest >= u128::from(self.thresholds.min_delta)
+            && !matches!(row.kind, RowKind::Others(_))
+            && pattern.map_or_else(|| !self.is_replaced(row), |pattern| row.matches(pattern))
+    }
+
+    /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
+    fn check_of_row(&self, row: &Row) -> Option<Check> {
+        let limit = &self.growth.limit;
+        let before = row.held.before.bytes;
+        let after = row.held.after.bytes;
+        // At worst, a row without a certain partner held nothing before.
+        let least = if row.before_within.is_some() { 0 } else { before };
+        if limit.holds(least, i128::from(after) - i128::from(least)) {
+            return None;
+        }
+        let mut check = Check {
+            scope: Some(row.label.clone()),
+            key: Some(row.key.clone()),
+            before: Some(before),
+            after: Some(after),
+            delta: Some(row.delta()),
+            allowed: Some(limit.allowed(before)),
+            outcome: Outcome::Exceeded,
+            ..self.check()
+        };
+        if let Some(most) = row.before_within {
+            let certain = i128::from(after) - i128::from(most);
+            let is_certain = !row.moved
+                && !limit.holds(most, certain)
+                && certain.unsigned_abs() >= u128::from(self.thresholds.min_delta);
+            let consequence = if is_certain { "it may have held up to that before" } else { "so it cannot be told" };
+            let most = Size(most);
+            check.reason = Some(format!(
+                "a side lists no stacks below {most}: {consequence}; save it without --top and --min-bytes"
+            ));
+            if !is_certain {
+                check.outcome = Outcome::Inconclusive;
+            }
+        }
+        Some(check)
+    }
+
+    /// Whether stacks that a saved profile does not list could exceed the limit.
+    fn matters(&self, cut: &Cut) -> bool {
+        cut.largest >= self.thresholds.min_delta && !self.growth.limit.holds(0, i128::from(cut.largest))
+    }
+}
+
+impl Judge {
+    /// One snapshot has nothing to be out of balance with.
+    fn imbalance_of_one(&mut self, thresholds: &Thresholds) {
+        if thresholds.one_of_ranks {
+            return;
+        }
+        let reason = "there is only one rank; give a directory or a glob with a file for each";
+        for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
+            self.cannot_tell(growth, reason);
+        }
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.figure == Figure::Imbalance) {
+            self.cannot_tell_maximum(maximum, reason);
+        }
+    }
+
+    /// Adds a check of a limit on growth that cannot be told, for a reason that concerns no single device.
+    pub(super) fn cannot_tell(&mut self, growth: &Growth, reason: &str) {
+        let Growth { target, limit, level } = growth;
+        let check = Check::new(target.about(), target.name(), limit.to_string(), *level);
+        self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
+    }
+
+    /// The same of an absolute limit.
+    fn cannot_tell_maximum(&mut self, maximum: &Maximum, reason: &str) {
+        let check = Check::new(
+            maximum.figure.about(),
+            maximum.figure.name().to_owned(),
+            Size(maximum.limit).to_string(),
+            Level::Fail,
+        );
+        self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
+    }
+
+    /// Applies a limit on growth to a device.
+    fn growth(&mut self, gated: &Gated<'_>) {
+        if let Some(side) = gated.profiles.missing() {
+            self.checks.push(gated.inconclusive(format!("the device is missing in the {side}")));
+            return;
+        }
+        let Some(sides) = gated.profiles.both() else { return };
+        if let Some(reason) = gated.no_history(sides) {
+            self.checks.push(gated.inconclusive(reason));
+            return;
+        }
+        match &gated.growth.target {
+            Target::Metric(metric) => self.growth_of_metric(gated, *metric, sides),
+            Target::Stack(pattern) => self.growth_of_stacks(gated, pattern.as_ref(), sides),
+            Target::Phase(pattern) => {
+                let rows = &gated.device.phases;
+                self.phases(&gated.check(), gated.growth, pattern, rows, sides, &gated.budget());
+            }
+            // Of all ranks together.
+            Target::Imbalance => {}
+        }
+    }
+
+    /// A figure of a device.
+    fn growth_of_metric(&mut self, gated: &Gated<'_>, metric: Metric, sides: Sides<&DeviceProfile>) {
+        let change = gated.device.metric(metric);
+        let limit = &gated.growth.limit;
+        let mut check = Check { before: change.before, after: change.after, delta: change.delta(), ..gated.check() };
+        let (Some(before), Some(delta)) = (change.before, change.delta()) else {
+            check.reason = Some(format!("{} cannot be computed", check.metric));
+            self.checks.push(check);
+            return;
+        };
+        check.allowed = Some(limit.allowed(before));
+        check.outcome = if limit.holds(before, delta) { Outcome::Pass } else { Outcome::Exceeded };
+        self.doubt(&mut check, metric.max_error(sides.before), metric.max_error(sides.after));
+        if check.outcome == Outcome::Exceeded {
+            let budget = gated.budget();
+            budget.accept_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
+            // Whether it is accepted may depend on stacks that a saved profile does not list.
+            let is_cut = sides.before.cut.is_some() || sides.after.cut.is_some();
+            if check.outcome == Outcome::Exceeded && is_cut {
+                budget.doubt_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
+            }
+            self.tell_accepted(&check);
+        }
+        self.checks.push(check);
+    }
+
+    /// The totals of stacks, all or those that a pattern names: a check for each that exceeds the limit, or one that
+    /// passes.
+    fn growth_of_stacks(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
+        if let Some(side) = sides.map(|device| device.at).missing() {
+            let moment = gated.diff.profiles.after.options.at;
+            self.checks.push(gated.inconclusive(format!("the {side} has no moment '{moment}' to compare stacks at")));
+            return;
+        }
+        let checked = self.checks.len();
+        if let Some(cut) = sides.after.cut.filter(|cut| gated.matters(cut)) {
+            let largest = Size(cut.largest);
+            let reason = format!("the after lists no stacks below {largest}; give the snapshot itself");
+            self.checks.push(gated.inconclusive(reason));
+        }
+        let mut budget = gated.budget();
+        let rows = gated.device.rows.iter().chain(&gated.device.unlisted);
+        for row in rows.filter(|row| gated.concerns(row, pattern)) {
+            let Some(mut check) = gated.check_of_row(row) else { continue };
+            budget.accept_stack(&mut check, row);
+            self.tell_accepted(&check);
+            self.checks.push(check);
+        }
+        if self.checks.len() == checked {
+            self.checks.push(Check { outcome: Outcome::Pass, ..gated.check() });
+        }
+    }
+
+    /// A pattern that matches no stack on any device checks nothing.
+    fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
+        if !growth.matches(diff) {
+            self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
+            // Another rank may have such a stack.
+            if thresholds.one_of_ranks {
+                return;
+            }
+            let reason = "the pattern matches no stack on either side; it is compared with labels such as \
+                          'forward (model.py:12)'";
+            self.cannot_tell(growth, reason);
+        }
+    }
+
+    fn maxima<'d>(
+        &mut self,
+        maximum: &Maximum,
+        devices: impl Iterator<Item = (Option<&'d DeviceProfile>, Option<u32>)>,
+    ) {
+        let Figure::Metric(figure) = maximum.figure else { return };
+        let mut any = false;
+        for (profile, number) in devices {
+            any = true;
+            let (metric, limit) = (figure.name().to_owned(), Size(maximum.limit).to_string());
+            let mut check = Check {
+                device: number,
+                after: profile.and_then(|device| figure.value(device)),
+                allowed: Some(u128::from(maximum.limit)),
+                absolute: true,
+                ..Check::new(maximum.figure.about(), metric, limit, Level::Fail)
+            };
+            let no_history = profile.and_then(|device| no_history(device, "snapshot"));
+            match (profile, check.after) {
+                (None, _) => check.reason = Some("the device is missing in the after".to_owned()),
+                // What is held at the dump is a lower bound of every peak: enough to fail, not to pass.
+                (_, Some(value)) if value > maximum.limit => check.outcome = Outcome::Exceeded,
+                _ if figure.needs_history() && no_history.is_some() => {
+                    check.reason = no_history.map(|why| format!("{why}; {} is not known", check.metric));
+                }
+                (Some(device), Some(_)) => {
+                    check.outcome = Outcome::Pass;
+                    self.doubt(&mut check, Some(0), figure.max_error(device));
+                }
+                (Some(_), None) => check.reason = Some(format!("{} cannot be computed", check.metric)),
+            }
+            self.checks.push(check);
+        }
+        if !any {
+            let reason = "the snapshot holds no memory on any device";
+            self.cannot_tell_maximum(maximum, reason);
+        }
+    }
+
+    /// Says where a check passes only because growth was agreed to.
+    pub(super) fn tell_accepted(&mut self, check: &Check) {
+        if let (true, Some(reason)) = (check.accepted, &check.reason) {
+            let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
+            let subject = scope.unwrap_or_else(|| check.metric.clone());
+            let message = format!("{subject} exceeds its limit, {reason}");
+            self.diagnostics.push(Diagnostic::note(ACCEPTED_GROWTH, check.device, message));
+        }
+    }
+
+    /// Remarks where the bounds of inexact figures reach across the limit.
+    pub(super) fn doubt(&mut self, check: &mut Check, before: Option<u64>, after: Option<u64>) {
+        let (Some(before), Some(after)) = (before, after) else {
+            let message = format!("{} is not exact, and its error is not known", check.metric);
+            check.reason = Some(message.clone());
+            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+            return;
+        };
+        let error = i128::from(before) + i128::from(after);
+        let measured = if check.absolute { check.after.map(i128::from) } else { check.delta };
+        let (Some(measured), Some(allowed)) = (measured, check.allowed.and_then(|a| i128::try_from(a).ok())) else {
+            return;
+        };
+        let crosses = match check.outcome {
+            Outcome::Pass => measured + error > allowed,
+            _ => measured - error <= allowed,
+        };
+        if error > 0 && crosses {
+            let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
+            let message = format!("{} is known to within {total}, which reaches across the limit", check.metric);
+            check.reason = Some(message.clone());
+            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+        }
+    }
+
+    pub(super) fn finish<'d>(
+        mut self,
+        known: impl Iterator<Item = &'d Diagnostic>,
+        strict: bool,
+        many_devices: bool,
+    ) -> Judgement {
+        // Failures first, the largest first; what passed keeps its order.
+        let weight = |check: &Check| {
+            let beyond = check.delta.unwrap_or(0).max(check.after.map_or(0, i128::from));
+            let rank = match (check.outcome, check.level) {
+                (Outcome::Exceeded, Level::Fail) => 0,
+                (Outcome::Inconclusive, _) => 1,
+                (Outcome::Exceeded, Level::Warn) => 2,
+                (Outcome::Pass, _) if check.accepted => return (3, 0),
+                (Outcome::Pass, _) => return (4, 0),
+            };
+            (rank, if check.delta.is_some() { -check.delta.unwrap_or(0) } else { -beyond })
+        };
+        self.checks.sort_by_key(weight);
+        let mut distrust = Vec::new();
+        if strict && !self.checks.is_empty() {
+            let distrusted = |d: &&Diagnostic| d.severity == Severity::Warning && DISTRUSTED.contains(&&*d.code);
+            distrust.extend(known.filter(distrusted).map(|d| d.code.to_string()));
+            distrust.extend(self.diagnostics.iter().filter(distrusted).map(|d| d.code.to_string()));
+            distrust.sort_unstable();
+            distrust.dedup();
+        }
+        let has = |outcome, level| self.checks.iter().any(|c| c.outcome == outcome && c.level == level);
+        let verdict = if has(Outcome::Exceeded, Level::Fail) {
+            Verdict::Regression
+        } else if has(Outcome::Inconclusive, Level::Fail)
+            || !distrust.is_empty()
+            || strict && has(Outcome::Inconclusive, Level::Warn)
+        {
+            Verdict::Inconclusive
+        } else {
+            Verdict::Pass
+        };
+        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices }
+    }
+}

@@ -1,0 +1,167 @@
+//! Verdicts and checks in words.
+
+use std::fmt;
+
+use super::{Check, Judgement, Level, Outcome};
+use crate::units::{Size, format_percent};
+
+/// The answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing gated exceeds its limit.
+    Pass,
+    /// A gated figure cannot be computed or compared.
+    Inconclusive,
+    /// A gated figure exceeds its limit.
+    Regression,
+}
+
+impl Verdict {
+    /// The process exit code: 0 pass, 1 regression, 3 inconclusive. (2 is "could not run".)
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Pass => 0,
+            Self::Regression => 1,
+            Self::Inconclusive => 3,
+        }
+    }
+
+    /// The word that leads the line of the verdict.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Regression => "FAIL",
+            Self::Inconclusive => "INCONCLUSIVE",
+        }
+    }
+
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Regression => "regression",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// The verdict in one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The verdict, whose word leads the line.
+    pub verdict: Verdict,
+    /// The rest of the line: the figure and the limit that explain it.
+    pub sentence: String,
+}
+
+impl fmt::Display for Headline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verdict.word(), self.sentence)
+    }
+}
+
+impl Judgement {
+    /// The verdict in one line, with the figure and the limit.
+    #[must_use]
+    pub fn headline(&self) -> Headline {
+        Headline { verdict: self.verdict, sentence: self.explain() }
+    }
+
+    /// The figure and the limit that explain the verdict.
+    fn explain(&self) -> String {
+        let Some(check) = self.decisive() else {
+            return "nothing was gated: no threshold was given".to_owned();
+        };
+        if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
+            return format!("the comparison is not to be trusted ({})", self.distrust.join(", "));
+        }
+        let mut line = match check.level {
+            Level::Fail => self.sentence(check),
+            Level::Warn => "only warnings were asked for".to_owned(),
+        };
+        let more = self.count_exceeded(Level::Fail).saturating_sub(1);
+        if self.verdict == Verdict::Regression && more > 0 {
+            line.push_str(&format!(", and {more} more"));
+        }
+        match self.count_exceeded(Level::Warn) {
+            0 => {}
+            1 => line.push_str("; 1 warning"),
+            warnings => line.push_str(&format!("; {warnings} warnings")),
+        }
+        line
+    }
+
+    /// The number of checks of a level beyond their limits.
+    fn count_exceeded(&self, level: Level) -> usize {
+        self.checks.iter().filter(|check| check.outcome == Outcome::Exceeded && check.level == level).count()
+    }
+
+    /// One check in words.
+    #[must_use]
+    pub fn sentence(&self, check: &Check) -> String {
+        let device = match check.device {
+            Some(device) if self.many_devices => format!("device {device}: "),
+            _ => String::new(),
+        };
+        let subject = match &check.scope {
+            Some(label) => format!("{device}{} {label}", check.noun()),
+            None => format!("{device}{}", check.metric),
+        };
+        if check.outcome == Outcome::Inconclusive {
+            let reason = check.reason.as_deref().unwrap_or("cannot be compared");
+            return format!("{subject}: {reason}");
+        }
+        if let Some(words) = &check.words {
+            let allowed = if check.outcome == Outcome::Exceeded || check.scope.is_some() {
+                format!(", allowed {}", check.limit)
+            } else {
+                String::new()
+            };
+            return format!("{device}{words}{allowed}");
+        }
+        let mut text = match (check.absolute, check.after, check.delta) {
+            (true, Some(after), _) => {
+                format!("{subject} is {}, allowed {}", Size(after), check.limit)
+            }
+            (false, _, Some(delta)) => {
+                let change = match delta {
+                    0 => "did not change".to_owned(),
+                    1.. => format!("grew {}", Size(magnitude(delta))),
+                    _ => format!("shrank {}", Size(magnitude(delta))),
+                };
+                let percent = check.before.and_then(|before| format_percent(delta, before));
+                let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
+                format!("{subject} {change}{percent}, allowed {}", check.limit)
+            }
+            _ => format!("{device}no {} grew by more than {}", check.metric, check.limit),
+        };
+        // Rounded, the figure and its limit may read the same.
+        let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };
+        if let (Outcome::Exceeded, Some(measured), Some(allowed)) = (check.outcome, measured, check.allowed)
+            && Size(saturated(measured)).to_string() == Size(saturated(allowed)).to_string()
+        {
+            text.push_str(&format!(", {} B too much", measured.saturating_sub(allowed)));
+        }
+        if let Some(reason) = &check.reason {
+            text.push_str(&format!(" ({reason})"));
+        }
+        text
+    }
+}
+
+fn magnitude(delta: i128) -> u64 {
+    saturated(delta.unsigned_abs())
+}
+
+fn saturated(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
