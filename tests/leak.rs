@@ -76,7 +76,7 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
         let few = name.to_string().contains("-series");
         match (truth.is_null() || few, &leaks[..]) {
             (true, []) => {
-                let told = found.diagnostics.iter().find(|found| found.code == "allocated-grows");
+                let told = found.diagnostics.iter().find(|found| found.code.name() == "allocated-grows");
                 // The batches of one story grow until memory runs out.
                 assert_eq!(told.is_some(), path.ends_with("oom.pkl"), "{name}: {told:?}");
                 clean += 1;
@@ -159,11 +159,11 @@ fn a_pool_that_grows_is_no_leak() {
     let growth = found.devices[0].growth;
     assert_eq!((growth.allocated, growth.reserved), (Some(0), growth.fragmentation));
     assert!(growth.reserved > Some(1 << 20));
-    let codes: Vec<_> = found.diagnostics.iter().map(|diagnostic| &*diagnostic.code).collect();
+    let codes: Vec<_> = found.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert!(codes.contains(&"fragmentation-grows"), "{codes:?}");
     // A leak is not called so.
     let found = series(folder("leak-series").iter().map(|path| at_end(path)), &Options::default());
-    assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code != "fragmentation-grows"));
+    assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code.name() != "fragmentation-grows"));
 }
 
 /// Single training steps, an inference, recordings without a history: none of them shows a leak.
@@ -540,7 +540,7 @@ fn growth_that_no_stack_shows_is_told() {
     });
     let search = program.search(&Options::default());
     assert_eq!(search.leaks().count(), 0);
-    let told = |search: &Search| search.diagnostics.iter().any(|found| found.code == "allocated-grows");
+    let told = |search: &Search| search.diagnostics.iter().any(|found| found.code.name() == "allocated-grows");
     assert!(told(&search), "{:?}", search.diagnostics);
     assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
     assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));

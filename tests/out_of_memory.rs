@@ -88,7 +88,11 @@ fn load(file: &[u8], at: Moment) -> Profile {
 
 fn ooms(segments: Vec<Value>, events: Vec<Value>) -> Vec<Oom> {
     let profile = load(&file(segments, events), Moment::Peak);
-    assert!(profile.diagnostics.iter().all(|found| found.code != "self-check-failed"), "{:?}", profile.diagnostics);
+    assert!(
+        profile.diagnostics.iter().all(|found| found.code.name() != "self-check-failed"),
+        "{:?}",
+        profile.diagnostics
+    );
     profile.devices[0].figures.ooms.clone()
 }
 

@@ -182,12 +182,12 @@ fn phases_overlap() {
     let marks = [("START", "a", 5), ("START", "b", 15), ("END", "a", 25), ("END", "b", 35)];
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..3"]);
     let profile = profile_of(&clock(4), &marks);
-    let message = profile.diagnostics.iter().find(|d| d.code == "phases-irregular").unwrap().message.clone();
+    let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
     assert_eq!(message, "of 2 annotated phases 1 begins in another and ends after it");
     // One that ends before the other begins does not overlap it, although they share the events of a microsecond.
     let marks = [("START", "a", 5), ("END", "a", 20), ("START", "b", 20), ("END", "b", 45)];
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..4"]);
-    assert!(profile_of(&clock(4), &marks).diagnostics.iter().all(|d| d.code != "phases-irregular"));
+    assert!(profile_of(&clock(4), &marks).diagnostics.iter().all(|d| d.code.name() != "phases-irregular"));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn what_was_not_recorded_is_taken_to_reach_the_border() {
     let marks = [("END", "a", 25), ("START", "b", 35), ("START", "c", 45), ("END", "c", 45)];
     assert_eq!(found(&clock(5), &marks), ["a0 0..2<", "b0 3..5>", "c0 4..4"]);
     let profile = profile_of(&clock(5), &marks);
-    let message = profile.diagnostics.iter().find(|d| d.code == "phases-irregular").unwrap().message.clone();
+    let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
     assert_eq!(
         message,
         "of 3 annotated phases 1 has no recorded beginning and is taken to begin with the recording, 1 has no recorded \
@@ -309,8 +309,8 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     let before = profile_of(&events, &marks);
     let phases = &before.devices[0].phases;
     assert_eq!((phases.all.len(), phases.cut), (MOST_PHASES, 5));
-    let cut = before.diagnostics.iter().find(|d| d.code == "phases-cut").unwrap();
-    assert_eq!(cut.severity, ptmem::diagnostic::Severity::Warning);
+    let cut = before.diagnostics.iter().find(|d| d.code.name() == "phases-cut").unwrap();
+    assert_eq!(cut.severity(), ptmem::diagnostic::Severity::Warning);
     // What is not looked at could have grown, also where profiles are saved.
     let saved = profile::read(text_of(&before, Bound::default(), &[]).as_bytes(), "x", Options::default()).unwrap();
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
@@ -490,15 +490,15 @@ fn occurrences_are_compared_by_number_or_by_their_highest() {
     let each = compare(wanted);
     let deltas: Vec<_> = each.devices[0].phases.iter().map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
     assert_eq!(deltas, [("a #0".to_owned(), 0), ("a #1".to_owned(), 1), ("a #2".to_owned(), 0)]);
-    let note = each.diagnostics.iter().find(|d| d.code == "phase-occurrences-differ").unwrap();
+    let note = each.diagnostics.iter().find(|d| d.code.name() == "phase-occurrences-differ").unwrap();
     assert!(note.message.contains("(a 3 before, 4 after)"), "{}", note.message);
     assert!(judge_diff(&each, &thresholds(&["phase:a=0"])).headline().sentence.contains("phase a #1 grew 1.00 MiB"));
     // Nobody is told who does not ask for phases.
-    assert!(compare(PhaseOptions::default()).diagnostics.iter().all(|d| d.code != "phase-occurrences-differ"));
+    assert!(compare(PhaseOptions::default()).diagnostics.iter().all(|d| d.code.name() != "phase-occurrences-differ"));
     let worst = compare(PhaseOptions { occurrences: Occurrences::Worst, ..wanted });
     let rows = &worst.devices[0].phases;
     assert_eq!((rows.len(), rows[0].title(), rows[0].delta()), (1, "a #0 -> #3".to_owned(), Some(11 << 20)));
-    assert!(worst.diagnostics.iter().all(|d| d.code != "phase-occurrences-differ"));
+    assert!(worst.diagnostics.iter().all(|d| d.code.name() != "phase-occurrences-differ"));
     // Without those that warm up.
     let later = compare(PhaseOptions { skip_first: 2, ..wanted });
     let rows: Vec<_> = later.devices[0].phases.iter().map(|row| (row.title(), row.delta())).collect();

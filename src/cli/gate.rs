@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use ptmem::diagnostic::Diagnostic;
+use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Sides};
 use ptmem::pattern::Pattern;
 use ptmem::profile::{Kind, Raise, saved};
@@ -257,7 +257,7 @@ fn compare(
     }
     if same {
         let message = "before and after are the same file: nothing can have changed";
-        diff.diagnostics.push(Diagnostic::warning("same-input", None, message));
+        diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
     }
     let judgement = verdict::judge_diff(&diff, &thresholds);
     let matched = thresholds.growth.iter().map(|growth| growth.matches(&diff)).collect();
@@ -336,7 +336,7 @@ fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Dia
     // In backticks, so that it stays on one line.
     let command = format!("`ptmem diff --update {before} {after}{config}{at}`");
     let message = format!("less than the stored before: {}. Record it: {command}", lower.join(", "));
-    Some(Diagnostic::note("improved", None, message))
+    Some(Diagnostic::new(Code::Improved, None, message))
 }
 
 /// A path as one would type it.

@@ -5,7 +5,7 @@ mod stacks;
 
 use std::sync::Arc;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::pattern::Pattern;
 pub use crate::profile::Metric;
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
@@ -400,7 +400,7 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let (Some(before), Some(after)) = (device.index.before, device.index.after) else {
         let side = if device.index.before.is_none() { "before" } else { "after" };
         let message = format!("{} is in one snapshot only: the {side} lacks it", device.name());
-        found.push(Diagnostic::warning("device-missing", number, message));
+        found.push(Diagnostic::new(diagnostic::Code::DeviceMissing, number, message));
         return;
     };
     let (before, after) = (&profiles.before.devices[before], &profiles.after.devices[after]);
@@ -408,13 +408,13 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         if device.at.is_none() {
             let moment = profiles.after.options.at;
             let message = format!("the {side} has no moment '{moment}': stacks are not compared");
-            found.push(Diagnostic::warning("no-such-moment", number, message));
+            found.push(Diagnostic::new(diagnostic::Code::NoSuchMoment, number, message));
         }
     }
     if (before.figures.history == History::Recorded) != (after.figures.history == History::Recorded) {
         let side = if before.figures.history == History::Recorded { "before" } else { "after" };
-        found.push(Diagnostic::warning(
-            "recordings-differ",
+        found.push(Diagnostic::new(
+            diagnostic::Code::RecordingsDiffer,
             number,
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
@@ -425,8 +425,8 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             (false, true) => "C++ frames",
             (false, false) => "no frames",
         };
-        found.push(Diagnostic::warning(
-            "recordings-differ",
+        found.push(Diagnostic::new(
+            diagnostic::Code::RecordingsDiffer,
             number,
             format!(
                 "the before records {}, the after {}; stacks do not match. Record both with the same context= and \
@@ -444,8 +444,8 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         before.figures.allocation_count.max(after.figures.allocation_count),
     );
     if fewer > 0 && more / fewer >= 2 {
-        found.push(Diagnostic::note(
-            "lengths-differ",
+        found.push(Diagnostic::new(
+            diagnostic::Code::LengthsDiffer,
             number,
             format!(
                 "the before records {} allocations, the after {}; do both cover the same steps?",
@@ -471,6 +471,6 @@ fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
         .collect();
     if !differing.is_empty() {
         let message = format!("allocator settings differ ({})", differing.join("; "));
-        found.push(Diagnostic::warning("settings-differ", None, message));
+        found.push(Diagnostic::new(diagnostic::Code::SettingsDiffer, None, message));
     }
 }

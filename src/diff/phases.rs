@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Change, Sides};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Occurrence};
 use crate::text::shorten;
@@ -161,7 +161,7 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
          compares the highest ones",
         said.join("; ")
     );
-    Some(Diagnostic::warning("phase-occurrences-differ", device, message))
+    Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message))
 }
 
 /// The rows to show, those first that `explain` the verdict and then the largest change first; and how many are left

@@ -14,7 +14,7 @@ pub use steps::search;
 
 use std::sync::Arc;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{How, Wanted};
 use crate::profile::{Bucket, Held, Source};
 use crate::snapshot::{StackId, Tables};
@@ -324,7 +324,7 @@ fn growth(
             crate::units::Delta(per_step).to_string().trim_start_matches('+'),
             crate::units::Size(fragmented),
         );
-        Diagnostic::warning("fragmentation-grows", Some(device), message)
+        Diagnostic::new(diagnostic::Code::FragmentationGrows, Some(device), message)
     });
     (growth, remark)
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::slope::rounded;
 use super::{DeviceLeaks, Growth, Leak, Mode, Options, Point, Search, growth};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
@@ -107,7 +107,7 @@ fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
          larger each time, or grow in fewer of them. A series of snapshots shows what",
         Size(u64::try_from(rounded(rest, (held.len() - 1).max(1) as i128)).unwrap_or_default()),
     );
-    Some(Diagnostic::warning("allocated-grows", found.device, message))
+    Some(Diagnostic::new(diagnostic::Code::AllocatedGrows, found.device, message))
 }
 
 /// Why there are no steps.

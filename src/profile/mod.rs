@@ -17,11 +17,11 @@ use std::sync::Arc;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError};
-pub use phases::{MOST_PHASES, Occurrence, PHASES_CUT, Phases};
+pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::container;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Figures, Position, Replay};
 use crate::snapshot::{self, AllocatorSettings, Copier, Event, Snapshot, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
@@ -433,8 +433,8 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
-        diagnostics.push(Diagnostic::warning(
-            "empty-recording",
+        diagnostics.push(Diagnostic::new(
+            diagnostic::Code::EmptyRecording,
             None,
             "nothing is recorded and nothing is held on any device. Call \
              torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::every::{self, Interval};
 use super::{Error, Options};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{self, Diagnostic};
 use crate::phase::{self, Phase, Source};
 use crate::replay::{History, Level, Part, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
@@ -19,9 +19,6 @@ pub const MOST_PHASES: usize = 65_536;
 
 /// The longest name in bytes; the rest is cut off. Metadata can be any text.
 const LONGEST_NAME: usize = 512;
-
-/// The diagnostic of phases that were left out.
-pub const PHASES_CUT: &str = "phases-cut";
 
 /// One occurrence of a phase, and what was allocated in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,7 +215,7 @@ impl Plan {
                 thousands(MOST_PHASES as u64),
                 thousands(self.cut)
             );
-            said.push(Diagnostic::warning(PHASES_CUT, self.device, message));
+            said.push(Diagnostic::new(diagnostic::Code::PhasesCut, self.device, message));
         }
         let Irregular { annotated, unopened, unclosed, overlapping } = self.irregular;
         let mut parts = Vec::new();
@@ -237,7 +234,11 @@ impl Plan {
         }
         if !parts.is_empty() {
             let of = count(annotated, "annotated phase", "annotated phases");
-            said.push(Diagnostic::note("phases-irregular", self.device, format!("of {of} {}", parts.join(", "))));
+            said.push(Diagnostic::new(
+                diagnostic::Code::PhasesIrregular,
+                self.device,
+                format!("of {of} {}", parts.join(", ")),
+            ));
         }
         said
     }

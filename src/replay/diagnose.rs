@@ -3,7 +3,7 @@
 use super::census::Census;
 use super::lifetimes::Lifetimes;
 use super::{Basis, Checks, History};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Device, Snapshot};
 use crate::units::Size;
 
@@ -49,23 +49,23 @@ pub(super) fn diagnostics(
 ) -> Vec<Diagnostic> {
     let events = snapshot.events_of(device);
     let mut found = Vec::new();
-    let mut warn = |code, message: String| found.push(Diagnostic::warning(code, id, message));
+    let mut warn = |code, message: String| found.push(Diagnostic::new(code, id, message));
 
     match findings.history {
         History::Recorded => {}
         History::StateOnly => warn(
-            "state-only",
+            Code::StateOnly,
             "no allocation was recorded, only the state at the dump: peak and baseline are the state, and there is \
              no timeline. Record with torch.cuda.memory._record_memory_history(enabled='all') before the step, and dump \
              before disabling it, to get a history"
                 .to_owned(),
         ),
         History::NoAllocations => warn(
-            "allocations-skipped",
+            Code::AllocationsSkipped,
             "the history has frees but no allocations (skip_actions?): the peak cannot be computed".to_owned(),
         ),
         History::Empty => warn(
-            "empty-recording",
+            Code::EmptyRecording,
             "nothing is recorded and nothing is held; was the history recorded in this process, on this device, \
              before the dump?"
                 .to_owned(),
@@ -81,7 +81,7 @@ pub(super) fn diagnostics(
     let recorded = findings.history == History::Recorded;
     if recorded && is_round(events.len()) && (lifetimes.unmatched_frees > 0 || before_window > 0) {
         warn(
-            "history-truncated",
+            Code::HistoryTruncated,
             format!(
                 "the history is exactly {} events long and refers to blocks from before it: the ring buffer was \
                  probably full. Peak means the peak within the recorded window; record with a larger max_entries",
@@ -89,8 +89,8 @@ pub(super) fn diagnostics(
             ),
         );
     } else if recorded && lifetimes.unmatched_frees > 0 {
-        found.push(Diagnostic::note(
-            "frees-without-allocation",
+        found.push(Diagnostic::new(
+            Code::FreesWithoutAllocation,
             id,
             format!(
                 "blocks that were allocated before the recording and freed inside it: {}; their bytes are listed as \
@@ -100,8 +100,7 @@ pub(super) fn diagnostics(
         ));
     }
     if recorded && before_window > 0 {
-        found.push(Diagnostic::note(
-            "allocated-before-recording",
+        found.push(Diagnostic::new(Code::AllocatedBeforeRecording,
             id,
             format!(
                 "{before_window} of the blocks that are older than the recording still {} stack; their bytes are listed \
@@ -110,12 +109,12 @@ pub(super) fn diagnostics(
             ),
         ));
     }
-    let mut warn = |code, message: String| found.push(Diagnostic::warning(code, id, message));
+    let mut warn = |code, message: String| found.push(Diagnostic::new(code, id, message));
 
     let checks = findings.checks;
     if checks.sizes_recovered < checks.sizes_total {
         warn(
-            "sizes-not-recovered",
+            Code::SizesNotRecovered,
             format!(
                 "{} of {} recovered block sizes differ from the final state; allocator settings may have changed \
                  during the recording. Allocated and active bytes are estimates",
@@ -126,7 +125,7 @@ pub(super) fn diagnostics(
     }
     if findings.checkpoints_missed > 0 {
         warn(
-            "checkpoint-mismatch",
+            Code::CheckpointMismatch,
             format!(
                 "{} of {} snapshot events give other active bytes than the replay",
                 findings.checkpoints_missed, checks.checkpoints_total
@@ -135,41 +134,41 @@ pub(super) fn diagnostics(
     }
     if !checks.end_matches {
         warn(
-            "end-mismatch",
+            Code::EndMismatch,
             "the history does not lead to the state at the dump; events are missing or the file was edited".to_owned(),
         );
     }
     if findings.baseline_differs && findings.history != History::NoAllocations {
         warn(
-            "baseline-mismatch",
+            Code::BaselineMismatch,
             "the baseline computed from sums differs from the one computed by address; events are missing".to_owned(),
         );
     }
     if findings.frees_skipped {
         warn(
-            "frees-skipped",
+            Code::FreesSkipped,
             "the history has allocations but no frees (skip_actions?): the peak cannot be computed".to_owned(),
         );
     } else if lifetimes.requests_complete {
         warn(
-            "completions-skipped",
+            Code::CompletionsSkipped,
             "the history has free_requested but no free_completed events (skip_actions?): active and requested bytes \
              fall at the request"
                 .to_owned(),
         );
     } else if recorded && census.count(Action::FreeCompleted) > 0 && census.count(Action::FreeRequested) == 0 {
-        found.push(Diagnostic::note(
-            "requests-skipped",
+        found.push(Diagnostic::new(
+            Code::RequestsSkipped,
             id,
             "the history has free_completed but no free_requested events (skip_actions?): allocated bytes fall at the \
              completion",
         ));
     }
-    let mut warn = |code, message: String| found.push(Diagnostic::warning(code, id, message));
+    let mut warn = |code, message: String| found.push(Diagnostic::new(code, id, message));
     let reused = lifetimes.replaced.len() as u64;
     if reused + lifetimes.double_frees + lifetimes.size_mismatches > 0 {
         warn(
-            "events-inconsistent",
+            Code::EventsInconsistent,
             format!(
                 "{} allocations at an address in use, {} double frees, {} frees of another size than was allocated; \
                  events are missing or out of order",
@@ -178,16 +177,16 @@ pub(super) fn diagnostics(
         );
     }
     if findings.overlaps > 0 {
-        warn("blocks-overlap", format!("{} allocations reach into an occupied block", findings.overlaps));
+        warn(Code::BlocksOverlap, format!("{} allocations reach into an occupied block", findings.overlaps));
     }
     if findings.reserved_implausible {
         warn(
-            "segments-skipped",
+            Code::SegmentsSkipped,
             "segment events are missing (skip_actions?): reserved bytes before the dump cannot be computed".to_owned(),
         );
     } else if findings.homeless > 0 {
         warn(
-            "segments-unknown",
+            Code::SegmentsUnknown,
             format!(
                 "{} allocations lie outside every known segment; segment events are missing, and reserved bytes before \
                  the dump are not reliable",
@@ -207,7 +206,7 @@ pub(super) fn diagnostics(
     let differ = differ.count();
     if differ > 0 {
         warn(
-            "segment-sums",
+            Code::SegmentSums,
             format!(
                 "in {differ} of {} segments the blocks do not add up to the sums beside them; the file was edited or \
                  written by another tool",
@@ -218,7 +217,7 @@ pub(super) fn diagnostics(
     let backwards = census.backwards;
     if backwards > 0 {
         warn(
-            "time-backwards",
+            Code::TimeBackwards,
             format!(
                 "{backwards} events are older than one before them; the order in the file is kept, and the peak may \
                  differ from the true one"
@@ -226,8 +225,8 @@ pub(super) fn diagnostics(
         );
     }
     if findings.bound > 0 {
-        found.push(Diagnostic::note(
-            "sizes-bounded",
+        found.push(Diagnostic::new(
+            Code::SizesBounded,
             id,
             format!(
                 "blocks that were allocated before the recording and freed inside it may occupy up to {} more than \
@@ -237,8 +236,7 @@ pub(super) fn diagnostics(
         ));
     }
     if findings.maybe_pending > 0 {
-        found.push(Diagnostic::note(
-            "free-requested-before",
+        found.push(Diagnostic::new(Code::FreeRequestedBefore,
             id,
             format!(
                 "the completion of frees of {} is recorded and their request is not; they count as allocated until then",

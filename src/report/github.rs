@@ -5,9 +5,8 @@ use std::fmt::Write;
 
 use super::finding::{across_ranks, findings};
 use super::{Options, Subject, ranks};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::text::printable;
-use crate::verdict::ACCEPTED_GROWTH;
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
@@ -36,7 +35,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
         !seen.insert(place)
     });
     for diagnostic in &diagnostics(subject) {
-        let level = if diagnostic.severity == Severity::Warning { &mut warnings } else { &mut notices };
+        let level = if diagnostic.severity() == Severity::Warning { &mut warnings } else { &mut notices };
         let device = diagnostic.device.filter(|_| !diagnostic.message.starts_with("device "));
         let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
         let message = format!("{device}{}", diagnostic.message);
@@ -76,7 +75,8 @@ fn ungated(subject: Subject<'_>) -> Option<&'static str> {
 
 /// Warnings, and what passes only because growth was agreed to.
 fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
-    let told = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Warning || diagnostic.code == ACCEPTED_GROWTH;
+    let told =
+        |diagnostic: &Diagnostic| diagnostic.severity() == Severity::Warning || diagnostic.code == Code::AcceptedGrowth;
     let mut found: Vec<_> = match subject {
         Subject::Gate(gate) => {
             let comparisons = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
@@ -102,7 +102,7 @@ fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
     };
     // What holds for both sides is said once.
     let mut seen = HashSet::new();
-    found.retain(|diagnostic| seen.insert((diagnostic.code.clone(), diagnostic.device, diagnostic.message.clone())));
+    found.retain(|diagnostic| seen.insert((diagnostic.code, diagnostic.device, diagnostic.message.clone())));
     found
 }
 

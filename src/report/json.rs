@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::ranks::{self, Compared, Line, Others};
 use super::{Options, Subject};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::diff::{self, RowKind, Side, Sides};
 use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal, others};
 use crate::replay::{Counter, Position};
@@ -164,7 +164,7 @@ struct FrameReport<'a> {
 
 #[derive(Debug, Serialize)]
 struct DiagnosticReport<'a> {
-    code: &'a str,
+    code: Code,
     severity: Severity,
     device: Option<u32>,
     message: &'a str,
@@ -247,7 +247,7 @@ struct RankRow {
 
 #[derive(Debug, Serialize)]
 struct OwnedDiagnostic {
-    code: String,
+    code: Code,
     severity: Severity,
     side: Option<&'static str>,
     device: Option<u32>,
@@ -328,7 +328,7 @@ struct DiffReport<'a> {
 /// A diagnostic of a comparison: it may concern one side.
 #[derive(Debug, Serialize)]
 struct SidedDiagnostic<'a> {
-    code: &'a str,
+    code: Code,
     severity: Severity,
     side: Option<&'static str>,
     device: Option<u32>,
@@ -514,8 +514,8 @@ fn of_ranks<'a>(gate: &'a Gate, of: &'a Ranks, lines: &[Compared<'a>], options: 
 fn owned(found: Vec<(Option<Side>, Diagnostic)>) -> Vec<OwnedDiagnostic> {
     let owned = |(side, diagnostic): (Option<Side>, Diagnostic)| {
         let side = side.map(Side::name);
-        let Diagnostic { code, severity, device, message } = diagnostic;
-        OwnedDiagnostic { code: code.into_owned(), severity, side, device, message }
+        let Diagnostic { code, device, message } = diagnostic;
+        OwnedDiagnostic { code, severity: code.severity(), side, device, message }
     };
     found.into_iter().map(owned).collect()
 }
@@ -621,9 +621,9 @@ fn diff<'a>(comparison: &'a Comparison, has_stacks: bool, options: &Options) -> 
         devices: diff.devices.iter().map(|d| device_diff(d, comparison, has_stacks, options)).collect(),
         checks: judgement.checks.iter().map(check).collect(),
         diagnostics: found
-            .map(|(side, Diagnostic { code, severity, device, message })| SidedDiagnostic {
-                code,
-                severity: *severity,
+            .map(|(side, Diagnostic { code, device, message })| SidedDiagnostic {
+                code: *code,
+                severity: code.severity(),
                 side,
                 device: *device,
                 message,
@@ -643,7 +643,7 @@ fn source(profile: &Profile) -> Source<'_> {
 }
 
 fn diagnostic(found: &Diagnostic) -> DiagnosticReport<'_> {
-    DiagnosticReport { code: &found.code, severity: found.severity, device: found.device, message: &found.message }
+    DiagnosticReport { code: found.code, severity: found.severity(), device: found.device, message: &found.message }
 }
 
 fn counter(counter: &Counter) -> CounterReport {

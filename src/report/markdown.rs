@@ -12,7 +12,7 @@ use super::ranks::{self, Compared, Others};
 use super::sparkline::sparkline;
 use super::table::moment_name;
 use super::{Options, Subject, oom, phases};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::diff::{self, DeviceDiff, Kind, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, Held, Moment, Profile, StackTotal, others};
 use crate::stack::Code;
@@ -20,7 +20,7 @@ use crate::text::{cut, printable, shorten_label, thousands};
 use crate::tree;
 use crate::units::{Delta, Size, format_percent, format_share};
 use crate::verdict::{
-    ACCEPTED_GROWTH, Check, Comparison, Gate, Headline, Judgement, Level, Outcome, Ranks, Readings, Standing, Verdict,
+    Check, Comparison, Gate, Headline, Judgement, Level, Outcome, Ranks, Readings, Standing, Verdict,
 };
 
 /// Room that is kept for what closes a page.
@@ -569,23 +569,23 @@ fn diagnostics<'a>(
     comparison: Option<&str>,
     found: impl Iterator<Item = (Option<Side>, &'a Diagnostic)>,
 ) {
-    let mut lines: Vec<(Severity, String, Option<&str>)> = Vec::new();
-    for (side, Diagnostic { code: name, severity, device, message }) in found {
+    let mut lines: Vec<(diagnostic::Code, String, Option<&str>)> = Vec::new();
+    for (side, Diagnostic { code: kind, device, message }) in found {
         let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
         let comparison = comparison.map(|name| format!("{}: ", prose(cut(name, 128)))).unwrap_or_default();
         let message = prose(message);
         let device = if message.starts_with("device ") { String::new() } else { device };
-        let body = format!("{comparison}{device}{message} ({})", code(name));
+        let body = format!("{comparison}{device}{message} ({})", code(kind.name()));
         // What holds for both sides is said once.
         match lines.iter_mut().find(|(_, other, _)| *other == body) {
             Some((.., both)) => *both = Some("both"),
-            None => lines.push((*severity, body, side.map(Side::name))),
+            None => lines.push((*kind, body, side.map(Side::name))),
         }
     }
-    let accepted = code(ACCEPTED_GROWTH);
-    let (warnings, notes): (Vec<_>, Vec<_>) =
-        lines.into_iter().partition(|(severity, body, _)| *severity == Severity::Warning || body.contains(&accepted));
-    let write = |page: &mut Page, icon: &str, lines: &[(Severity, String, Option<&str>)]| {
+    let (warnings, notes): (Vec<_>, Vec<_>) = lines
+        .into_iter()
+        .partition(|(kind, ..)| kind.severity() == Severity::Warning || *kind == diagnostic::Code::AcceptedGrowth);
+    let write = |page: &mut Page, icon: &str, lines: &[(diagnostic::Code, String, Option<&str>)]| {
         let mut shown = 0;
         for (_, body, side) in lines {
             let side = side.map(|side| format!("{side}: ")).unwrap_or_default();

@@ -1,11 +1,10 @@
 //! The ranks of a job side by side: which fares worst, which is in the middle, and what all have in common.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::Options;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{self, DeviceDiff, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::units::{Delta, Size};
@@ -252,15 +251,14 @@ pub(super) fn merged<'a>(
     ranks: usize,
 ) -> Vec<(Option<Side>, Diagnostic)> {
     let mut merged: Vec<(Option<Side>, Diagnostic, bool, Vec<&Member>)> = Vec::new();
-    let mut places: HashMap<(Option<Side>, Cow<'_, str>), usize> = HashMap::new();
+    let mut places: HashMap<(Option<Side>, Code), usize> = HashMap::new();
     for (side, member, diagnostic) in found {
-        let at = *places.entry((side, diagnostic.code.clone())).or_insert_with(|| {
+        let at = *places.entry((side, diagnostic.code)).or_insert_with(|| {
             merged.push((side, diagnostic.clone(), true, Vec::new()));
             merged.len() - 1
         });
         let (_, first, alike, members) = &mut merged[at];
         *alike &= first.message == diagnostic.message;
-        first.severity = first.severity.max(diagnostic.severity);
         if members.last() != Some(&member) {
             members.push(member);
         }

@@ -797,7 +797,7 @@ fn diagnostics<'a>(
     if found.is_empty() {
         return Ok(());
     }
-    found.sort_by_key(|(_, diagnostic)| std::cmp::Reverse(diagnostic.severity));
+    found.sort_by_key(|(_, diagnostic)| std::cmp::Reverse(diagnostic.severity()));
     writeln!(out)?;
     while !found.is_empty() {
         let (side, diagnostic) = found.remove(0);
@@ -808,8 +808,8 @@ fn diagnostics<'a>(
         if let Some(device) = diagnostic.device.filter(|_| many_devices && !diagnostic.message.starts_with("device")) {
             let _ = write!(scope, "device {device}: ");
         }
-        let style = if diagnostic.severity == Severity::Warning { YELLOW } else { DIM };
-        let head = format!("{}[{}]", diagnostic.severity, printable(&diagnostic.code));
+        let style = if diagnostic.severity() == Severity::Warning { YELLOW } else { DIM };
+        let head = format!("{}[{}]", diagnostic.severity(), diagnostic.code);
         let body = format!("{scope}{}", printable(&diagnostic.message));
         let line = wrap(&format!("{head} {body}"), width.saturating_sub(2).max(40));
         let (first, rest) = line.split_at(head.len().min(line.len()));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Level, Verdict};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{DeviceDiff, Row};
 use crate::profile::Metric;
 
@@ -166,7 +166,7 @@ pub struct Judgement {
     /// Further remarks, such as figures whose bound reaches across the limit.
     pub diagnostics: Vec<Diagnostic>,
     /// Why the verdict is inconclusive although no single check is.
-    pub distrust: Vec<String>,
+    pub distrust: Vec<Code>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
 }

@@ -2,36 +2,12 @@
 
 use super::accepted::Budget;
 use super::{Check, Figure, Growth, Judgement, Level, Maximum, Outcome, Target, Thresholds, Verdict};
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{Cut, DeviceProfile, Metric, Moment, Profile};
 use crate::replay::History;
 use crate::units::Size;
-
-/// The diagnostic of a check that passes only because growth was agreed to.
-pub const ACCEPTED_GROWTH: &str = "accepted-growth";
-
-/// Diagnostics under which a comparison is not to be trusted: `strict` makes them inconclusive.
-const DISTRUSTED: [&str; 17] = [
-    "allocated-grows",
-    "phase-occurrences-differ",
-    "same-input",
-    "history-truncated",
-    "sizes-not-recovered",
-    "checkpoint-mismatch",
-    "end-mismatch",
-    "baseline-mismatch",
-    "events-inconsistent",
-    "blocks-overlap",
-    "segments-skipped",
-    "segments-unknown",
-    "segment-sums",
-    "time-backwards",
-    "settings-differ",
-    "recordings-differ",
-    "within-error",
-];
 
 /// Judges a comparison.
 #[must_use]
@@ -365,7 +341,7 @@ impl Judge {
             let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
             let subject = scope.unwrap_or_else(|| check.metric.clone());
             let message = format!("{subject} exceeds its limit, {reason}");
-            self.diagnostics.push(Diagnostic::note(ACCEPTED_GROWTH, check.device, message));
+            self.diagnostics.push(Diagnostic::new(Code::AcceptedGrowth, check.device, message));
         }
     }
 
@@ -374,7 +350,7 @@ impl Judge {
         let (Some(before), Some(after)) = (before, after) else {
             let message = format!("{} is not exact, and its error is not known", check.metric);
             check.reason = Some(message.clone());
-            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
             return;
         };
         let error = i128::from(before) + i128::from(after);
@@ -390,7 +366,7 @@ impl Judge {
             let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
             let message = format!("{} is known to within {total}, which reaches across the limit", check.metric);
             check.reason = Some(message.clone());
-            self.diagnostics.push(Diagnostic::warning("within-error", check.device, message));
+            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
         }
     }
 
@@ -415,10 +391,10 @@ impl Judge {
         self.checks.sort_by_key(weight);
         let mut distrust = Vec::new();
         if strict && !self.checks.is_empty() {
-            let distrusted = |d: &&Diagnostic| d.severity == Severity::Warning && DISTRUSTED.contains(&&*d.code);
-            distrust.extend(known.filter(distrusted).map(|d| d.code.to_string()));
-            distrust.extend(self.diagnostics.iter().filter(distrusted).map(|d| d.code.to_string()));
-            distrust.sort_unstable();
+            distrust.extend(known.map(|diagnostic| diagnostic.code));
+            distrust.extend(self.diagnostics.iter().map(|diagnostic| diagnostic.code));
+            distrust.retain(|code| code.is_distrusted());
+            distrust.sort_unstable_by_key(|code| code.name());
             distrust.dedup();
         }
         let has = |outcome, level| self.checks.iter().any(|c| c.outcome == outcome && c.level == level);

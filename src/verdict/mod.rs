@@ -15,7 +15,7 @@ pub use accepted::{Accepted, Day, Subject};
 pub use checks::{About, Check, Judgement, Outcome, Standing};
 pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
-pub use judge::{ACCEPTED_GROWTH, judge_diff, judge_profile};
+pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
 pub use ranks::{Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one};
 pub use threshold::{Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target};

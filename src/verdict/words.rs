@@ -76,7 +76,8 @@ impl Judgement {
             return "nothing was gated: no threshold was given".to_owned();
         };
         if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
-            return format!("the comparison is not to be trusted ({})", self.distrust.join(", "));
+            let names: Vec<_> = self.distrust.iter().map(|code| code.name()).collect();
+            return format!("the comparison is not to be trusted ({})", names.join(", "));
         }
         let mut line = match check.level {
             Level::Fail => self.sentence(check),

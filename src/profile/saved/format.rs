@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Bound;
 use super::phases::SavedPhase;
-use crate::diagnostic::Severity;
+use crate::diagnostic::{Code, Diagnostic, Severity};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tool {
@@ -29,10 +29,20 @@ pub(super) struct SavedRaise {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedDiagnostic {
-    pub(super) code: String,
+    pub(super) code: Code,
     pub(super) severity: Severity,
     pub(super) device: Option<u32>,
     pub(super) message: String,
+}
+
+impl SavedDiagnostic {
+    /// The diagnostic; none for a note that only a newer version knows, under which no figure suffers.
+    pub(super) fn into_diagnostic(self) -> Option<Diagnostic> {
+        if self.code == Code::UnknownDiagnostic && self.severity == Severity::Note {
+            return None;
+        }
+        Some(Diagnostic::new(self.code, self.device, self.message))
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -9,7 +9,6 @@ use super::super::totals::{Bucket, Held, by_group};
 use super::super::{Cut, DeviceProfile, Kind, Moment, Options, Profile, Raise, Source};
 use super::format::*;
 use super::{DIGEST, Error, SCHEMA, digest, is_kept, phases};
-use crate::diagnostic::Diagnostic;
 use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, StringId, Tables};
 use crate::stack::{Grouper, Languages};
@@ -72,20 +71,6 @@ pub(in crate::profile) fn read(
     };
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == saved.source.kind);
     let kind = kind.ok_or_else(|| damaged(format!("unknown kind of source '{}'", saved.source.kind)))?;
-    let is_code =
-        |code: &str| !code.is_empty() && code.len() < 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
-    if let Some(found) = saved.diagnostics.iter().find(|found| !is_code(&found.code)) {
-        return Err(damaged(format!(
-            "'{}' is no diagnostic",
-            crate::text::printable(crate::text::cut(&found.code, 64))
-        )));
-    }
-    let diagnostic = |found: SavedDiagnostic| Diagnostic {
-        code: found.code.into(),
-        severity: found.severity,
-        device: found.device,
-        message: found.message,
-    };
     let mut profile = Profile {
         source: source(),
         recorded: Some(Source { path: saved.source.path, bytes: saved.source.bytes, kind }),
@@ -96,7 +81,7 @@ pub(in crate::profile) fn read(
         options,
         settings,
         devices,
-        diagnostics: saved.diagnostics.into_iter().map(diagnostic).collect(),
+        diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
         tables: Arc::new(reader.tables),
     };
     let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);

@@ -62,8 +62,8 @@ fn write_profile(out: &mut String, profile: &Profile, bound: Bound, raises: &[Ra
     writeln!(out, "  ],")?;
     let diagnostic = |found: &Diagnostic| {
         json(&SavedDiagnostic {
-            code: found.code.to_string(),
-            severity: found.severity,
+            code: found.code,
+            severity: found.severity(),
             device: found.device,
             message: found.message.clone(),
         })
