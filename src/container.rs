@@ -1,6 +1,8 @@
 //! What snapshots are wrapped in: gzip, Zstandard, and the archives of `torch.save`. Streamed, and bounded in what they may
 //! expand to.
 
+mod archive;
+
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -77,7 +79,7 @@ fn layer<T, E: From<io::Error>>(
     match wrapping {
         Wrapping::Gzip => inner(&mut Named::new("gzip", MultiGzDecoder::new(BufReader::new(input)))),
         Wrapping::Zstd => inner(&mut Named::new("Zstandard", Zstd { rest: Some(BufReader::new(input)), frame: None })),
-        Wrapping::Zip => archive(&mut input, &mut inner),
+        Wrapping::Zip => archive::read_pickle(&mut input, &mut inner),
     }
 }
 
@@ -93,31 +95,6 @@ fn wrapping(head: &[u8]) -> Option<Wrapping> {
 
 fn bad(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
-}
-
-/// The member `data.pkl` of an archive that `torch.save` wrote.
-fn archive<T, E: From<io::Error>>(
-    input: &mut dyn Read,
-    read: &mut dyn FnMut(&mut dyn Read) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut input = input;
-    let damaged = |error: zip::result::ZipError| bad(&format!("the ZIP archive is damaged: {error}"));
-    loop {
-        let Some(mut member) = zip::read::read_zipfile_from_stream(&mut input).map_err(damaged)? else {
-            return Err(bad("the ZIP archive holds no data.pkl; expected what torch.save() writes, or a pickle from \
-                 torch.cuda.memory._dump_snapshot()")
-            .into());
-        };
-        // Its folder is called after the file.
-        let is_it = member.name().is_ok_and(|name| name == "data.pkl" || name.ends_with("/data.pkl"));
-        if is_it {
-            let result = read(&mut Named::new("ZIP", &mut member))?;
-            drop(member);
-            io::copy(&mut input, &mut io::sink())?;
-            return Ok(result);
-        }
-        io::copy(&mut member, &mut io::sink())?;
-    }
 }
 
 /// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.

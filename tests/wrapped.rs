@@ -38,6 +38,8 @@ fn archive(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
+/// As `torch.save` writes: checksum and size of each member stand behind it and in the central directory, and the header
+/// in front of it (flag bit 3) leaves them out.
 fn torch_save(pickle: &[u8]) -> Vec<u8> {
     let members: [(&str, &[u8]); 4] = [
         ("snapshot/data.pkl", pickle),
@@ -45,7 +47,40 @@ fn torch_save(pickle: &[u8]) -> Vec<u8> {
         ("snapshot/version", b"3\n"),
         ("snapshot/.data/serialization_id", b"0636457737946401051300000025273995036293"),
     ];
-    archive(&members, CompressionMethod::Stored)
+    streamed_archive(&members, false)
+}
+
+/// An archive of stored members whose sizes stand behind them, in 32 bits or in 64.
+fn streamed_archive(members: &[(&str, &[u8])], wide: bool) -> Vec<u8> {
+    const FLAGS: u16 = 0x808;
+    let mut archive = Vec::new();
+    let mut directory = Vec::new();
+    for (name, bytes) in members {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(bytes);
+        let crc = crc.finalize().to_le_bytes();
+        let offset = u32::try_from(archive.len()).unwrap();
+        let length = u32::try_from(bytes.len()).unwrap();
+        let name_length = u16::try_from(name.len()).unwrap().to_le_bytes();
+        let versions_and_flags = [&[0, 0][..], &FLAGS.to_le_bytes(), &[0; 6]].concat();
+        archive.extend(
+            [b"PK\x03\x04", &versions_and_flags[..], &[0; 12], &name_length, &[3, 0], name.as_bytes(), b"FB\0"]
+                .concat(),
+        );
+        archive.extend_from_slice(bytes);
+        archive.extend([&b"PK\x07\x08"[..], &crc].concat());
+        let sizes =
+            if wide { [u64::from(length).to_le_bytes(); 2].concat() } else { [length.to_le_bytes(); 2].concat() };
+        archive.extend(sizes);
+        directory.extend([&b"PK\x01\x02\0\0"[..], &versions_and_flags, &crc].concat());
+        directory.extend([length.to_le_bytes(); 2].concat());
+        directory.extend([&name_length[..], &[0; 12], &offset.to_le_bytes(), name.as_bytes()].concat());
+    }
+    let count = u16::try_from(members.len()).unwrap().to_le_bytes();
+    let sizes = [directory.len(), archive.len()].map(|size| u32::try_from(size).unwrap().to_le_bytes()).concat();
+    archive.extend(directory);
+    archive.extend([&b"PK\x05\x06\0\0\0\0"[..], &count, &count, &sizes, &[0, 0]].concat());
+    archive
 }
 
 fn open(bytes: &[u8], max_input: Option<u64>) -> Result<Opened, String> {
@@ -78,6 +113,9 @@ fn what_is_wrapped_is_read_as_it_is() {
             ("two frames", [zstd(&plain[..9]), zstd(&plain[9..])].concat()),
             ("torch.save", archived.clone()),
             ("deflated", deflated),
+            ("an archive of another writer", archive(&[("a/data.pkl", &plain)], CompressionMethod::Stored)),
+            ("sizes of 64 bits", streamed_archive(&[("tensors", b"PK\x07\x08PK"), ("a/data.pkl", &plain)], true)),
+            ("a descriptor within", streamed_archive(&[("x", &archived), ("a/data.pkl", &plain)], false)),
             ("gzip of an archive", gzip(&archived)),
             ("zstd of gzip", zstd(&gzip(&plain))),
         ] {
@@ -113,6 +151,45 @@ fn what_expands_to_more_than_is_allowed_is_refused() {
     let bomb = [gzip(&bomb), encoder.finish().unwrap()].concat();
     let error = open(&bomb, Some(64 << 20)).unwrap_err();
     assert!(error.contains("expands to more than") || error.contains("byte"), "{error}");
+}
+
+/// A pipe gives a few bytes at a time.
+struct Trickle<'b>(&'b [u8], usize);
+
+impl io::Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.1.min(self.0.len()).min(buffer.len());
+        buffer[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+#[test]
+fn archives_come_through_pipes() {
+    let plain = fixture("after.pkl");
+    let saved = torch_save(&plain);
+    for step in [1, 7, 1000] {
+        let opened = profile::open(Trickle(&saved, step), "-", Options::default()).unwrap();
+        let Opened::Snapshot(snapshot, source) = opened else { panic!("a snapshot was saved") };
+        assert_eq!(source.bytes, saved.len() as u64);
+        assert!(!snapshot.events.is_empty());
+    }
+}
+
+/// The archives that PyTorch's own `torch.save` wrote.
+#[test]
+fn recorded_archives_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/recorded/findings");
+    for name in ["torch-save-2.11.pt", "torch-save-2.15.pt"] {
+        let Ok(bytes) = fs::read(folder.join(name)) else {
+            let _ = writeln!(io::stderr(), "skipped: no {name} in {}", folder.display());
+            continue;
+        };
+        let Opened::Snapshot(snapshot, source) = open(&bytes, None).unwrap() else { panic!("{name} holds a snapshot") };
+        assert_eq!(source.bytes, bytes.len() as u64);
+        assert!(!snapshot.events.is_empty(), "{name}");
+    }
 }
 
 #[test]
