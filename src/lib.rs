@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A profile can be saved as text and read in place of the snapshot ([`profile::saved`]); limits may come from a
-//! configuration file ([`verdict::config`]).
+//! configuration file ([`config`]).
 //!
 //! Each stage is a module with one input and one output type that imports only what stands to its left.
 //! Nothing in the library prints, exits, or touches files; readers take anything that is
@@ -18,6 +18,7 @@
 
 #![warn(clippy::disallowed_methods)]
 
+pub mod config;
 pub mod container;
 pub mod diagnostic;
 pub mod diff;

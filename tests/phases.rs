@@ -8,13 +8,13 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
 use ptmem::phase::{self, Source};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Every, Kind, MOST_PHASES, Occurrence, Options, Profile};
 use ptmem::replay::{Position, replay};
 use ptmem::snapshot::{self, Snapshot};
-use ptmem::verdict::config::Config;
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 use serde_json::Value as Json;
 use support::pickle::{self, Value, write};

@@ -5,8 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
 
 use anyhow::{Context, Result, anyhow};
+use ptmem::config::Config;
 use ptmem::verdict::Day;
-use ptmem::verdict::config::Config;
 
 use super::args::ConfigArguments;
 

@@ -5,18 +5,18 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::diff::Sides;
-use ptmem::profile::{self, Opened, Options, Profile};
+use ptmem::profile::{self, Moment, Opened, Options, Profile};
+use ptmem::sides::Sides;
 
 use super::progress::Told;
 
 /// Reads two snapshots, at the same time where that is asked for.
-pub(super) fn profiles(before: &Path, after: &Path, options: &Options, parallel: bool) -> Result<(Profile, Profile)> {
+pub(super) fn profiles(files: Sides<&Path>, options: &Options, parallel: bool) -> Result<Sides<Profile>> {
     if !parallel {
-        return Ok((profile(before, options)?, profile(after, options)?));
+        return Ok(Sides { before: profile(files.before, options)?, after: profile(files.after, options)? });
     }
-    let read = Sides { before, after }.map_at_once(|path| profile(path, options));
-    Ok((read.before?, read.after?))
+    let read = files.map_at_once(|path| profile(path, options));
+    Ok(Sides { before: read.before?, after: read.after? })
 }
 
 /// Reads a snapshot, or a saved profile.
@@ -49,6 +49,22 @@ pub(super) fn require_whole_groups(profile: &Profile) -> Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+/// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
+/// cannot be known is no typo.
+pub(super) fn require_moment(profile: &Profile) -> Result<()> {
+    let moment = profile.options.at;
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    if moment == Moment::Peak || active.is_empty() || active.iter().any(|device| device.at.is_some()) {
+        return Ok(());
+    }
+    let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();
+    bail!(
+        "{}: no device has the moment '{moment}' (--at); the histories are {} events long",
+        profile.source.path,
+        lengths.join(", ")
+    );
 }
 
 fn file(path: &Path) -> Result<File> {

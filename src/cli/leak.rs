@@ -1,6 +1,6 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,8 +13,9 @@ use ptmem::verdict::{self, Finding, LeakGate, Rank};
 
 use super::args::LeakArguments;
 use super::output::{self, Output};
-use super::ranks::{self, Found};
-use super::{config, input, report_options, write_reports};
+use super::ranks::{self, Found, RankRule};
+use super::report::{report_options, write_reports};
+use super::{config, input};
 
 /// Snapshots of one process, in order.
 struct Run {
@@ -81,14 +82,10 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     for path in paths {
         found.extend(ranks::find(path)?.unwrap_or_else(|| vec![ranks::plain(path)]));
     }
-    // Ranks of the whole job, else ranks on each node.
-    let place = |file: &Found| (file.node, file.rank);
-    let places: BTreeSet<_> = found.iter().map(place).collect();
-    let with_node = places.iter().map(|(_, rank)| rank).collect::<BTreeSet<_>>().len() < places.len();
-    let rank = |file: &Found| file.rank.map(|number| Rank { node: file.node.filter(|_| with_node), number });
+    let rule = RankRule::of_series(&found);
     let mut by_rank: BTreeMap<Option<Rank>, Vec<&Found>> = BTreeMap::new();
     for file in &found {
-        by_rank.entry(rank(file)).or_default().push(file);
+        by_rank.entry(rule.rank(file)).or_default().push(file);
     }
     if by_rank.len() < 2 {
         let files = found.into_iter().map(|file| file.path).collect();

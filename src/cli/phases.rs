@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use ptmem::config::Config;
 use ptmem::diff::{Occurrences, PhaseOptions};
 use ptmem::pattern::Pattern;
 use ptmem::profile::Every;
-use ptmem::verdict::config::Config;
 use ptmem::verdict::{Limits, Target};
 
 /// Phases and equal parts of one history.

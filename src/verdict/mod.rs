@@ -2,7 +2,7 @@
 
 mod accepted;
 mod checks;
-pub mod config;
+mod collect;
 mod gate;
 mod judge;
 mod leak;
@@ -13,6 +13,7 @@ mod words;
 
 pub use accepted::{Accepted, Day, Subject};
 pub use checks::{About, Check, Judgement, Outcome, Standing};
+pub use collect::{ComparedRanks, ReadRanks};
 pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
@@ -38,4 +39,12 @@ pub struct Thresholds {
     pub today: Day,
     /// Whether this is one rank of several, so that [`judge_ranks`] tells what concerns all of them.
     pub one_of_ranks: bool,
+}
+
+impl Thresholds {
+    /// Whether there is any limit.
+    #[must_use]
+    pub fn limits_anything(&self) -> bool {
+        !self.growth.is_empty() || !self.maximum.is_empty()
+    }
 }

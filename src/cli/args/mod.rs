@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
+use ptmem::config::Config;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report;
 use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
-use ptmem::verdict::config::Config;
 use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::phases::{DiffPhases, ShowPhases};

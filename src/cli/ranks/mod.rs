@@ -3,6 +3,8 @@
 mod find;
 mod name;
 mod pair;
+mod read;
+mod rule;
 mod work;
 
 use std::fs;
@@ -13,7 +15,10 @@ use std::thread;
 use anyhow::{Result, bail};
 
 pub(super) use find::{Found, find, plain};
-pub(super) use pair::{Pair, members, pair};
+use pair::members;
+pub(super) use pair::{Pair, pair};
+pub(super) use read::{check_exports, readings};
+pub(super) use rule::RankRule;
 pub(super) use work::in_order;
 
 /// The files of both sides where they are those of ranks; `None` where each side is one file.

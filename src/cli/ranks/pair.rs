@@ -9,6 +9,7 @@ use ptmem::verdict::{Member, Missing, Rank};
 
 use super::find::Found;
 use super::name::natural;
+use super::rule::RankRule;
 
 /// More names than these nobody reads in an error.
 const MOST_NAMES: usize = 4;
@@ -21,6 +22,10 @@ enum Identity {
 }
 
 impl Identity {
+    fn of(found: &Found, rule: RankRule) -> Self {
+        rule.rank(found).map_or_else(|| Self::Name(found.stem().to_owned()), Self::Rank)
+    }
+
     fn member(&self) -> Member {
         match self {
             Self::Rank(rank) => Member { rank: Some(*rank), label: rank.to_string() },
@@ -59,14 +64,16 @@ pub(crate) struct Pairs<'f> {
 pub(crate) fn pair<'f>(before: (&Path, &'f [Found]), after: (&Path, &'f [Found])) -> Result<Pairs<'f>> {
     // One file on each side is a pair, whatever they are called.
     if let ([before], [after]) = (before.1, after.1) {
-        let rank = rank(before, false).filter(|rank| Some(*rank) == self::rank(after, false));
-        let named = rank.map_or_else(|| Identity::Name(after.stem().to_owned()), Identity::Rank);
+        let rule = RankRule::of(&[]);
+        let same = rule.rank(before) == rule.rank(after);
+        let named = if same { Identity::of(after, rule) } else { Identity::Name(after.stem().to_owned()) };
         return Ok(Pairs { pairs: vec![Pair { member: named.member(), before, after }], missing: Vec::new() });
     }
     let [old, new] = identities([before, after])?;
     let mut all: Vec<&Identity> = old.keys().chain(new.keys()).collect::<BTreeSet<_>>().into_iter().collect();
     all.sort_by(|a, b| a.order(b));
-    let (mut pairs, mut missing) = (Vec::new(), Vec::new());
+    let mut pairs = Vec::new();
+    let mut missing = Vec::new();
     for identity in all {
         let member = identity.member();
         match (old.get(identity), new.get(identity)) {
@@ -104,32 +111,12 @@ pub(crate) fn members<'f>(path: &Path, found: &'f [Found]) -> Result<Vec<(Member
 
 /// The files of every side by what tells them apart, which has to be the same on all sides.
 fn identities<'f, const N: usize>(sides: [(&Path, &'f [Found]); N]) -> Result<[BTreeMap<Identity, &'f Found>; N]> {
-    // Ranks of the whole job, else ranks on each node.
-    let unique = |with_node: bool| {
-        sides.iter().all(|(_, found)| {
-            let ranks: Vec<_> = found.iter().filter_map(|found| rank(found, with_node)).collect();
-            ranks.iter().collect::<BTreeSet<_>>().len() == ranks.len()
-        })
-    };
-    let with_node = !unique(false) && unique(true);
-    // Numbers behind different words, such as encoder_1 and decoder_1, are no ranks.
-    let bare = sides.iter().all(|(_, found)| {
-        let mut first: BTreeMap<u64, &Found> = BTreeMap::new();
-        found.iter().all(|found| {
-            let Some(number) = found.number.filter(|_| found.rank.is_none()) else { return true };
-            let other = *first.entry(number).or_insert(found);
-            other.path == found.path || shape(other) == shape(found)
-        })
-    });
-    let identity = |found: &Found| match rank(found, with_node) {
-        Some(rank) if bare || found.rank.is_some() => Identity::Rank(rank),
-        _ => Identity::Name(found.stem().to_owned()),
-    };
+    let rule = RankRule::of(&sides.map(|(_, found)| found));
     let mut maps = [(); N].map(|()| BTreeMap::new());
     for ((path, found), map) in sides.iter().zip(&mut maps) {
         let mut several: BTreeMap<Identity, Vec<&Found>> = BTreeMap::new();
         for found in *found {
-            several.entry(identity(found)).or_default().push(found);
+            several.entry(Identity::of(found, rule)).or_default().push(found);
         }
         if let Some((identity, files)) = several.iter().find(|(_, files)| files.len() > 1) {
             let others = several.values().filter(|files| files.len() > 1).count() - 1;
@@ -138,16 +125,6 @@ fn identities<'f, const N: usize>(sides: [(&Path, &'f [Found]); N]) -> Result<[B
         map.extend(several.into_iter().filter_map(|(identity, files)| Some((identity, *files.first()?))));
     }
     Ok(maps)
-}
-
-fn rank(found: &Found, with_node: bool) -> Option<Rank> {
-    let number = found.rank.or(found.number)?;
-    Some(Rank { node: found.node.filter(|_| with_node), number })
-}
-
-/// The words of a name, without its numbers.
-fn shape(found: &Found) -> String {
-    found.stem().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
 fn ambiguous(path: &Path, identity: &Identity, files: &[&Found], others: usize) -> anyhow::Error {

@@ -1,0 +1,39 @@
+//! `ptmem check`: gates one snapshot, or those of the ranks of a job, by absolute limits.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use ptmem::report::Subject;
+use ptmem::verdict::{self, Limits, Thresholds, Verdict};
+
+use super::args::CheckArguments;
+use super::input::{self, require_moment};
+use super::output::Output;
+use super::report::{report_options, write_reports};
+use super::{config, exit_code, ranks};
+
+pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let found = ranks::find(&arguments.snapshot)?;
+    ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
+    let strict = arguments.trust.strict.then_some(true);
+    let limits = Limits { maximum: arguments.max, strict, ..Limits::default() }.over(&config.limits);
+    if limits.maximum.is_empty() {
+        bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
+    }
+    let strict = limits.strict.unwrap_or_default();
+    let thresholds = Thresholds { maximum: limits.maximum, strict, ..Thresholds::default() };
+    let mut options = report_options(&arguments.view, output);
+    if let Some(found) = &found {
+        let of_profile = arguments.stacks.profile_options(&config, &arguments.view.input);
+        let readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
+    }
+    let profile =
+        input::profile(&arguments.snapshot, &arguments.stacks.profile_options(&config, &arguments.view.input))?;
+    require_moment(&profile)?;
+    let judgement = verdict::judge_profile(&profile, &thresholds);
+    write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
+    Ok(exit_code(judgement.verdict, arguments.trust.exit_zero))
+}

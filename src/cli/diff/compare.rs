@@ -1,0 +1,205 @@
+//! Makes the comparisons: of two files, or of every rank of a job.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use ptmem::config::Config;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diff::{self, Diff};
+use ptmem::profile::{Kind, Profile};
+use ptmem::sides::Sides;
+use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresholds};
+
+use super::super::args::DiffArguments;
+use super::super::input::{self, require_moment};
+use super::super::ranks::{self, Found};
+use super::super::{config, output};
+use super::pairs::Pair;
+use super::update::shell_word;
+
+/// Stacks that changed by less are neither listed nor gated, unless something else was asked for.
+const MIN_DELTA: u64 = 1 << 20;
+
+/// A comparison to be made: of two files, or of one rank.
+struct Item<'f> {
+    /// Index of the pair that it belongs to.
+    pair: usize,
+    name: Option<String>,
+    member: Option<Member>,
+    files: Sides<&'f Path>,
+}
+
+impl Item<'_> {
+    /// The bytes of both files.
+    fn size(&self) -> u64 {
+        ranks::size(self.files.before).saturating_add(ranks::size(self.files.after))
+    }
+}
+
+/// The comparisons of one pair as they are made.
+enum Made {
+    /// That of two files.
+    Single(Option<Box<Comparison>>),
+    /// Those of ranks.
+    Ranks(Box<ComparedRanks>),
+}
+
+impl Made {
+    fn push(&mut self, member: Option<Member>, comparison: Comparison) {
+        match (self, member) {
+            (Self::Ranks(ranks), Some(member)) => ranks.push(member, comparison),
+            (Self::Single(single), _) => *single = Some(Box::new(comparison)),
+            // Only members are pushed to ranks.
+            (Self::Ranks(_), None) => {}
+        }
+    }
+
+    fn finish(self, gate: &mut Gate) {
+        match self {
+            Self::Single(single) => gate.comparisons.extend(single.map(|comparison| *comparison)),
+            Self::Ranks(ranks) => ranks.finish(gate),
+        }
+    }
+}
+
+/// What every comparison of a run has in common.
+struct Run<'a> {
+    pairs: &'a [Pair],
+    arguments: &'a DiffArguments,
+    config: &'a Config,
+    today: Day,
+    /// Whether both sides of a comparison are read at the same time.
+    parallel: bool,
+}
+
+/// Makes all comparisons, those of ranks with no more in memory than the reports need.
+pub(super) fn compare_all(
+    pairs: &[Pair],
+    found: &[Option<(Vec<Found>, Vec<Found>)>],
+    arguments: &DiffArguments,
+    config: &Config,
+) -> Result<Gate> {
+    let mut run = Run { pairs, arguments, config, today: config::today()?, parallel: false };
+    let mut items = Vec::new();
+    let mut made = Vec::new();
+    for (index, found) in found.iter().enumerate() {
+        made.push(run.plan(index, found.as_ref(), &mut items)?);
+    }
+    let jobs = ranks::jobs(arguments.view.jobs);
+    // Few comparisons leave cores for both sides of each.
+    run.parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
+    let sizes: Vec<u64> = items.iter().map(Item::size).collect();
+    ranks::in_order(
+        jobs,
+        &sizes,
+        |index| run.compare(&items[index]),
+        |index, comparison| {
+            let item = &items[index];
+            made[item.pair].push(item.member.clone(), comparison);
+        },
+    )?;
+    let mut gate = Gate::default();
+    for made in made {
+        made.finish(&mut gate);
+    }
+    Ok(gate)
+}
+
+impl<'a> Run<'a> {
+    /// Adds the comparisons of a pair to the items, and gives the place where they will be collected.
+    fn plan(
+        &self,
+        index: usize,
+        found: Option<&'a (Vec<Found>, Vec<Found>)>,
+        items: &mut Vec<Item<'a>>,
+    ) -> Result<Made> {
+        let pair = &self.pairs[index];
+        let Some((before, after)) = found else {
+            let files = Sides { before: &*pair.before, after: &*pair.after };
+            items.push(Item { pair: index, name: pair.name.clone(), member: None, files });
+            return Ok(Made::Single(None));
+        };
+        let paired = pair.context(ranks::pair((&pair.before, before), (&pair.after, after)))?;
+        for ranks::Pair { member, before, after } in paired.pairs {
+            let label = &member.label;
+            let name = pair.name.as_ref().map_or_else(|| label.clone(), |name| format!("{name}: {label}"));
+            let files = Sides { before: &*before.path, after: &*after.path };
+            items.push(Item { pair: index, name: Some(name), member: Some(member), files });
+        }
+        let paths = Sides { before: pair.before.display().to_string(), after: pair.after.display().to_string() };
+        Ok(Made::Ranks(Box::new(ComparedRanks::new(
+            pair.name.clone(),
+            paths,
+            paired.missing,
+            self.thresholds(pair, true),
+        ))))
+    }
+
+    fn thresholds(&self, pair: &Pair, one_of_ranks: bool) -> Thresholds {
+        Thresholds {
+            growth: pair.limits.growth.clone(),
+            maximum: pair.limits.maximum.clone(),
+            min_delta: pair.limits.min_delta.unwrap_or(MIN_DELTA),
+            strict: pair.limits.strict.unwrap_or_default(),
+            accepted: self.config.accepted.clone(),
+            today: self.today,
+            one_of_ranks,
+        }
+    }
+
+    /// Makes and judges one comparison.
+    fn compare(&self, item: &Item<'_>) -> Result<Comparison> {
+        let pair = &self.pairs[item.pair];
+        let thresholds = self.thresholds(pair, item.member.is_some());
+        if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
+            bail!("comparison '{name}' has no limit, here or in ptmem.toml");
+        }
+        let profiles = pair.context(self.read(item.files))?;
+        self.require_updatable(&profiles)?;
+        let mut diff = self.diff(pair, profiles);
+        if output::is_same_file(item.files.before, item.files.after) {
+            let message = "before and after are the same file: nothing can have changed";
+            diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
+        }
+        let judgement = verdict::judge_diff(&diff, &thresholds);
+        let min_delta = thresholds.min_delta;
+        Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
+    }
+
+    fn read(&self, files: Sides<&Path>) -> Result<Sides<Profile>> {
+        let Self { arguments, config, .. } = self;
+        let options = arguments.stacks.profile_options(config, &arguments.view.input);
+        let profiles = input::profiles(files, &options, self.parallel)?;
+        for (_, profile) in profiles.each() {
+            require_moment(profile)?;
+            input::require_whole_groups(profile)?;
+        }
+        Ok(profiles)
+    }
+
+    /// Refuses a before that `--update` cannot rewrite.
+    fn require_updatable(&self, profiles: &Sides<Profile>) -> Result<()> {
+        let Some(path) = &self.arguments.update else { return Ok(()) };
+        let Sides { before, after } = profiles;
+        if before.source.kind != Kind::Profile {
+            let after = shell_word(&after.source.path);
+            bail!("{}: is no saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
+        }
+        if let Some(moment) = before.kept.filter(|kept| *kept != before.options.at) {
+            bail!(
+                "{}: the profile also keeps the stacks at {moment}, which the after is not read at; add --at {moment}",
+                path.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
+        let match_ratio = self.arguments.match_ratio.or(self.config.match_ratio);
+        let options = diff::Options {
+            match_ratio: match_ratio.unwrap_or(diff::Options::default().match_ratio),
+            phases: self.arguments.phases.options(&pair.limits, self.config),
+        };
+        diff::diff(profiles.before, profiles.after, options)
+    }
+}

@@ -1,0 +1,49 @@
+//! `ptmem diff`: one comparison or those of a suite, and the stored before.
+
+mod compare;
+mod pairs;
+mod update;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use ptmem::report::Subject;
+
+use super::args::DiffArguments;
+use super::output::{self, Output};
+use super::report::{report_options, write_reports};
+use super::{config, exit_code};
+use compare::compare_all;
+use pairs::{Pair, pairs};
+use update::{improvement, update};
+
+pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let pairs = pairs(&arguments, &config)?;
+    let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
+    let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
+    let inputs = inputs.chain(arguments.config.config.as_deref());
+    let of_ranks = found.iter().flatten().flat_map(|(before, after)| before.iter().chain(after));
+    output::check_exports(&arguments.view.export, inputs.chain(of_ranks.map(|found| &*found.path)))?;
+    if let (Some(_), Some(Some(_))) = (&arguments.update, found.first()) {
+        bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
+    }
+    let mut gate = compare_all(&pairs, &found, &arguments, &config)?;
+    if let [only] = &mut gate.comparisons[..]
+        && arguments.update.is_none()
+        && gate.ranks.is_empty()
+    {
+        only.judgement.diagnostics.extend(improvement(only, &arguments));
+    }
+    let mut options = report_options(&arguments.view, output);
+    options.unchanged = arguments.all;
+    options.explain = arguments.explain;
+    options.tree = arguments.tree.options();
+    options.phases = arguments.phases.phases;
+    write_reports(Subject::Gate(&gate), &arguments.view, &mut options, output)?;
+    if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
+        let reason = arguments.reason.as_deref();
+        output::print_note(&update(path, only, reason)?);
+    }
+    Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
+}

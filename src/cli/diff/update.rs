@@ -1,0 +1,150 @@
+//! The stored before: how to record an improvement over it, and rewriting it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::pattern::Pattern;
+use ptmem::profile::{Kind, Raise, saved};
+use ptmem::units::{Delta, format_percent};
+use ptmem::verdict::{Comparison, Verdict};
+
+use super::super::args::{ConfigArguments, DiffArguments};
+use super::super::output;
+
+/// How the figures of the after stand to those of the before.
+struct Changes {
+    /// In words, what is higher, or is not known on both sides.
+    higher: Vec<String>,
+    /// What is lower.
+    lower: Vec<String>,
+    /// The most bytes that a figure is lower by.
+    most: u128,
+}
+
+fn changes(comparison: &Comparison) -> Changes {
+    let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
+    let metrics = comparison.judgement.checks.iter().filter_map(|check| check.metric.strip_prefix("phase:"));
+    let limited: Vec<_> = metrics.filter_map(|glob| Pattern::glob(glob).ok()).collect();
+    for device in &comparison.diff.devices {
+        for (metric, change) in &device.metrics {
+            let name = format!("{} {}", device.name(), metric.name());
+            match change.delta() {
+                // Unknown on both sides is no change.
+                None if change.before == change.after => {}
+                None => changes.higher.push(format!("{name} is known on one side only")),
+                Some(0) => {}
+                Some(delta) => {
+                    let percent = change.before.and_then(|before| format_percent(delta, before));
+                    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+                    let text = format!("{name} {}{percent}", Delta(delta));
+                    if delta > 0 {
+                        changes.higher.push(text);
+                    } else {
+                        changes.most = changes.most.max(delta.unsigned_abs());
+                        changes.lower.push(text);
+                    }
+                }
+            }
+        }
+        // Of phases what has a limit, by their names.
+        let mut rose: BTreeMap<&str, i128> = BTreeMap::new();
+        let mut fell: BTreeMap<&str, i128> = BTreeMap::new();
+        for row in device.phases.iter().filter(|row| limited.iter().any(|pattern| pattern.matches(&row.name))) {
+            let side = if row.delta() > Some(0) { &mut rose } else { &mut fell };
+            let most = side.entry(&row.name).or_default();
+            *most = row.delta().filter(|delta| delta.abs() > most.abs()).unwrap_or(*most);
+        }
+        let text = |(name, delta): (&&str, &i128)| format!("{} phase {} {}", device.name(), name, Delta(*delta));
+        fell.retain(|_, delta| *delta != 0);
+        changes.higher.extend(rose.iter().map(text));
+        changes.lower.extend(fell.iter().map(text));
+        let most = fell.values().map(|delta| delta.unsigned_abs()).max();
+        changes.most = changes.most.max(most.unwrap_or(0));
+    }
+    changes
+}
+
+/// Says how to record an improvement over a stored before.
+pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
+    let sides = &comparison.diff.profiles;
+    let Changes { higher, lower, most } = changes(comparison);
+    let stored = sides.before.source.kind == Kind::Profile && comparison.judgement.verdict == Verdict::Pass;
+    if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
+        return None;
+    }
+    let (before, after) = (shell_word(&sides.before.source.path), shell_word(&sides.after.source.path));
+    let config = match &arguments.config {
+        ConfigArguments { no_config: true, .. } => " --no-config".to_owned(),
+        ConfigArguments { config: Some(path), .. } => format!(" --config {}", shell_word(&path.display().to_string())),
+        ConfigArguments { config: None, .. } => String::new(),
+    };
+    let at = sides.before.kept.map(|at| format!(" --at {at}")).unwrap_or_default();
+    // In backticks, so that it stays on one line.
+    let command = format!("`ptmem diff --update {before} {after}{config}{at}`");
+    let message = format!("less than the stored before: {}. Record it: {command}", lower.join(", "));
+    Some(Diagnostic::new(Code::Improved, None, message))
+}
+
+/// A path as one would type it.
+pub(super) fn shell_word(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}
+
+/// Rewrites the stored before with the after, and says what became of it.
+pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
+    let name = path.display();
+    let (before, after) = (&comparison.diff.profiles.before, &comparison.diff.profiles.after);
+    if comparison.judgement.verdict != Verdict::Pass {
+        return Ok(format!(
+            "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
+             ptmem diff --no-config --update {} {} --allow-raise --reason TEXT",
+            comparison.judgement.verdict.name(),
+            shell_word(&before.source.path),
+            shell_word(&after.source.path)
+        ));
+    }
+    let Changes { higher, lower, .. } = changes(comparison);
+    let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
+    let phases_changed =
+        comparison.diff.devices.iter().flat_map(|device| &device.phases).any(|row| row.delta() != Some(0));
+    if higher.is_empty() && lower.is_empty() && !stacks_changed && !phases_changed {
+        return Ok(format!("{name} stays as it is: nothing has changed"));
+    }
+    let mut raises = before.raises.clone();
+    match reason {
+        _ if higher.is_empty() => {}
+        Some(reason) => raises.push(Raise { reason: reason.to_owned(), changes: higher.clone() }),
+        None => {
+            return Ok(format!(
+                "{name} stays as it is: figures would rise ({}). To record them: --allow-raise --reason TEXT",
+                higher.join(", ")
+            ));
+        }
+    }
+    let text = saved::text_of(after, before.bound.and(after.bound), &raises);
+    output::write_file(path, &text)?;
+    let changes: Vec<_> = lower.into_iter().chain(higher).collect();
+    let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };
+    let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };
+    let accepted = comparison.judgement.checks.iter().any(|check| check.accepted);
+    let hint = if accepted { ". It holds the accepted growth now: remove that from ptmem.toml" } else { "" };
+    Ok(format!("{name} updated: {changes}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_split_them() {
+        assert_eq!(shell_word("a/b-1.pkl"), "a/b-1.pkl");
+        assert_eq!(shell_word("a b's.pkl"), "'a b'\\''s.pkl'");
+    }
+}

@@ -1,0 +1,38 @@
+//! `ptmem profile`: writes the compact profile of a snapshot.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use ptmem::profile::{self, Kind, Moment, saved};
+
+use super::args::{self, ProfileArguments};
+use super::input::{self, require_moment};
+use super::{config, output};
+
+pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let rules = args::rules(&config, &arguments.strip_prefix);
+    let options = profile::Options {
+        at: arguments.at,
+        rules,
+        max_input: arguments.input.max_input(),
+        ..profile::Options::default()
+    };
+    output::require_folder(&arguments.output)?;
+    let mut profile = input::profile(&arguments.snapshot, &options)?;
+    input::require_whole_groups(&profile)?;
+    // What a profile keeps, a profile of it keeps as well.
+    if let (Some(at), Moment::Peak) = (profile.kept, arguments.at) {
+        if arguments.snapshot.as_os_str() == "-" {
+            bail!("standard input: the profile also keeps the stacks at {at}; add --at {at} to keep them");
+        }
+        profile = input::profile(&arguments.snapshot, &profile::Options { at, ..options })?;
+    }
+    require_moment(&profile)?;
+    if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
+        bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
+    }
+    let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 }.and(profile.bound);
+    output.write(&arguments.output, &saved::text_of(&profile, bound, &profile.raises))?;
+    Ok(ExitCode::SUCCESS)
+}

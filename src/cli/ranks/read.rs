@@ -1,0 +1,42 @@
+//! Reading the snapshots of the ranks of a job.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ptmem::profile;
+use ptmem::verdict::{self, ReadRanks, Readings, Thresholds};
+
+use super::super::args::View;
+use super::super::input::{self, require_moment};
+use super::super::output;
+use super::{Found, in_order, jobs, members, size};
+
+/// Refuses exports that cannot be what was meant.
+pub(crate) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
+    let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
+    output::check_exports(&view.export, [path].into_iter().chain(of_ranks))
+}
+
+/// Reads the snapshots of the ranks of a job, and judges them where there are limits.
+pub(crate) fn readings(
+    path: &Path,
+    found: &[Found],
+    thresholds: Option<Thresholds>,
+    view: &View,
+    options: &profile::Options,
+) -> Result<Readings> {
+    let members = members(path, found)?;
+    let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
+    let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
+    let mut ranks = ReadRanks::new(path.display().to_string(), thresholds);
+    let read = |index: usize| {
+        let profile = input::profile(&members[index].1.path, options)?;
+        require_moment(&profile)?;
+        let judgement = one_of_ranks.as_ref().map(|thresholds| verdict::judge_profile(&profile, thresholds));
+        Ok((profile, judgement))
+    };
+    in_order(jobs(view.jobs), &sizes, read, |index, (profile, judgement)| {
+        ranks.push(members[index].0.clone(), profile, judgement);
+    })?;
+    Ok(ranks.finish())
+}

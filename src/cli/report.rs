@@ -1,0 +1,43 @@
+//! Writes reports: to standard output and to files.
+
+use anyhow::Result;
+use ptmem::report::{self, Format, Subject};
+
+use super::args::{Export, View};
+use super::{checkout, output};
+
+/// How much the reports show, as far as all commands have it in common.
+pub(super) fn report_options(view: &View, output: &output::Output) -> report::Options {
+    report::Options {
+        top: view.top,
+        width: output.width(),
+        max_bytes: view.max_bytes,
+        comment_key: view.comment_key.clone(),
+        ..report::Options::default()
+    }
+}
+
+/// Writes the files that were asked for, and prints the report.
+pub(super) fn write_reports(
+    subject: Subject<'_>,
+    view: &View,
+    options: &mut report::Options,
+    output: &output::Output,
+) -> Result<()> {
+    let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
+    if formats().any(|format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)) {
+        options.checkout = match subject {
+            Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
+            Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
+            Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
+            Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
+        };
+    }
+    // A table in a file is for people as well, but has no colours.
+    for Export { format, path } in &view.export {
+        let text = format.render(subject, options)?;
+        let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
+        output.write(path, &text)?;
+    }
+    output.print(&view.format.0.render(subject, options)?)
+}

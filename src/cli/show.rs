@@ -1,0 +1,35 @@
+//! `ptmem show`: the figures and stacks of a snapshot, or of the ranks of a job.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use ptmem::profile;
+use ptmem::report::Subject;
+
+use super::args::ShowArguments;
+use super::input::{self, require_moment};
+use super::output::Output;
+use super::report::{report_options, write_reports};
+use super::{config, ranks};
+
+pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let found = ranks::find(&arguments.snapshot)?;
+    ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
+    let every = arguments.phases.every()?;
+    let of_profile = profile::Options { every, ..arguments.stacks.profile_options(&config, &arguments.view.input) };
+    let mut options = report_options(&arguments.view, output);
+    options.phases = arguments.phases.phases;
+    options.skip_first = arguments.phases.skip_first;
+    options.device_memory = arguments.device_memory.map(|size| size.0);
+    options.tree = arguments.tree.options();
+    if let Some(found) = &found {
+        let readings = ranks::readings(&arguments.snapshot, found, None, &arguments.view, &of_profile)?;
+        write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let profile = input::profile(&arguments.snapshot, &of_profile)?;
+    require_moment(&profile)?;
+    write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,261 @@
+//! The file `ptmem.toml` as serde reads it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::diff::Occurrences;
+use crate::pattern::Pattern;
+use crate::stack::GroupBy;
+use crate::text::did_you_mean;
+use crate::units::parse_size;
+use crate::verdict::{Day, Growth, Level, Maximum, Subject, Target};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    #[serde(default)]
+    pub(super) max_growth: Growths<true>,
+    #[serde(default)]
+    pub(super) warn_growth: Growths<false>,
+    #[serde(default)]
+    pub(super) max: Maxima,
+    pub(super) min_delta: Option<Size>,
+    pub(super) strict: Option<bool>,
+    pub(super) group_by: Option<By>,
+    pub(super) match_ratio: Option<Ratio>,
+    pub(super) phase_occurrence: Option<Which>,
+    #[serde(default)]
+    pub(super) strip_prefix: OneOrMore<String>,
+    #[serde(default)]
+    pub(super) own: OneOrMore<Search>,
+    #[serde(default)]
+    pub(super) foreign: OneOrMore<Search>,
+    #[serde(default)]
+    pub(super) category: Vec<FileCategory>,
+    #[serde(default)]
+    pub(super) accept: Vec<FileAccept>,
+    #[serde(default)]
+    pub(super) suite: BTreeMap<String, FileSuite>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileCategory {
+    pub(super) name: String,
+    pub(super) frames: OneOrMore<Search>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileAccept {
+    pub(super) pattern: Option<Search>,
+    pub(super) metric: Option<MetricName>,
+    pub(super) bytes: Size,
+    pub(super) reason: String,
+    pub(super) expires: Option<Date>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FileSuite {
+    #[serde(default)]
+    pub(super) max_growth: Growths<true>,
+    #[serde(default)]
+    pub(super) warn_growth: Growths<false>,
+    #[serde(default)]
+    pub(super) max: Maxima,
+    pub(super) min_delta: Option<Size>,
+    pub(super) strict: Option<bool>,
+    #[serde(default)]
+    pub(super) compare: Vec<FilePair>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct FilePair {
+    pub(super) name: String,
+    pub(super) before: String,
+    pub(super) after: String,
+    #[serde(default)]
+    pub(super) max_growth: Growths<true>,
+    #[serde(default)]
+    pub(super) warn_growth: Growths<false>,
+    #[serde(default)]
+    pub(super) max: Maxima,
+    pub(super) min_delta: Option<Size>,
+    pub(super) strict: Option<bool>,
+}
+
+/// Values that are read from a text.
+macro_rules! from_text {
+    ($name:ident($inner:ty), $parse:expr) => {
+        #[derive(Deserialize)]
+        #[serde(try_from = "String")]
+        pub(super) struct $name(pub(super) $inner);
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                let parse: fn(&str) -> Result<$inner, String> = $parse;
+                parse(&text).map(Self)
+            }
+        }
+    };
+}
+
+from_text!(Size(u64), |text| parse_size(text).map_err(|error| error.to_string()));
+
+from_text!(Search(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
+from_text!(MetricName(Subject), |text| match text.parse() {
+    Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
+    Ok(Target::Phase(pattern)) => Ok(Subject::Phases(pattern)),
+    Ok(Target::Imbalance) => Err("imbalance is no figure of one rank; accept what grew on its ranks".to_owned()),
+    Ok(Target::Stack(_)) => Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
+    Err(error) => Err(error.to_string()),
+});
+from_text!(Which(Occurrences), |text| match text {
+    "each" => Ok(Occurrences::Each),
+    "max" => Ok(Occurrences::Worst),
+    _ => Err(format!("unknown value '{text}'; accepted are each, max")),
+});
+from_text!(By(GroupBy), |text| {
+    let names = || GroupBy::ALL.iter().map(|by| by.name());
+    GroupBy::ALL.into_iter().find(|by| by.name() == text).ok_or_else(|| {
+        let known: Vec<_> = names().collect();
+        format!("unknown grouping '{text}'; accepted are {}{}", known.join(", "), did_you_mean(text, names()))
+    })
+});
+
+pub(super) struct Ratio(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Ratio {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ratio = f64::deserialize(deserializer)?;
+        if !(0.0..=1.0).contains(&ratio) {
+            return Err(de::Error::custom("expected a number from 0 to 1, such as 0.75"));
+        }
+        Ok(Self(ratio))
+    }
+}
+
+/// A date, as TOML writes it or as a text.
+pub(super) struct Date(pub(super) Day);
+
+impl<'de> Deserialize<'de> for Date {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Date(toml::value::Datetime),
+            Text(String),
+        }
+        let expected = "expected a date such as 2026-12-31";
+        let written = Written::deserialize(deserializer).map_err(|_| de::Error::custom(expected))?;
+        let text = match written {
+            Written::Date(date) => date.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map(Self).map_err(|()| de::Error::custom(expected))
+    }
+}
+
+/// One value, or a list of them.
+pub(super) struct OneOrMore<T>(pub(super) Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+                Ok(vec![T::deserialize(de::value::StrDeserializer::new(text))?])
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    items.push(item);
+                }
+                Ok(items)
+            }
+        }
+        deserializer.deserialize_any(Items(std::marker::PhantomData)).map(Self)
+    }
+}
+
+/// Limits as a table of metrics, or a text or list of texts as on the command line.
+struct LimitsOf<T> {
+    expecting: &'static str,
+    parse: fn(&str) -> Result<T, String>,
+}
+
+impl<'de, T> Visitor<'de> for LimitsOf<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
+        Ok(vec![(self.parse)(text).map_err(de::Error::custom)?])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut limits = Vec::new();
+        while let Some(text) = list.next_element::<String>()? {
+            limits.push((self.parse)(&text).map_err(de::Error::custom)?);
+        }
+        Ok(limits)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Vec<T>, A::Error> {
+        let mut limits = Vec::new();
+        while let Some((metric, limit)) = table.next_entry::<String, String>()? {
+            let parsed = (self.parse)(&format!("{metric}={limit}"));
+            limits.push(parsed.map_err(|error| de::Error::custom(format!("{metric} = \"{limit}\": {error}")))?);
+        }
+        Ok(limits)
+    }
+}
+
+/// Limits on growth; exceeding them fails or warns.
+#[derive(Default)]
+pub(super) struct Growths<const FAIL: bool>(pub(super) Vec<Growth>);
+
+impl<'de, const FAIL: bool> Deserialize<'de> for Growths<FAIL> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let parse = |text: &str| {
+            let level = if FAIL { Level::Fail } else { Level::Warn };
+            Growth::parse(text, level).map_err(|error| error.to_string())
+        };
+        let expecting = "a limit such as \"5%\", or a table of metrics with their limits";
+        deserializer.deserialize_any(LimitsOf { expecting, parse }).map(Self)
+    }
+}
+
+/// Absolute limits.
+#[derive(Default)]
+pub(super) struct Maxima(pub(super) Vec<Maximum>);
+
+impl<'de> Deserialize<'de> for Maxima {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let parse = |text: &str| text.parse::<Maximum>().map_err(|error| error.to_string());
+        let expecting = "a table of metrics with sizes, such as reserved = \"75GiB\"";
+        deserializer.deserialize_any(LimitsOf { expecting, parse }).map(Self)
+    }
+}

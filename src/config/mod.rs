@@ -1,0 +1,267 @@
+//! The configuration file `ptmem.toml`.
+
+mod file;
+
+use std::collections::BTreeMap;
+
+use crate::diff::Occurrences;
+use crate::stack::{CategoryRule, GroupBy, Rules};
+use crate::text::did_you_mean;
+use crate::verdict::{Accepted, Limits, Subject};
+use file::{Date, File, FileAccept, FileCategory, FilePair, FileSuite, Growths, Maxima, Size};
+
+/// What a configuration file says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Limits of every comparison.
+    pub limits: Limits,
+    /// What counts as one stack.
+    pub group_by: Option<GroupBy>,
+    /// How similar stacks must be to be paired.
+    pub match_ratio: Option<f64>,
+    /// Which occurrences of a phase are compared.
+    pub phase_occurrence: Option<Occurrences>,
+    /// Rules about frames.
+    pub rules: Rules,
+    /// Growth that was agreed to.
+    pub accepted: Vec<Accepted>,
+    /// Suites by their names.
+    pub suites: BTreeMap<String, Suite>,
+}
+
+/// Comparisons with one verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suite {
+    /// Limits of its comparisons.
+    pub limits: Limits,
+    /// The comparisons.
+    pub pairs: Vec<Pair>,
+}
+
+/// One comparison of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// What it is called.
+    pub name: String,
+    /// Path of the before, from the working directory.
+    pub before: String,
+    /// Path of the after.
+    pub after: String,
+    /// Limits of its own.
+    pub limits: Limits,
+}
+
+/// Why a text is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    message: String,
+}
+
+impl Error {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl Config {
+    /// Reads the text of a configuration file.
+    ///
+    /// # Errors
+    /// Says where it is wrong; of an unknown key, which known one is nearest.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
+        let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
+        let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
+        let categories = file.category.into_iter().map(category).collect();
+        let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
+        Ok(Self {
+            limits: limits(file.max_growth, file.warn_growth, file.max, file.min_delta, file.strict),
+            group_by: file.group_by.map(|by| by.0),
+            match_ratio: file.match_ratio.map(|ratio| ratio.0),
+            phase_occurrence: file.phase_occurrence.map(|which| which.0),
+            rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories },
+            accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
+            suites: suites.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The suite of a name.
+    ///
+    /// # Errors
+    /// Where there is none: says which there are.
+    pub fn suite(&self, name: &str) -> Result<&Suite, Error> {
+        self.suites.get(name).ok_or_else(|| {
+            let names: Vec<_> = self.suites.keys().map(String::as_str).collect();
+            let known =
+                if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+            let near = did_you_mean(name, names.iter().copied());
+            Error { message: format!("the configuration has no suite '{name}': {known}{near}") }
+        })
+    }
+}
+
+fn category(rule: FileCategory) -> CategoryRule {
+    let patterns = rule.frames.0.into_iter().map(|pattern| pattern.0).collect();
+    CategoryRule { name: rule.name, patterns }
+}
+
+fn accepted(read: FileAccept) -> Result<Accepted, Error> {
+    let subject = match (read.pattern, read.metric) {
+        (Some(pattern), None) => Subject::Stacks(pattern.0),
+        (None, Some(metric)) => metric.0,
+        _ => return Err(Error::new("[[accept]] needs either 'pattern' or 'metric'")),
+    };
+    if read.reason.trim().is_empty() {
+        return Err(Error::new("[[accept]] needs a 'reason' that says something"));
+    }
+    let Some(Date(expires)) = read.expires else {
+        return Err(Error::new("[[accept]] needs 'expires', the last day on which it counts, such as 2026-12-31"));
+    };
+    Ok(Accepted { subject, bytes: read.bytes.0, reason: read.reason, expires })
+}
+
+fn suite(name: &str, read: FileSuite) -> Result<Suite, Error> {
+    if read.compare.is_empty() {
+        return Err(Error::new(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
+    }
+    let mut pairs: Vec<Pair> = Vec::new();
+    for FilePair { name: pair, before, after, max_growth, warn_growth, max, min_delta, strict } in read.compare {
+        if pair.is_empty() {
+            return Err(Error::new(format!("the suite '{name}' has a comparison without a 'name'")));
+        }
+        if pairs.iter().any(|other| other.name == pair) {
+            return Err(Error::new(format!("the suite '{name}' has two comparisons named '{pair}'")));
+        }
+        let limits = limits(max_growth, warn_growth, max, min_delta, strict);
+        pairs.push(Pair { name: pair, before, after, limits });
+    }
+    let limits = limits(read.max_growth, read.warn_growth, read.max, read.min_delta, read.strict);
+    Ok(Suite { limits, pairs })
+}
+
+fn limits(
+    max_growth: Growths<true>,
+    warn_growth: Growths<false>,
+    max: Maxima,
+    min_delta: Option<Size>,
+    strict: Option<bool>,
+) -> Limits {
+    let growth = max_growth.0.into_iter().chain(warn_growth.0).collect();
+    Limits { growth, maximum: max.0, min_delta: min_delta.map(|size| size.0), strict }
+}
+
+/// What the reader of TOML says, in one line, with the nearest name of an unknown key.
+fn explain(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message();
+    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let near = match (message.starts_with("unknown field"), quoted.next()) {
+        (true, Some(found)) => did_you_mean(found, quoted),
+        _ => String::new(),
+    };
+    format!("{line}{}{near}", message.replace("unknown field", "unknown key").replace('\n', " ").replace('`', "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Metric;
+    use crate::verdict::{Day, Figure, Level, Maximum};
+
+    const WHOLE: &str = r#"
+min-delta = "4MiB"
+strict = true
+group-by = "function"
+match-ratio = 0.8
+strip-prefix = "/workspace"
+own = ["*/site-packages/mine/*"]
+foreign = ["*/vendored/*"]
+
+[max-growth]
+peak = "5%"
+"stack:*attention*" = "0"
+
+[warn-growth]
+reserved = "3%+1GiB"
+
+[max]
+reserved = "75GiB"
+
+[[category]]
+name = "attention"
+frames = ["attention", "aten::_softmax"]
+
+[[accept]]
+pattern = "attention (model.py*"
+bytes = "200MiB"
+reason = "a longer context"
+expires = 2026-12-31
+
+[suite.nightly]
+max-growth = "10%"
+[[suite.nightly.compare]]
+name = "small"
+before = "small.json"
+after = "small.pkl"
+[[suite.nightly.compare]]
+name = "large"
+before = "large.json"
+after = "large.pkl"
+max-growth = ["peak=2%", "end=0"]
+"#;
+
+    #[test]
+    fn everything_is_read() {
+        let config = Config::parse(WHOLE).unwrap();
+        let growth: Vec<_> = config.limits.growth.iter().map(ToString::to_string).collect();
+        assert_eq!(growth, ["peak=5 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(config.limits.growth[2].level, Level::Warn);
+        assert_eq!(config.limits.maximum, [Maximum { figure: Figure::Metric(Metric::Reserved), limit: 75 << 30 }]);
+        assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
+        assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
+        assert_eq!(config.rules.strip_prefix, ["/workspace"]);
+        assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
+        assert_eq!(config.accepted[0].expires, Day::from_date(2026, 12, 31).unwrap());
+        let suite = config.suite("nightly").unwrap();
+        let limits = |pair: &Pair| {
+            let limits = pair.limits.clone().over(&suite.limits).over(&config.limits);
+            limits.growth.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(limits(&suite.pairs[0]), ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(
+            limits(&suite.pairs[1]),
+            ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]
+        );
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, expected) in [
+            ("\nmax-grwth = \"5%\"", "line 2: unknown key 'max-grwth'"),
+            ("max-grwth = \"5%\"", "did you mean 'max-growth'?"),
+            ("max-growth = 5", "a limit such as \"5%\""),
+            ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
+            ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
+            ("max = \"70GiB\"", "METRIC=SIZE"),
+            ("min-delta = \"5\"", "has no unit"),
+            ("group-by = \"stak\"", "did you mean 'stack'?"),
+            ("match-ratio = 7", "from 0 to 1"),
+            ("own = \"[\"", "is no pattern"),
+            ("[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "either 'pattern' or 'metric'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),
+            ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
+            ("[suite.a]", "the suite 'a' compares nothing"),
+            ("[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"\nafter=\"c\"\nafer=\"d\"", "did you mean 'after'?"),
+            ("x = ", "line 1"),
+        ] {
+            let message = Config::parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected) && !message.contains('\n'), "{text}: {message}");
+        }
+        let message = Config::parse(WHOLE).unwrap().suite("nightli").unwrap_err().to_string();
+        assert!(message.contains("did you mean 'nightly'?"), "{message}");
+    }
+}
