@@ -98,6 +98,18 @@ pub enum RowKind {
     Others(usize),
 }
 
+impl RowKind {
+    /// The bucket that it stands for; none for a group of stacks.
+    #[must_use]
+    pub fn bucket(self) -> Option<Bucket> {
+        match self {
+            Self::Stack => None,
+            Self::Bucket(bucket) => Some(bucket),
+            Self::Others(_) => Some(Bucket::Others),
+        }
+    }
+}
+
 /// The change of one stack's total at the moment that is compared.
 #[derive(Debug, Clone)]
 pub struct Row {

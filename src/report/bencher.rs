@@ -7,18 +7,16 @@ use serde::Serialize;
 use super::Subject;
 use super::series::series;
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Value {
     value: u64,
 }
 
 pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> {
-    let benchmarks: BTreeMap<String, BTreeMap<&str, Value>> = series(subject)
-        .into_iter()
-        .map(|series| {
-            let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value { value }));
-            (series.name, figures.collect())
-        })
-        .collect();
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Value>> = BTreeMap::new();
+    for series in series(subject) {
+        let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value { value }));
+        benchmarks.insert(series.name, figures.collect());
+    }
     Ok(serde_json::to_string_pretty(&benchmarks)? + "\n")
 }

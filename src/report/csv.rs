@@ -1,169 +1,61 @@
 //! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all of
 //! them, whatever the limits.
 
-use ::csv::Writer;
+use ::csv::{Writer, WriterBuilder};
+use serde::Serialize;
 
-use super::finding::{Codes, place};
-use super::{Error, Options, Subject, phases};
-use crate::diff::{Row, RowKind};
-use crate::profile::Bucket;
+use super::place::{self, Codes};
+use super::{Error, Options, Subject};
+use crate::diff::{DeviceDiff, PhaseRow, Row, Sides};
+use crate::leak::{DeviceLeaks, Leak, Search};
+use crate::profile::{Bucket, Interval, Occurrence, Profile, StackTotal};
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
-use crate::verdict::Finding;
+use crate::verdict::{Gate, LeakGate, Readings};
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, Error> {
-    let mut out = Writer::from_writer(Vec::new());
-    if let Some(records) = phases::records(subject, options) {
-        for record in records {
-            out.write_record(record)?;
-        }
-        return finish(out);
-    }
     match subject {
-        Subject::Gate(gate) => {
-            out.write_record([
-                "comparison",
-                "before_device",
-                "after_device",
-                "change",
-                "moved",
-                "label",
-                "path",
-                "line",
-                "key",
-                "bucket",
-                "before",
-                "after",
-                "delta",
-                "before_blocks",
-                "after_blocks",
-            ])?;
-            let mut known = Codes::default();
-            for comparison in &gate.comparisons {
-                let (diff, name) = (&comparison.diff, comparison.name.as_deref().unwrap_or_default());
-                let codes = known.of(diff);
-                for device in &diff.devices {
-                    let number = |device: Option<u32>| device.map(|device| device.to_string()).unwrap_or_default();
-                    let held = |row: &&Row| row.held.before.bytes > 0 || row.held.after.bytes > 0;
-                    for row in device.rows.iter().filter(held) {
-                        let (code, stack) = match (row.stack.after, row.stack.before) {
-                            (Some(stack), _) => (&codes.after, Some(stack)),
-                            (None, stack) => (&codes.before, stack),
-                        };
-                        let [path, line] = site(code, stack, options);
-                        out.write_record([
-                            name,
-                            &number(device.device.before),
-                            &number(device.device.after),
-                            row.change.name(),
-                            if row.moved { "true" } else { "false" },
-                            &printable(&row.label),
-                            &path,
-                            &line,
-                            &row.key,
-                            match row.kind {
-                                RowKind::Stack => "",
-                                RowKind::Bucket(bucket) => bucket.code(),
-                                RowKind::Others(_) => Bucket::Others.code(),
-                            },
-                            &row.held.before.bytes.to_string(),
-                            &row.held.after.bytes.to_string(),
-                            &row.delta().to_string(),
-                            &row.held.before.blocks.to_string(),
-                            &row.held.after.blocks.to_string(),
-                        ])?;
-                    }
-                }
-            }
-        }
-        Subject::Profile(..) | Subject::Ranks(_) => {
-            let is_one = matches!(subject, Subject::Profile(..));
-            let columns = [
-                "device",
-                "label",
-                "path",
-                "line",
-                "key",
-                "bucket",
-                "baseline",
-                "peak",
-                "end",
-                "at",
-                "baseline_blocks",
-                "peak_blocks",
-                "end_blocks",
-                "at_blocks",
-                "allocations",
-                "allocated_total",
-            ];
-            out.write_record((!is_one).then_some("rank").into_iter().chain(columns))?;
-            for (name, profile, _) in subject.profiles() {
-                let code = profile.code();
-                for device in &profile.devices {
-                    for total in device.listed(0, 0) {
-                        let [path, line] = site(&code, total.stack(), options);
-                        let held = [total.baseline, total.peak, total.end, total.at];
-                        let numbers = held.map(|held| held.bytes).into_iter().chain(held.map(|held| held.blocks));
-                        let numbers = numbers.chain([total.allocations, total.allocated_total]);
-                        let texts = [
-                            device.device.to_string(),
-                            printable(&total.label),
-                            path,
-                            line,
-                            total.key.0.clone(),
-                            total.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
-                        ];
-                        let texts = name.map(printable).into_iter().chain(texts);
-                        out.write_record(texts.chain(numbers.map(|number| number.to_string())))?;
-                    }
-                }
-            }
-        }
-        Subject::Leaks(gate) => {
-            out.write_record([
-                "name",
-                "rank",
-                "device",
-                "label",
-                "path",
-                "line",
-                "key",
-                "bucket",
-                "bytes",
-                "blocks",
-                "bytes_per_step",
-                "steps_grown",
-                "steps_judged",
-                "end",
-                "end_blocks",
-            ])?;
-            for Finding { search, .. } in &gate.findings {
-                let code = search.code();
-                for (device, leak) in search.leaks() {
-                    let [path, line] = site(&code, leak.stack, options);
-                    out.write_record([
-                        printable(search.name.as_deref().unwrap_or_default()),
-                        search.rank.map(|rank| rank.to_string()).unwrap_or_default(),
-                        device.device.to_string(),
-                        printable(&leak.label),
-                        path,
-                        line,
-                        leak.key.clone(),
-                        leak.bucket.map(Bucket::code).unwrap_or_default().to_owned(),
-                        leak.bytes.to_string(),
-                        leak.blocks.to_string(),
-                        leak.bytes_per_step.to_string(),
-                        leak.grew.to_string(),
-                        leak.judged.to_string(),
-                        leak.end.bytes.to_string(),
-                        leak.end.blocks.to_string(),
-                    ])?;
-                }
-            }
+        Subject::Gate(gate) if options.phases => table(&phase_changes(gate)),
+        Subject::Gate(gate) => table(&changes(gate, options)),
+        Subject::Profile(profile, _) if options.phases => table(&phases(profile, options)),
+        Subject::Profile(profile, _) if profile.options.every.is_some() => table(&intervals(profile)),
+        Subject::Profile(profile, _) => table(&stacks(profile, options)),
+        Subject::Ranks(readings) => stacks_of_ranks(readings, options),
+        Subject::Leaks(gate) => table(&leaks(gate, options)),
+    }
+}
+
+/// The records below the names of their columns, which are there without records too.
+fn table<R: Serialize + Default>(records: &[R]) -> Result<String, Error> {
+    let mut out = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    out.write_record(columns::<R>()?)?;
+    for record in records {
+        out.serialize(record)?;
+    }
+    finish(out)
+}
+
+/// The stacks of several snapshots, each behind the name of its rank.
+fn stacks_of_ranks(readings: &Readings, options: &Options) -> Result<String, Error> {
+    let mut out = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    let columns = columns::<StackRecord>()?;
+    out.write_record(std::iter::once("rank").chain(columns.iter().map(String::as_str)))?;
+    for reading in &readings.readings {
+        let rank = printable(&reading.member.label);
+        for record in stacks(&reading.profile, options) {
+            out.serialize((&rank, record))?;
         }
     }
     finish(out)
+}
+
+/// The names of the fields of a record.
+fn columns<R: Serialize + Default>() -> Result<Vec<String>, Error> {
+    let mut out = Writer::from_writer(Vec::new());
+    out.serialize(R::default())?;
+    let text = finish(out)?;
+    Ok(text.lines().next().unwrap_or_default().split(',').map(str::to_owned).collect())
 }
 
 fn finish(out: Writer<Vec<u8>>) -> Result<String, Error> {
@@ -171,16 +63,315 @@ fn finish(out: Writer<Vec<u8>>) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Path and line of the frame to blame.
-fn site(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> [String; 2] {
-    let site = stack.and_then(|stack| code.site(stack));
-    let path = site.map(|site| options.checkout.get(code.file(site)).map_or_else(|| code.path(site), String::as_str));
-    let line = site.and_then(|site| place(code, site, options)).map(|place| place.line.to_string());
-    [printable(path.unwrap_or_default()), line.unwrap_or_default()]
-}
-
 impl From<::csv::Error> for Error {
     fn from(error: ::csv::Error) -> Self {
         Self::Csv(error.to_string())
+    }
+}
+
+/// Path and line of the frame to blame.
+#[derive(Debug, Default)]
+struct Site {
+    path: String,
+    line: Option<u32>,
+}
+
+impl Site {
+    fn new(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Self {
+        let Some(frame) = stack.and_then(|stack| code.site(stack)) else { return Self::default() };
+        Self { path: printable(place::path(code, frame, options)), line: code.line(frame) }
+    }
+}
+
+/// A stack of a comparison.
+#[derive(Debug, Default, Serialize)]
+struct ChangeRecord<'a> {
+    comparison: &'a str,
+    before_device: Option<u32>,
+    after_device: Option<u32>,
+    change: &'static str,
+    moved: bool,
+    label: String,
+    path: String,
+    line: Option<u32>,
+    key: &'a str,
+    bucket: &'static str,
+    before: u64,
+    after: u64,
+    delta: i128,
+    before_blocks: u64,
+    after_blocks: u64,
+}
+
+fn changes<'a>(gate: &'a Gate, options: &Options) -> Vec<ChangeRecord<'a>> {
+    let mut known = Codes::default();
+    let mut records = Vec::new();
+    for comparison in &gate.comparisons {
+        let name = comparison.name.as_deref().unwrap_or_default();
+        let codes = known.of(&comparison.diff);
+        for device in &comparison.diff.devices {
+            let held = device.rows.iter().filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
+            records.extend(held.map(|row| ChangeRecord::new(name, device, row, &codes, options)));
+        }
+    }
+    records
+}
+
+impl<'a> ChangeRecord<'a> {
+    fn new(name: &'a str, device: &DeviceDiff, row: &'a Row, codes: &Sides<Code<'_>>, options: &Options) -> Self {
+        let Site { path, line } = match row.stack.after {
+            Some(stack) => Site::new(&codes.after, Some(stack), options),
+            None => Site::new(&codes.before, row.stack.before, options),
+        };
+        Self {
+            comparison: name,
+            before_device: device.device.before,
+            after_device: device.device.after,
+            change: row.change.name(),
+            moved: row.moved,
+            label: printable(&row.label),
+            path,
+            line,
+            key: &row.key,
+            bucket: row.kind.bucket().map(Bucket::code).unwrap_or_default(),
+            before: row.held.before.bytes,
+            after: row.held.after.bytes,
+            delta: row.delta(),
+            before_blocks: row.held.before.blocks,
+            after_blocks: row.held.after.blocks,
+        }
+    }
+}
+
+/// A stack of one snapshot.
+#[derive(Debug, Default, Serialize)]
+struct StackRecord {
+    device: u32,
+    label: String,
+    path: String,
+    line: Option<u32>,
+    key: String,
+    bucket: &'static str,
+    baseline: u64,
+    peak: u64,
+    end: u64,
+    at: u64,
+    baseline_blocks: u64,
+    peak_blocks: u64,
+    end_blocks: u64,
+    at_blocks: u64,
+    allocations: u64,
+    allocated_total: u64,
+}
+
+fn stacks(profile: &Profile, options: &Options) -> Vec<StackRecord> {
+    let code = profile.code();
+    let mut records = Vec::new();
+    for device in &profile.devices {
+        let listed = device.listed(0, 0);
+        records.extend(listed.into_iter().map(|total| StackRecord::new(device.device, total, &code, options)));
+    }
+    records
+}
+
+impl StackRecord {
+    fn new(device: u32, total: StackTotal, code: &Code<'_>, options: &Options) -> Self {
+        let Site { path, line } = Site::new(code, total.stack(), options);
+        Self {
+            device,
+            label: printable(&total.label),
+            path,
+            line,
+            key: total.key.0,
+            bucket: total.bucket.map(Bucket::code).unwrap_or_default(),
+            baseline: total.baseline.bytes,
+            peak: total.peak.bytes,
+            end: total.end.bytes,
+            at: total.at.bytes,
+            baseline_blocks: total.baseline.blocks,
+            peak_blocks: total.peak.blocks,
+            end_blocks: total.end.blocks,
+            at_blocks: total.at.blocks,
+            allocations: total.allocations,
+            allocated_total: total.allocated_total,
+        }
+    }
+}
+
+/// A stack that grows.
+#[derive(Debug, Default, Serialize)]
+struct LeakRecord<'a> {
+    name: String,
+    rank: Option<u64>,
+    device: u32,
+    label: String,
+    path: String,
+    line: Option<u32>,
+    key: &'a str,
+    bucket: &'static str,
+    bytes: i128,
+    blocks: i128,
+    bytes_per_step: i128,
+    steps_grown: usize,
+    steps_judged: usize,
+    end: u64,
+    end_blocks: u64,
+}
+
+fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord<'a>> {
+    let mut records = Vec::new();
+    for finding in &gate.findings {
+        let search = &finding.search;
+        let code = search.code();
+        records.extend(search.leaks().map(|(device, leak)| LeakRecord::new(search, device, leak, &code, options)));
+    }
+    records
+}
+
+impl<'a> LeakRecord<'a> {
+    fn new(search: &Search, device: &DeviceLeaks, leak: &'a Leak, code: &Code<'_>, options: &Options) -> Self {
+        let Site { path, line } = Site::new(code, leak.stack, options);
+        Self {
+            name: printable(search.name.as_deref().unwrap_or_default()),
+            rank: search.rank,
+            device: device.device,
+            label: printable(&leak.label),
+            path,
+            line,
+            key: &leak.key,
+            bucket: leak.bucket.map(Bucket::code).unwrap_or_default(),
+            bytes: leak.bytes,
+            blocks: leak.blocks,
+            bytes_per_step: leak.bytes_per_step,
+            steps_grown: leak.grew,
+            steps_judged: leak.judged,
+            end: leak.end.bytes,
+            end_blocks: leak.end.blocks,
+        }
+    }
+}
+
+/// An occurrence of a phase.
+#[derive(Debug, Default, Serialize)]
+struct PhaseRecord {
+    device: u32,
+    name: String,
+    source: &'static str,
+    occurrence: u32,
+    depth: u32,
+    first_event: u64,
+    events: u64,
+    start: u64,
+    peak: u64,
+    end: u64,
+    change: i128,
+    begins: bool,
+    ends: bool,
+}
+
+fn phases(profile: &Profile, options: &Options) -> Vec<PhaseRecord> {
+    let mut records = Vec::new();
+    for device in &profile.devices {
+        records.extend(options.phases_of(device).map(|phase| PhaseRecord::new(device.device, phase)));
+    }
+    records
+}
+
+impl PhaseRecord {
+    fn new(device: u32, phase: &Occurrence) -> Self {
+        Self {
+            device,
+            name: printable(&phase.name),
+            source: phase.source.name(),
+            occurrence: phase.number,
+            depth: phase.depth,
+            first_event: phase.from,
+            events: phase.to - phase.from,
+            start: phase.start,
+            peak: phase.peak,
+            end: phase.end,
+            change: phase.change(),
+            begins: phase.begins,
+            ends: phase.ends,
+        }
+    }
+}
+
+/// A part of a history.
+#[derive(Debug, Default, Serialize)]
+struct IntervalRecord {
+    device: u32,
+    name: String,
+    first_event: u64,
+    events: u64,
+    start: u64,
+    peak: u64,
+    end: u64,
+    reserved_peak: Option<u64>,
+}
+
+fn intervals(profile: &Profile) -> Vec<IntervalRecord> {
+    let mut records = Vec::new();
+    for device in &profile.devices {
+        records.extend(device.intervals.iter().map(|part| IntervalRecord::new(device.device, part)));
+    }
+    records
+}
+
+impl IntervalRecord {
+    fn new(device: u32, part: &Interval) -> Self {
+        Self {
+            device,
+            name: printable(&part.name),
+            first_event: part.from,
+            events: part.to - part.from,
+            start: part.start,
+            peak: part.peak,
+            end: part.end,
+            reserved_peak: part.reserved_peak,
+        }
+    }
+}
+
+/// A phase of a comparison.
+#[derive(Debug, Default, Serialize)]
+struct PhaseChangeRecord<'a> {
+    comparison: &'a str,
+    before_device: Option<u32>,
+    after_device: Option<u32>,
+    name: String,
+    source: &'static str,
+    before_occurrence: Option<u32>,
+    after_occurrence: Option<u32>,
+    before: Option<u64>,
+    after: Option<u64>,
+    delta: Option<i128>,
+}
+
+fn phase_changes(gate: &Gate) -> Vec<PhaseChangeRecord<'_>> {
+    let mut records = Vec::new();
+    for comparison in &gate.comparisons {
+        let name = comparison.name.as_deref().unwrap_or_default();
+        for device in &comparison.diff.devices {
+            records.extend(device.phases.iter().map(|row| PhaseChangeRecord::new(name, device, row)));
+        }
+    }
+    records
+}
+
+impl<'a> PhaseChangeRecord<'a> {
+    fn new(comparison: &'a str, device: &DeviceDiff, row: &PhaseRow) -> Self {
+        Self {
+            comparison,
+            before_device: device.device.before,
+            after_device: device.device.after,
+            name: printable(&row.name),
+            source: row.source.name(),
+            before_occurrence: row.number.before,
+            after_occurrence: row.number.after,
+            before: row.peak.before,
+            after: row.peak.after,
+            delta: row.delta(),
+        }
     }
 }

@@ -3,106 +3,164 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use super::finding::{across_ranks, findings};
+use super::finding::{Finding, across_ranks, findings};
+use super::place::Place;
 use super::{Options, Subject, ranks};
 use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::diff::Diff;
 use crate::text::printable;
+use crate::verdict::Gate;
 
 /// GitHub shows no more of a level per step.
 const MOST_PER_LEVEL: usize = 10;
 
+/// A command: an annotation of a line, or of the run.
+#[derive(Debug)]
+struct Command {
+    place: Option<Place>,
+    title: String,
+    message: String,
+}
+
+/// The commands, by how much they weigh.
+#[derive(Debug, Default)]
+struct Commands {
+    errors: Vec<Command>,
+    warnings: Vec<Command>,
+    notices: Vec<Command>,
+}
+
 /// One command per line: what failed as errors, what warns as warnings, and then what a reader must know.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
-    let (mut errors, mut warnings, mut notices) = (Vec::new(), Vec::new(), Vec::new());
+    let mut commands = Commands::default();
     for finding in across_ranks(findings(subject, options)).iter().filter(|finding| finding.is_bad()) {
-        let mut properties = Vec::new();
-        if let Some(place) = &finding.place {
-            properties.push(("file", place.path.clone()));
-            properties.push(("line", place.line.to_string()));
-        }
-        let scope = finding.comparison.map(|name| format!(" ({name})")).unwrap_or_default();
-        properties.push(("title", format!("GPU memory: {}{scope}", finding.check.metric)));
-        let mut message = finding.sentence.clone();
-        for row in &finding.rows {
-            let _ = write!(message, "\n{row}");
-        }
-        if finding.is_error() { &mut errors } else { &mut warnings }.push((properties, message));
+        let level = if finding.is_error() { &mut commands.errors } else { &mut commands.warnings };
+        level.push(Command::of_finding(finding));
     }
-    // Several figures of one line say less than several lines.
-    let mut seen = HashSet::new();
-    errors.sort_by_cached_key(|(properties, _): &(Vec<(&str, String)>, String)| {
-        let place: Vec<_> = properties.iter().filter(|(name, _)| *name != "title").cloned().collect();
-        !seen.insert(place)
-    });
+    put_each_line_first(&mut commands.errors);
     for diagnostic in &diagnostics(subject) {
-        let level = if diagnostic.severity() == Severity::Warning { &mut warnings } else { &mut notices };
-        let device = diagnostic.device.filter(|_| !diagnostic.message.starts_with("device "));
-        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
-        let message = format!("{device}{}", diagnostic.message);
-        level.push((vec![("title", format!("ptmem: {}", diagnostic.code))], message));
+        let level = match diagnostic.severity() {
+            Severity::Warning => &mut commands.warnings,
+            Severity::Note => &mut commands.notices,
+        };
+        level.push(Command::of_diagnostic(diagnostic));
     }
-    if let Some(ungated) = ungated(subject) {
-        warnings.push((vec![("title", "ptmem: nothing was gated".to_owned())], ungated.to_owned()));
-    }
+    commands.warnings.extend(ungated(subject));
     let mut out = String::new();
-    for (level, commands) in [("error", errors), ("warning", warnings), ("notice", notices)] {
-        // The last one that is shown says how many are not.
-        let (total, shown) = (commands.len(), commands.len().min(MOST_PER_LEVEL));
-        let rest = (total > shown)
-            .then(|| (vec![("title", "ptmem: more".to_owned())], format!("and {} more", total - shown + 1)));
-        let commands = commands.iter().take(if rest.is_some() { shown - 1 } else { shown });
-        for (properties, message) in commands.chain(&rest) {
-            let properties: Vec<_> = properties
-                .iter()
-                .map(|(name, value)| format!("{name}={}", escape_property(&printable(value))))
-                .collect();
-            let message: Vec<_> = message.split('\n').map(printable).collect();
-            let _ = writeln!(out, "::{level} {}::{}", properties.join(","), escape_data(&message.join("\n")));
-        }
-    }
+    write_level(&mut out, "error", &commands.errors);
+    write_level(&mut out, "warning", &commands.warnings);
+    write_level(&mut out, "notice", &commands.notices);
     out
 }
 
-/// A gate without limits is a mistake that looks like a pass.
-fn ungated(subject: Subject<'_>) -> Option<&'static str> {
-    match subject {
-        Subject::Gate(gate) if !gate.is_gated() => {
-            Some("no limit was given, on the command line or in ptmem.toml: whatever changes, this passes")
+impl Command {
+    fn of_finding(finding: &Finding<'_>) -> Self {
+        let scope = finding.comparison.map(|name| format!(" ({name})")).unwrap_or_default();
+        let mut message = finding.sentence.clone();
+        for row in &finding.explanation.rows {
+            message += &format!("\n{row}");
         }
-        _ => None,
+        Self {
+            place: finding.explanation.place.clone(),
+            title: format!("GPU memory: {}{scope}", finding.check.metric),
+            message,
+        }
+    }
+
+    fn of_diagnostic(diagnostic: &Diagnostic) -> Self {
+        // The message about a missing device names it.
+        let device = diagnostic.device.filter(|_| diagnostic.code != Code::DeviceMissing);
+        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        Self {
+            place: None,
+            title: format!("ptmem: {}", diagnostic.code),
+            message: format!("{device}{}", diagnostic.message),
+        }
+    }
+
+    fn write(&self, out: &mut String, level: &str) {
+        let _ = write!(out, "::{level} ");
+        if let Some(place) = &self.place {
+            let _ = write!(out, "file={},line={},", escape_property(&printable(&place.path)), place.line);
+        }
+        // A message may have several lines, each of which may hold anything.
+        let message: Vec<_> = self.message.split('\n').map(printable).collect();
+        let title = escape_property(&printable(&self.title));
+        let _ = writeln!(out, "title={title}::{}", escape_data(&message.join("\n")));
     }
 }
 
-/// Warnings, and what passes only because growth was agreed to.
+/// Moves commands to the end whose line another one has: several figures of one line say less than several lines.
+fn put_each_line_first(commands: &mut [Command]) {
+    let mut seen = HashSet::new();
+    commands.sort_by_cached_key(|command| !seen.insert(command.place.clone()));
+}
+
+/// The commands of a level. The last one that GitHub would show says how many it does not.
+fn write_level(out: &mut String, level: &str, commands: &[Command]) {
+    if commands.len() <= MOST_PER_LEVEL {
+        commands.iter().for_each(|command| command.write(out, level));
+        return;
+    }
+    let (shown, rest) = commands.split_at(MOST_PER_LEVEL - 1);
+    shown.iter().for_each(|command| command.write(out, level));
+    let message = format!("and {} more", rest.len());
+    Command { place: None, title: "ptmem: more".to_owned(), message }.write(out, level);
+}
+
+/// A gate without limits is a mistake that looks like a pass.
+fn ungated(subject: Subject<'_>) -> Option<Command> {
+    let Subject::Gate(gate) = subject else { return None };
+    (!gate.is_gated()).then(|| Command {
+        place: None,
+        title: "ptmem: nothing was gated".to_owned(),
+        message: "no limit was given, on the command line or in ptmem.toml: whatever changes, this passes".to_owned(),
+    })
+}
+
+/// Warnings, and growth that passes only because it was agreed to; each once, although it may hold for both sides.
 fn diagnostics(subject: Subject<'_>) -> Vec<Diagnostic> {
-    let told =
-        |diagnostic: &Diagnostic| diagnostic.severity() == Severity::Warning || diagnostic.code == Code::AcceptedGrowth;
-    let mut found: Vec<_> = match subject {
-        Subject::Gate(gate) => {
-            let comparisons = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
-            let all = comparisons.flat_map(|c| {
-                let sides = [&c.diff.profiles.before.diagnostics, &c.diff.profiles.after.diagnostics];
-                sides.into_iter().flatten().chain(&c.diff.diagnostics).chain(&c.judgement.diagnostics).cloned()
-            });
-            let of_ranks = gate.ranks.iter().flat_map(|ranks| ranks::diagnostics_of_gate(gate, ranks));
-            all.chain(of_ranks.map(|(_, diagnostic)| diagnostic)).filter(told).collect()
-        }
+    let mut found = match subject {
+        Subject::Gate(gate) => of_gate(gate),
         Subject::Profile(profile, judgement) => {
-            let all = profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|j| &j.diagnostics));
-            all.filter(|diagnostic| told(diagnostic)).cloned().collect()
+            let judged = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
+            profile.diagnostics.iter().chain(judged).cloned().collect()
         }
         Subject::Ranks(readings) => {
-            let all = ranks::diagnostics_of_readings(readings).into_iter();
-            all.map(|(_, diagnostic)| diagnostic).filter(told).collect()
+            ranks::diagnostics_of_readings(readings).into_iter().map(|(_, diagnostic)| diagnostic).collect()
         }
         Subject::Leaks(gate) => {
-            let all = gate.findings.iter().flat_map(|f| f.search.diagnostics.iter().chain(&f.judgement.diagnostics));
-            all.filter(|diagnostic| told(diagnostic)).cloned().collect()
+            let found = gate
+                .findings
+                .iter()
+                .flat_map(|finding| finding.search.diagnostics.iter().chain(&finding.judgement.diagnostics));
+            found.cloned().collect()
         }
     };
-    // What holds for both sides is said once.
     let mut seen = HashSet::new();
-    found.retain(|diagnostic| seen.insert((diagnostic.code, diagnostic.device, diagnostic.message.clone())));
+    found.retain(|diagnostic: &Diagnostic| {
+        is_told(diagnostic) && seen.insert((diagnostic.code, diagnostic.device, diagnostic.message.clone()))
+    });
+    found
+}
+
+fn is_told(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity() == Severity::Warning || diagnostic.code == Code::AcceptedGrowth
+}
+
+/// The diagnostics of ranks are told once for all of a job.
+fn of_gate(gate: &Gate) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for comparison in gate.comparisons.iter().filter(|comparison| comparison.member.is_none()) {
+        let Diff { profiles, diagnostics, .. } = &comparison.diff;
+        found.extend(profiles.before.diagnostics.iter().cloned());
+        found.extend(profiles.after.diagnostics.iter().cloned());
+        found.extend(diagnostics.iter().cloned());
+        found.extend(comparison.judgement.diagnostics.iter().cloned());
+    }
+    for job in &gate.ranks {
+        found.extend(ranks::diagnostics_of_gate(gate, job).into_iter().map(|(_, diagnostic)| diagnostic));
+    }
     found
 }
 

@@ -1,6 +1,7 @@
 //! JUnit XML: a suite per device, a case per check, and in what failed the stacks that explain it.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 
 use super::finding::{Finding, findings};
 use super::{Options, Subject};
@@ -9,41 +10,89 @@ use crate::verdict::{Level, Outcome};
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let findings = findings(subject, options);
-    let mut suites: Vec<(String, Vec<&Finding<'_>>)> = Vec::new();
-    for finding in &findings {
-        let name = match finding.comparison {
-            Some(comparison) => format!("{}: {}", printable(comparison), finding.device),
-            None => finding.device.clone(),
-        };
-        match suites.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, cases)) => cases.push(finding),
-            None => suites.push((name, vec![finding])),
-        }
-    }
     // By name: checks come with the worst first, and reports of two runs are compared.
-    suites.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut suites: BTreeMap<String, Vec<&Finding<'_>>> = BTreeMap::new();
+    for finding in &findings {
+        suites.entry(suite_name(finding)).or_default().push(finding);
+    }
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_suites(&mut out, &suites);
     out
 }
 
-fn write_suites(out: &mut String, suites: &[(String, Vec<&Finding<'_>>)]) -> std::fmt::Result {
-    let failed =
-        |finding: &&&Finding<'_>| finding.check.outcome == Outcome::Exceeded && finding.check.level == Level::Fail;
-    let unclear =
-        |finding: &&&Finding<'_>| finding.check.outcome == Outcome::Inconclusive && finding.check.level == Level::Fail;
-    let all = || suites.iter().flat_map(|(_, cases)| cases);
+fn suite_name(finding: &Finding<'_>) -> String {
+    match finding.comparison {
+        Some(comparison) => format!("{}: {}", printable(comparison), finding.device),
+        None => finding.device.clone(),
+    }
+}
+
+/// What became of a check, as test reports tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CaseResult {
+    Passed,
+    /// A warning does not fail the test.
+    Warned,
+    Failed,
+    /// It cannot be told.
+    Error,
+}
+
+impl CaseResult {
+    fn of(finding: &Finding<'_>) -> Self {
+        match (finding.check.outcome, finding.check.level) {
+            (Outcome::Pass, _) => Self::Passed,
+            (Outcome::Exceeded | Outcome::Inconclusive, Level::Warn) => Self::Warned,
+            (Outcome::Exceeded, Level::Fail) => Self::Failed,
+            (Outcome::Inconclusive, Level::Fail) => Self::Error,
+        }
+    }
+}
+
+/// Numbers of test cases.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    tests: usize,
+    failures: usize,
+    errors: usize,
+}
+
+impl Counts {
+    fn of(cases: &[&Finding<'_>]) -> Self {
+        let mut counts = Self::default();
+        for finding in cases {
+            let result = CaseResult::of(finding);
+            counts.tests += 1;
+            counts.failures += usize::from(result == CaseResult::Failed);
+            counts.errors += usize::from(result == CaseResult::Error);
+        }
+        counts
+    }
+
+    fn add(&mut self, other: Self) {
+        self.tests += other.tests;
+        self.failures += other.failures;
+        self.errors += other.errors;
+    }
+}
+
+/// As attributes.
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tests, failures, errors } = self;
+        write!(f, "tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\"")
+    }
+}
+
+fn write_suites(out: &mut String, suites: &BTreeMap<String, Vec<&Finding<'_>>>) -> fmt::Result {
+    let mut total = Counts::default();
+    suites.values().for_each(|cases| total.add(Counts::of(cases)));
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-    let (tests, failures, errors) = (all().count(), all().filter(failed).count(), all().filter(unclear).count());
-    writeln!(out, "<testsuites name=\"ptmem\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\">")?;
+    writeln!(out, "<testsuites name=\"ptmem\" {total}>")?;
     for (name, cases) in suites {
-        let (failures, errors) = (cases.iter().filter(failed).count(), cases.iter().filter(unclear).count());
-        let (name, tests) = (escape(name), cases.len());
-        writeln!(
-            out,
-            "  <testsuite name=\"{name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"0\">"
-        )?;
+        let name = escape(name);
+        writeln!(out, "  <testsuite name=\"{name}\" {} skipped=\"0\">", Counts::of(cases))?;
         for finding in cases {
             write_case(out, finding, &name)?;
         }
@@ -52,31 +101,41 @@ fn write_suites(out: &mut String, suites: &[(String, Vec<&Finding<'_>>)]) -> std
     writeln!(out, "</testsuites>")
 }
 
-fn write_case(out: &mut String, finding: &Finding<'_>, suite: &str) -> std::fmt::Result {
-    let check = finding.check;
-    let scope = check.scope.as_ref().map(|label| format!(" {}", printable(label))).unwrap_or_default();
-    let level = if check.level == Level::Warn { " (warning)" } else { "" };
-    let name = escape(&format!("{}{scope} within {}{level}", printable(&check.metric), check.limit));
+fn write_case(out: &mut String, finding: &Finding<'_>, suite: &str) -> fmt::Result {
+    let name = escape(&case_name(finding));
+    let message = escape(&finding.sentence);
+    let text = escape(&case_text(finding));
     write!(out, "    <testcase name=\"{name}\" classname=\"ptmem.{suite}\">")?;
-    let mut text = finding.sentence.clone();
-    if let Some(place) = &finding.place {
-        let _ = write!(text, "\nat {}:{}", printable(&place.path), place.line);
-    }
-    if !finding.rows.is_empty() {
-        let _ = write!(text, "\n\n{}", finding.rows.join("\n"));
-    }
-    let (text, message) = (escape(&text), escape(&finding.sentence));
-    match (check.outcome, check.level) {
-        (Outcome::Pass, _) => write!(out, "<system-out>{message}</system-out>")?,
-        (Outcome::Exceeded, Level::Fail) => {
-            write!(out, "<failure type=\"regression\" message=\"{message}\">{text}</failure>")?;
-        }
-        (Outcome::Inconclusive, Level::Fail) => {
-            write!(out, "<error type=\"inconclusive\" message=\"{message}\">{text}</error>")?;
-        }
-        (_, Level::Warn) => write!(out, "<system-err>{text}</system-err>")?,
+    match CaseResult::of(finding) {
+        CaseResult::Passed => write!(out, "<system-out>{message}</system-out>")?,
+        CaseResult::Warned => write!(out, "<system-err>{text}</system-err>")?,
+        CaseResult::Failed => write!(out, "<failure type=\"regression\" message=\"{message}\">{text}</failure>")?,
+        CaseResult::Error => write!(out, "<error type=\"inconclusive\" message=\"{message}\">{text}</error>")?,
     }
     writeln!(out, "</testcase>")
+}
+
+fn case_name(finding: &Finding<'_>) -> String {
+    let check = finding.check;
+    let scope = check.scope.as_ref().map(|label| format!(" {}", printable(label))).unwrap_or_default();
+    let level = match check.level {
+        Level::Fail => "",
+        Level::Warn => " (warning)",
+    };
+    format!("{}{scope} within {}{level}", printable(&check.metric), check.limit)
+}
+
+/// The check in words, then the code that explains it.
+fn case_text(finding: &Finding<'_>) -> String {
+    let mut text = finding.sentence.clone();
+    if let Some(place) = &finding.explanation.place {
+        text += &format!("\nat {}:{}", printable(&place.path), place.line);
+    }
+    for (index, row) in finding.explanation.rows.iter().enumerate() {
+        text += if index == 0 { "\n\n" } else { "\n" };
+        text += &row.to_string();
+    }
+    text
 }
 
 /// Text for XML 1.0, which knows no control characters at all and not these two code points.

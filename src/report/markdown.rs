@@ -414,7 +414,7 @@ fn section(
         format!("| {} | {} | {remark} |", metric.name(), figures(change.before, change.after, change.delta()))
     });
     page.table("| | before | after | change | | |\n|:--|--:|--:|--:|--:|:--|", rows);
-    if phases::are_shown(comparison, options) {
+    if options.shows_phases(comparison) {
         list(page, &phases::changes(device, judgement, options));
     }
     let explains = judgement.explanation(device);

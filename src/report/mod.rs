@@ -6,12 +6,14 @@ mod explain;
 mod finding;
 mod folded;
 mod github;
+mod github_action_benchmark;
 mod github_output;
 mod json;
 mod junit;
 mod markdown;
 mod oom;
 mod phases;
+mod place;
 mod ranks;
 mod sarif;
 mod series;
@@ -23,10 +25,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::diff::Listing;
-use crate::profile::Profile;
+use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
 use crate::tree as call_tree;
-use crate::verdict::{Comparison, Gate, Judgement, LeakGate, Readings};
+use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -39,23 +41,6 @@ pub enum Subject<'a> {
     Leaks(&'a LeakGate),
     /// One snapshot of each rank of a job.
     Ranks(&'a Readings),
-}
-
-/// One snapshot of those that a report is about: its name where there are several, its figures, and its checks.
-type Part<'a> = (Option<&'a str>, &'a Profile, Option<&'a Judgement>);
-
-impl<'a> Subject<'a> {
-    /// The snapshots that are reported each by itself; none where they are compared.
-    fn profiles(self) -> Vec<Part<'a>> {
-        match self {
-            Self::Gate(_) | Self::Leaks(_) => Vec::new(),
-            Self::Profile(profile, judgement) => vec![(None, profile, judgement)],
-            Self::Ranks(Readings { readings, .. }) => readings
-                .iter()
-                .map(|reading| (Some(&*reading.member.label), &reading.profile, reading.judgement.as_ref()))
-                .collect(),
-        }
-    }
 }
 
 /// How a result is written.
@@ -134,7 +119,7 @@ impl Format {
             Self::Csv => csv::render(subject, options)?,
             Self::Folded => folded::render(subject),
             Self::Bencher => bencher::render(subject)?,
-            Self::GithubActionBenchmark => series::render(subject)?,
+            Self::GithubActionBenchmark => github_action_benchmark::render(subject)?,
             Self::GithubOutput => github_output::render(subject),
         })
     }
@@ -212,5 +197,16 @@ impl Options {
     /// Which rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
         Listing { top: self.top, min_delta: comparison.min_delta, unchanged: self.unchanged }
+    }
+
+    /// Whether a comparison shows its phases: they were asked for, or there is a limit on them.
+    fn shows_phases(&self, comparison: &Comparison) -> bool {
+        self.phases || comparison.judgement.checks.iter().any(Check::is_of_phases)
+    }
+
+    /// The occurrences of phases to show of one snapshot.
+    fn phases_of<'d>(&self, device: &'d DeviceProfile) -> impl Iterator<Item = &'d Occurrence> + use<'d> {
+        let skip = self.skip_first;
+        device.phases.all.iter().filter(move |phase| phase.number >= skip)
     }
 }

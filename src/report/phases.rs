@@ -6,13 +6,13 @@ use std::fmt::{self, Write};
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::{Options, Subject};
+use super::Options;
 use crate::diff::{self, DeviceDiff, PhaseRow};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
 use crate::text::{count, printable, shorten, thousands};
 use crate::units::{Delta, Size, format_percent};
-use crate::verdict::{Check, Comparison, Judgement, Level, Outcome};
+use crate::verdict::{Check, Judgement, Level, Outcome};
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -83,18 +83,12 @@ impl List {
     }
 }
 
-/// The occurrences that are looked at.
-pub(super) fn of_device<'d>(device: &'d DeviceProfile, options: &Options) -> impl Iterator<Item = &'d Occurrence> {
-    let skip = options.skip_first;
-    device.phases.all.iter().filter(move |phase| phase.number >= skip)
-}
-
 /// The phases of a snapshot: one by one, or where there are too many by name, each where it is highest.
 pub(super) fn held(device: &DeviceProfile, options: &Options) -> List {
     let mut names: HashMap<(Source, &str), usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut total = 0;
-    for phase in of_device(device, options) {
+    for phase in options.phases_of(device) {
         total += 1;
         let place = *names.entry((phase.source, &*phase.name)).or_insert_with(|| {
             groups.push(Group { times: 0, depth: phase.depth, worst: phase });
@@ -142,7 +136,7 @@ pub(super) fn held(device: &DeviceProfile, options: &Options) -> List {
             title,
             remark: count(total as u64, "occurrence", "occurrences"),
             heads: vec!["before", "after", "change", "peak inside", "#", "phase"],
-            lines: of_device(device, options).map(line).collect(),
+            lines: options.phases_of(device).map(line).collect(),
             rest: None,
         };
     }
@@ -203,11 +197,6 @@ pub(super) fn intervals(device: &DeviceProfile, every: &Every) -> List {
         lines: device.intervals.iter().map(line).collect(),
         rest: device.intervals.is_empty().then(|| "this device has no such parts".to_owned()),
     }
-}
-
-/// Whether a comparison has something to say about phases.
-pub(super) fn are_shown(comparison: &Comparison, options: &Options) -> bool {
-    options.phases || comparison.judgement.checks.iter().any(Check::is_of_phases)
 }
 
 /// The phases of a comparison: what changed.
@@ -272,101 +261,4 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Opti
         lines: rows.iter().map(line).collect(),
         rest,
     }
-}
-
-/// Records for comma-separated values, their names first; `None` where stacks are asked for.
-pub(super) fn records(subject: Subject<'_>, options: &Options) -> Option<Vec<Vec<String>>> {
-    let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let optional = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let mut records = Vec::new();
-    match subject {
-        Subject::Profile(profile, _) if options.phases => {
-            records.push(texts(&[
-                "device",
-                "name",
-                "source",
-                "occurrence",
-                "depth",
-                "first_event",
-                "events",
-                "start",
-                "peak",
-                "end",
-                "change",
-                "begins",
-                "ends",
-            ]));
-            for device in &profile.devices {
-                for phase in of_device(device, options) {
-                    records.push(vec![
-                        device.device.to_string(),
-                        printable(&phase.name),
-                        phase.source.name().to_owned(),
-                        phase.number.to_string(),
-                        phase.depth.to_string(),
-                        phase.from.to_string(),
-                        (phase.to - phase.from).to_string(),
-                        phase.start.to_string(),
-                        phase.peak.to_string(),
-                        phase.end.to_string(),
-                        phase.change().to_string(),
-                        phase.begins.to_string(),
-                        phase.ends.to_string(),
-                    ]);
-                }
-            }
-        }
-        Subject::Profile(profile, _) if profile.options.every.is_some() => {
-            records.push(texts(&["device", "name", "first_event", "events", "start", "peak", "end", "reserved_peak"]));
-            for device in &profile.devices {
-                for part in &device.intervals {
-                    records.push(vec![
-                        device.device.to_string(),
-                        printable(&part.name),
-                        part.from.to_string(),
-                        (part.to - part.from).to_string(),
-                        part.start.to_string(),
-                        part.peak.to_string(),
-                        part.end.to_string(),
-                        optional(part.reserved_peak),
-                    ]);
-                }
-            }
-        }
-        Subject::Gate(gate) if options.phases => {
-            records.push(texts(&[
-                "comparison",
-                "before_device",
-                "after_device",
-                "name",
-                "source",
-                "before_occurrence",
-                "after_occurrence",
-                "before",
-                "after",
-                "delta",
-            ]));
-            for comparison in &gate.comparisons {
-                for device in &comparison.diff.devices {
-                    let ordinal = |device: Option<u32>| optional(device.map(u64::from));
-                    for row in &device.phases {
-                        records.push(vec![
-                            comparison.name.clone().unwrap_or_default(),
-                            ordinal(device.device.before),
-                            ordinal(device.device.after),
-                            printable(&row.name),
-                            row.source.name().to_owned(),
-                            ordinal(row.number.before),
-                            ordinal(row.number.after),
-                            optional(row.peak.before),
-                            optional(row.peak.after),
-                            row.delta().map(|delta| delta.to_string()).unwrap_or_default(),
-                        ]);
-                    }
-                }
-            }
-        }
-        _ => return None,
-    }
-    Some(records)
 }

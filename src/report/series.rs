@@ -1,84 +1,81 @@
-//! The figures by which a history is kept, and the JSON of github-action-benchmark (`customSmallerIsBetter`).
-
-use serde::Serialize;
+//! The figures by which a history is kept: those of the after, or of the only snapshot.
 
 use super::Subject;
 use crate::diff::Metric;
-use crate::profile::Profile;
-use crate::verdict::{Finding, IMBALANCE, Ranks};
+use crate::leak::DeviceLeaks;
+use crate::profile::{DeviceProfile, Profile};
+use crate::verdict::{Finding, Gate, IMBALANCE, Ranks, Readings};
 
 /// The figures of one device of the after, or of the only snapshot.
+#[derive(Debug)]
 pub(super) struct Series {
     /// Comparison and device.
     pub(super) name: String,
-    /// What is known, in bytes.
+    /// Bytes by metric, where they are known.
     pub(super) figures: Vec<(&'static str, u64)>,
 }
 
 /// The figures of every device that did anything.
 pub(super) fn series(subject: Subject<'_>) -> Vec<Series> {
-    let of = |name: Option<&str>, profile: &Profile| -> Vec<Series> {
-        let active = profile.devices.iter().filter(|device| device.is_active());
-        let series = active.map(|device| {
-            let device_name = format!("device {}", device.device);
-            let value = |metric: Metric| Some((metric.name(), metric.value(device)?));
-            Series {
-                name: name.map_or_else(|| device_name.clone(), |name| format!("{name}/{device_name}")),
-                figures: Metric::ALL.into_iter().filter_map(value).collect(),
-            }
-        });
-        series.collect()
-    };
-    let across = |ranks: &Ranks| {
-        let figures = ranks.imbalance.after.map(|imbalance| vec![(IMBALANCE, imbalance)]);
-        let name = ranks.name.as_ref().map_or_else(|| "ranks".to_owned(), |name| format!("{name}/ranks"));
-        Some(Series { name, figures: figures? })
-    };
     match subject {
-        Subject::Gate(gate) => {
-            let comparisons = gate.comparisons.iter().flat_map(|c| of(c.name.as_deref(), &c.diff.profiles.after));
-            comparisons.chain(gate.ranks.iter().filter_map(across)).collect()
-        }
-        Subject::Profile(profile, _) => of(None, profile),
-        Subject::Leaks(gate) => gate.findings.iter().flat_map(leaked).collect(),
-        Subject::Ranks(readings) => {
-            let all = subject.profiles().into_iter().flat_map(|(name, profile, _)| of(name, profile));
-            all.chain(across(&readings.ranks)).collect()
-        }
+        Subject::Gate(gate) => of_gate(gate),
+        Subject::Profile(profile, _) => of_profile(None, profile),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(of_leaks).collect(),
+        Subject::Ranks(readings) => of_readings(readings),
     }
 }
 
-/// What leaks on every device, in bytes per snapshot or step.
-fn leaked(finding: &Finding) -> Vec<Series> {
+fn of_gate(gate: &Gate) -> Vec<Series> {
+    let mut series = Vec::new();
+    for comparison in &gate.comparisons {
+        series.extend(of_profile(comparison.name.as_deref(), &comparison.diff.profiles.after));
+    }
+    series.extend(gate.ranks.iter().filter_map(imbalance));
+    series
+}
+
+fn of_readings(readings: &Readings) -> Vec<Series> {
+    let mut series = Vec::new();
+    for reading in &readings.readings {
+        series.extend(of_profile(Some(&reading.member.label), &reading.profile));
+    }
+    series.extend(imbalance(&readings.ranks));
+    series
+}
+
+fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Series> {
+    let active = profile.devices.iter().filter(|device| device.is_active());
+    active.map(|device| Series { name: scoped(name, device.device), figures: figures(device) }).collect()
+}
+
+/// Every metric that is known.
+fn figures(device: &DeviceProfile) -> Vec<(&'static str, u64)> {
+    Metric::ALL.into_iter().filter_map(|metric| Some((metric.name(), metric.value(device)?))).collect()
+}
+
+/// The device, within the comparison or the rank where there are several.
+fn scoped(name: Option<&str>, device: u32) -> String {
+    match name {
+        Some(name) => format!("{name}/device {device}"),
+        None => format!("device {device}"),
+    }
+}
+
+/// The imbalance of the ranks of a job, where it is known.
+fn imbalance(ranks: &Ranks) -> Option<Series> {
+    let name = ranks.name.as_ref().map_or_else(|| "ranks".to_owned(), |name| format!("{name}/ranks"));
+    Some(Series { name, figures: vec![(IMBALANCE, ranks.imbalance.after?)] })
+}
+
+/// The leaks of every device on which they can be told, in bytes per snapshot or step.
+fn of_leaks(finding: &Finding) -> Vec<Series> {
     let search = &finding.search;
-    let series = search.devices.iter().filter(|device| device.unclear.is_none()).map(|device| {
-        let device_name = format!("device {}", device.device);
-        let leaked = u64::try_from(device.bytes_per_step()).unwrap_or(0);
-        Series {
-            name: search.name.as_deref().map_or_else(|| device_name.clone(), |name| format!("{name}/{device_name}")),
-            figures: vec![("leak", leaked)],
-        }
-    });
-    series.collect()
+    let clear = search.devices.iter().filter(|device| device.unclear.is_none());
+    clear
+        .map(|device| Series { name: scoped(search.name.as_deref(), device.device), figures: vec![leaked(device)] })
+        .collect()
 }
 
-#[derive(Serialize)]
-struct Entry {
-    name: String,
-    unit: &'static str,
-    value: u64,
-}
-
-pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> {
-    let entries: Vec<Entry> = series(subject)
-        .into_iter()
-        .flat_map(|Series { name, figures }| {
-            figures.into_iter().map(move |(metric, value)| Entry {
-                name: format!("{name}: {metric}"),
-                unit: "bytes",
-                value,
-            })
-        })
-        .collect();
-    Ok(serde_json::to_string_pretty(&entries)? + "\n")
+fn leaked(device: &DeviceLeaks) -> (&'static str, u64) {
+    ("leak", u64::try_from(device.bytes_per_step()).unwrap_or(0))
 }

@@ -627,7 +627,7 @@ fn compared_device(
 ) -> fmt::Result {
     let Comparison { diff, judgement, min_delta, .. } = comparison;
     metrics(out, device, judgement, options.width)?;
-    if phases::are_shown(comparison, options) {
+    if options.shows_phases(comparison) {
         phases::changes(device, judgement, options).write(out, options.width)?;
     }
     if let (Some(tree), false) = (&options.tree, device.rows.is_empty()) {

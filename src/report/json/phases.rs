@@ -1,11 +1,10 @@
-//! Phases and equal parts of a history in the JSON contracts.
+//! Phases and equal parts of a history, as several contracts have them.
 
 use serde::Serialize;
 
-use crate::diff::{DeviceDiff, PhaseRow};
-use crate::profile::{DeviceProfile, Interval, Occurrence};
-use crate::report::{Options, phases};
-use crate::units::percent;
+use super::shared::ChangeReport;
+use crate::diff::PhaseRow;
+use crate::profile::{Interval, Occurrence};
 
 /// An occurrence of a phase.
 #[derive(Debug, Serialize)]
@@ -24,23 +23,23 @@ pub(super) struct PhaseReport<'a> {
     ends: bool,
 }
 
-/// Every phase that is asked for: no list is cut for machines.
-pub(super) fn phases<'a>(device: &'a DeviceProfile, options: &Options) -> Vec<PhaseReport<'a>> {
-    let report = |phase: &'a Occurrence| PhaseReport {
-        name: &phase.name,
-        source: phase.source.name(),
-        occurrence: phase.number,
-        depth: phase.depth,
-        first_event: phase.from,
-        events: phase.to - phase.from,
-        start: phase.start,
-        peak: phase.peak,
-        end: phase.end,
-        change: phase.change(),
-        begins: phase.begins,
-        ends: phase.ends,
-    };
-    phases::of_device(device, options).map(report).collect()
+impl<'a> PhaseReport<'a> {
+    pub(super) fn new(phase: &'a Occurrence) -> Self {
+        Self {
+            name: &phase.name,
+            source: phase.source.name(),
+            occurrence: phase.number,
+            depth: phase.depth,
+            first_event: phase.from,
+            events: phase.to - phase.from,
+            start: phase.start,
+            peak: phase.peak,
+            end: phase.end,
+            change: phase.change(),
+            begins: phase.begins,
+            ends: phase.ends,
+        }
+    }
 }
 
 /// A part of a history.
@@ -55,19 +54,17 @@ pub(super) struct IntervalReport<'a> {
     reserved_peak: Option<u64>,
 }
 
-pub(super) fn intervals(device: &DeviceProfile) -> Vec<IntervalReport<'_>> {
-    device.intervals.iter().map(interval).collect()
-}
-
-fn interval(part: &Interval) -> IntervalReport<'_> {
-    IntervalReport {
-        name: &part.name,
-        first_event: part.from,
-        events: part.to - part.from,
-        start: part.start,
-        peak: part.peak,
-        end: part.end,
-        reserved_peak: part.reserved_peak,
+impl<'a> IntervalReport<'a> {
+    pub(super) fn new(part: &'a Interval) -> Self {
+        Self {
+            name: &part.name,
+            first_event: part.from,
+            events: part.to - part.from,
+            start: part.start,
+            peak: part.peak,
+            end: part.end,
+            reserved_peak: part.reserved_peak,
+        }
     }
 }
 
@@ -78,25 +75,18 @@ pub(super) struct PhaseChangeReport<'a> {
     source: &'static str,
     before_occurrence: Option<u32>,
     after_occurrence: Option<u32>,
-    before: Option<u64>,
-    after: Option<u64>,
-    delta: Option<i128>,
-    percent: Option<f64>,
+    #[serde(flatten)]
+    peak: ChangeReport,
 }
 
-pub(super) fn changes(device: &DeviceDiff) -> Vec<PhaseChangeReport<'_>> {
-    device.phases.iter().map(change).collect()
-}
-
-fn change(row: &PhaseRow) -> PhaseChangeReport<'_> {
-    PhaseChangeReport {
-        name: &row.name,
-        source: row.source.name(),
-        before_occurrence: row.number.before,
-        after_occurrence: row.number.after,
-        before: row.peak.before,
-        after: row.peak.after,
-        delta: row.delta(),
-        percent: row.delta().zip(row.peak.before).and_then(|(delta, before)| percent(delta, before)),
+impl<'a> PhaseChangeReport<'a> {
+    pub(super) fn new(row: &'a PhaseRow) -> Self {
+        Self {
+            name: &row.name,
+            source: row.source.name(),
+            before_occurrence: row.number.before,
+            after_occurrence: row.number.after,
+            peak: ChangeReport::new(row.peak),
+        }
     }
 }

@@ -1,0 +1,68 @@
+//! The checks of a comparison.
+
+use std::collections::HashMap;
+
+use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
+use crate::diff::{self, DeviceDiff, RowKind, Sides};
+use crate::report::Options;
+use crate::stack::Code;
+use crate::text::printable;
+use crate::verdict::{Check, Comparison, Outcome};
+
+/// The rows of a comparison by device and key.
+type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
+
+pub(super) fn findings<'a>(comparison: &'a Comparison, codes: &Sides<Code<'_>>, options: &Options) -> Vec<Finding<'a>> {
+    let Comparison { diff, judgement, .. } = comparison;
+    let mut rows = RowsByKey::new();
+    for device in &diff.devices {
+        rows.extend(device.rows.iter().map(|row| ((device.ordinal(), row.key.as_str()), row)));
+    }
+    let mut found = Vec::new();
+    for check in &judgement.checks {
+        let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
+        found.push(Finding {
+            comparison: comparison.name.as_deref(),
+            member: None,
+            device: device.map_or_else(|| ALL_DEVICES.to_owned(), DeviceDiff::name),
+            check,
+            sentence: printable(&judgement.sentence(check)),
+            explanation: device.map(|device| explain(check, device, &rows, codes, options)).unwrap_or_default(),
+        });
+    }
+    found
+}
+
+/// The stack that a check is about, or that explains a figure best.
+fn explain(
+    check: &Check,
+    device: &DeviceDiff,
+    rows: &RowsByKey<'_>,
+    codes: &Sides<Code<'_>>,
+    options: &Options,
+) -> Explanation {
+    if check.outcome != Outcome::Exceeded {
+        return Explanation::default();
+    }
+    let culprit = match &check.key {
+        Some(key) => rows.get(&(check.device, key.as_str())).copied(),
+        None => grew_most(device, &codes.after),
+    };
+    let explanation = Explanation::of_stack(&codes.after, culprit.and_then(|row| row.stack.after), options);
+    // The sentence of a check of one stack has its figures.
+    let rows = if check.key.is_none() { grown_rows(device) } else { Vec::new() };
+    Explanation { rows, ..explanation }
+}
+
+fn grown_rows(device: &DeviceDiff) -> Vec<Row> {
+    let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
+    grew.map(|row| Row::Change { label: row.label.clone(), before: row.held.before.bytes, after: row.held.after.bytes })
+        .collect()
+}
+
+/// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.
+pub(in crate::report) fn grew_most<'d>(device: &'d DeviceDiff, after: &Code<'_>) -> Option<&'d diff::Row> {
+    let mut grew = device.rows.iter().filter(|row| row.kind == RowKind::Stack && row.delta() > 0);
+    let first = grew.clone().next();
+    grew.find(|row| row.stack.after.is_some_and(|stack| after.user_site(stack).is_some())).or(first)
+}

@@ -1,0 +1,31 @@
+//! The checks of leaks: each leak is a line of its own.
+
+use std::collections::HashMap;
+
+use super::{ALL_DEVICES, Explanation, Finding};
+use crate::report::Options;
+use crate::snapshot::StackId;
+use crate::text::printable;
+use crate::verdict;
+
+pub(super) fn findings<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
+    let verdict::Finding { search, judgement } = found;
+    let code = search.code();
+    let stacks: HashMap<(u32, &str), Option<StackId>> =
+        search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
+    let mut found = Vec::new();
+    for check in &judgement.checks {
+        let device = search.devices.iter().find(|device| Some(device.device) == check.device);
+        let leak = check.device.zip(check.key.as_deref());
+        let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
+        found.push(Finding {
+            comparison: search.name.as_deref(),
+            member: None,
+            device: device.map_or_else(|| ALL_DEVICES.to_owned(), |device| format!("device {}", device.device)),
+            check,
+            sentence: printable(&judgement.sentence(check)),
+            explanation: Explanation::of_stack(&code, stack, options),
+        });
+    }
+    found
+}

@@ -1,0 +1,130 @@
+//! Every check with what explains it: the line of the user, and the stack. Annotations and test reports are made of
+//! these.
+
+mod comparison;
+mod leak;
+mod ranks;
+mod snapshot;
+
+use std::fmt;
+
+use super::place::{Codes, Place, PlacedFrame, placed_frames, user_place};
+use super::{Options, Subject};
+use crate::snapshot::StackId;
+use crate::stack::Code;
+use crate::text::printable;
+use crate::units::{Delta, Size};
+use crate::verdict::{Check, Gate, Level, Member, Outcome, Readings};
+pub(super) use comparison::grew_most;
+pub(super) use ranks::across_ranks;
+
+/// A check with what explains it.
+#[derive(Debug)]
+pub(super) struct Finding<'a> {
+    /// The name of the comparison, where there are several.
+    pub(super) comparison: Option<&'a str>,
+    /// The rank of a job that it concerns, and the name of the comparison of that job.
+    pub(super) member: Option<(&'a Member, Option<&'a str>)>,
+    /// The devices that it concerns, as reports call them.
+    pub(super) device: String,
+    pub(super) check: &'a Check,
+    /// The check in words.
+    pub(super) sentence: String,
+    pub(super) explanation: Explanation,
+}
+
+/// The code that explains a check; nothing where the check passes or cannot be told.
+#[derive(Debug, Default)]
+pub(super) struct Explanation {
+    /// The line of the user.
+    pub(super) place: Option<Place>,
+    /// The call stack there, outermost frame first.
+    pub(super) stack: Vec<PlacedFrame>,
+    /// The stacks that changed most, or hold most.
+    pub(super) rows: Vec<Row>,
+}
+
+/// A stack that explains a check, with the bytes that make it do so.
+#[derive(Debug)]
+pub(super) enum Row {
+    /// It grew.
+    Change { label: String, before: u64, after: u64 },
+    /// It holds bytes.
+    Held { label: String, bytes: u64 },
+}
+
+/// More rows than these explain nothing.
+const MOST_ROWS: usize = 10;
+
+/// Every device at once, as reports call it.
+const ALL_DEVICES: &str = "all devices";
+
+impl Finding<'_> {
+    /// Whether the gate fails by it, or cannot tell.
+    pub(super) fn is_bad(&self) -> bool {
+        self.check.outcome != Outcome::Pass
+    }
+
+    /// Whether it is an error rather than a warning.
+    pub(super) fn is_error(&self) -> bool {
+        self.is_bad() && self.check.level == Level::Fail
+    }
+}
+
+impl Explanation {
+    /// The line and the frames of a stack.
+    fn of_stack(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Self {
+        let Some(stack) = stack else { return Self::default() };
+        Self { place: user_place(code, stack, options), stack: placed_frames(code, stack, options), rows: Vec::new() }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Change { label, before, after } => {
+                let delta = Delta(i128::from(*after) - i128::from(*before)).to_string();
+                write!(f, "{delta:>12}  {:>11} -> {:>11}  {}", Size(*before), Size(*after), printable(label))
+            }
+            Self::Held { label, bytes } => write!(f, "{:>11}  {}", Size(*bytes), printable(label)),
+        }
+    }
+}
+
+/// All checks, in the order of the judgements.
+pub(super) fn findings<'a>(subject: Subject<'a>, options: &Options) -> Vec<Finding<'a>> {
+    match subject {
+        Subject::Gate(gate) => of_gate(gate, options),
+        Subject::Profile(_, None) => Vec::new(),
+        Subject::Profile(profile, Some(judgement)) => snapshot::findings(profile, judgement, options),
+        Subject::Ranks(readings) => of_readings(readings, options),
+        Subject::Leaks(gate) => gate.findings.iter().flat_map(|finding| leak::findings(finding, options)).collect(),
+    }
+}
+
+fn of_gate<'a>(gate: &'a Gate, options: &Options) -> Vec<Finding<'a>> {
+    let mut known = Codes::default();
+    let mut found = Vec::new();
+    for (index, comparison) in gate.comparisons.iter().enumerate() {
+        let job = gate.ranks.iter().find(|ranks| ranks.members.contains(&index));
+        let member = comparison.member.as_ref().zip(job.map(|job| job.name.as_deref()));
+        let codes = known.of(&comparison.diff);
+        let of_comparison = comparison::findings(comparison, &codes, options);
+        found.extend(of_comparison.into_iter().map(|finding| Finding { member, ..finding }));
+    }
+    found.extend(gate.ranks.iter().flat_map(ranks::findings));
+    found
+}
+
+fn of_readings<'a>(readings: &'a Readings, options: &Options) -> Vec<Finding<'a>> {
+    let mut found = Vec::new();
+    for reading in &readings.readings {
+        let Some(judgement) = &reading.judgement else { continue };
+        let comparison = Some(reading.member.label.as_str());
+        let member = Some((&reading.member, None));
+        let of_reading = snapshot::findings(&reading.profile, judgement, options);
+        found.extend(of_reading.into_iter().map(|finding| Finding { comparison, member, ..finding }));
+    }
+    found.extend(ranks::findings(&readings.ranks));
+    found
+}

@@ -1,0 +1,38 @@
+//! The checks of one snapshot.
+
+use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
+use crate::profile::{DeviceProfile, Profile, StackTotal};
+use crate::report::Options;
+use crate::stack::Code;
+use crate::text::printable;
+use crate::verdict::{Check, Judgement, Outcome};
+
+pub(super) fn findings<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
+    let code = profile.code();
+    let mut found = Vec::new();
+    for check in &judgement.checks {
+        let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
+        found.push(Finding {
+            comparison: None,
+            member: None,
+            device: device.map_or_else(|| ALL_DEVICES.to_owned(), |device| format!("device {}", device.device)),
+            check,
+            sentence: printable(&judgement.sentence(check)),
+            explanation: device.map(|device| explain(check, device, &code, options)).unwrap_or_default(),
+        });
+    }
+    found
+}
+
+/// The stack that holds most, before all one with a line of the user.
+fn explain(check: &Check, device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Explanation {
+    if check.outcome != Outcome::Exceeded {
+        return Explanation::default();
+    }
+    let totals = device.listed(MOST_ROWS, 1);
+    let mut stacks = totals.iter().filter_map(StackTotal::stack);
+    let of_user = stacks.find(|&stack| code.user_site(stack).is_some());
+    let stack = of_user.or_else(|| totals.first().and_then(StackTotal::stack));
+    let rows = totals.iter().map(|total| Row::Held { label: total.label.clone(), bytes: total.at.bytes });
+    Explanation { rows: rows.collect(), ..Explanation::of_stack(code, stack, options) }
+}

@@ -1,0 +1,146 @@
+//! `ptmem.diff/1`: one comparison.
+
+use serde::Serialize;
+
+use super::phases::PhaseChangeReport;
+use super::shared::{CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
+use super::tree::{self, TreeReport};
+use crate::diff::{self, DeviceDiff, Diff, Row, Side};
+use crate::profile::Bucket;
+use crate::report::Options;
+use crate::snapshot::Tables;
+use crate::tree::of_diff;
+use crate::verdict::Comparison;
+
+/// The report of one comparison.
+#[derive(Debug, Serialize)]
+pub(super) struct DiffReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    verdict: &'static str,
+    exit_code: u8,
+    before: SourceReport<'a>,
+    after: SourceReport<'a>,
+    group_by: String,
+    at: String,
+    devices: Vec<DeviceReport<'a>>,
+    checks: Vec<CheckReport<'a>>,
+    diagnostics: Vec<SidedDiagnostic<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceReport<'a> {
+    before_device: Option<u32>,
+    after_device: Option<u32>,
+    rank: Option<u64>,
+    metrics: Metrics<'a>,
+    stacks: Vec<RowReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phases: Option<Vec<PhaseChangeReport<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<Vec<TreeReport>>,
+}
+
+#[derive(Debug, Serialize)]
+struct RowReport<'a> {
+    change: &'static str,
+    moved: bool,
+    label: String,
+    key: String,
+    bucket: Option<&'static str>,
+    before: u64,
+    after: u64,
+    delta: i128,
+    before_blocks: u64,
+    after_blocks: u64,
+    before_mean: u64,
+    after_mean: u64,
+    manner: Option<String>,
+    frames: Vec<FrameReport<'a>>,
+    forward_frames: Vec<FrameReport<'a>>,
+    before_frames: Vec<FrameReport<'a>>,
+}
+
+impl<'a> DiffReport<'a> {
+    pub(super) fn new(comparison: &'a Comparison, has_stacks: bool, options: &Options) -> Self {
+        let Comparison { name, diff, judgement, .. } = comparison;
+        let profiles = &diff.profiles;
+        let devices = diff.devices.iter().map(|device| DeviceReport::new(device, comparison, has_stacks, options));
+        Self {
+            schema: "ptmem.diff/1",
+            tool: TOOL,
+            name: name.as_deref(),
+            verdict: judgement.verdict.name(),
+            exit_code: judgement.verdict.exit_code(),
+            before: SourceReport::new(&profiles.before),
+            after: SourceReport::new(&profiles.after),
+            group_by: profiles.after.options.group_by.to_string(),
+            at: profiles.after.options.at.to_string(),
+            devices: devices.collect(),
+            checks: judgement.checks.iter().map(CheckReport::new).collect(),
+            diagnostics: diagnostics(comparison),
+        }
+    }
+}
+
+/// The diagnostics of both sides, then those of the comparison.
+fn diagnostics(comparison: &Comparison) -> Vec<SidedDiagnostic<'_>> {
+    let Diff { profiles, diagnostics, .. } = &comparison.diff;
+    let before = profiles.before.diagnostics.iter().map(|found| SidedDiagnostic::new(Some(Side::Before), found));
+    let after = profiles.after.diagnostics.iter().map(|found| SidedDiagnostic::new(Some(Side::After), found));
+    let both = diagnostics.iter().chain(&comparison.judgement.diagnostics);
+    before.chain(after).chain(both.map(|found| SidedDiagnostic::new(None, found))).collect()
+}
+
+impl<'a> DeviceReport<'a> {
+    fn new(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &Options) -> Self {
+        let phases = options.shows_phases(comparison);
+        Self {
+            before_device: device.device.before,
+            after_device: device.device.after,
+            rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
+            metrics: Metrics(device),
+            stacks: if has_stacks { stacks(device, comparison, options) } else { Vec::new() },
+            phases: phases.then(|| device.phases.iter().map(PhaseChangeReport::new).collect()),
+            tree: if has_stacks { tree_of(device, &comparison.diff, options) } else { None },
+        }
+    }
+}
+
+fn stacks<'a>(device: &DeviceDiff, comparison: &'a Comparison, options: &Options) -> Vec<RowReport<'a>> {
+    let explains = comparison.judgement.explanation(device);
+    let rows = diff::listed(&device.rows, options.listing(comparison), explains);
+    let profiles = &comparison.diff.profiles;
+    rows.into_iter().map(|row| RowReport::new(row, &profiles.before.tables, &profiles.after.tables)).collect()
+}
+
+fn tree_of(device: &DeviceDiff, diff: &Diff, options: &Options) -> Option<Vec<TreeReport>> {
+    let tree = of_diff(device, &diff.codes(), options.tree.as_ref()?);
+    Some(tree::changes(&tree, options.top))
+}
+
+impl<'a> RowReport<'a> {
+    fn new(row: Row, before: &'a Tables, after: &'a Tables) -> Self {
+        let stack = row.stack;
+        Self {
+            change: row.change.name(),
+            moved: row.moved,
+            bucket: row.kind.bucket().map(Bucket::code),
+            before: row.held.before.bytes,
+            after: row.held.after.bytes,
+            delta: row.delta(),
+            before_blocks: row.held.before.blocks,
+            after_blocks: row.held.after.blocks,
+            before_mean: row.held.before.mean(),
+            after_mean: row.held.after.mean(),
+            manner: row.manner(),
+            frames: frames(after, stack.after.map(|stack| after.stack(stack))),
+            forward_frames: frames(after, stack.after.map(|stack| after.forward(stack))),
+            before_frames: frames(before, stack.before.map(|stack| before.stack(stack))),
+            label: row.label,
+            key: row.key,
+        }
+    }
+}

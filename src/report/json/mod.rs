@@ -1,0 +1,45 @@
+//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1`, `ptmem.ranks/1` and
+//! `ptmem.leak/1`.
+//!
+//! The structures here are the contract: separate from the model, so that the model can change without
+//! breaking a reader. Keys stand in a fixed order; integers are bytes.
+
+mod diff;
+mod leak;
+mod phases;
+mod profile;
+mod ranks;
+mod shared;
+mod suite;
+mod tree;
+
+use serde::Serialize;
+
+use super::ranks::Line;
+use super::{Options, Subject};
+
+/// The result as one object.
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
+    match subject {
+        Subject::Profile(of, judgement) => text(&profile::ProfileReport::new(of, judgement, true, options)),
+        Subject::Ranks(of) => text(&ranks::RanksReport::new(of, options)),
+        Subject::Leaks(gate) => text(&leak::LeakReport::new(gate)),
+        Subject::Gate(gate) => match &gate.comparisons[..] {
+            [one] if one.name.is_none() => text(&diff::DiffReport::new(one, true, options)),
+            _ => text(&suite::SuiteReport::new(gate, options)),
+        },
+    }
+}
+
+fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(report)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
+/// hundreds of megabytes, and nobody reads them.
+fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
+    let most = if options.top == 0 { lines.len() } else { options.top.min(lines.len()) };
+    &lines[..most]
+}

@@ -1,0 +1,274 @@
+//! `ptmem.profile/1`: the figures of one snapshot, with the checks of absolute limits where there are any.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::phases::{IntervalReport, PhaseReport};
+use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
+use super::tree::{self, TreeReport};
+use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
+use crate::replay::{Checks, Counter, Figures, Oom, Position};
+use crate::report::Options;
+use crate::snapshot::Tables;
+use crate::tree::of_device;
+use crate::verdict::Judgement;
+
+/// The report of one snapshot.
+#[derive(Debug, Serialize)]
+pub(super) struct ProfileReport<'a> {
+    schema: &'static str,
+    tool: Tool,
+    source: SourceReport<'a>,
+    group_by: String,
+    at: String,
+    devices: Vec<DeviceReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checks: Option<Vec<CheckReport<'a>>>,
+    diagnostics: Vec<DiagnosticReport<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceReport<'a> {
+    device: u32,
+    events: u64,
+    duration_us: Option<u64>,
+    actions: &'a BTreeMap<String, u64>,
+    allocated: CounterReport,
+    active: CounterReport,
+    requested: CounterReport,
+    reserved: CounterReport,
+    fragmentation: FragmentationReport,
+    checks: ChecksReport,
+    allocations: u64,
+    frees: u64,
+    allocated_total: u64,
+    ooms: Vec<OomReport>,
+    at_event: Option<i64>,
+    stacks: Vec<StackReport<'a>>,
+    phases: Vec<PhaseReport<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intervals: Option<Vec<IntervalReport<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<Vec<TreeReport>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CounterReport {
+    baseline: Option<u64>,
+    peak: Option<u64>,
+    /// -1 where the peak is the baseline.
+    peak_event: Option<i64>,
+    end: u64,
+    exact: bool,
+    max_error: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct FragmentationReport {
+    peak: Option<u64>,
+    end: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ChecksReport {
+    sizes: Recovered,
+    checkpoints: Matched,
+    end_matches: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Recovered {
+    recovered: u64,
+    total: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Matched {
+    matched: u64,
+    total: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OomReport {
+    event: u32,
+    requested: u64,
+    device_free: u64,
+    allocated: Option<u64>,
+    active: Option<u64>,
+    reserved: Option<u64>,
+    demand: Option<u64>,
+    fragmentation: Option<u64>,
+    pool_free: Option<u64>,
+    largest_free: Option<u64>,
+    max_error: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct StackReport<'a> {
+    label: String,
+    key: String,
+    bucket: Option<&'static str>,
+    baseline: u64,
+    peak: u64,
+    end: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom: Option<u64>,
+    at: u64,
+    baseline_blocks: u64,
+    peak_blocks: u64,
+    end_blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oom_blocks: Option<u64>,
+    at_blocks: u64,
+    allocations: u64,
+    allocated_total: u64,
+    frames: Vec<FrameReport<'a>>,
+    forward_frames: Vec<FrameReport<'a>>,
+}
+
+impl<'a> ProfileReport<'a> {
+    /// The report, with the checks of `judgement` where there is one.
+    pub(super) fn new(
+        profile: &'a Profile,
+        judgement: Option<&'a Judgement>,
+        has_stacks: bool,
+        options: &Options,
+    ) -> Self {
+        let judged = judgement.into_iter().flat_map(|judgement| &judgement.diagnostics);
+        let devices = profile.devices.iter().map(|device| DeviceReport::new(device, profile, has_stacks, options));
+        Self {
+            schema: "ptmem.profile/1",
+            tool: TOOL,
+            source: SourceReport::new(profile),
+            group_by: profile.options.group_by.to_string(),
+            at: profile.options.at.to_string(),
+            devices: devices.collect(),
+            verdict: judgement.map(|judgement| judgement.verdict.name()),
+            exit_code: judgement.map(|judgement| judgement.verdict.exit_code()),
+            checks: judgement.map(|judgement| judgement.checks.iter().map(CheckReport::new).collect()),
+            diagnostics: profile.diagnostics.iter().chain(judged).map(DiagnosticReport::new).collect(),
+        }
+    }
+}
+
+impl<'a> DeviceReport<'a> {
+    fn new(device: &'a DeviceProfile, profile: &'a Profile, has_stacks: bool, options: &Options) -> Self {
+        let figures = &device.figures;
+        let every = profile.options.every.as_ref();
+        Self {
+            device: device.device,
+            events: device.events,
+            duration_us: device.duration_us,
+            actions: &device.actions,
+            allocated: CounterReport::new(&figures.allocated),
+            active: CounterReport::new(&figures.active),
+            requested: CounterReport::new(&figures.requested),
+            reserved: CounterReport::new(&figures.reserved),
+            fragmentation: FragmentationReport::new(figures),
+            checks: ChecksReport::new(figures.checks),
+            allocations: figures.allocation_count,
+            frees: figures.free_count,
+            allocated_total: figures.allocated_total,
+            ooms: figures.ooms.iter().map(OomReport::new).collect(),
+            at_event: at_event(device),
+            stacks: if has_stacks { stacks(device, &profile.tables, options) } else { Vec::new() },
+            phases: options.phases_of(device).map(PhaseReport::new).collect(),
+            intervals: every.map(|_| device.intervals.iter().map(IntervalReport::new).collect()),
+            tree: if has_stacks { tree_of(device, profile, options) } else { None },
+        }
+    }
+}
+
+/// The event of the moment that was asked for. The dump is no event: the last event is the nearest.
+fn at_event(device: &DeviceProfile) -> Option<i64> {
+    let last = i64::try_from(device.events).unwrap_or(i64::MAX) - 1;
+    device.at.map(|at| at.event_index().min(last))
+}
+
+fn stacks<'a>(device: &DeviceProfile, tables: &'a Tables, options: &Options) -> Vec<StackReport<'a>> {
+    let ran_out = !device.figures.ooms.is_empty();
+    let listed = device.listed(options.top, 0);
+    listed.into_iter().map(|total| StackReport::new(total, tables, ran_out)).collect()
+}
+
+fn tree_of(device: &DeviceProfile, profile: &Profile, options: &Options) -> Option<Vec<TreeReport>> {
+    let tree = of_device(device, &profile.code(), options.tree.as_ref()?);
+    Some(tree::held(&tree, options.top))
+}
+
+impl<'a> StackReport<'a> {
+    fn new(total: StackTotal, tables: &'a Tables, ran_out: bool) -> Self {
+        let stack = total.stack();
+        Self {
+            bucket: total.bucket.map(Bucket::code),
+            baseline: total.baseline.bytes,
+            peak: total.peak.bytes,
+            end: total.end.bytes,
+            oom: ran_out.then_some(total.oom.bytes),
+            at: total.at.bytes,
+            baseline_blocks: total.baseline.blocks,
+            peak_blocks: total.peak.blocks,
+            end_blocks: total.end.blocks,
+            oom_blocks: ran_out.then_some(total.oom.blocks),
+            at_blocks: total.at.blocks,
+            allocations: total.allocations,
+            allocated_total: total.allocated_total,
+            frames: frames(tables, stack.map(|stack| tables.stack(stack))),
+            forward_frames: frames(tables, stack.map(|stack| tables.forward(stack))),
+            label: total.label,
+            key: total.key.0,
+        }
+    }
+}
+
+impl CounterReport {
+    fn new(counter: &Counter) -> Self {
+        Self {
+            baseline: counter.baseline,
+            peak: counter.peak,
+            peak_event: counter.peak_at.map(Position::event_index),
+            end: counter.end,
+            exact: counter.exact(),
+            max_error: counter.max_error(),
+        }
+    }
+}
+
+impl FragmentationReport {
+    fn new(figures: &Figures) -> Self {
+        Self { peak: figures.fragmentation_at_peak, end: figures.fragmentation_at_end }
+    }
+}
+
+impl ChecksReport {
+    fn new(checks: Checks) -> Self {
+        Self {
+            sizes: Recovered { recovered: checks.sizes_recovered, total: checks.sizes_total },
+            checkpoints: Matched { matched: checks.checkpoints_matched, total: checks.checkpoints_total },
+            end_matches: checks.end_matches,
+        }
+    }
+}
+
+impl OomReport {
+    fn new(oom: &Oom) -> Self {
+        Self {
+            event: oom.event,
+            requested: oom.requested,
+            device_free: oom.device_free,
+            allocated: oom.allocated,
+            active: oom.active,
+            reserved: oom.reserved,
+            demand: oom.demand(),
+            fragmentation: oom.fragmentation(),
+            pool_free: oom.pool.map(|pool| pool.bytes),
+            largest_free: oom.pool.map(|pool| pool.largest),
+            max_error: oom.max_error,
+        }
+    }
+}

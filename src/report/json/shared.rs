@@ -1,0 +1,193 @@
+//! Objects that several contracts have in common.
+
+use std::borrow::Cow;
+
+use serde::ser::{Serialize, Serializer};
+
+use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::diff::{Change, DeviceDiff, Metric, Side};
+use crate::profile::{DeviceProfile, Profile};
+use crate::snapshot::{FrameId, Tables};
+use crate::units::percent;
+use crate::verdict::{Check, Member};
+
+/// The tool that wrote a report.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// This build.
+pub(super) const TOOL: Tool = Tool { name: "ptmem", version: env!("CARGO_PKG_VERSION") };
+
+/// An input.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct SourceReport<'a> {
+    path: &'a str,
+    bytes: u64,
+    kind: &'static str,
+}
+
+impl<'a> SourceReport<'a> {
+    pub(super) fn new(profile: &'a Profile) -> Self {
+        Self { path: &profile.source.path, bytes: profile.source.bytes, kind: profile.source.kind.name() }
+    }
+}
+
+/// The place of a file in a job.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RankNumbers {
+    pub(super) rank: Option<u64>,
+    pub(super) node: Option<u64>,
+}
+
+impl RankNumbers {
+    pub(super) fn of(member: &Member) -> Self {
+        Self { rank: member.rank.map(|rank| rank.number), node: member.rank.and_then(|rank| rank.node) }
+    }
+}
+
+/// A frame of a stack.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct FrameReport<'a> {
+    name: &'a str,
+    filename: &'a str,
+    line: i128,
+}
+
+/// The most text that the frames of one stack may take. Far beyond any real stack: a small file can refer to
+/// one long name millions of times.
+const MOST_FRAME_TEXT: usize = 1 << 20;
+
+/// The frames of a stack, innermost first; none where there is no stack.
+pub(super) fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a>> {
+    let mut text = 0;
+    let mut reports = Vec::new();
+    for &id in ids.unwrap_or_default() {
+        let frame = tables.frame(id);
+        let name = tables.string(frame.name);
+        let filename = tables.string(frame.filename);
+        text += name.len() + filename.len() + 64;
+        if text > MOST_FRAME_TEXT {
+            reports.push(FrameReport { name: "<more frames>", filename: "", line: 0 });
+            break;
+        }
+        reports.push(FrameReport { name, filename, line: frame.line });
+    }
+    reports
+}
+
+/// A diagnostic of one input.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct DiagnosticReport<'a> {
+    code: Code,
+    severity: Severity,
+    device: Option<u32>,
+    message: &'a str,
+}
+
+impl<'a> DiagnosticReport<'a> {
+    pub(super) fn new(found: &'a Diagnostic) -> Self {
+        Self { code: found.code, severity: found.severity(), device: found.device, message: &found.message }
+    }
+}
+
+/// A diagnostic of a comparison: it may concern one side.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct SidedDiagnostic<'a> {
+    code: Code,
+    severity: Severity,
+    side: Option<&'static str>,
+    device: Option<u32>,
+    message: Cow<'a, str>,
+}
+
+impl<'a> SidedDiagnostic<'a> {
+    pub(super) fn new(side: Option<Side>, found: &'a Diagnostic) -> Self {
+        Self::with_message(side, found, Cow::Borrowed(&found.message))
+    }
+
+    /// Of a diagnostic that was put together from those of several ranks.
+    pub(super) fn owned(side: Option<Side>, found: &Diagnostic) -> Self {
+        Self::with_message(side, found, Cow::Owned(found.message.clone()))
+    }
+
+    fn with_message(side: Option<Side>, found: &Diagnostic, message: Cow<'a, str>) -> Self {
+        Self { code: found.code, severity: found.severity(), side: side.map(Side::name), device: found.device, message }
+    }
+}
+
+/// A limit and what came of it.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct CheckReport<'a> {
+    metric: &'a str,
+    scope: Option<&'a str>,
+    device: Option<u32>,
+    limit: &'a str,
+    before: Option<u64>,
+    after: Option<u64>,
+    delta: Option<i128>,
+    allowed: Option<u128>,
+    level: &'static str,
+    result: &'static str,
+    accepted: bool,
+    reason: Option<&'a str>,
+}
+
+impl<'a> CheckReport<'a> {
+    pub(super) fn new(check: &'a Check) -> Self {
+        Self {
+            metric: &check.metric,
+            scope: check.scope.as_deref(),
+            device: check.device,
+            limit: &check.limit,
+            before: check.before,
+            after: check.after,
+            delta: check.delta,
+            allowed: check.allowed,
+            level: check.level.name(),
+            result: check.outcome.name(),
+            accepted: check.accepted,
+            reason: check.reason.as_deref(),
+        }
+    }
+}
+
+/// A figure on both sides.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct ChangeReport {
+    before: Option<u64>,
+    after: Option<u64>,
+    delta: Option<i128>,
+    percent: Option<f64>,
+}
+
+impl ChangeReport {
+    pub(super) fn new(change: Change) -> Self {
+        let Change { before, after } = change;
+        let percent = before.zip(change.delta()).and_then(|(before, delta)| percent(delta, before));
+        Self { before, after, delta: change.delta(), percent }
+    }
+}
+
+/// Every metric of a pair of devices, by name, in the order of [`Metric::ALL`].
+#[derive(Debug)]
+pub(super) struct Metrics<'a>(pub(super) &'a DeviceDiff);
+
+impl Serialize for Metrics<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), ChangeReport::new(self.0.metric(metric)))))
+    }
+}
+
+/// Every metric of one device, by name, in the order of [`Metric::ALL`]; null where it is not known.
+#[derive(Debug)]
+pub(super) struct Values<'a>(pub(super) Option<&'a DeviceProfile>);
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value = |metric: Metric| self.0.and_then(|device| metric.value(device));
+        serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), value(metric))))
+    }
+}
