@@ -116,7 +116,7 @@ where
                     self.stack.push(self.visitor.int(i64::from(i32::from_le_bytes([a, b, c, d]))));
                     5
                 }
-                op::LONG1 if let 1..=8 = a => {
+                op::LONG1 if (1..=8).contains(&a) => {
                     // The bytes behind the number are shifted out, and its sign takes their place.
                     let above = 64 - 8 * u32::from(a);
                     let value = i64::from_le_bytes([b, c, d, e, f, g, h, i]) << above >> above;
