@@ -514,6 +514,30 @@ mod tests {
     }
 
     #[test]
+    fn the_page_describes_every_code_in_the_same_words() {
+        let page = include_str!("../docs/diagnostics.md").replace("\r\n", "\n");
+        let mut rest = &*page;
+        for code in Code::ALL {
+            let severity = match code.severity() {
+                Severity::Note => "Note",
+                Severity::Warning => "Warning",
+            };
+            let trust = if code.is_distrusted() { "; `--strict` makes the verdict inconclusive" } else { "" };
+            let (meaning, help) = (code.meaning(), code.help());
+            let section = format!("### {code}\n\n{severity}{trust}.\n\n{meaning}\n\n**What to do:** {help}\n");
+            let start = rest.find(&section);
+            let start =
+                start.unwrap_or_else(|| panic!("docs/diagnostics.md lacks, in the order of the codes:\n{section}"));
+            rest = &rest[start + section.len()..];
+        }
+        assert_eq!(
+            page.matches("\n### ").count(),
+            Code::ALL.len(),
+            "docs/diagnostics.md describes codes that are gone"
+        );
+    }
+
+    #[test]
     fn a_note_is_never_distrusted() {
         assert!(Code::ALL.into_iter().all(|code| !code.is_distrusted() || code.severity() == Severity::Warning));
     }

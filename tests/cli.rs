@@ -102,6 +102,25 @@ fn for_readers(text: &str) -> String {
 }
 
 #[test]
+fn links_in_the_documentation_lead_to_files() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let others = ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "fixtures/README.md"].map(|name| root.join(name));
+    for page in pages().into_iter().chain(others) {
+        let text = fs::read_to_string(&page).unwrap();
+        for event in pulldown_cmark::Parser::new(&text) {
+            use pulldown_cmark::{Event, Tag};
+            let (Event::Start(Tag::Link { dest_url: to, .. }) | Event::Start(Tag::Image { dest_url: to, .. })) = event
+            else {
+                continue;
+            };
+            let file = to.split('#').next().unwrap();
+            let there = file.is_empty() || file.contains("://") || page.parent().unwrap().join(file).exists();
+            assert!(there, "{} links to {to}, which does not exist", page.display());
+        }
+    }
+}
+
+#[test]
 fn exit_codes_move_to_their_command_and_back() {
     let page = "Text.\n\n```console\n$ ptmem a\nFAIL\n\n$ echo $?\n1\n$ ptmem b\nOK\n\n```\n\n? 1 in a text.\n";
     let case = "Text.\n\n```console\n$ ptmem a\n? 1\nFAIL\n\n$ ptmem b\nOK\n\n```\n\n? 1 in a text.\n";
