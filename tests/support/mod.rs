@@ -3,4 +3,5 @@
 pub mod edit;
 pub mod fixtures;
 pub mod pickle;
+pub mod readers;
 pub mod tool;

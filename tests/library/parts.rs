@@ -1,10 +1,5 @@
 //! The counters over time agree with the figures, which are computed another way.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
-#[path = "support/fixtures.rs"]
-mod every;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +11,7 @@ fn snapshots() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let real = root.join("../shared/snapshots").read_dir().into_iter().flatten().flatten().map(|file| file.path());
     let real = real.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle"));
-    every::snapshots().into_iter().chain(real).collect()
+    crate::support::fixtures::snapshots().into_iter().chain(real).collect()
 }
 
 /// With a border at every event, the parts are the counters after each of them.

@@ -1,14 +1,9 @@
 //! The fixtures against the counters of the allocator that was simulated to make them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-#[path = "support/fixtures.rs"]
-mod every;
-
 use std::io::Write;
 use std::process::Command;
 
-use every::folder;
+use crate::support::fixtures::folder;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
@@ -19,7 +14,7 @@ use serde_json::Value;
 
 /// The names of all files, below the folder and without extension.
 fn names() -> Vec<String> {
-    let paths = every::snapshots();
+    let paths = crate::support::fixtures::snapshots();
     let relative = paths.iter().map(|path| path.strip_prefix(folder()).unwrap().with_extension(""));
     relative.map(|path| path.to_str().unwrap().replace('\\', "/")).collect()
 }

@@ -1,13 +1,9 @@
 //! The configuration file, suites, and growth that was agreed to.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs;
 use std::path::Path;
 
-use support::tool::{ptmem, text, verdict};
+use crate::support::tool::{ptmem, text, verdict};
 use tempfile::TempDir;
 
 /// A folder with some of the fixtures.

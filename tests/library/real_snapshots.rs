@@ -3,8 +3,6 @@
 //! They are not part of the repository: the tests run where a folder `../shared/snapshots` holds them with
 //! their `expected.json`, and say so where it does not.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

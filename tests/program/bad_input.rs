@@ -1,16 +1,12 @@
 //! What the command line says about input that is no snapshot, and about arguments that mean nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use crate::support::pickle::{Options, Value, write};
 use assert_cmd::Command;
-use support::pickle::{Options, Value, write};
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {

@@ -1,8 +1,6 @@
 //! The scripts of the GitHub Action, run as it runs them, with a server on this machine in place of GitHub.
 
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;

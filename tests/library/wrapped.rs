@@ -1,7 +1,5 @@
 //! Snapshots and profiles in gzip, Zstandard and the archives of `torch.save` are those that they wrap.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
 use std::fs;
 use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};

@@ -1,15 +1,11 @@
 //! Every format as its readers take it: held against a schema, read back, and with names in it that mean to harm.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-#[path = "support/readers.rs"]
-mod readers;
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::support::pickle::{self, Value, write};
+use crate::support::readers::{ESCAPE, Reports, check_json, check_markdown, contract, schema};
 use ptmem::diff;
 use ptmem::leak;
 use ptmem::profile::{self, Kind, Moment, Profile, Source};
@@ -17,9 +13,7 @@ use ptmem::report::{Format, Options, Subject};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Comparison, Finding, Gate, Growth, LeakGate, Level, Thresholds};
-use readers::{ESCAPE, Reports, check_json, check_markdown, contract, schema};
 use serde_json::{Value as Json, json};
-use support::pickle::{self, Value, write};
 
 fn fixture(name: &str) -> String {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect();
@@ -27,7 +21,7 @@ fn fixture(name: &str) -> String {
 }
 
 fn fixtures() -> Vec<String> {
-    support::fixtures::snapshots().into_iter().map(|path| path.into_os_string().into_string().unwrap()).collect()
+    crate::support::fixtures::snapshots().into_iter().map(|path| path.into_os_string().into_string().unwrap()).collect()
 }
 
 /// Runs the tool in a folder and returns what it prints, or why it could not run.
@@ -301,7 +295,7 @@ fn a_suite_holds_what_a_comparison_is() {
 fn what_is_no_junit_report_is_refused() {
     let text = reports(&["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--max-growth", "0"]);
     let text = text.text(Format::Junit);
-    assert_eq!(readers::junit_errors(text), Vec::<String>::new());
+    assert_eq!(crate::support::readers::junit_errors(text), Vec::<String>::new());
     for (old, new) in [
         ("classname=", "klass="),
         (" skipped=", " ignored="),
@@ -318,7 +312,7 @@ fn what_is_no_junit_report_is_refused() {
     ] {
         let broken = text.replacen(old, new, 1);
         assert_ne!(broken, text, "{old}");
-        assert!(!readers::junit_errors(&broken).is_empty(), "{new}: {broken}");
+        assert!(!crate::support::readers::junit_errors(&broken).is_empty(), "{new}: {broken}");
     }
 }
 

@@ -1,15 +1,11 @@
 //! What is said of a failed allocation: what was held, what was free for it, and who held the rest.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
+use crate::support::pickle::{self, Value};
 use ptmem::diff;
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Moment, Options, Profile};
 use ptmem::replay::{FreeBlocks, Oom};
 use ptmem::report::{self, Format, Subject};
-use support::pickle::{self, Value};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -1,12 +1,9 @@
 //! The named parts of a history: how they are found, what is held in them, and limits on that.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use crate::support::pickle::{self, Value, write};
 use proptest::prelude::*;
 use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
@@ -17,7 +14,6 @@ use ptmem::replay::{Position, replay};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 use serde_json::Value as Json;
-use support::pickle::{self, Value, write};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,20 +1,15 @@
 //! The made-up snapshots that programs are tried on, small: each has the shape that was asked for, and a history that
 //! agrees with its final state.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
-#[path = "../benches/large/mod.rs"]
-mod large;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use large::Plan;
+use crate::large::Plan;
 use ptmem::profile::{Kind, Options, Source, profile};
 use ptmem::snapshot::{Action, Event, Snapshot, read};
 
 fn written(plan: &Plan) -> Vec<u8> {
     let mut file = Vec::new();
-    large::write(plan, &mut file).unwrap();
+    crate::large::write(plan, &mut file).unwrap();
     file
 }
 

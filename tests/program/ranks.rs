@@ -1,15 +1,11 @@
 //! The ranks of a distributed job: directories and globs from the command line.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::tool::{ptmem, text, verdict};
 use ptmem::report::Format;
 use serde_json::{Value, json};
-use support::tool::{ptmem, text, verdict};
 use tempfile::TempDir;
 
 fn fixture(name: &str) -> PathBuf {

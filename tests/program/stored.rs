@@ -1,7 +1,5 @@
 //! The stored before, and reports in files.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
 use std::fs;
 use std::path::Path;
 use std::process::Output;

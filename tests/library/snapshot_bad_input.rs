@@ -1,12 +1,9 @@
 //! Snapshots that PyTorch writes in unusual ways, and snapshots that are damaged.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 
+use crate::support::pickle::{Batch, Memo, Options, Value, Writer, write};
 use ptmem::diff;
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Profile, Source};
@@ -14,7 +11,6 @@ use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
-use support::pickle::{Batch, Memo, Options, Value, Writer, write};
 
 fn list(items: impl IntoIterator<Item = Value>) -> Value {
     Value::List(items.into_iter().collect())
@@ -804,7 +800,7 @@ fn one_setting_in_the_place_of_many_costs_what_it_is_not_what_it_would_be() {
 
 fn fixtures() -> Vec<(String, Vec<u8>)> {
     let contents = |path: PathBuf| (path.display().to_string(), fs::read(&path).unwrap());
-    support::fixtures::snapshots().into_iter().map(contents).collect()
+    crate::support::fixtures::snapshots().into_iter().map(contents).collect()
 }
 
 /// Everything that the tool does with a file. Returns whether it was a snapshot.

@@ -1,13 +1,11 @@
 //! What leaks is found, with its line and its bytes, and nothing else is.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::support::fixtures;
+use crate::support::pickle::{self, Value};
 use ptmem::leak::{self, DeviceLeaks, Options, Search, Series};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
@@ -15,8 +13,6 @@ use ptmem::profile::{self, Kind, Moment, Profile, Source};
 use ptmem::snapshot;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::Value as Json;
-use support::fixtures;
-use support::pickle::{self, Value};
 
 fn source(path: &str) -> Source {
     Source { path: path.to_owned(), bytes: 0, kind: Kind::Snapshot }

@@ -3,16 +3,12 @@
 //! The snapshots are fixtures of the repository and, where a folder `../shared/snapshots` holds them, ones that
 //! PyTorch really wrote; the changes are edits of their frames.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use crate::support::edit::{self, Edited, Frame};
 use assert_cmd::Command;
 use serde_json::Value;
-use support::edit::{self, Edited, Frame};
 
 const FIXTURES: [&str; 4] = ["before.pkl", "torch-2.10.pkl", "expandable.pkl", "two-devices-before.pkl"];
 

@@ -1,17 +1,13 @@
 //! The pickle reader against everything that a pickle can hold, and against what none should.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
+use crate::support::pickle::{Batch, Memo, Node, Options, Tree, Value, Writer, decode, long_bytes, write};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use ptmem::pickle::ErrorKind;
 use ptmem::snapshot;
-use support::pickle::{Batch, Memo, Node, Options, Tree, Value, Writer, decode, long_bytes, write};
 
 /// The whole value, decoded with and without the cache of runs, which must not differ.
 fn read(bytes: &[u8]) -> Result<Value, String> {

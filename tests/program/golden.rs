@@ -1,6 +1,4 @@
-//! Command lines with their whole output. `TRYCMD=overwrite cargo test --test cli` rewrites the files.
-
-#![allow(clippy::expect_used, clippy::unwrap_used, missing_docs)]
+//! Command lines with their whole output. `TRYCMD=overwrite cargo test --test program golden` rewrites the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,13 @@
 //! Random histories: what a small model of the caching allocator counts, the replay must find again; and
 //! whatever the events say, the rows of stacks must add up.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::pickle::{self, Value};
 use proptest::prelude::*;
 use ptmem::profile::{self, Kind, Moment, Options, Source};
 use ptmem::replay::{Position, Replay, replay};
 use ptmem::snapshot::{self, Snapshot};
-use support::pickle::{self, Value};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

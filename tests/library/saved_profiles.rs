@@ -1,14 +1,9 @@
 //! A saved profile stands in for its snapshot: the same figures, stacks, labels and verdict.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
-
-#[path = "support/fixtures.rs"]
-mod every;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use every::snapshots as fixtures;
+use crate::support::fixtures::snapshots as fixtures;
 use ptmem::diff::{self, Diff, Listing, Row};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};

@@ -1,0 +1,23 @@
+//! Tests of the library, one module a subject: `docs/tests.md` says what is tested where.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../../benches/large/mod.rs"]
+mod large;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod code_changes;
+mod fixtures;
+mod formats;
+mod large_snapshots;
+mod leak;
+mod out_of_memory;
+mod parts;
+mod phases;
+mod pickle;
+mod real_snapshots;
+mod replay_properties;
+mod saved_profiles;
+mod snapshot_bad_input;
+mod wrapped;

@@ -1,0 +1,13 @@
+//! Tests of the program and of the action, one module a subject: `docs/tests.md` says what is tested where.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod action;
+mod bad_input;
+mod config;
+mod golden;
+mod ranks;
+mod stored;
