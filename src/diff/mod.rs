@@ -411,7 +411,7 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let number = device.ordinal();
     let (Some(before), Some(after)) = (device.index.before, device.index.after) else {
         let side = if device.index.before.is_none() { "before" } else { "after" };
-        let message = format!("{} is in one snapshot only: the {side} lacks it", device.name());
+        let message = format!("the {side} lacks this device");
         found.push(Diagnostic::new(diagnostic::Code::DeviceMissing, number, message));
         return;
     };

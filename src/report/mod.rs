@@ -2,7 +2,6 @@
 
 mod bencher;
 mod csv;
-mod explain;
 mod finding;
 mod folded;
 mod github;
@@ -11,15 +10,13 @@ mod github_output;
 mod json;
 mod junit;
 mod markdown;
-mod oom;
-mod phases;
 mod place;
 mod ranks;
 mod sarif;
 mod series;
 mod sparkline;
 mod table;
-mod tree;
+mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +26,7 @@ use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+use view::View;
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -110,9 +108,9 @@ impl Format {
     /// Where the format cannot hold it; with the types of this crate that does not happen.
     pub fn render(self, subject: Subject<'_>, options: &Options) -> Result<String, Error> {
         Ok(match self {
-            Self::Table => table::render(subject, options),
+            Self::Table => table::render(&View::new(subject, options), options.width),
             Self::Json => json::render(subject, options)?,
-            Self::Markdown => markdown::render(subject, options),
+            Self::Markdown => markdown::render(&View::new(subject, options), options),
             Self::Github => github::render(subject, options),
             Self::Junit => junit::render(subject, options),
             Self::Sarif => sarif::render(subject, options)?,

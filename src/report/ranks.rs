@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::Options;
+use super::view::{Mark, Value};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{self, DeviceDiff, Metric, Row, RowKind, Side};
 use crate::profile::{DeviceProfile, StackTotal};
-use crate::units::{Delta, Size};
 use crate::verdict::{Comparison, Gate, Judgement, Member, Ranks, Reading, Readings, Standing, numbers};
 
 /// One device of one rank.
@@ -34,9 +34,9 @@ impl Compared<'_> {
         self.device?.metric(Metric::Peak).delta()
     }
 
-    /// What the verdict says of it.
-    pub(super) fn remark(&self) -> &'static str {
-        remark(self.standing, &self.of.judgement, self.device.and_then(DeviceDiff::ordinal))
+    /// What the checks found about it; none where nothing was checked.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        mark(self.standing, &self.of.judgement, self.device.and_then(DeviceDiff::ordinal))
     }
 
     /// The rows that are listed of it.
@@ -51,22 +51,25 @@ impl Shown<'_> {
         Metric::Peak.value(self.device?)
     }
 
-    pub(super) fn remark(&self) -> &'static str {
-        let number = self.device.map(|device| device.device);
-        self.of.judgement.as_ref().map_or("", |judgement| remark(self.standing, judgement, number))
+    /// What the checks found about it; none where nothing was checked.
+    pub(super) fn mark(&self) -> Option<Mark> {
+        mark(self.standing, self.of.judgement.as_ref()?, self.device.map(|device| device.device))
     }
 }
 
-fn remark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> &'static str {
-    let mut of_device = judgement.checks.iter().filter(|check| check.device == device);
-    match standing {
-        _ if judgement.checks.is_empty() => "",
-        Standing::Exceeded => "FAIL",
-        Standing::Inconclusive => "?",
-        Standing::Warning => "WARN",
-        Standing::Ok if of_device.any(|check| check.accepted) => "accepted",
-        Standing::Ok => "ok",
+/// What the checks found about a device of a standing; none where nothing was checked.
+pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> Option<Mark> {
+    if judgement.checks.is_empty() {
+        return None;
     }
+    let accepted = judgement.checks.iter().any(|check| check.device == device && check.accepted);
+    Some(Mark { standing, accepted: accepted && standing == Standing::Ok })
+}
+
+/// The mark of all of them, where they have the same.
+pub(super) fn common(mut marks: impl Iterator<Item = Option<Mark>>) -> Option<Mark> {
+    let first = marks.next()?;
+    if marks.all(|other| other == first) { first } else { None }
 }
 
 /// The devices of the ranks of a job, the worst first.
@@ -203,13 +206,9 @@ impl<'a> Others<'a> {
         self.same.get(&(key, figure)).map_or(0, |(_, count)| *count)
     }
 
-    /// The same in words.
-    pub(super) fn share(&self, key: &str, figure: i128) -> String {
-        match self.same(key, figure) {
-            0 => String::new(),
-            all if all == self.ranks => "all".to_owned(),
-            some => format!("{some} of {}", self.ranks),
-        }
+    /// The same as a value.
+    pub(super) fn share(&self, key: &str, figure: i128) -> Value {
+        Value::Ranks { same: self.same(key, figure), of: self.ranks }
     }
 }
 
@@ -231,18 +230,6 @@ pub(super) fn medians_of_stacks(others: &Others<'_>, stacks: &[StackTotal]) -> V
         if is_rest(total) { others.rest_of_median(listed()) } else { others.of_median(&total.key.0) }
     };
     stacks.iter().map(of).collect()
-}
-
-/// The least and the most of figures, as `0 B to +1.00 MiB`, or the only one.
-pub(super) fn range(values: impl Iterator<Item = Option<i128>> + Clone, signed: bool) -> String {
-    let text = |bytes: i128| {
-        if signed { Delta(bytes).to_string() } else { Size(u64::try_from(bytes).unwrap_or_default()).to_string() }
-    };
-    match (values.clone().flatten().min(), values.flatten().max()) {
-        (Some(least), Some(most)) if least != most => format!("{} to {}", text(least), text(most)),
-        (Some(only), _) => text(only),
-        _ => "unknown".to_owned(),
-    }
 }
 
 /// What must be known of several ranks, each thing once, with the ranks that it holds for.

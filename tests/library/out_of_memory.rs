@@ -285,7 +285,7 @@ fn what_cannot_be_known_is_not_told() {
     }
     let text = table(&profile, 10);
     assert!(text.contains("allocated unknown, active unknown, reserved 42.00 MiB"), "{text}");
-    assert!(text.contains("what its pool had free is unknown"), "{text}");
+    assert!(text.contains("the free memory of its pool is unknown"), "{text}");
     let json = Format::Json.render(Subject::Profile(&profile, None), &report::Options::default()).unwrap();
     assert!(json.contains("\"pool_free\": null") && json.contains("\"demand\": null"), "{json}");
     assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), Bound::default(), &[]), whole(&profile));

@@ -13,7 +13,7 @@ const MOST_FRAMES: usize = 512;
 
 /// A line of the diff.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum StackLine {
     /// `--- before` and its like.
     Head(String),
     /// Where a part begins.
@@ -26,7 +26,26 @@ pub(super) enum Line {
     Added(String),
 }
 
-/// A frame of a stack, or what its C++ frames do.
+impl StackLine {
+    /// The sign that begins the line.
+    pub(crate) fn sign(&self) -> &'static str {
+        match self {
+            Self::Head(_) | Self::Hunk(_) => "",
+            Self::Context(_) => " ",
+            Self::Removed(_) => "-",
+            Self::Added(_) => "+",
+        }
+    }
+
+    /// The rest of the line.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Head(text) | Self::Hunk(text) | Self::Context(text) | Self::Removed(text) | Self::Added(text) => text,
+        }
+    }
+}
+
+/// A frame of a stack, or an operation of its C++ frames.
 #[derive(Debug, Clone)]
 struct Step {
     identity: (Option<Token>, String),
@@ -55,7 +74,7 @@ fn steps(code: &Code<'_>, stack: StackId) -> Vec<Step> {
 
 /// How the stack of the before, if there is one, became that of the after. Frames that only moved to another
 /// line are the same.
-pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<Line> {
+pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<StackLine> {
     let side = |side: Option<(&Code<'_>, StackId)>| side.map(|(code, stack)| steps(code, stack)).unwrap_or_default();
     let (old, new) = (side(before), side(after));
     let identities = |steps: &[Step]| steps.iter().map(|step| step.identity.clone()).collect::<Vec<_>>();
@@ -63,7 +82,7 @@ pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'
     let changed = ops.iter().any(|op| !matches!(op, DiffOp::Equal { .. }));
     let mut lines = Vec::new();
     if changed {
-        lines.extend([Line::Head("--- before".to_owned()), Line::Head("+++ after".to_owned())]);
+        lines.extend([StackLine::Head("--- before".to_owned()), StackLine::Head("+++ after".to_owned())]);
     }
     // The same functions on both sides: the whole stack says where that is.
     let groups = if changed { group_diff_ops(ops, CONTEXT) } else { vec![ops] };
@@ -77,15 +96,15 @@ pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'
             };
             let old = range(first.old_range().start, last.old_range().end);
             let new = range(first.new_range().start, last.new_range().end);
-            lines.push(Line::Hunk(format!("@@ -{old} +{new} @@")));
+            lines.push(StackLine::Hunk(format!("@@ -{old} +{new} @@")));
         }
         for op in group {
             if let DiffOp::Equal { old_index, new_index, len } = op {
                 let pairs = old[old_index..old_index + len].iter().zip(&new[new_index..new_index + len]);
-                lines.extend(pairs.map(|(old, new)| Line::Context(moved(old, new))));
+                lines.extend(pairs.map(|(old, new)| StackLine::Context(moved(old, new))));
             } else {
-                lines.extend(old[op.old_range()].iter().map(|step| Line::Removed(step.text.clone())));
-                lines.extend(new[op.new_range()].iter().map(|step| Line::Added(step.text.clone())));
+                lines.extend(old[op.old_range()].iter().map(|step| StackLine::Removed(step.text.clone())));
+                lines.extend(new[op.new_range()].iter().map(|step| StackLine::Added(step.text.clone())));
             }
         }
     }

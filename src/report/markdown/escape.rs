@@ -1,0 +1,87 @@
+//! Names from the input, so that nothing in them is Markdown, HTML, a mention or a link.
+
+use crate::text::printable;
+
+/// A name as code.
+pub(super) fn code(text: &str) -> String {
+    let text = printable(text);
+    if !text.contains(['`', '|', '\\']) && !text.trim().is_empty() {
+        return format!("`{text}`");
+    }
+    // Where a table would see a border, or code an end, only entities are safe. What stands between tags is Markdown
+    // like any other: without colons, dots and plain at signs no part of it becomes a link.
+    format!("<code>{}</code>", text.chars().map(entity).collect::<String>())
+}
+
+fn entity(c: char) -> String {
+    match c {
+        '@' => "&#64;\u{200b}".to_owned(),
+        c if c.is_ascii_punctuation() && !matches!(c, '/' | ',' | '-' | '(' | ')' | '=' | '+') => {
+            format!("&#{};", u32::from(c))
+        }
+        c => c.to_string(),
+    }
+}
+
+/// Prose in which names may stand.
+pub(super) fn prose(text: &str) -> String {
+    let mut out = String::new();
+    for c in printable(text).chars() {
+        match c {
+            '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '\\' | '~' | '&' | '!' | '$' | '{' | '}' => {
+                out.push_str(&format!("&#{};", u32::from(c)));
+            }
+            // A space without width keeps names of people and numbers of issues from becoming links.
+            '@' | '#' => {
+                out.push(c);
+                out.push('\u{200b}');
+            }
+            c => out.push(c),
+        }
+    }
+    out.replace("://", ":&#47;/").replace("www.", "www&#46;")
+}
+
+/// Prose that begins a sentence.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    prose(&format!("{first}{}", letters.as_str()))
+}
+
+/// A figure that stays on one line with its unit, however narrow the table.
+pub(super) fn unbroken(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
+
+/// Lines as they are, in a block that none of them closes.
+pub(super) fn block(language: &str, lines: &[String]) -> String {
+    let fence = fence(lines);
+    format!("{fence}{language}\n{}\n{fence}\n", lines.join("\n"))
+}
+
+fn fence(lines: &[String]) -> String {
+    let runs = lines.iter().flat_map(|line| line.split(|c| c != '`').map(str::len));
+    "`".repeat(runs.max().unwrap_or(0).max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_names() {
+        assert_eq!(code("forward (a_b.py:7) aten::mm"), "`forward (a_b.py:7) aten::mm`");
+        assert_eq!(code("a|b`c\\"), "<code>a&#124;b&#96;c&#92;</code>");
+        assert_eq!(code("a\nb"), "<code>a&#92;nb</code>");
+        assert_eq!(code("|http://x www.y z@y.z"), "<code>&#124;http&#58;//x www&#46;y z&#64;\u{200b}y&#46;z</code>");
+        assert_eq!(
+            prose("a *b* <i> @all #1 http://x www.y"),
+            "a &#42;b&#42; &#60;i&#62; @\u{200b}all #\u{200b}1 http:&#47;/x www&#46;y"
+        );
+        assert_eq!(sentence("no *stack*"), "No &#42;stack&#42;");
+        assert_eq!(sentence(""), "");
+        assert_eq!(fence(&["a ```` b".to_owned()]), "`````");
+        assert_eq!(fence(&[]), "```");
+    }
+}

@@ -1,0 +1,267 @@
+//! The view as a comment on a pull request, or the summary of a job: the verdict first, then what explains it; the
+//! rest is folded away. Never longer than the reader takes: what does not fit is left out row by row, the worst last,
+//! and counted.
+
+mod escape;
+mod page;
+mod table;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Options;
+use super::sparkline::sparkline;
+use super::view::{
+    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, Phrase, Remark, Section, Source,
+    StackChange, Timeline, View, Visibility,
+};
+use crate::diff::Kind;
+use crate::text::{cut, printable};
+use crate::units::{Delta, Size};
+use crate::verdict::{Standing, Verdict};
+use escape::{block, code, prose, sentence};
+use page::Page;
+use table::icon;
+
+/// Columns of a curve.
+const CURVE: usize = 60;
+
+/// The longest name of a comparison or a rank, in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// The longest path of a source, in bytes.
+const LONGEST_PATH: usize = 256;
+
+/// The longest sentence of a verdict, in bytes.
+const LONGEST_SENTENCE: usize = 1024;
+
+/// Checks that are listed.
+const MOST_CHECKS: usize = 10;
+
+/// Devices that are shown in the open.
+const MOST_SECTIONS: usize = 4;
+
+/// Room that the figures of a device take: with less there is no use in beginning.
+const LEAST_SECTION: usize = 1024;
+
+/// Frames of one stack that are shown: the innermost ones.
+const MOST_FRAMES: usize = 64;
+
+/// Writes a report as Markdown, in at most [`Options::max_bytes`].
+#[must_use]
+pub(super) fn render(view: &View, options: &Options) -> String {
+    let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
+    heading(&mut page, view);
+    if let Some(explanation) = &view.explanation {
+        explain(&mut page, explanation);
+    }
+    for group in &view.groups {
+        checks(&mut page, group, |check| check.is_of_all_ranks);
+        if !group.checks.is_in_tables && group.checks.lines.len() > 1 {
+            checks(&mut page, group, |check| !check.is_of_all_ranks);
+        }
+    }
+    if let Some(overview) = &view.overview {
+        // The worst device needs room as well.
+        page.half(|page| table::write(page, &overview.table));
+    }
+    for group in &view.groups {
+        facts(&mut page, &group.facts);
+    }
+    sections(&mut page, view);
+    for group in &view.groups {
+        group.idle.iter().for_each(|devices| idle(&mut page, devices));
+        remarks(&mut page, group);
+        if group.checks.is_in_tables && group.checks.lines.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
+            page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
+        }
+    }
+    footer(&mut page, view);
+    page.text
+}
+
+fn heading(page: &mut Page, view: &View) {
+    let Some(headline) = &view.headline else {
+        let sources = view.groups.iter().flat_map(|group| &group.sources);
+        let path = sources.map(|source| source.path.as_str()).next().unwrap_or_default();
+        page.add(&format!("### GPU memory of {}\n", code(cut(path, LONGEST_PATH))));
+        return;
+    };
+    let icon = match headline.verdict {
+        Verdict::Pass if view.is_gated => "✅",
+        Verdict::Pass => "ℹ️",
+        Verdict::Regression => "❌",
+        Verdict::Inconclusive => "⚠️",
+    };
+    let sentence = prose(&headline.sentence);
+    let sentence = cut(&sentence, LONGEST_SENTENCE);
+    page.text.push_str(&format!("### {icon} {}: {sentence}\n", headline.verdict.word()));
+}
+
+fn explain(page: &mut Page, explanation: &Explanation) {
+    let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
+    let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
+    page.add(&format!("\n{} {kind}: **{}**{manner}\n", code(&explanation.label), Delta(explanation.delta)));
+}
+
+/// A name before what is about one group of several.
+fn scope(group: &Group) -> String {
+    group.name.iter().map(|name| format!("{}: ", prose(cut(name, LONGEST_NAME)))).collect()
+}
+
+fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool) {
+    let lines: Vec<_> = group.checks.lines.iter().filter(|check| is_shown(check)).collect();
+    let line = |check: &&CheckLine| format!("\n{} {}{}\n", icon(check.mark), scope(group), prose(&check.sentence));
+    let shown = page.add_all(lines.iter().take(MOST_CHECKS).map(line));
+    page.more(lines.len() - shown, "check", "checks");
+}
+
+/// The devices, the worst first; those without a reason for concern folded away.
+fn sections(page: &mut Page, view: &View) {
+    let all = view.sections();
+    let is_compared = view.groups.iter().any(|group| group.sources.iter().any(|source| source.side.is_some()));
+    let has_names = all.len() > 1 || view.overview.is_some() || !is_compared;
+    for (at, (group, section)) in all.iter().enumerate() {
+        if at > 0 && !page.fits(LEAST_SECTION) {
+            page.more(all.len() - at, "device without details", "devices without details");
+            break;
+        }
+        let name = format!("{}{}", scope(group), prose(cut(&section.name, LONGEST_NAME)));
+        let is_concern = section.standing > Standing::Ok || !view.is_gated;
+        if at == 0 || at < MOST_SECTIONS && is_concern && group.visibility == Visibility::Open {
+            if has_names {
+                page.add(&format!("\n#### {name}\n"));
+            }
+            blocks(page, section);
+        } else {
+            page.details(&name, |page| blocks(page, section));
+        }
+    }
+}
+
+fn blocks(page: &mut Page, section: &Section) {
+    for Block { visibility, content: of_block } in &section.blocks {
+        match (of_block, visibility) {
+            (Content::CallStacks(stacks), Visibility::Folded) => {
+                page.details(stacks.title, |page| content(page, of_block));
+            }
+            _ => content(page, of_block),
+        }
+    }
+}
+
+fn content(page: &mut Page, content: &Content) {
+    match content {
+        Content::Facts(of_section) => facts(page, of_section),
+        Content::Table(table) => table::write(page, table),
+        Content::Timeline(curves) => timeline(page, curves),
+        Content::CallStacks(stacks) => {
+            let shown = page.add_all(stacks.stacks.iter().map(call_stack));
+            page.more(stacks.stacks.len() - shown, "stack", "stacks");
+        }
+        Content::StackChanges(changes) => {
+            let shown = page.add_all(changes.iter().map(stack_change));
+            page.more(changes.len() - shown, "stack", "stacks");
+        }
+        Content::Sentence(text) => {
+            page.add(&format!("\n{}\n", sentence(text)));
+        }
+    }
+}
+
+/// Facts as a list; those of several lines as a list of their own.
+fn facts(page: &mut Page, facts: &[Fact]) {
+    let mut piece = String::new();
+    let mut is_list = false;
+    for Fact { name, lines } in facts {
+        let mut lines = lines.iter().map(|line| prose(&join(line)));
+        if lines.len() > 1 {
+            piece += &format!("\n**{}**\n\n", sentence(name));
+            piece.extend(lines.map(|line| format!("- {line}\n")));
+            is_list = false;
+            continue;
+        }
+        let line = lines.next().unwrap_or_default();
+        piece += if is_list { "" } else { "\n" };
+        piece += &if name.is_empty() { format!("- {line}\n") } else { format!("- {name}: {line}\n") };
+        is_list = true;
+    }
+    page.add(&piece);
+}
+
+fn join(items: &[Phrase]) -> String {
+    items.iter().map(Phrase::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn timeline(page: &mut Page, timeline: &Timeline) {
+    let lines: Vec<_> = timeline.curves.iter().map(|curve| line_of(curve, timeline.top)).collect();
+    let caption = timeline.caption.iter().map(|caption| format!("\n{}\n", sentence(&caption.to_string())));
+    page.add(&format!("\n{}{}", block("text", &lines), caption.collect::<String>()));
+}
+
+fn line_of(curve: &Curve, top: u64) -> String {
+    let points = sparkline(&curve.points, top, CURVE);
+    let gap = CURVE.saturating_sub(points.width());
+    match curve.side {
+        Some(side) => format!("{side:<6} {points}{:gap$}  {}", "", Size(curve.peak)),
+        None => points,
+    }
+}
+
+/// A stack as in a traceback, the outermost frame first.
+fn call_stack(stack: &CallStack) -> String {
+    let also: Vec<_> = stack.also.iter().map(|label| code(label)).collect();
+    let also = if also.is_empty() { String::new() } else { format!(", also {}", also.join(", ")) };
+    let skipped = stack.frames.len().saturating_sub(MOST_FRAMES);
+    let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
+    lines.extend(stack.frames[skipped..].iter().map(|frame| printable(&frame.text())));
+    format!("\n{} {}{also}\n{}", stack.amount, code(&stack.label), block("text", &lines))
+}
+
+fn stack_change(change: &StackChange) -> String {
+    let lines = change.lines.iter().map(|line| format!("{}{}", line.sign(), printable(line.text())));
+    let lines: Vec<_> = lines.take(MOST_FRAMES).collect();
+    format!("\n{} {}\n{}", change.delta, code(&change.label), block("diff", &lines))
+}
+
+fn idle(page: &mut Page, idle: &Idle) {
+    let text = match idle {
+        Idle::All => "Nothing is recorded and nothing is held".to_owned(),
+        Idle::Some(devices) => {
+            format!("Nothing on device {}", devices.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))
+        }
+    };
+    page.add(&format!("\n{text}\n"));
+}
+
+/// Remarks on the input: warnings in the open, notes folded away.
+fn remarks(page: &mut Page, group: &Group) {
+    let (open, folded): (Vec<&Remark>, Vec<&Remark>) = group.remarks.iter().partition(|remark| remark.is_open());
+    quotes(page, group, &open);
+    if !folded.is_empty() {
+        page.details("Notes", |page| quotes(page, group, &folded));
+    }
+}
+
+fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
+    let quote = |remark: &&Remark| {
+        let icon = if remark.is_open() { "⚠️ " } else { "" };
+        let text = format!("{}{}", remark.scope(), prose(&remark.message));
+        format!("\n> {icon}{}{text} ({})\n", scope(group), code(remark.code.name()))
+    };
+    let shown = page.add_all(remarks.iter().map(quote));
+    page.more(remarks.len() - shown, "remark", "remarks");
+}
+
+/// The files, where there is one group of them, and the version.
+fn footer(page: &mut Page, view: &View) {
+    let sources = match &view.groups[..] {
+        [only] => only.sources.iter().map(source).collect(),
+        _ => String::new(),
+    };
+    page.add(&format!("\n<sub>{sources}ptmem {}</sub>\n", env!("CARGO_PKG_VERSION")));
+}
+
+fn source(source: &Source) -> String {
+    let side = source.side.map(|side| format!("{side} ")).unwrap_or_default();
+    format!("{side}{} ({}) · ", code(cut(&source.path, LONGEST_PATH)), source.amount)
+}

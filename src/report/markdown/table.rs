@@ -1,0 +1,126 @@
+//! Tables: a header, and as many rows as there is room for.
+
+use super::LONGEST_NAME;
+use super::escape::{code, prose, sentence, unbroken};
+use super::page::Page;
+use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
+use crate::sides::Sides;
+use crate::text::{cut, printable, shorten, shorten_label, thousands};
+use crate::verdict::Standing;
+
+/// Columns of a label: a longer one would make the table scroll.
+const WIDEST_LABEL: usize = 60;
+
+/// Columns of a chain of frames.
+const WIDEST_FRAMES: usize = 100;
+
+/// Levels by which a name is indented.
+const MOST_LEVELS: usize = 16;
+
+/// Writes a table with its title. Rows that are beside the point are folded away.
+pub(super) fn write(page: &mut Page, table: &Table) {
+    let (aside, rows): (Vec<&Row>, Vec<&Row>) = table.rows.iter().partition(|row| row.aside);
+    let is_all_aside = rows.is_empty() && !aside.is_empty();
+    let total = total(&table.total);
+    if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {
+        page.add(&format!("\n**{}**{total}\n", sentence(title)));
+    }
+    write_rows(page, table, &rows);
+    if !aside.is_empty() {
+        let title = table.title.as_deref().filter(|_| is_all_aside);
+        let summary = title.map_or_else(|| table.aside.to_owned(), |title| format!("{}{total}", sentence(title)));
+        if !page.details(&summary, |page| write_rows(page, table, &aside)) {
+            page.more(number(&aside), table.noun.one, table.noun.many);
+        }
+    }
+    if let Some(below) = &table.below {
+        page.add(&format!("\n<sub>{}</sub>\n", prose(below)));
+    }
+}
+
+/// What all rows amount to, as it stands behind a title.
+fn total(parts: &[Phrase]) -> String {
+    let parts: Vec<_> = parts.iter().map(Phrase::to_string).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", prose(&parts.join(", "))) }
+}
+
+/// Adds as many rows as there is room for, and says how many things the others stand for.
+fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
+    let header = header(table);
+    let pieces = rows.iter().enumerate().map(|(at, row)| {
+        let row = line(table, row);
+        if at == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") }
+    });
+    let shown = page.add_all(pieces);
+    page.more(number(&rows[shown..]), table.noun.one, table.noun.many);
+}
+
+/// How many things rows stand for.
+fn number(rows: &[&Row]) -> usize {
+    rows.iter().map(|row| row.others.unwrap_or(1)).sum()
+}
+
+fn header(table: &Table) -> String {
+    let heads: Vec<_> = table.columns.iter().map(|column| column.head.as_str()).collect();
+    let aligned = table.columns.iter().map(|column| match column.align {
+        Align::Left => ":--|",
+        Align::Right => "--:|",
+    });
+    format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
+}
+
+fn line(table: &Table, row: &Row) -> String {
+    let last = row.cells.len().saturating_sub(1);
+    let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
+        value if at == last => name(row, value),
+        Value::Change(0) => cell(value),
+        value if column.is_main && *value != Value::Nothing => format!("**{}**", cell(value)),
+        value => cell(value),
+    });
+    format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// The last cell of a row: its name, with what the checks found.
+fn name(row: &Row, value: &Value) -> String {
+    // Spaces at the beginning of a cell would be lost, and these are no code.
+    let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
+    let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
+    format!("{indent}{mark}{}", cell(value))
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Label(Label { text, kind: LabelKind::Code }) => code(&shorten_label(text, WIDEST_LABEL)),
+        Value::Label(Label { text, kind: LabelKind::Words }) => prose(cut(text, LONGEST_NAME)),
+        Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
+        Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
+        Value::Counts(Sides { before, after }) if before != after => {
+            unbroken(&format!("{} → {}", thousands(*before), thousands(*after)))
+        }
+        value => unbroken(&prose(&value.to_string())),
+    }
+}
+
+fn chain(frames: &[TreeFrame]) -> String {
+    let texts = frames.iter().map(|of| format!("{}{}", if of.marked { "*" } else { "" }, printable(&of.frame.text())));
+    texts.collect::<Vec<_>>().join(" > ")
+}
+
+fn outcome(mark: Mark, limit: Option<&str>) -> String {
+    let accepted = match (mark.accepted, limit) {
+        (false, _) => "",
+        (true, Some(_)) => ", more is accepted",
+        (true, None) => " accepted",
+    };
+    let limit = limit.map(|limit| format!(" allowed {}", prose(limit))).unwrap_or_default();
+    format!("{}{limit}{accepted}", icon(mark))
+}
+
+/// A picture of what the checks found.
+pub(super) fn icon(mark: Mark) -> &'static str {
+    match mark.standing {
+        Standing::Ok => "✅",
+        Standing::Warning | Standing::Inconclusive => "⚠️",
+        Standing::Exceeded => "❌",
+    }
+}

@@ -1,0 +1,117 @@
+//! Rows and columns. comfy-table lays out the figures; the last column holds names, which get the room that is left.
+
+use std::fmt::{self, Write};
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement};
+
+use super::style::{DIM, of_tone};
+use super::{NARROWEST_NAME, frames, unmistakable};
+use crate::report::view::{Align, Column, Note, Row, Table, Value};
+use crate::text::{printable, shorten, shorten_label};
+
+/// Columns between the edge of the terminal and a table.
+const INDENT: usize = 2;
+
+/// Columns between two columns of a table.
+const GAP: u16 = 2;
+
+/// The narrowest that a chain of frames gets.
+const NARROWEST_FRAMES: usize = 24;
+
+/// Terminals of this width and more have room for every column.
+const WIDE: usize = 96;
+
+/// Writes a table, with the notes of its rows below them.
+pub(super) fn write(out: &mut String, table: &Table, width: usize) -> fmt::Result {
+    let Some((name, figures)) = table.columns.split_last() else { return Ok(()) };
+    let grid = Grid::new(table, figures, width);
+    let mut lines = grid.figures.lines();
+    let head = lines.next().unwrap_or_default() + &name.head;
+    writeln!(out, "{:INDENT$}{DIM}{}{DIM:#}", "", head.trim_end())?;
+    for (row, line) in table.rows.iter().zip(lines) {
+        grid.row(out, row, line)?;
+    }
+    Ok(())
+}
+
+/// The figures of a table, and the room beside them.
+struct Grid {
+    figures: comfy_table::Table,
+    /// Columns for the name at the end of a row.
+    room: usize,
+    /// The column at which notes begin: a little to the right of the first figures.
+    note_indent: usize,
+    width: usize,
+}
+
+impl Grid {
+    fn new(table: &Table, figures: &[Column], width: usize) -> Self {
+        let is_shown = |&at: &usize| (width >= WIDE || !figures[at].is_spare) && has_content(table, at);
+        let shown: Vec<usize> = (0..figures.len()).filter(is_shown).collect();
+        let mut laid_out = comfy_table::Table::new();
+        laid_out.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        laid_out.set_header(shown.iter().map(|&at| &figures[at].head));
+        for row in &table.rows {
+            laid_out.add_row(shown.iter().map(|&at| Cell::new(figure(&row.cells[at], width))));
+        }
+        for (column, &at) in laid_out.column_iter_mut().zip(&shown) {
+            column.set_padding((0, GAP));
+            column.set_cell_alignment(match figures[at].align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            });
+        }
+        let widths: Vec<usize> = laid_out.column_max_content_widths().into_iter().map(usize::from).collect();
+        let taken: usize = widths.iter().map(|width| width + usize::from(GAP)).sum();
+        let room = width.saturating_sub(INDENT + taken);
+        let note_indent = INDENT + widths.first().copied().unwrap_or(0) + usize::from(GAP);
+        Self { figures: laid_out, room, note_indent, width }
+    }
+
+    fn row(&self, out: &mut String, row: &Row, figures: String) -> fmt::Result {
+        let style = of_tone(row.tone);
+        // Deep levels keep to the left half: the name is what one reads.
+        let indent = (row.depth * 2).min(self.room / 2);
+        let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
+        let name = match row.cells.last() {
+            Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
+            Some(name) => shorten_label(&text(name), room),
+            None => String::new(),
+        };
+        let line = format!("{figures}{:indent$}{name}", "");
+        writeln!(out, "{:INDENT$}{style}{}{style:#}", "", line.trim_end())?;
+        match &row.note {
+            Some(note) => self.note(out, &note_text(note)),
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self, out: &mut String, text: &str) -> fmt::Result {
+        let room = self.width.saturating_sub(self.note_indent).max(NARROWEST_NAME);
+        writeln!(out, "{:indent$}{DIM}{}{DIM:#}", "", shorten(text, room), indent = self.note_indent)
+    }
+}
+
+/// Whether a column has a head or a value.
+fn has_content(table: &Table, column: usize) -> bool {
+    !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !text(&row.cells[column]).is_empty())
+}
+
+/// The text of a figure. Names of ranks may be as long as a path.
+fn figure(value: &Value, width: usize) -> String {
+    shorten(&text(value), (width / 2).max(NARROWEST_NAME))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Label(label) => unmistakable(&label.text),
+        value => printable(&value.to_string()),
+    }
+}
+
+fn note_text(note: &Note) -> String {
+    match note {
+        Note::Manner { words, mean } => format!("{words} ({} each)", Value::Sizes(*mean)),
+        Note::Also(labels) => format!("also {}", labels.join(", ")),
+    }
+}

@@ -1,0 +1,260 @@
+//! The view as text for people: readable at 80 columns, coloured where the terminal wants colour.
+//!
+//! Text is written with ANSI styles; whoever prints it strips them where they are not wanted. Rows are never wrapped:
+//! names that are too long are shortened in the middle.
+
+mod frames;
+mod grid;
+mod style;
+mod timeline;
+mod wrap;
+
+use std::fmt::{self, Write};
+
+use anstyle::Style;
+use unicode_width::UnicodeWidthStr;
+
+use super::view::{
+    CallStack, CheckLine, Content, Fact, Group, Idle, Phrase, Remark, Source, StackChange, StackLine, Table, View,
+    Visibility,
+};
+use crate::diagnostic::Severity;
+use crate::text::{count, cut, printable, shorten, shorten_label};
+use crate::verdict::Headline;
+use style::{BOLD, CYAN, DIM, GREEN, RED, YELLOW};
+use wrap::{fill, wrap};
+
+/// The narrowest that a name may get; terminals narrower than the numbers scroll.
+const NARROWEST_NAME: usize = 12;
+
+/// The widest name of a fact.
+const FACT_NAME: usize = 14;
+
+/// Checks that are listed.
+const MOST_CHECKS: usize = 10;
+
+/// The longest text of a frame, in bytes.
+const LONGEST_FRAME: usize = 4096;
+
+/// Writes a report for a terminal of `width` columns.
+#[must_use]
+pub(super) fn render(view: &View, width: usize) -> String {
+    let mut page = Page { text: String::new(), width, is_fresh: true };
+    // Writing to a String cannot fail.
+    let _ = page.view(view);
+    page.text
+}
+
+/// A text that grows by paragraphs.
+struct Page {
+    text: String,
+    width: usize,
+    /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
+    is_fresh: bool,
+}
+
+/// Where people read a log of GitHub, `::` at the beginning of a line would be taken for a command.
+fn unmistakable(text: &str) -> String {
+    let text = printable(text);
+    if text.trim_start().starts_with("::") { format!("'{text}'") } else { text }
+}
+
+impl Page {
+    fn view(&mut self, view: &View) -> fmt::Result {
+        if let Some(overview) = view.overview.as_ref().filter(|overview| !overview.is_in_groups) {
+            self.table(&overview.table)?;
+        }
+        for group in view.groups.iter().filter(|group| group.visibility == Visibility::Open) {
+            self.group(group)?;
+        }
+        let has_told = view.groups.len() == 1 && view.groups[0].headline.is_some();
+        match &view.headline {
+            Some(headline) if !has_told => self.headline(headline),
+            _ => Ok(()),
+        }
+    }
+
+    /// An empty line between paragraphs.
+    fn gap(&mut self) {
+        if !self.is_fresh {
+            self.text.push('\n');
+        }
+        self.is_fresh = false;
+    }
+
+    /// The columns that are left beside as many, for a name.
+    fn room(&self, taken: usize) -> usize {
+        self.width.saturating_sub(taken).max(NARROWEST_NAME)
+    }
+
+    fn group(&mut self, group: &Group) -> fmt::Result {
+        if let Some(name) = &group.name {
+            self.gap();
+            writeln!(self.text, "{BOLD}== {} =={BOLD:#}", printable(name))?;
+            self.is_fresh = true;
+        }
+        if !group.sources.is_empty() {
+            self.gap();
+        }
+        group.sources.iter().try_for_each(|source| self.source(source))?;
+        if let Some(ranks) = &group.ranks {
+            self.table(ranks)?;
+        }
+        self.facts(&group.facts)?;
+        for section in &group.sections {
+            self.gap();
+            writeln!(self.text, "{BOLD}{}{BOLD:#}", unmistakable(&section.name))?;
+            self.is_fresh = true;
+            let open = section.blocks.iter().filter(|block| block.visibility == Visibility::Open);
+            open.map(|block| &block.content).try_for_each(|content| self.content(content))?;
+        }
+        if let Some(idle) = &group.idle {
+            self.idle(idle)?;
+        }
+        self.remarks(&group.remarks)?;
+        self.checks(&group.checks.lines)?;
+        group.headline.iter().try_for_each(|headline| self.headline(headline))
+    }
+
+    fn source(&mut self, source: &Source) -> fmt::Result {
+        let side = source.side.map(|side| format!("{side:<8}")).unwrap_or_default();
+        let path = shorten(&unmistakable(&source.path), self.room(14 + side.len()));
+        writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{}{DIM:#}", source.amount)
+    }
+
+    fn idle(&mut self, idle: &Idle) -> fmt::Result {
+        self.gap();
+        match idle {
+            Idle::All => writeln!(self.text, "nothing is recorded and nothing is held"),
+            Idle::Some(devices) => {
+                let devices: Vec<_> = devices.iter().map(u32::to_string).collect();
+                writeln!(self.text, "{DIM}nothing on device {}{DIM:#}", devices.join(", "))
+            }
+        }
+    }
+
+    fn content(&mut self, content: &Content) -> fmt::Result {
+        match content {
+            Content::Facts(facts) => self.facts(facts),
+            Content::Table(table) => self.table(table),
+            Content::Timeline(timeline) => {
+                self.gap();
+                timeline::write(&mut self.text, timeline, self.width)
+            }
+            Content::CallStacks(stacks) => stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack)),
+            Content::StackChanges(changes) => changes.iter().try_for_each(|change| self.stack_change(change)),
+            Content::Sentence(sentence) => {
+                self.gap();
+                writeln!(self.text, "  {}", printable(sentence))
+            }
+        }
+    }
+
+    fn facts(&mut self, facts: &[Fact]) -> fmt::Result {
+        if facts.is_empty() {
+            return Ok(());
+        }
+        self.gap();
+        let room = self.room(FACT_NAME + 5);
+        for fact in facts {
+            let items = fact.lines.iter().map(|line| line.iter().map(|item| shorten(&item.to_string(), room)));
+            let lines = items.flat_map(|items| fill(items, room));
+            for (at, line) in lines.enumerate() {
+                let name = if at == 0 { fact.name } else { "" };
+                writeln!(self.text, "  {DIM}{name:<FACT_NAME$}{DIM:#}  {line}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table) -> fmt::Result {
+        self.gap();
+        if let Some(title) = &table.title {
+            write!(self.text, "  {BOLD}{}{BOLD:#}", printable(title))?;
+            if !table.total.is_empty() {
+                let total: Vec<_> = table.total.iter().map(Phrase::to_string).collect();
+                write!(self.text, " {DIM}({}){DIM:#}", printable(&total.join(", ")))?;
+            }
+            writeln!(self.text)?;
+        }
+        grid::write(&mut self.text, table, self.width)?;
+        match &table.below {
+            Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", printable(below)),
+            None => Ok(()),
+        }
+    }
+
+    /// A stack, the innermost frame first.
+    fn call_stack(&mut self, stack: &CallStack) -> fmt::Result {
+        self.gap();
+        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", shorten_label(&stack.label, self.room(11)))?;
+        for frame in stack.frames.iter().rev() {
+            let text = shorten_label(cut(&frame.text(), LONGEST_FRAME), self.room(7));
+            writeln!(self.text, "    at {text}")?;
+        }
+        Ok(())
+    }
+
+    fn stack_change(&mut self, change: &StackChange) -> fmt::Result {
+        self.gap();
+        let delta = change.delta.to_string();
+        let label = shorten_label(&change.label, self.room(delta.width() + 4));
+        writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
+        for line in &change.lines {
+            let style = match line {
+                StackLine::Head(_) => BOLD,
+                StackLine::Hunk(_) => CYAN,
+                StackLine::Context(_) => Style::new(),
+                StackLine::Removed(_) => RED,
+                StackLine::Added(_) => GREEN,
+            };
+            let text = shorten_label(line.text(), self.room(5));
+            writeln!(self.text, "    {style}{}{text}{style:#}", line.sign())?;
+        }
+        Ok(())
+    }
+
+    fn remarks(&mut self, remarks: &[Remark]) -> fmt::Result {
+        if remarks.is_empty() {
+            return Ok(());
+        }
+        self.gap();
+        for remark in remarks {
+            let style = match remark.code.severity() {
+                Severity::Warning => YELLOW,
+                Severity::Note => DIM,
+            };
+            let head = format!("{}[{}]", remark.code.severity(), remark.code);
+            let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
+            let text = wrap(&text, self.width.saturating_sub(2).max(40), 2);
+            let (head, rest) = text.split_at(head.len().min(text.len()));
+            writeln!(self.text, "{style}{head}{style:#}{rest}")?;
+        }
+        Ok(())
+    }
+
+    /// The checks, where there is more to say than the line of the verdict does.
+    fn checks(&mut self, checks: &[CheckLine]) -> fmt::Result {
+        if checks.len() < 2 {
+            return Ok(());
+        }
+        self.gap();
+        let (shown, rest) = checks.split_at(checks.len().min(MOST_CHECKS));
+        let widest = shown.iter().map(|check| check.mark.word().width()).max().unwrap_or(0).max(4);
+        for check in shown {
+            let style = style::of_mark(check.mark);
+            let sentence = wrap(&printable(&check.sentence), self.width.saturating_sub(8).max(40), 6);
+            writeln!(self.text, "{style}{:<widest$}{style:#}  {sentence}", check.mark.word())?;
+        }
+        if !rest.is_empty() {
+            writeln!(self.text, "      and {}", count(rest.len() as u64, "more check", "more checks"))?;
+        }
+        Ok(())
+    }
+
+    fn headline(&mut self, headline: &Headline) -> fmt::Result {
+        self.gap();
+        let style = style::of_verdict(headline.verdict);
+        writeln!(self.text, "{style}{}{style:#} {}", headline.verdict.word(), printable(&headline.sentence))
+    }
+}

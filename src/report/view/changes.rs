@@ -1,0 +1,261 @@
+//! One device of a comparison: metrics, phases, stacks, timelines.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::device::{curve, moment_name};
+use super::held::median_note;
+use super::{
+    Block, CallStack, CallStacks, Column, Content, Mark, Note, Noun, Row, StackChange, Table, Timeline, Tone, Value,
+    explain, phases, tree,
+};
+use crate::diff::{self, Change, DeviceDiff, Kind, Metric, RowKind};
+use crate::report::Options;
+use crate::report::ranks::{self, Compared, Others};
+use crate::sides::{Side, Sides};
+use crate::stack::Code;
+use crate::tree as call_tree;
+use crate::units::Delta;
+use crate::verdict::{Comparison, Standing};
+
+/// The mark of a stack that exceeds a limit of its own.
+const FAILED: Mark = Mark { standing: Standing::Exceeded, accepted: false };
+
+/// A device of a comparison, with the other ranks where it is of a job.
+pub(super) struct Changed<'a> {
+    pub(super) comparison: &'a Comparison,
+    pub(super) device: &'a DeviceDiff,
+    pub(super) others: Option<&'a Others<'a>>,
+    pub(super) options: &'a Options,
+}
+
+impl Changed<'_> {
+    /// Everything about the device.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let judgement = &self.comparison.judgement;
+        let mut blocks = vec![Block::open(Content::Table(self.metrics()))];
+        if self.options.shows_phases(self.comparison) {
+            blocks.push(Block::open(phases::changes(self.device, judgement, self.options)));
+        }
+        match &self.options.tree {
+            Some(options) if !self.device.rows.is_empty() => blocks.push(Block::open(self.tree(options))),
+            _ => blocks.extend(self.stacks()),
+        }
+        blocks
+    }
+
+    fn diff(&self) -> &diff::Diff {
+        &self.comparison.diff
+    }
+
+    fn moment(&self) -> String {
+        moment_name(self.diff().profiles.after.options.at)
+    }
+
+    /// The metrics, those first that explain the verdict.
+    fn metrics(&self) -> Table {
+        let mut rows: Vec<(Standing, Row)> =
+            self.device.metrics.iter().map(|&(metric, change)| self.metric(metric, change)).collect();
+        rows.sort_by_key(|(standing, _)| Reverse(*standing));
+        let columns = vec![
+            Column::words(""),
+            Column::figure("before"),
+            Column::figure("after"),
+            Column::figure("change").main(),
+            Column::figure(""),
+            Column::words(""),
+        ];
+        Table { columns, rows: rows.into_iter().map(|(_, row)| row).collect(), ..Table::default() }
+    }
+
+    fn metric(&self, metric: Metric, change: Change) -> (Standing, Row) {
+        let number = self.device.ordinal();
+        let checks = self.comparison.judgement.checks.iter();
+        let of_metric =
+            checks.filter(|check| check.metric == metric.name() && check.device == number && check.scope.is_none());
+        // Several limits may stand on one figure: the worst outcome counts.
+        let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
+        let mark = worst.map(Mark::of);
+        let delta = change.delta();
+        let cells = [
+            metric.name().into(),
+            side(self.device.index.before, change.before),
+            side(self.device.index.after, change.after),
+            Value::change(delta),
+            Value::percent(delta, change.before),
+            worst.map_or(Value::Nothing, |check| Value::Mark {
+                mark: Mark::of(check),
+                limit: Some(check.limit.clone()),
+            }),
+        ];
+        (mark.map_or(Standing::Ok, |mark| mark.standing), Row::new(Tone::of_mark(mark), cells))
+    }
+
+    fn tree(&self, options: &call_tree::Options) -> Content {
+        let whole = call_tree::of_diff(self.device, &self.diff().codes(), options);
+        tree::changes(&whole, options, self.options.top, self.comparison.min_delta, &self.moment())
+    }
+
+    /// The stacks that changed, the curves of both sides, and what explains the rows.
+    fn stacks(&self) -> Vec<Block> {
+        let (Some(before), Some(after)) = (self.device.index.before, self.device.index.after) else {
+            return Vec::new();
+        };
+        let profiles = &self.diff().profiles;
+        let timelines = self.timelines(before, after).map(Content::Timeline).map(Block::folded);
+        let moment = self.moment();
+        let has_moment = profiles.before.devices[before].at.is_some() && profiles.after.devices[after].at.is_some();
+        let rows = self.listed();
+        if !has_moment || rows.is_empty() {
+            let sentence = if has_moment {
+                format!("no stack changed {moment}")
+            } else {
+                format!("no stacks {moment}: not both sides have such a moment")
+            };
+            return [Block::open(Content::Sentence(sentence))].into_iter().chain(timelines).collect();
+        }
+        let codes = self.diff().codes();
+        let mut blocks = vec![Block::open(Content::Table(self.table(&rows)))];
+        if self.options.explain {
+            let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
+            blocks.push(Block::open(Content::StackChanges(stacks.map(|row| stack_change(row, &codes)).collect())));
+        }
+        blocks.extend(timelines);
+        let stacks: Vec<_> = rows.iter().filter_map(|row| call_stack(row, &codes.after)).collect();
+        if !stacks.is_empty() {
+            let title = "Call stacks of what grew";
+            blocks.push(Block::folded(Content::CallStacks(CallStacks { title, stacks })));
+        }
+        blocks
+    }
+
+    fn listed(&self) -> Vec<diff::Row> {
+        let explains = self.comparison.judgement.explanation(self.device);
+        diff::listed(&self.device.rows, self.options.listing(self.comparison), explains)
+    }
+
+    fn table(&self, rows: &[diff::Row]) -> Table {
+        let has_others = self.others.is_some();
+        let mut columns = vec![Column::figure("change")];
+        if has_others {
+            columns.extend([Column::figure("median"), Column::figure("ranks")]);
+        }
+        // Change and after say what was there before: on a narrow terminal the label needs the room more.
+        let (after, blocks) = (Column::figure("after"), Column::figure("blocks"));
+        columns.push(Column::figure("before").spare());
+        columns.extend(if has_others { [after.spare(), blocks.spare()] } else { [after, blocks] });
+        let name = self.diff().profiles.after.options.group_by.noun();
+        columns.extend([Column::words(""), Column::words(name)]);
+        let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
+        let failed = self.failed();
+        let lines = rows.iter().enumerate().map(|(at, row)| {
+            let mark = failed.contains(row.key.as_str()).then_some(FAILED);
+            Row { mark, ..self.row(row, medians.get(at).copied().flatten()) }
+        });
+        let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
+        Table {
+            title: Some(format!("stacks {}", self.moment())),
+            total: vec![Value::Change(total).into()],
+            columns,
+            rows: lines.collect(),
+            noun: Noun::STACK,
+            aside: "Stacks that did not grow",
+            below: self.others.and_then(median_note),
+        }
+    }
+
+    /// The keys of the stacks that exceed a limit of their own.
+    fn failed(&self) -> HashSet<&str> {
+        let number = self.device.ordinal();
+        let checks = self.comparison.judgement.checks.iter();
+        let failed = checks.filter(|check| check.device == number && check.standing() == Standing::Exceeded);
+        failed.filter_map(|check| check.key.as_deref()).collect()
+    }
+
+    fn row(&self, row: &diff::Row, median: Option<i128>) -> Row {
+        let Sides { before, after } = row.held;
+        let delta = row.delta();
+        let mut cells = vec![Value::Change(delta)];
+        if let Some(others) = self.others {
+            cells.push(median.map_or(Value::Nothing, Value::Change));
+            cells.push(others.share(&row.key, delta));
+        }
+        cells.extend([Value::Size(before.bytes), Value::Size(after.bytes)]);
+        cells.push(Value::Counts(row.held.map(|held| held.blocks)));
+        cells.push(Value::Direction { kind: row.change, moved: row.moved });
+        let others = match row.kind {
+            RowKind::Others(count) => Some(count),
+            RowKind::Stack | RowKind::Bucket(_) => None,
+        };
+        cells.push(if others.is_some() { Value::words(&*row.label) } else { Value::code(&*row.label) });
+        let mean = Sides { before: before.mean(), after: after.mean() };
+        let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
+        Row {
+            note: manner.map(|words| Note::Manner { words, mean }),
+            aside: delta <= 0 || others.is_some(),
+            others,
+            ..Row::new(row_tone(row), cells)
+        }
+    }
+
+    /// The curves of both sides on one scale.
+    fn timelines(&self, before: usize, after: usize) -> Option<Timeline> {
+        let profiles = &self.diff().profiles;
+        let before = curve(&profiles.before.devices[before], Some(Side::Before))?;
+        let after = curve(&profiles.after.devices[after], Some(Side::After))?;
+        let top = before.peak.max(after.peak);
+        Some(Timeline { curves: vec![before, after], top, caption: None })
+    }
+}
+
+/// The figure of a side, where the device is there.
+fn side(device: Option<usize>, figure: Option<u64>) -> Value {
+    device.map_or(Value::Missing, |_| Value::size(figure))
+}
+
+fn row_tone(row: &diff::Row) -> Tone {
+    match (row.kind, row.change) {
+        (RowKind::Stack, Kind::Grew | Kind::Added) => Tone::Worse,
+        (RowKind::Stack, Kind::Shrank | Kind::Removed) => Tone::Better,
+        (RowKind::Stack, Kind::Same) | (RowKind::Bucket(_) | RowKind::Others(_), _) => Tone::Faint,
+    }
+}
+
+fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
+    let before = row.stack.before.map(|stack| (&codes.before, stack));
+    let after = row.stack.after.map(|stack| (&codes.after, stack));
+    StackChange { delta: Delta(row.delta()), label: row.label.clone(), lines: explain::lines(before, after) }
+}
+
+/// The call stack of a row that grew.
+fn call_stack(row: &diff::Row, after: &Code<'_>) -> Option<CallStack> {
+    let stack = row.stack.after.filter(|_| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)))?;
+    Some(CallStack {
+        amount: Value::Change(row.delta()),
+        label: row.label.clone(),
+        also: Vec::new(),
+        frames: call_tree::frames(after, stack),
+    })
+}
+
+/// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.
+pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Block> {
+    let found = ranks::elsewhere(lines, options);
+    if found.is_empty() {
+        return None;
+    }
+    let rows = found.into_iter().map(|(row, name, count)| {
+        let cells =
+            [Value::Change(row.delta()), Value::Count(count as u64), Value::words(name), Value::code(&*row.label)];
+        Row::new(Tone::Worse, cells)
+    });
+    let columns =
+        vec![Column::figure("change"), Column::figure("ranks"), Column::words("most on"), Column::words("stack")];
+    Some(Block::open(Content::Table(Table {
+        title: Some("stacks that grew on other ranks alone".to_owned()),
+        columns,
+        rows: rows.collect(),
+        noun: Noun::STACK,
+        ..Table::default()
+    })))
+}

@@ -1,0 +1,237 @@
+//! Comparisons with one verdict: a pair of snapshots, a suite of pairs, the ranks of jobs.
+
+use std::cmp::Reverse;
+
+use super::changes::{self, Changed};
+use super::remarks::remarks;
+use super::{
+    Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone, Value, View,
+};
+use crate::diff::{DeviceDiff, Metric};
+use crate::profile::others;
+use crate::report::Options;
+use crate::report::finding::grew_most;
+use crate::report::ranks::{self, Compared, Others};
+use crate::sides::{Side, Sides};
+use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
+
+/// The model of a gate.
+pub(super) fn view(gate: &Gate, options: &Options) -> View {
+    let mut groups = Vec::new();
+    let mut at = 0;
+    while let Some(comparison) = gate.comparisons.get(at) {
+        let job = gate.ranks.iter().find(|ranks| ranks.members.start == at && !ranks.members.is_empty());
+        groups.push(match job {
+            Some(job) => of_job(gate, job, options),
+            None => of_comparison(comparison, options),
+        });
+        at = job.map_or(at + 1, |job| job.members.end);
+    }
+    View {
+        headline: Some(gate.headline()),
+        is_gated: gate.is_gated(),
+        explanation: explanation(gate),
+        overview: overview(gate, options),
+        groups,
+    }
+}
+
+/// The comparison of two snapshots.
+fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
+    let Comparison { diff, judgement, .. } = comparison;
+    let sources = diff.profiles.each().into_iter().map(|(side, profile)| Source {
+        side: Some(side),
+        path: profile.source.path.clone(),
+        amount: Value::Size(profile.source.bytes).into(),
+    });
+    let mut sections: Vec<Section> = diff.devices.iter().map(|device| section(comparison, device, options)).collect();
+    // What explains the verdict comes first.
+    sections.sort_by_key(|section| Reverse(section.standing));
+    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some(Side::Before), d));
+    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some(Side::After), d));
+    let of_both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
+    Group {
+        name: comparison.name.clone(),
+        sources: sources.collect(),
+        sections,
+        remarks: remarks(before.chain(after).chain(of_both), diff.devices.len() > 1),
+        checks: Checks::new(judgement, true),
+        headline: Some(judgement.headline()),
+        ..Group::default()
+    }
+}
+
+fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Section {
+    Section {
+        name: device.name(),
+        standing: comparison.judgement.standing(device.ordinal()),
+        growth: device.metric(Metric::Peak).delta().unwrap_or(0),
+        blocks: Changed { comparison, device, others: None, options }.blocks(),
+    }
+}
+
+/// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
+fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
+    let lines = ranks::compared(gate, job);
+    let worst = lines.first();
+    let section = worst.and_then(|line| section_of_rank(line, &lines, options));
+    let found = ranks::diagnostics_of_gate(gate, job);
+    Group {
+        name: job.name.clone(),
+        sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
+        ranks: Some(Table {
+            columns: columns("peak"),
+            rows: rank_rows(job, &lines, None, options),
+            ..Table::default()
+        }),
+        facts: imbalance(job),
+        sections: section.into_iter().collect(),
+        remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
+        checks: Checks::of_job(&job.judgement, worst.map(|line| &line.of.judgement), true),
+        headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
+        ..Group::default()
+    }
+}
+
+fn source_of_job(job: &Ranks, side: Side) -> Source {
+    let path = job.paths.of(side).clone().unwrap_or_default();
+    let alone = job.missing.iter().filter(|missing| missing.side != side).count();
+    Source { side: Some(side), path, amount: Phrase::count((job.members.len() + alone) as u64, "rank", "ranks") }
+}
+
+fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Options) -> Option<Section> {
+    let device = line.device?;
+    let all = Others::changes(lines);
+    let others = Some(&all).filter(|others| others.ranks > 1);
+    let mut blocks = Changed { comparison: line.of, device, others, options }.blocks();
+    blocks.extend(changes::elsewhere(lines, options));
+    Some(Section { name: line.name.clone(), standing: line.standing, growth: line.growth().unwrap_or(0), blocks })
+}
+
+/// How far the highest peak lies above the median.
+pub(super) fn imbalance(ranks: &Ranks) -> Vec<Fact> {
+    let sizes = match (ranks.imbalance.before, ranks.imbalance.after) {
+        (Some(before), Some(after)) => Value::Sizes(Sides { before, after }),
+        (None, Some(after)) => Value::Size(after),
+        (_, None) => return Vec::new(),
+    };
+    vec![Fact::new("imbalance", Phrase::from(sizes).and(" (the highest peak less the median)"))]
+}
+
+fn columns(figure: &str) -> Vec<Column> {
+    vec![
+        Column::words(figure),
+        Column::figure("before"),
+        Column::figure("after"),
+        Column::figure("change").main(),
+        Column::figure(""),
+        Column::words(""),
+    ]
+}
+
+/// A row for each device, the worst first; none where there is only one.
+fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
+    let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
+    let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
+    for comparison in alone {
+        devices.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
+        devices.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
+    }
+    if devices.len() < 2 && gate.ranks.is_empty() {
+        return None;
+    }
+    devices.sort_by_key(|&(comparison, device)| {
+        Reverse((comparison.judgement.standing(device.and_then(DeviceDiff::ordinal)), growth(device).unwrap_or(0)))
+    });
+    let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
+    for job in &gate.ranks {
+        rows.extend(rank_rows(job, &ranks::compared(gate, job), job.name.as_deref(), options));
+    }
+    let table = Table { columns: columns("peak"), rows, ..Table::default() };
+    Some(Overview { table, is_in_groups: true })
+}
+
+fn growth(device: Option<&DeviceDiff>) -> Option<i128> {
+    device?.metric(Metric::Peak).delta()
+}
+
+/// What the checks found about a device, or about a comparison in which neither side holds anything.
+fn mark_of(comparison: &Comparison, device: Option<&DeviceDiff>) -> Option<Mark> {
+    let number = device.and_then(DeviceDiff::ordinal);
+    ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number)
+}
+
+fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
+    let device_name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
+    let name = match &comparison.name {
+        Some(name) => format!("{name}: {device_name}"),
+        None => device_name,
+    };
+    figures_row(name, device, mark_of(comparison, device))
+}
+
+fn figures_row(name: String, device: Option<&DeviceDiff>, mark: Option<Mark>) -> Row {
+    let change = device.map(|device| device.metric(Metric::Peak)).unwrap_or_default();
+    let cells = [
+        Value::words(name),
+        Value::size(change.before),
+        Value::size(change.after),
+        Value::change(change.delta()),
+        Value::percent(change.delta(), change.before),
+        Value::mark(mark),
+    ];
+    Row::new(Tone::of_mark(mark), cells)
+}
+
+/// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
+fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let named = |label: &str| name.map_or_else(|| label.to_owned(), |name| format!("{name}: {label}"));
+    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let listed = listed.iter().map(|line| figures_row(named(&line.name), line.device, line.mark()));
+    let mut rows: Vec<Row> = listed.collect();
+    if !rest.is_empty() {
+        let mut cells = vec![Value::Nothing; 6];
+        cells[0] = Value::words(named(&others(rest.len())));
+        cells[3] = Value::change_range(rest.iter().map(Compared::growth));
+        cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
+        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+    }
+    for missing in job.missing.iter().take(limit) {
+        rows.push(missing_row(named(&missing.member.label), missing.side));
+    }
+    if let Some(more) = job.missing.len().checked_sub(limit).filter(|&more| more > 0) {
+        rows.push(Row { others: Some(more), ..missing_row(named(&others(more)), Side::After) });
+    }
+    rows
+}
+
+fn missing_row(name: String, side: Side) -> Row {
+    let mut figures = Sides { before: Value::Nothing, after: Value::Nothing };
+    *figures.of_mut(side) = Value::Missing;
+    let mark = Some(Mark { standing: Standing::Inconclusive, accepted: false });
+    let Sides { before, after } = figures;
+    let cells = [Value::words(name), before, after, Value::Nothing, Value::Nothing, Value::mark(mark)];
+    Row::new(Tone::of_mark(mark), cells)
+}
+
+/// The stack that explains the verdict: that of the worst check of the worst device.
+fn explanation(gate: &Gate) -> Option<Explanation> {
+    let devices = gate
+        .worst_first()
+        .into_iter()
+        .flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
+    let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
+        Reverse((comparison.judgement.standing(device.ordinal()), growth(Some(device)).unwrap_or(0)))
+    })?;
+    let number = device.ordinal();
+    // Which stacks make the peak of a phase is not known.
+    let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
+    let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
+    let Sides { after, .. } = comparison.diff.codes();
+    let row = match &check.key {
+        Some(key) => device.rows.iter().find(|row| row.key == *key),
+        None => grew_most(device, &after),
+    }?;
+    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner: row.manner() })
+}

@@ -1,0 +1,112 @@
+//! Stacks that hold most at a moment.
+
+use super::device::{moment_name, moment_of};
+use super::{Block, CallStack, CallStacks, Column, Content, Noun, Row, Table, Tone, Value};
+use crate::profile::{Bucket, DeviceProfile, Held, Moment, Profile, StackTotal};
+use crate::report::ranks::{self, Others};
+use crate::tree;
+
+/// Stacks when memory ran out that are listed beside those at the peak.
+const MOST_AT_OOM: usize = 5;
+
+/// A moment at which stacks are listed.
+struct Listing<'a> {
+    profile: &'a Profile,
+    stacks: Vec<StackTotal>,
+    held: fn(&StackTotal) -> Held,
+    moment: String,
+    others: Option<&'a Others<'a>>,
+}
+
+/// The stacks of a device at the moment that was asked for.
+pub(super) fn at_moment(
+    profile: &Profile,
+    device: &DeviceProfile,
+    others: Option<&Others<'_>>,
+    top: usize,
+) -> Vec<Block> {
+    let moment = moment_of(profile, device);
+    if device.at.is_none() {
+        let sentence = format!("no stacks {moment}: this device has no such moment");
+        return vec![Block::open(Content::Sentence(sentence))];
+    }
+    Listing { profile, stacks: device.listed(top, 1), held: |stack| stack.at, moment, others }.blocks()
+}
+
+/// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
+pub(super) fn at_oom(profile: &Profile, device: &DeviceProfile, top: usize) -> Vec<Block> {
+    let is_known = device.figures.ooms.first().is_some_and(|oom| oom.allocated.is_some_and(|bytes| bytes > 0));
+    if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
+        return Vec::new();
+    }
+    let top = if top == 0 { 0 } else { top.min(MOST_AT_OOM) };
+    let stacks = device.listed_at_oom(top, 1);
+    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(Moment::Oom), others: None }.blocks()
+}
+
+impl Listing<'_> {
+    fn blocks(&self) -> Vec<Block> {
+        let mut blocks = vec![Block::open(Content::Table(self.table()))];
+        let stacks = self.call_stacks();
+        if !stacks.is_empty() {
+            blocks.push(Block::folded(Content::CallStacks(CallStacks { title: "Call stacks", stacks })));
+        }
+        blocks
+    }
+
+    fn table(&self) -> Table {
+        let total = self.stacks.iter().fold(0, |sum: u64, stack| sum.saturating_add((self.held)(stack).bytes));
+        let mut columns = vec![Column::figure("bytes")];
+        if self.others.is_some() {
+            columns.extend([Column::figure("median"), Column::figure("ranks")]);
+        }
+        columns.extend([Column::figure("share"), Column::figure("blocks")]);
+        columns.push(Column::words(self.profile.options.group_by.noun()));
+        let medians = self.others.map(|others| ranks::medians_of_stacks(others, &self.stacks)).unwrap_or_default();
+        let rows = self.stacks.iter().enumerate();
+        let rows = rows.map(|(at, stack)| self.row(stack, total, medians.get(at).copied().flatten())).collect();
+        Table {
+            title: Some(format!("largest stacks {}", self.moment)),
+            total: vec![Value::Size(total).into()],
+            columns,
+            rows,
+            noun: Noun::STACK,
+            below: self.others.and_then(median_note),
+            ..Table::default()
+        }
+    }
+
+    fn row(&self, stack: &StackTotal, total: u64, median: Option<i128>) -> Row {
+        let held = (self.held)(stack);
+        let mut cells = vec![Value::Size(held.bytes)];
+        if let Some(others) = self.others {
+            cells.push(median.and_then(|bytes| u64::try_from(bytes).ok()).map_or(Value::Nothing, Value::Size));
+            cells.push(others.share(&stack.key.0, i128::from(held.bytes)));
+        }
+        cells.extend([Value::Share { part: held.bytes, whole: total }, Value::Count(held.blocks)]);
+        cells.push(match stack.bucket {
+            Some(Bucket::Others) => Value::words(&*stack.label),
+            _ => Value::code(&*stack.label),
+        });
+        Row::new(if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain }, cells)
+    }
+
+    fn call_stacks(&self) -> Vec<CallStack> {
+        let code = self.profile.code();
+        let known = self.stacks.iter().filter_map(|stack| Some((stack, stack.stack()?)));
+        known
+            .map(|(stack, id)| CallStack {
+                amount: Value::Size((self.held)(stack).bytes),
+                label: stack.label.clone(),
+                also: Vec::new(),
+                frames: tree::frames(&code, id),
+            })
+            .collect()
+    }
+}
+
+/// The meaning of the columns about other ranks.
+pub(super) fn median_note(others: &Others<'_>) -> Option<String> {
+    let median = others.median?;
+    Some(format!("median: {median}, in the middle; ranks: on how many it is the same"))
+}

@@ -1,0 +1,317 @@
+//! The one model of what is told: each result as typed sections, tables and cells.
+//!
+//! ```text
+//! result (comparison, snapshot, leaks, ranks) -> View -> text, Markdown, …
+//! ```
+//!
+//! A [`View`] holds no printed figure and no layout: sizes, changes, percentages and names keep their types
+//! ([`Value`]), timelines keep their points, stacks keep their frames. A renderer decides about columns, colours, room
+//! and escaping, and about nothing else.
+//!
+//! * To tell something more, add a [`Block`] to a section in the file of that result (`comparison`, `snapshot`,
+//!   `leak`, …). Every format shows it.
+//! * To add a format, write a function of [`View`]: `headline`, `explanation` and `overview` are about everything;
+//!   then come the groups with their sections, remarks and checks. `match` on [`Content`] and [`Value`] says what
+//!   there is to lay out.
+//! * What a page folds away and a terminal leaves out is marked [`Visibility::Folded`] here, once.
+
+mod changes;
+mod comparison;
+mod device;
+mod explain;
+mod held;
+mod leak;
+mod phases;
+mod remarks;
+mod snapshot;
+mod table;
+mod tree;
+mod value;
+
+pub(crate) use explain::StackLine;
+pub(crate) use remarks::{CheckLine, Checks, Remark};
+pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
+pub(crate) use value::{Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
+
+use std::cmp::Reverse;
+
+use super::{Options, Subject};
+use crate::diff::Kind;
+use crate::sides::Side;
+use crate::tree::Frame;
+use crate::units::Delta;
+use crate::verdict::{Check, Headline, Outcome, Standing};
+
+/// Everything that a report tells.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// The verdict on everything; none where nothing was judged.
+    pub(crate) headline: Option<Headline>,
+    /// Whether anything was gated.
+    pub(crate) is_gated: bool,
+    /// The stack that explains the verdict.
+    pub(crate) explanation: Option<Explanation>,
+    /// A row for every device, comparison or rank; none where there is only one.
+    pub(crate) overview: Option<Overview>,
+    /// Each comparison, snapshot or job, in the order in which they were given.
+    pub(crate) groups: Vec<Group>,
+}
+
+/// A row for every device, comparison or rank, the worst first.
+#[derive(Debug)]
+pub(crate) struct Overview {
+    /// The rows.
+    pub(crate) table: Table,
+    /// Whether the groups, read one after the other, tell the same: a terminal leaves the table out then.
+    pub(crate) is_in_groups: bool,
+}
+
+/// One comparison, snapshot, series of snapshots, or job of several ranks.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Its name, where there are several.
+    pub(crate) name: Option<String>,
+    /// The files that it is about.
+    pub(crate) sources: Vec<Source>,
+    /// A row for every rank of a job, the worst first. [`View::overview`] has these rows as well.
+    pub(crate) ranks: Option<Table>,
+    /// Facts about all ranks of a job together.
+    pub(crate) facts: Vec<Fact>,
+    /// Each device, the worst first; of a job the rank that explains its verdict.
+    pub(crate) sections: Vec<Section>,
+    /// A sentence about devices without a section.
+    pub(crate) idle: Option<Idle>,
+    /// Facts about the input that a reader must know.
+    pub(crate) remarks: Vec<Remark>,
+    /// The checks, the worst first.
+    pub(crate) checks: Checks,
+    /// Its own verdict; none where nothing was judged, or where it is that of the whole view.
+    pub(crate) headline: Option<Headline>,
+    /// Whether there is reason to show it in full.
+    pub(crate) visibility: Visibility,
+}
+
+/// A file or directory that a group is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Source {
+    /// On which side it stands; none where nothing is compared.
+    pub(crate) side: Option<Side>,
+    /// Its path.
+    pub(crate) path: String,
+    /// Its size, or how many ranks it holds.
+    pub(crate) amount: Phrase,
+}
+
+/// Devices without a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// No device did anything.
+    All,
+    /// These did nothing.
+    Some(Vec<u32>),
+}
+
+/// One device, or one device of one rank.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Its name: `device 0`, `rank 3`.
+    pub(crate) name: String,
+    /// What the checks found about it.
+    pub(crate) standing: Standing,
+    /// Bytes by which its peak grew; zero where nothing was compared.
+    pub(crate) growth: i128,
+    /// Its parts, in the order in which they are told.
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A part of a section.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Whether it is shown where there is little room.
+    pub(crate) visibility: Visibility,
+    /// Its content.
+    pub(crate) content: Content,
+}
+
+/// Whether something is shown where there is little room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Visibility {
+    /// Shown by every format.
+    #[default]
+    Open,
+    /// Folded away on a page, left out on a terminal.
+    Folded,
+}
+
+/// The content of a block.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Facts with their names.
+    Facts(Vec<Fact>),
+    /// A table.
+    Table(Table),
+    /// Curves over the recording.
+    Timeline(Timeline),
+    /// Call stacks of rows.
+    CallStacks(CallStacks),
+    /// How the call stacks of rows differ between before and after.
+    StackChanges(Vec<StackChange>),
+    /// A sentence in place of a table.
+    Sentence(String),
+}
+
+/// A named fact: one or more lines, each of items that are separated by commas.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fact {
+    /// What it is about.
+    pub(crate) name: &'static str,
+    /// Its lines. A format may break a line between items, not within one.
+    pub(crate) lines: Vec<Vec<Phrase>>,
+}
+
+impl Fact {
+    /// A fact of one item.
+    pub(crate) fn new(name: &'static str, item: impl Into<Phrase>) -> Self {
+        Self { name, lines: vec![vec![item.into()]] }
+    }
+}
+
+/// Curves on one scale.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Timeline {
+    /// The curves, before the after.
+    pub(crate) curves: Vec<Curve>,
+    /// The highest value of all curves, which is the top of the scale.
+    pub(crate) top: u64,
+    /// A line that says what the values are, where they are not allocated bytes over the recording.
+    pub(crate) caption: Option<Phrase>,
+}
+
+/// Allocated bytes over the recording, or at the end of each step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    /// Which side it is of; none where there is only one.
+    pub(crate) side: Option<Side>,
+    /// The highest value in each of as many equal parts of the recording.
+    pub(crate) points: Vec<u64>,
+    /// The highest value.
+    pub(crate) peak: u64,
+    /// Where that lies and what was held at the start, where the curve is worth such marks.
+    pub(crate) marks: Option<Marks>,
+}
+
+/// Marks below a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Bytes at the start of the recording.
+    pub(crate) baseline: u64,
+    /// The event at which the peak lies.
+    pub(crate) peak_event: usize,
+    /// The number of events.
+    pub(crate) events: usize,
+}
+
+/// Call stacks of rows.
+#[derive(Debug)]
+pub(crate) struct CallStacks {
+    /// A title for all of them.
+    pub(crate) title: &'static str,
+    /// Each stack, in the order of the rows.
+    pub(crate) stacks: Vec<CallStack>,
+}
+
+/// A call stack.
+#[derive(Debug)]
+pub(crate) struct CallStack {
+    /// Bytes that its row holds or gained.
+    pub(crate) amount: Value,
+    /// The label of its row.
+    pub(crate) label: String,
+    /// Labels of further stacks in the same row.
+    pub(crate) also: Vec<String>,
+    /// Its frames, the outermost first.
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// How the call stack of a row differs between before and after.
+#[derive(Debug)]
+pub(crate) struct StackChange {
+    /// Bytes gained.
+    pub(crate) delta: Delta,
+    /// The label of its row.
+    pub(crate) label: String,
+    /// The lines of a unified diff.
+    pub(crate) lines: Vec<StackLine>,
+}
+
+/// The stack that explains a verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Explanation {
+    /// Its label.
+    pub(crate) label: String,
+    /// How it changed.
+    pub(crate) kind: Kind,
+    /// Bytes gained.
+    pub(crate) delta: i128,
+    /// Whether there are more blocks or larger ones, in words.
+    pub(crate) manner: Option<String>,
+}
+
+/// What the checks found about a row, a figure or a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mark {
+    /// What they found.
+    pub(crate) standing: Standing,
+    /// Whether it is ok only because the growth was agreed to.
+    pub(crate) accepted: bool,
+}
+
+impl Mark {
+    /// The mark of a check.
+    pub(crate) fn of(check: &Check) -> Self {
+        Self { standing: check.standing(), accepted: check.accepted && check.outcome == Outcome::Pass }
+    }
+
+    /// The word for it in a table.
+    pub(crate) fn word(self) -> &'static str {
+        match self.standing {
+            Standing::Ok if self.accepted => "accepted",
+            Standing::Ok => "ok",
+            Standing::Warning => "WARN",
+            Standing::Inconclusive => "?",
+            Standing::Exceeded => "FAIL",
+        }
+    }
+}
+
+impl Block {
+    /// A block that every format shows.
+    fn open(content: Content) -> Self {
+        Self { visibility: Visibility::Open, content }
+    }
+
+    /// A block that a page folds away and a terminal leaves out.
+    fn folded(content: Content) -> Self {
+        Self { visibility: Visibility::Folded, content }
+    }
+}
+
+impl View {
+    /// The model of a result.
+    pub(crate) fn new(subject: Subject<'_>, options: &Options) -> Self {
+        match subject {
+            Subject::Gate(gate) => comparison::view(gate, options),
+            Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
+            Subject::Leaks(gate) => leak::view(gate, options),
+            Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
+        }
+    }
+
+    /// The sections of all groups, the worst first.
+    pub(crate) fn sections(&self) -> Vec<(&Group, &Section)> {
+        let all = self.groups.iter().flat_map(|group| group.sections.iter().map(move |section| (group, section)));
+        let mut sections: Vec<_> = all.collect();
+        sections.sort_by_key(|(_, section)| Reverse((section.standing, section.growth)));
+        sections
+    }
+}

@@ -1,0 +1,151 @@
+//! One snapshot, or one of each rank of a job.
+
+use super::comparison::imbalance;
+use super::remarks::remarks;
+use super::{
+    Block, Checks, Column, Content, Group, Idle, Noun, Overview, Phrase, Row, Section, Source, Table, Tone, Value,
+    View, device, held, phases, tree,
+};
+use crate::diff::Metric;
+use crate::profile::{DeviceProfile, Profile, others};
+use crate::report::Options;
+use crate::report::ranks::{self, Others, Shown};
+use crate::tree as call_tree;
+use crate::verdict::{Judgement, Readings, Standing};
+
+/// The model of one snapshot, with its checks where there are any.
+pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    let diagnostics =
+        profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
+    let sections = active.iter().map(|device| Section {
+        name: format!("device {}", device.device),
+        standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
+        growth: 0,
+        blocks: blocks(profile, device, None, options),
+    });
+    let group = Group {
+        sources: vec![Source {
+            side: None,
+            path: profile.source.path.clone(),
+            amount: Value::Size(profile.source.bytes).into(),
+        }],
+        sections: sections.collect(),
+        idle: idle(profile, active.is_empty()),
+        remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
+        checks: judgement.map(|judgement| Checks::new(judgement, false)).unwrap_or_default(),
+        ..Group::default()
+    };
+    View {
+        headline: judgement.map(Judgement::headline),
+        is_gated: judgement.is_some_and(|judgement| !judgement.checks.is_empty()),
+        explanation: None,
+        overview: None,
+        groups: vec![group],
+    }
+}
+
+/// The devices that did nothing.
+fn idle(profile: &Profile, all: bool) -> Option<Idle> {
+    let idle = profile.devices.iter().filter(|device| !device.is_active());
+    let idle: Vec<u32> = idle.map(|device| device.device).collect();
+    match (all, idle.is_empty()) {
+        (true, _) => Some(Idle::All),
+        (false, true) => None,
+        (false, false) => Some(Idle::Some(idle)),
+    }
+}
+
+/// Everything about a device.
+fn blocks(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &Options) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::open(Content::Facts(device::facts(device, options.device_memory))),
+        Block::open(Content::Table(device::counters(device))),
+    ];
+    blocks.extend(device::timeline(device).map(Block::open));
+    blocks.extend(profile.options.every.as_ref().map(|every| Block::open(phases::intervals(device, every))));
+    if options.phases {
+        blocks.push(Block::open(phases::held(device, options)));
+    }
+    match &options.tree {
+        Some(tree) if device.at.is_some() => {
+            let whole = call_tree::of_device(device, &profile.code(), tree);
+            let moment = device::moment_of(profile, device);
+            blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
+        }
+        _ => blocks.extend(held::at_moment(profile, device, others, options.top)),
+    }
+    blocks.extend(held::at_oom(profile, device, options.top));
+    blocks
+}
+
+/// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
+pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
+    let lines = ranks::shown(readings);
+    let first = lines.first();
+    let section = first.and_then(|line| section_of_rank(line, &lines, options));
+    let ranks = rank_table(&lines, options);
+    let found = ranks::diagnostics_of_readings(readings);
+    let headline = readings.verdict().map(|_| readings.headline());
+    let worst = first.and_then(|line| line.of.judgement.as_ref());
+    let checks = headline.as_ref().map(|_| Checks::of_job(&readings.ranks.judgement, worst, false));
+    let group = Group {
+        sources: vec![Source {
+            side: None,
+            path: readings.ranks.paths.after.clone().unwrap_or_default(),
+            amount: Phrase::count(readings.readings.len() as u64, "rank", "ranks"),
+        }],
+        ranks: Some(ranks.clone()),
+        facts: imbalance(&readings.ranks),
+        sections: section.into_iter().collect(),
+        remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
+        checks: checks.unwrap_or_default(),
+        ..Group::default()
+    };
+    View {
+        is_gated: headline.is_some(),
+        headline,
+        explanation: None,
+        overview: Some(Overview { table: ranks, is_in_groups: true }),
+        groups: vec![group],
+    }
+}
+
+fn section_of_rank(line: &Shown<'_>, lines: &[Shown<'_>], options: &Options) -> Option<Section> {
+    let device = line.device?;
+    let all = Others::held(lines);
+    let others = Some(&all).filter(|others| others.ranks > 1);
+    let blocks = blocks(&line.of.profile, device, others, options);
+    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks })
+}
+
+/// A row for each rank, the worst first, and one for the rest.
+fn rank_table(lines: &[Shown<'_>], options: &Options) -> Table {
+    let limit = if options.top == 0 { usize::MAX } else { options.top };
+    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
+    if !rest.is_empty() {
+        let mut cells = vec![Value::Nothing; 6];
+        cells[0] = Value::words(others(rest.len()));
+        cells[2] = Value::size_range(rest.iter().map(Shown::peak));
+        cells[5] = Value::mark(ranks::common(rest.iter().map(Shown::mark)));
+        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+    }
+    let columns = vec![
+        Column::words(""),
+        Column::figure("baseline"),
+        Column::figure("peak").main(),
+        Column::figure("end"),
+        Column::figure("reserved"),
+        Column::words(""),
+    ];
+    Table { columns, rows, noun: Noun::RANK, ..Table::default() }
+}
+
+fn rank_row(line: &Shown<'_>) -> Row {
+    let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
+    let mut cells = vec![Value::words(&*line.name)];
+    cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| metric.value(device)))));
+    cells.push(Value::mark(line.mark()));
+    Row::new(Tone::of_mark(line.mark()), cells)
+}

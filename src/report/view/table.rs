@@ -1,0 +1,170 @@
+//! Tables: columns, rows of typed values, and what a row means.
+
+use super::{Mark, Phrase, Value};
+use crate::sides::Sides;
+
+/// A table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    /// Its title; none where the heading above says enough.
+    pub(crate) title: Option<String>,
+    /// What all rows amount to, beside the title.
+    pub(crate) total: Vec<Phrase>,
+    /// The columns. The last one is the widest: a format shortens it where there is little room.
+    pub(crate) columns: Vec<Column>,
+    /// The rows.
+    pub(crate) rows: Vec<Row>,
+    /// The word for what a row holds.
+    pub(crate) noun: Noun,
+    /// The title of the rows that are beside the point, see [`Row::aside`].
+    pub(crate) aside: &'static str,
+    /// A line below: rows that are left out, or the meaning of a column.
+    pub(crate) below: Option<String>,
+}
+
+/// The word for what a row holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Noun {
+    /// For one.
+    pub(crate) one: &'static str,
+    /// For any other number.
+    pub(crate) many: &'static str,
+}
+
+impl Noun {
+    /// A stack.
+    pub(crate) const STACK: Self = Self { one: "stack", many: "stacks" };
+    /// A stack that leaks.
+    pub(crate) const LEAK: Self = Self { one: "leak", many: "leaks" };
+    /// A rank of a job.
+    pub(crate) const RANK: Self = Self { one: "rank", many: "ranks" };
+    /// A phase.
+    pub(crate) const PHASE: Self = Self { one: "phase", many: "phases" };
+}
+
+impl Default for Noun {
+    fn default() -> Self {
+        Self { one: "row", many: "rows" }
+    }
+}
+
+/// A column.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Column {
+    /// Its head.
+    pub(crate) head: String,
+    /// To which side its values are aligned.
+    pub(crate) align: Align,
+    /// Whether it is the figure that the table is about.
+    pub(crate) is_main: bool,
+    /// Whether it can be left out where there is little room.
+    pub(crate) is_spare: bool,
+}
+
+/// To which side values are aligned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Align {
+    /// Words.
+    Left,
+    /// Figures.
+    #[default]
+    Right,
+}
+
+/// A row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    /// A value for each column.
+    pub(crate) cells: Vec<Value>,
+    /// How the row is to be taken.
+    pub(crate) tone: Tone,
+    /// What the checks found about the row, where no cell says it.
+    pub(crate) mark: Option<Mark>,
+    /// How far its label is indented.
+    pub(crate) depth: usize,
+    /// A remark on the row.
+    pub(crate) note: Option<Note>,
+    /// Whether it is beside the point, so that a page may fold it away.
+    pub(crate) aside: bool,
+    /// How many things it stands for, where it is a sum of others.
+    pub(crate) others: Option<usize>,
+}
+
+/// How a row is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    /// As one among others.
+    #[default]
+    Plain,
+    /// As the one that matters most.
+    Main,
+    /// As something that does not matter much.
+    Faint,
+    /// As a growth.
+    Worse,
+    /// As a decline.
+    Better,
+    /// By what a check found.
+    Mark(Mark),
+    /// By its share of the whole, in percent.
+    Heat(u8),
+}
+
+/// A remark on a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Note {
+    /// Whether there are more blocks or larger ones.
+    Manner {
+        /// In words: `twice as many`.
+        words: String,
+        /// The mean size of a block.
+        mean: Sides<u64>,
+    },
+    /// Labels of further stacks in the same row.
+    Also(Vec<String>),
+}
+
+impl Column {
+    /// A column of figures.
+    pub(crate) fn figure(head: impl Into<String>) -> Self {
+        Self { head: head.into(), ..Self::default() }
+    }
+
+    /// A column of words.
+    pub(crate) fn words(head: impl Into<String>) -> Self {
+        Self { align: Align::Left, ..Self::figure(head) }
+    }
+
+    /// The same, as the one that the table is about.
+    pub(crate) fn main(self) -> Self {
+        Self { is_main: true, ..self }
+    }
+
+    /// The same, as one that can be left out where there is little room.
+    pub(crate) fn spare(self) -> Self {
+        Self { is_spare: true, ..self }
+    }
+}
+
+impl Row {
+    /// A row of values.
+    pub(crate) fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
+        Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
+    }
+}
+
+impl Tone {
+    /// The tone of what the checks found.
+    pub(crate) fn of_mark(mark: Option<Mark>) -> Self {
+        mark.map_or(Self::Plain, Self::Mark)
+    }
+
+    /// The tone of a change.
+    pub(crate) fn of_change(delta: i128) -> Self {
+        match delta {
+            0 => Self::Faint,
+            1.. => Self::Worse,
+            _ => Self::Better,
+        }
+    }
+}

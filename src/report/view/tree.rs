@@ -1,0 +1,92 @@
+//! The call tree.
+
+use super::{Column, Content, Phrase, Row, Table, Tone, TreeFrame, Value};
+use crate::profile::{Held, others};
+use crate::sides::Sides;
+use crate::tree::{Layout, Line, Options, Tree};
+
+/// Nodes below one part in as many of the total are hidden.
+const HIDDEN_PART: u64 = 200;
+
+/// A tree as it is shown.
+struct Shown<'t> {
+    tree: &'t Tree,
+    options: &'t Options,
+    changes: bool,
+}
+
+/// The tree of one snapshot: at most `top` callees of every frame, and none that hold next to nothing.
+pub(super) fn held(tree: &Tree, options: &Options, top: usize, moment: &str) -> Content {
+    let least = if top == 0 { 0 } else { tree.held().after.bytes / HIDDEN_PART };
+    let lines = tree.lines(Layout { top, least, changes: false, fold: true });
+    Content::Table(Shown { tree, options, changes: false }.table(&lines, moment))
+}
+
+/// The tree of a comparison, without what did not change at all.
+pub(super) fn changes(tree: &Tree, options: &Options, top: usize, min_delta: u64, moment: &str) -> Content {
+    let lines = tree.lines(Layout { top, least: min_delta.max(1), changes: true, fold: true });
+    Content::Table(Shown { tree, options, changes: true }.table(&lines, moment))
+}
+
+impl Shown<'_> {
+    fn table(&self, lines: &[Line<'_>], moment: &str) -> Table {
+        let title = Some(format!("call tree {moment}"));
+        let mut total = vec![Phrase::from(self.amount(self.tree.total))];
+        for (word, pattern) in [("below", &self.options.focus), ("through", &self.options.grep)] {
+            let part = Phrase::from(self.amount(self.tree.held()));
+            total.extend(pattern.as_ref().map(|pattern| part.and(format!(" of it {word} '{}'", pattern.as_str()))));
+        }
+        let is_unchanged = lines.iter().all(|line| line.chain.is_empty() && line.held.delta() == 0);
+        if lines.is_empty() || self.changes && is_unchanged {
+            return Table { title, total, below: Some(self.why_empty().to_owned()), ..Table::default() };
+        }
+        let heads = if self.changes { ["change", "before", "after"] } else { ["bytes", "share", "blocks"] };
+        let columns = heads.into_iter().map(Column::figure).chain([Column::words("frame")]).collect();
+        let rows = lines.iter().map(|line| self.row(line)).collect();
+        Table { title, total, columns, rows, ..Table::default() }
+    }
+
+    fn why_empty(&self) -> &'static str {
+        let is_filtered = self.options.focus.is_some() || self.options.grep.is_some();
+        let held = self.tree.held();
+        if is_filtered && held.before.blocks + held.after.blocks == 0 {
+            "no frame matches; a pattern is part of a function or path as shown, or a glob such as 'forward*'"
+        } else {
+            "nothing changed"
+        }
+    }
+
+    fn amount(&self, held: Sides<Held>) -> Value {
+        if self.changes { Value::Change(held.delta()) } else { Value::Size(held.after.bytes) }
+    }
+
+    fn row(&self, line: &Line<'_>) -> Row {
+        let Sides { before, after } = line.held;
+        let mut cells = if self.changes {
+            vec![Value::Change(line.held.delta()), Value::Size(before.bytes), Value::Size(after.bytes)]
+        } else {
+            let whole = self.tree.total.after.bytes;
+            vec![Value::Size(after.bytes), Value::Share { part: after.bytes, whole }, Value::Count(after.blocks)]
+        };
+        cells.push(match (line.chain.is_empty(), line.others) {
+            (false, _) => Value::Frames(
+                line.chain.iter().map(|node| TreeFrame { frame: node.frame.clone(), marked: node.marked }).collect(),
+            ),
+            (true, 0) => Value::words("[itself]"),
+            (true, count) => Value::words(others(count)),
+        });
+        Row { depth: line.depth, ..Row::new(self.tone(line), cells) }
+    }
+
+    fn tone(&self, line: &Line<'_>) -> Tone {
+        if line.chain.is_empty() {
+            return Tone::Faint;
+        }
+        if self.changes {
+            return Tone::of_change(line.held.delta());
+        }
+        let part = u128::from(line.held.after.bytes) * 100;
+        let percent = part.checked_div(u128::from(self.tree.total.after.bytes)).unwrap_or(0);
+        Tone::Heat(u8::try_from(percent).unwrap_or(100))
+    }
+}
