@@ -1,19 +1,51 @@
-//! What stands in the file: the contract, apart from the model.
+//! The contract, apart from the model: the structures that are written and read, in the order of the file.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Bound;
 use super::phases::SavedPhase;
+use super::{Bound, Error};
 use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::profile::exact::Sums;
+use crate::profile::{Cut, Held, Kind, Raise, Source};
+use crate::replay::{Checks, Counter, Figures, FreeBlocks, Oom, Position, Timeline};
 
+/// The part of a saved profile that tells it from other JSON.
+#[derive(Debug, Deserialize)]
+pub(super) struct SavedKind {
+    pub(super) schema: Option<String>,
+    pub(super) frames: Option<serde::de::IgnoredAny>,
+}
+
+/// The whole file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedProfile {
+    pub(super) schema: String,
+    pub(super) tool: Tool,
+    pub(super) source: SavedSource,
+    /// What counts as one stack in labels and keys.
+    pub(super) group_by: String,
+    pub(super) bound: Bound,
+    pub(super) rules: SavedRules,
+    pub(super) at: String,
+    pub(super) raises: Vec<SavedRaise>,
+    pub(super) settings: Option<BTreeMap<String, String>>,
+    pub(super) devices: Vec<SavedDevice>,
+    pub(super) diagnostics: Vec<SavedDiagnostic>,
+    pub(super) frames: BTreeMap<String, SavedFrame>,
+    /// The digest of everything before it.
+    pub(super) sha1: String,
+}
+
+/// The tool that wrote the file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Tool {
     pub(super) name: String,
     pub(super) version: String,
 }
 
+/// The snapshot that the profile was computed from.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedSource {
     pub(super) path: String,
@@ -21,12 +53,37 @@ pub(super) struct SavedSource {
     pub(super) kind: String,
 }
 
+impl SavedSource {
+    pub(super) fn new(source: &Source) -> Self {
+        Self { path: source.path.clone(), bytes: source.bytes, kind: source.kind.name().to_owned() }
+    }
+
+    pub(super) fn into_source(self) -> Result<Source, Error> {
+        let Self { path, bytes, kind } = self;
+        let known = Kind::ALL.into_iter().find(|known| known.name() == kind);
+        let kind = known.ok_or_else(|| Error::Damaged(format!("unknown kind of source '{kind}'")))?;
+        Ok(Source { path, bytes, kind })
+    }
+}
+
+/// A reason for which figures were raised.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedRaise {
     pub(super) reason: String,
     pub(super) changes: Vec<String>,
 }
 
+impl SavedRaise {
+    pub(super) fn new(raise: &Raise) -> Self {
+        Self { reason: raise.reason.clone(), changes: raise.changes.clone() }
+    }
+
+    pub(super) fn into_raise(self) -> Raise {
+        Raise { reason: self.reason, changes: self.changes }
+    }
+}
+
+/// A diagnostic.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedDiagnostic {
     pub(super) code: Code,
@@ -36,6 +93,10 @@ pub(super) struct SavedDiagnostic {
 }
 
 impl SavedDiagnostic {
+    pub(super) fn new(found: &Diagnostic) -> Self {
+        Self { code: found.code, severity: found.severity(), device: found.device, message: found.message.clone() }
+    }
+
     /// The diagnostic; none for a note that only a newer version knows, under which no figure suffers.
     pub(super) fn into_diagnostic(self) -> Option<Diagnostic> {
         if self.code == Code::UnknownDiagnostic && self.severity == Severity::Note {
@@ -45,6 +106,37 @@ impl SavedDiagnostic {
     }
 }
 
+/// A device.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedDevice {
+    pub(super) device: u32,
+    pub(super) events: u64,
+    pub(super) duration_us: Option<u64>,
+    pub(super) actions: BTreeMap<String, u64>,
+    pub(super) history: String,
+    pub(super) languages: Vec<String>,
+    pub(super) allocated: SavedCounter,
+    pub(super) active: SavedCounter,
+    pub(super) requested: SavedCounter,
+    pub(super) reserved: SavedCounter,
+    pub(super) fragmentation: SavedFragmentation,
+    pub(super) checks: SavedChecks,
+    pub(super) allocations: u64,
+    pub(super) frees: u64,
+    pub(super) allocated_total: u64,
+    pub(super) ooms: Vec<SavedOom>,
+    pub(super) at_event: Option<i64>,
+    pub(super) timeline: SavedTimeline,
+    pub(super) cut: Option<SavedCut>,
+    pub(super) stacks: Vec<SavedStack>,
+    pub(super) metadata: Vec<SavedTag>,
+    pub(super) compile_contexts: Vec<SavedTag>,
+    pub(super) phases: Vec<SavedPhase>,
+    #[serde(default)]
+    pub(super) phases_cut: u64,
+}
+
+/// A counter of the allocator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedCounter {
     pub(super) baseline: Option<u64>,
@@ -57,24 +149,65 @@ pub(super) struct SavedCounter {
     pub(super) peak_error: Option<u64>,
 }
 
+impl SavedCounter {
+    pub(super) fn new(counter: &Counter) -> Self {
+        Self {
+            baseline: counter.baseline,
+            peak: counter.peak,
+            peak_event: counter.peak_at.map(Position::event_index),
+            end: counter.end,
+            exact: counter.exact(),
+            max_error: counter.max_error(),
+            baseline_error: counter.baseline_error,
+            peak_error: counter.peak_error,
+        }
+    }
+
+    pub(super) fn counter(&self) -> Counter {
+        Counter {
+            baseline: self.baseline,
+            peak: self.peak,
+            peak_at: self.peak_event.map(position),
+            end: self.end,
+            baseline_error: self.baseline_error,
+            peak_error: self.peak_error,
+        }
+    }
+}
+
+/// The position just after an event, -1 for the start.
+pub(super) fn position(event: i64) -> Position {
+    usize::try_from(event).map_or(Position::START, Position::after)
+}
+
+/// Reserved bytes that are not active.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedFragmentation {
     pub(super) peak: Option<u64>,
     pub(super) end: u64,
 }
 
+impl SavedFragmentation {
+    pub(super) fn new(figures: &Figures) -> Self {
+        Self { peak: figures.fragmentation_at_peak, end: figures.fragmentation_at_end }
+    }
+}
+
+/// Block sizes that were recovered.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Recovered {
     pub(super) recovered: u64,
     pub(super) total: u64,
 }
 
+/// Checkpoints that the replay agrees with.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Matched {
     pub(super) matched: u64,
     pub(super) total: u64,
 }
 
+/// The self-checks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedChecks {
     pub(super) sizes: Recovered,
@@ -82,6 +215,27 @@ pub(super) struct SavedChecks {
     pub(super) end_matches: bool,
 }
 
+impl SavedChecks {
+    pub(super) fn new(checks: Checks) -> Self {
+        Self {
+            sizes: Recovered { recovered: checks.sizes_recovered, total: checks.sizes_total },
+            checkpoints: Matched { matched: checks.checkpoints_matched, total: checks.checkpoints_total },
+            end_matches: checks.end_matches,
+        }
+    }
+
+    pub(super) fn checks(&self) -> Checks {
+        Checks {
+            sizes_recovered: self.sizes.recovered,
+            sizes_total: self.sizes.total,
+            checkpoints_matched: self.checkpoints.matched,
+            checkpoints_total: self.checkpoints.total,
+            end_matches: self.end_matches,
+        }
+    }
+}
+
+/// A failed allocation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedOom {
     pub(super) event: u32,
@@ -97,16 +251,86 @@ pub(super) struct SavedOom {
     pub(super) max_error: Option<u64>,
 }
 
+impl SavedOom {
+    pub(super) fn new(oom: &Oom) -> Self {
+        Self {
+            event: oom.event,
+            requested: oom.requested,
+            device_free: oom.device_free,
+            allocated: oom.allocated,
+            active: oom.active,
+            reserved: oom.reserved,
+            demand: oom.demand(),
+            fragmentation: oom.fragmentation(),
+            pool_free: oom.pool.map(|pool| pool.bytes),
+            largest_free: oom.pool.map(|pool| pool.largest),
+            max_error: oom.max_error,
+        }
+    }
+
+    /// The failed allocation. Figures that follow from others have to agree with them.
+    pub(super) fn oom(&self) -> Result<Oom, Error> {
+        let pool = self.pool_free.zip(self.largest_free).map(|(bytes, largest)| FreeBlocks { bytes, largest });
+        let oom = Oom {
+            event: self.event,
+            requested: self.requested,
+            device_free: self.device_free,
+            allocated: self.allocated,
+            active: self.active,
+            reserved: self.reserved,
+            pool,
+            max_error: self.max_error,
+        };
+        if oom.demand() != self.demand || oom.fragmentation() != self.fragmentation {
+            let event = self.event;
+            return Err(Error::Damaged(format!("the figures of the failed allocation at event {event} do not agree")));
+        }
+        Ok(oom)
+    }
+}
+
+/// Coarse curves.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SavedTimeline {
     pub(super) allocated: Vec<u64>,
     pub(super) reserved: Vec<u64>,
 }
 
+/// More points of a curve are not kept.
+const MOST_POINTS: usize = 120;
+
+impl SavedTimeline {
+    pub(super) fn new(timeline: &Timeline) -> Self {
+        Self { allocated: coarse(&timeline.allocated), reserved: coarse(&timeline.reserved) }
+    }
+
+    pub(super) fn into_timeline(self) -> Timeline {
+        Timeline { allocated: self.allocated, reserved: self.reserved }
+    }
+}
+
+/// The highest values in equal parts of a curve.
+fn coarse(values: &[u64]) -> Vec<u64> {
+    let count = MOST_POINTS.min(values.len());
+    let parts = (0..count).map(|i| &values[i * values.len() / count..(i + 1) * values.len() / count]);
+    parts.map(|part| part.iter().copied().max().unwrap_or(0)).collect()
+}
+
+/// Stacks that are not listed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedCut {
     pub(super) stacks: usize,
     pub(super) largest: u64,
+}
+
+impl SavedCut {
+    pub(super) fn new(cut: Cut) -> Self {
+        Self { stacks: cut.stacks, largest: cut.largest }
+    }
+
+    pub(super) fn cut(&self) -> Cut {
+        Cut { stacks: self.stacks, largest: self.largest }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -114,7 +338,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is 0 is left out.
+/// The sums of a stack or a tag; those that are 0 are left out.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SavedSums {
@@ -144,6 +368,40 @@ pub(super) struct SavedSums {
     pub(super) allocated_total: u64,
 }
 
+impl SavedSums {
+    /// The sums, with those of one more moment than every profile keeps where `is_kept`.
+    pub(super) fn new(sums: &Sums, is_kept: bool) -> Self {
+        let at = if is_kept { sums.at } else { Held::default() };
+        Self {
+            baseline: sums.baseline.bytes,
+            peak: sums.peak.bytes,
+            end: sums.end.bytes,
+            oom: sums.oom.bytes,
+            at: at.bytes,
+            baseline_blocks: sums.baseline.blocks,
+            peak_blocks: sums.peak.blocks,
+            end_blocks: sums.end.blocks,
+            oom_blocks: sums.oom.blocks,
+            at_blocks: at.blocks,
+            allocations: sums.allocations,
+            allocated_total: sums.allocated_total,
+        }
+    }
+
+    /// The sums as if the moment that was asked for were the one that is kept.
+    pub(super) fn sums(&self) -> Sums {
+        Sums {
+            baseline: Held { bytes: self.baseline, blocks: self.baseline_blocks },
+            peak: Held { bytes: self.peak, blocks: self.peak_blocks },
+            end: Held { bytes: self.end, blocks: self.end_blocks },
+            oom: Held { bytes: self.oom, blocks: self.oom_blocks },
+            at: Held { bytes: self.at, blocks: self.at_blocks },
+            allocations: self.allocations,
+            allocated_total: self.allocated_total,
+        }
+    }
+}
+
 /// A stack. Label and key, by the default grouping, are for readers: they follow from the frames.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedStack {
@@ -162,6 +420,7 @@ pub(super) struct SavedStack {
     pub(super) forward_frames: String,
 }
 
+/// A tag of allocations.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedTag {
     pub(super) tag: Option<String>,
@@ -179,61 +438,10 @@ pub(super) enum SavedFrame {
     Generated(String, String, serde_json::Number, String),
 }
 
-/// What is read of a device; what is written stands in [`super::write`].
-#[derive(Debug, Deserialize)]
-pub(super) struct SavedDevice {
-    pub(super) device: u32,
-    pub(super) events: u64,
-    pub(super) duration_us: Option<u64>,
-    pub(super) actions: BTreeMap<String, u64>,
-    pub(super) history: String,
-    pub(super) languages: Vec<String>,
-    pub(super) allocated: SavedCounter,
-    pub(super) active: SavedCounter,
-    pub(super) requested: SavedCounter,
-    pub(super) reserved: SavedCounter,
-    pub(super) fragmentation: SavedFragmentation,
-    pub(super) checks: SavedChecks,
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    pub(super) allocated_total: u64,
-    pub(super) ooms: Vec<SavedOom>,
-    pub(super) at_event: Option<i64>,
-    pub(super) timeline: SavedTimeline,
-    pub(super) cut: Option<SavedCut>,
-    pub(super) stacks: Vec<SavedStack>,
-    pub(super) metadata: Vec<SavedTag>,
-    pub(super) compile_contexts: Vec<SavedTag>,
-    pub(super) phases: Vec<SavedPhase>,
-    #[serde(default)]
-    pub(super) phases_cut: u64,
-}
-
 /// The rules by which stacks were grouped for the bound.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedRules {
     pub(super) strip_prefix: Vec<String>,
     pub(super) own: Vec<String>,
     pub(super) foreign: Vec<String>,
-}
-
-/// What tells a saved profile from other JSON.
-#[derive(Debug, Deserialize)]
-pub(super) struct SavedKind {
-    pub(super) schema: Option<String>,
-    pub(super) frames: Option<serde::de::IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct SavedProfile {
-    pub(super) source: SavedSource,
-    pub(super) bound: Bound,
-    pub(super) rules: SavedRules,
-    pub(super) at: String,
-    pub(super) raises: Vec<SavedRaise>,
-    pub(super) settings: Option<BTreeMap<String, String>>,
-    pub(super) devices: Vec<SavedDevice>,
-    pub(super) diagnostics: Vec<SavedDiagnostic>,
-    pub(super) frames: BTreeMap<String, SavedFrame>,
-    pub(super) sha1: String,
 }

@@ -4,7 +4,10 @@
 //! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
+mod bounded;
 mod format;
+mod layout;
+mod names;
 mod phases;
 mod read;
 mod write;
@@ -28,12 +31,12 @@ fn is_kept(moment: Moment) -> bool {
     matches!(moment, Moment::Event(_) | Moment::Time(_))
 }
 
-/// What of a profile is worth its place in the file.
+/// Limits on the stacks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bound {
     /// The most stacks per device (as grouped by default); 0 is all.
     pub top: usize,
-    /// Only stacks that hold at least so many bytes at one of the moments.
+    /// Only stacks that hold at least this number of bytes at one of the moments.
     pub min_bytes: u64,
 }
 
@@ -79,7 +82,7 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// What the last line but one begins with.
+/// The beginning of the last line but one.
 const DIGEST: &str = "  \"sha1\": \"";
 
 /// A digest of the text, whatever its line ends: version control may change those.

@@ -1,0 +1,79 @@
+//! Names for the frames in the file.
+
+use std::collections::{BTreeMap, HashSet};
+
+use sha1::{Digest, Sha1};
+
+use super::super::exact::Whose;
+use super::bounded::Kept;
+use crate::snapshot::{Frame, FrameId, Tables};
+use crate::stack::{Code, Owner};
+
+/// Names for the frames of the stacks that are kept. Those of the user stay in any case: the names of files depend
+/// on what other files there are.
+pub(super) fn frame_names(code: &Code<'_>, kept: &[Kept]) -> BTreeMap<FrameId, String> {
+    let tables = code.tables();
+    let mut frames = kept_frames(code, kept);
+    frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
+    let mut names = BTreeMap::new();
+    let mut taken = HashSet::new();
+    let mut last = None;
+    let mut ordinal = 0;
+    for frame in frames {
+        let Content { name, filename, .. } = Content::new(tables, frame);
+        // Frames that differ in their line alone are numbered.
+        ordinal = if last == Some((name, filename)) { ordinal + 1 } else { 0 };
+        last = Some((name, filename));
+        let name = free_name(name, filename, ordinal, &taken);
+        taken.insert(name.clone());
+        names.insert(frame, name);
+    }
+    names
+}
+
+/// The frames that get a name.
+fn kept_frames(code: &Code<'_>, kept: &[Kept]) -> Vec<FrameId> {
+    let tables = code.tables();
+    let mut wanted = vec![false; tables.frames().len()];
+    for exact in kept.iter().flat_map(|kept| &kept.totals.stacks) {
+        let Whose::Stack(stack) = exact.whose else { continue };
+        for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
+            wanted[frame.index()] = true;
+            if let Some(original) = tables.frame(frame).original {
+                wanted[original.index()] = true;
+            }
+        }
+    }
+    let frames = (0..wanted.len()).map(FrameId::from_index);
+    frames.filter(|&frame| wanted[frame.index()] || code.owner(frame) == Owner::User).collect()
+}
+
+/// A frame apart from its number, which differs from file to file.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Content<'t> {
+    name: &'t str,
+    filename: &'t str,
+    line: i128,
+    is_generated: bool,
+}
+
+impl<'t> Content<'t> {
+    fn new(tables: &'t Tables, frame: FrameId) -> Self {
+        let Frame { name, filename, line, original } = *tables.frame(frame);
+        Self { name: tables.string(name), filename: tables.string(filename), line, is_generated: original.is_some() }
+    }
+}
+
+/// The shortest part of the digest of a function and its file, from four characters on, that is not taken.
+fn free_name(name: &str, filename: &str, ordinal: u32, taken: &HashSet<String>) -> String {
+    let digest = base_36(&Sha1::new().chain_update(name).chain_update([0]).chain_update(filename).finalize());
+    let suffix = if ordinal == 0 { String::new() } else { format!(".{ordinal}") };
+    let mut candidates = (4..=digest.len()).map(|length| format!("{}{suffix}", &digest[..length]));
+    let free = candidates.find(|name| !taken.contains(name));
+    free.unwrap_or_else(|| format!("{digest}.{}", taken.len()))
+}
+
+fn base_36(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    bytes.iter().map(|byte| char::from(DIGITS[usize::from(*byte) % DIGITS.len()])).collect()
+}
