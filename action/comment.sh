@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Keeps one comment per key on the pull request up to date. A comment is a courtesy: whatever stands in its way is a
-# notice or a warning and never fails the job; only inputs that mean nothing do, with exit code 2.
+# Keeps one comment per key on the pull request up to date. A comment is a courtesy: a problem with it is a notice or
+# a warning and never fails the job. Only invalid inputs do, with exit code 2.
 set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# What the scripts of the action share. Everything they know comes from the environment, so that they run, and are
-# tested, without GitHub. They have to work with bash 3.2 (macOS) and the bash of Git for Windows.
+# Shared by the scripts of the action. All their inputs are environment variables, so that they run, and are tested,
+# without GitHub. They have to work with bash 3.2 (macOS) and the bash of Git for Windows.
 
 # The bash of Git for Windows takes arguments that begin with a slash for its own paths. Here they are patterns and
 # folders of the machine that recorded; all paths of this one are already those of Windows.
 export MSYS2_ARG_CONV_EXCL='*'
 
-# A workflow command ends at the line's end: what a message holds of these characters is escaped.
+# A workflow command ends at the end of its line, so these characters are escaped in messages.
 workflow_command() {
   local message=$2
   message=${message//'%'/%25}

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Puts ptmem on the path of the steps that follow: the one that is there, else the released binary, else a build from
-# the source that came with the action. Exits with 2 where none of these can be had.
+# Puts ptmem on the path of the following steps: the one already there, else the released binary, else a build from
+# the source of the action. Exits with 2 if none of these is possible.
 set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Whatever fails here is no verdict: 1 would read as a regression.
+# A failure here is not a verdict: exit code 1 would read as a regression.
 trap '[ $? -eq 0 ] || exit 2' EXIT
 
 version=${PTMEM_VERSION:-}
@@ -123,7 +123,7 @@ else
   build
 fi
 
-# A binary that does not start is found out here and not taken for a verdict later.
+# A binary that does not start fails here, so that it is not mistaken for a verdict later.
 "$folder/bin/$binary" --version
 path=$folder/bin
 if command -v cygpath > /dev/null; then

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Compares the two snapshots once, and passes on what came of it: annotations and the tool's own text to the log, the
+# Compares the two snapshots once and passes the results on: annotations and the tool's own text to the log, the
 # report to the summary, the verdict to the outputs. Succeeds whatever the verdict is, so that a comment can follow;
 # verdict.sh ends the job.
 set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Whatever fails here is no verdict: 1 would read as a regression.
+# A failure here is not a verdict: exit code 1 would read as a regression.
 trap '[ $? -eq 0 ] || exit 2' EXIT
 
 outputs=${GITHUB_OUTPUT:-/dev/null}
@@ -27,7 +27,7 @@ could_not_run() {
   exit 0
 }
 
-# What is said about an input is an annotation of its own; all wrong ones are named at once.
+# Each invalid input gets its own annotation; all are reported at once.
 valid=true
 one_of comment "${PTMEM_COMMENT:-auto}" auto always on-change never || valid=false
 one_of summary "$summary" true false || valid=false

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends the action with the exit code of the verdict. With exit-zero only what could not run fails.
+# Ends the action with the exit code of the verdict. With exit-zero, only errors fail.
 set -euo pipefail
 
 case ${PTMEM_EXIT_CODE:-}/${PTMEM_EXIT_ZERO:-false} in
@@ -7,6 +7,6 @@ case ${PTMEM_EXIT_CODE:-}/${PTMEM_EXIT_ZERO:-false} in
   1/true | 3/true) exit 0 ;;
   1/*) exit 1 ;;
   3/*) exit 3 ;;
-  # No code is no pass.
+  # Without an exit code there is no pass.
   *) exit 2 ;;
 esac

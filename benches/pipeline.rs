@@ -1,10 +1,9 @@
-//! How fast snapshots are read and compared, in bytes of their files.
+//! Throughput of reading and comparing snapshots, in bytes of their files.
 //!
-//! `stages` is each stage alone. Its `walk` only walks over the opcodes; it is the floor to which the others are
-//! compared. `pipeline` is what `ptmem show` and `ptmem diff` do. The input is made up in memory: 20 MB, or as many
-//! MB as the variable `PTMEM_BENCH_MB` says.
+//! `stages` times each stage alone; its `walk` only steps over the opcodes and is the floor for the others. `pipeline`
+//! times the work of `ptmem show` and `ptmem diff`. The input is made up in memory: 20 MB, or `PTMEM_BENCH_MB` MB.
 //!
-//! `pairing` is about stacks alone, as many on both sides: every one has changed, or none has a partner.
+//! `pairing` times the matching of stacks, with equal numbers on both sides: all changed, or none with a partner.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
@@ -56,7 +55,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
     Gate { comparisons: vec![comparison], ranks: Vec::new() }
 }
 
-/// How many MB of snapshot the benchmarks read.
+/// Size of the input in MB.
 fn megabytes() -> u64 {
     match std::env::var("PTMEM_BENCH_MB") {
         Ok(text) => text.parse().expect("PTMEM_BENCH_MB is a whole number"),
@@ -131,7 +130,7 @@ fn stages(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// All that the commands do between opening the files and printing.
+/// The work of the commands between opening files and printing.
 fn pipeline(criterion: &mut Criterion) {
     let before = input(megabytes() * 1_000_000, false);
     let after = input(megabytes() * 1_000_000, true);

@@ -1,4 +1,4 @@
-//! Writes a large snapshot that is made up, but shaped like a real one, to try programs on.
+//! Writes a large, made-up snapshot in the shape of a real one, for measurements.
 //!
 //! ```text
 //! cargo build --release --example large_snapshot
@@ -33,28 +33,28 @@ use ptmem::units::{Size, parse_size};
     override_usage = "large_snapshot [OPTIONS] SIZE FILE\n       large_snapshot [OPTIONS] --events N FILE"
 )]
 struct Arguments {
-    /// [SIZE] FILE: about how large, such as 200MB (not with --events), and where to write it
+    /// [SIZE] FILE: approximate size, such as 200MB (not with --events), and the file to write
     #[arg(required = true, num_args = 1..=2, value_names = ["SIZE", "FILE"])]
     target: Vec<PathBuf>,
-    /// How many events, in place of SIZE
+    /// Number of events, instead of SIZE
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..))]
     events: Option<u64>,
-    /// How many distinct call stacks, if there are 8 events for each; by default more for a larger file, from 230 on
+    /// Number of distinct call stacks, if there are 8 events for each [default: 230, more for larger files]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     stacks: Option<u32>,
-    /// How many frames a stack has on average
+    /// Mean number of frames per stack
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(2..))]
     depth: u16,
-    /// How many devices share the events
+    /// Number of devices that share the events
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     devices: u8,
-    /// Let the peak rise to the very end
+    /// Make the peak rise to the very end
     #[arg(long)]
     ramp: bool,
-    /// Let nearly every allocation be a new peak
+    /// Make nearly every allocation a new peak
     #[arg(long, conflicts_with_all = ["ramp", "expandable"])]
     peaks: bool,
-    /// Use expandable segments, and map and unmap so many ranges in every step
+    /// Use expandable segments, and map and unmap this many ranges in every step
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100_000))]
     expandable: u64,
 }

@@ -1,4 +1,4 @@
-//! Keeps equal values once, and gives them numbers.
+//! Stores equal values once and numbers them.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 
 /// Values of one type, each kept once.
 ///
-/// The table holds positions rather than copies. Its hashes are seeded, because what is hashed comes from the input.
+/// The table holds positions rather than copies. Its hashes are seeded, because the values come from the input.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     items: Vec<T>,
@@ -22,13 +22,13 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T> Interner<T> {
-    /// All of them, by their positions.
+    /// All values, by position.
     #[inline]
     pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The position of `item`, which is made by `own` where it is new.
+    /// The position of `item`; a new item is stored as `own` makes it.
     pub(crate) fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
     where
         T: std::borrow::Borrow<Q>,

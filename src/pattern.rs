@@ -1,4 +1,4 @@
-//! Patterns over names: globs, and texts to look for.
+//! Patterns over names: globs, and plain text to search for.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -10,29 +10,29 @@ pub struct Pattern {
     matcher: GlobMatcher,
 }
 
-/// Why a text is no pattern.
+/// The error of reading a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{pattern}' is no pattern: {why}")]
+#[error("invalid pattern '{pattern}': {why}")]
 pub struct ParsePatternError {
-    /// What was written.
+    /// The text that was given.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
 impl Pattern {
-    /// A glob that stands for the whole text.
+    /// A glob that must match the whole text.
     ///
     /// # Errors
-    /// Where the text is empty, or no glob.
+    /// If the text is empty or not a glob.
     pub fn glob(text: &str) -> Result<Self, ParsePatternError> {
         Self::new(text, text)
     }
 
-    /// A glob, or a text that may stand anywhere where it has no wildcards.
+    /// A glob that must match the whole text; without wildcards, a text that matches anywhere.
     ///
     /// # Errors
-    /// Where the text is empty, or no glob.
+    /// If the text is empty or not a glob.
     pub fn search(text: &str) -> Result<Self, ParsePatternError> {
         if text.contains(['*', '?', '[', '{']) {
             return Self::glob(text);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_stand_for_the_whole_and_texts_for_a_part() {
+    fn globs_match_the_whole_text_and_plain_texts_match_a_part() {
         let glob = Pattern::glob("*attention*").unwrap();
         assert!(glob.matches("self_attention (nn/model.py:7)") && !glob.matches("mlp (a.py:1)"));
         assert!(!Pattern::glob("attention").unwrap().matches("self_attention"));

@@ -73,7 +73,7 @@ fn scaled_quotient(value: u128, scale: u128, divisor: u128) -> u128 {
 
 /// The change from `before` by `delta` in percent, as `+7.1 %`; `None` where `before` is 0.
 ///
-/// One decimal, except that a change that would read `0.0` gets as many as it needs (up to six).
+/// One decimal; a change that would print as `0.0` gets more, up to six.
 #[must_use]
 pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     if before == 0 {
@@ -116,7 +116,7 @@ pub fn format_share(part: u64, whole: u64) -> Option<String> {
     Some(format!("{}.{} %", tenths / 10, tenths % 10))
 }
 
-/// Why a text is not a size or a percentage.
+/// The error of reading a size or a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The text is empty where a number was expected.
@@ -177,7 +177,7 @@ impl Decimal {
 /// because a forgotten unit is a limit a million times too small.
 ///
 /// # Errors
-/// Says what is wrong and which units exist.
+/// If the text is not a size; the error names the accepted units.
 pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     if text.is_empty() {
@@ -211,7 +211,7 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
     u64::try_from(product / scale).map_err(|_| ParseError::TooLarge(text.to_owned()))
 }
 
-/// How much a figure may grow: a share of the before, plus a fixed amount. Reads and prints as `5%`,
+/// Permitted growth of a figure: a share of the before, plus a fixed amount. Reads and prints as `5%`,
 /// `200MiB`, `5%+128MiB` or `0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
@@ -223,7 +223,7 @@ impl Limit {
     /// Reads a limit.
     ///
     /// # Errors
-    /// Says what is wrong with the text and what is accepted.
+    /// If the text is not a limit; the error names what is accepted.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut limit = Self { percent: None, bytes: None };
         if text.trim().is_empty() {

@@ -40,7 +40,7 @@ pub(super) struct Segment {
 pub(super) struct Block {
     pub(super) size: u64,
     pub(super) used: Option<Use>,
-    /// What the latest use requested: PyTorch leaves it there.
+    /// Requested bytes of the latest use; PyTorch keeps them after a free.
     pub(super) stale: u64,
 }
 
@@ -50,7 +50,7 @@ impl Block {
     }
 }
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
     pub(super) requested: u64,
@@ -67,7 +67,7 @@ pub(super) struct Allocator {
     pub(super) free: [BTreeSet<(u64, u64)>; 2],
     /// The rest of the expandable segments, where there are any.
     pub(super) unmapped: Option<Unmapped>,
-    /// How long the history is.
+    /// Number of entries in the history.
     pub(super) events: u64,
     next_segment: u64,
     next_capture: u64,
@@ -75,7 +75,7 @@ pub(super) struct Allocator {
 }
 
 impl Allocator {
-    /// When every history begins.
+    /// Start time of every history.
     pub(super) const FIRST_TIME: u64 = 1_750_000_000_000_000;
 
     pub(super) fn new(device: u64, expandable: bool) -> Self {

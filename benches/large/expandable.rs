@@ -8,7 +8,7 @@ use super::allocator::{Allocator, Block, Capture, MIB, Segment, Sink};
 /// Addresses that have no memory: where each range begins and ends, of the large and of the small pool.
 pub(super) struct Unmapped([BTreeMap<u64, u64>; 2]);
 
-/// What is mapped at once, in the large and in the small pool: a handle of the driver.
+/// Bytes mapped at once in the large and in the small pool: one handle of the driver.
 pub(super) const HANDLE: [u64; 2] = [20 * MIB, 2 * MIB];
 /// Where the addresses of the large and of the small pool begin: far apart, so that they never touch.
 const BASE: [u64; 2] = [0x7800_0000_0000, 0x7000_0000_0000];
@@ -26,7 +26,7 @@ impl Allocator {
         &mut self.unmapped.get_or_insert_default().0[usize::from(small)]
     }
 
-    /// Maps what is missing to a free block of so many bytes. Answers its size and address.
+    /// Maps memory until there is a free block of at least this size; returns its size and address.
     pub(super) fn map(
         &mut self,
         size: u64,
@@ -52,7 +52,7 @@ impl Allocator {
         }
     }
 
-    /// Where the first addresses begin, free or without memory, that have room for so many bytes.
+    /// The lowest address with room for this many bytes that are free or not mapped.
     fn room(&mut self, size: u64, small: bool) -> Option<u64> {
         let holes = std::mem::take(self.holes(small));
         let start = holes.keys().map(|&hole| self.free_before(hole).unwrap_or(hole)).find(|&start| {
@@ -76,7 +76,7 @@ impl Allocator {
         (block.used.is_none() && start + block.size == end).then_some(start)
     }
 
-    /// What touches is one range.
+    /// Merges ranges that touch.
     fn add_range(&mut self, start: u64, bytes: u64, small: bool) {
         let (mut start, mut end) = (start, start + bytes);
         if let Some(after) = self.segments.remove(&end) {

@@ -1,4 +1,4 @@
-//! Writes large snapshots that are made up, but shaped like real ones.
+//! Writes large, made-up snapshots in the shape of real ones.
 //!
 //! An allocator that follows PyTorch's rules runs a training loop on every device and gives the events
 //! and the final segments, so a replay has to come out even. The pickle is what CPython's own pickler
@@ -18,7 +18,7 @@ use allocator::{Allocator, Event};
 use pickler::Pickler;
 use stacks::Stacks;
 
-/// What the snapshot is to hold.
+/// Shape of the snapshot to write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     /// Events of all devices together.
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) ramp: bool,
     /// Whether nearly every allocation is a new peak.
     pub(crate) peaks: bool,
-    /// Where it is not 0, segments are expandable, and every step maps and unmaps so many ranges apart from each other.
+    /// Number of separate ranges that every step maps and unmaps in expandable segments; 0 for ordinary segments.
     pub(crate) expandable: u64,
 }
 
@@ -41,7 +41,7 @@ impl Plan {
     /// The mean depth of a stack in real files is 32 to 68.
     pub(crate) const DEPTH: usize = 48;
 
-    /// So many events on one device, with stacks as in a real training run.
+    /// `events` events on one device, with stacks as in a real training run.
     pub(crate) fn of_events(events: u64) -> Self {
         // 230 stacks among 20,000 events; a longer run repeats itself more than it brings new code.
         let stacks = usize::try_from((events.saturating_mul(230 * 230) / 20_000).isqrt()).unwrap_or(usize::MAX);
@@ -86,7 +86,7 @@ impl Write for Counter {
 /// Writes a snapshot.
 ///
 /// # Errors
-/// What `output` answers.
+/// Those of `output`.
 pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
     // The final state stands before the events, so the history runs once for each.
     let devices = (0..plan.devices.max(1))

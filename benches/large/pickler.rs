@@ -158,7 +158,7 @@ impl<W: Write> Pickler<W> {
         self.int(i64::try_from(value).map_err(io::Error::other)?)
     }
 
-    /// A list: so many items follow, each between [`Pickler::item`] and [`Pickler::added`].
+    /// A list: this many items follow, each between [`Pickler::item`] and [`Pickler::added`].
     pub(super) fn list(&mut self, length: usize) -> io::Result<(List, u32)> {
         self.object()?;
         self.put(b"]");

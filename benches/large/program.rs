@@ -19,7 +19,7 @@ const GAP: u64 = 2 * HANDLE[0];
 /// Runs a program until it has made its share of the events, and returns the final state.
 ///
 /// # Errors
-/// What `sink` answers.
+/// Those of `sink`.
 pub(super) fn run(plan: &Plan, device: u64, mut sink: impl Sink) -> io::Result<Allocator> {
     let limit = (plan.events / plan.devices.max(1)).max(2);
     let mut program = Program {
@@ -46,7 +46,7 @@ struct Stacks {
     count: u64,
     /// Four stacks in five allocate, the others free.
     allocating: u64,
-    /// How much further in the code every step is: so much that all stacks occur.
+    /// Distance in the code between two steps, chosen so that all stacks occur.
     stride: u64,
 }
 
@@ -64,7 +64,7 @@ impl Stacks {
         u32::try_from(number % self.count).unwrap_or(0)
     }
 
-    /// The stack of the allocation of so many.
+    /// The stack of the allocation with this number.
     fn allocating(&self, number: u64) -> u32 {
         self.number(number % self.allocating)
     }

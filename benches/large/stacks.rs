@@ -48,7 +48,7 @@ impl Stacks {
 fn write_frame(number: usize, out: &mut Pickler<impl Write>) -> io::Result<u32> {
     let entry = out.dict()?;
     out.word("name")?;
-    // Of three frames one is the user's, one PyTorch's and one C++.
+    // One frame in three is the user's, one PyTorch's and one C++.
     let group = number / 8;
     let filename = match number % 3 {
         0 => {

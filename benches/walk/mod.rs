@@ -10,7 +10,7 @@ const LONGEST: usize = 9;
 /// It knows the opcodes that CPython's pickler uses for plain data and looks at nothing but lengths.
 ///
 /// # Errors
-/// What `input` answers.
+/// Those of `input`.
 pub(crate) fn walk(mut input: impl Read) -> io::Result<u64> {
     let mut buffer = vec![0; 256 * 1024];
     let (mut at, mut end) = (0, 0);

@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(plain == decode(Trickle::new(bytes), Tree::with_runs()), "pieces change the result");
 });
 
-/// All values and the one on top, or why there are none.
+/// All values and the one on top, or the error of reading them.
 fn decode(source: impl Read, tree: Tree) -> Result<(Vec<Node>, u32), String> {
     let (tree, root) = pickle::decode(source, tree).map_err(|error| error.to_string())?;
     Ok((tree.nodes, root))

@@ -1,5 +1,5 @@
-//! Any bytes as a file that `ptmem show` is given: unpacked, replayed and reported in every format. What is reported
-//! adds up, and what is saved is read again as it was.
+//! Any bytes as the input of `ptmem show`: unpacked, replayed and reported in every format. Reported figures add up,
+//! and saved profiles read back unchanged.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
 use ptmem::tree;
 
-/// What an input may expand to; enough for every seed.
+/// Limit on expanded input; enough for every seed.
 const MAX_INPUT: u64 = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -59,7 +59,7 @@ fn report(profile: &Profile, options: &report::Options) {
     }
 }
 
-/// What is saved can be read, and saves as the same text.
+/// A saved profile can be read, and saves as the same text.
 fn is_saved_whole(profile: &Profile) {
     let text = text_of(profile, Bound::default(), &profile.raises);
     let options = Options { every: None, ..profile.options.clone() };

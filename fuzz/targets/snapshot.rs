@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(whole == trickled, "pieces change the result:\n{whole}\n{trickled}");
 });
 
-/// All that a snapshot holds, or why there is none.
+/// The contents of a snapshot, or the error of reading it.
 fn text(result: Result<Snapshot, Error>) -> String {
     let snapshot = match result {
         Ok(snapshot) => snapshot,

@@ -1,4 +1,4 @@
-//! Where the files of a recording lie in the checkout that a report is about: it was recorded elsewhere.
+//! Maps recorded file names to files in the checkout: snapshots are recorded elsewhere.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ptmem::stack::Code;
 
-/// For every file of the user that lies in the checkout, its path from the root of it.
+/// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
 pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
     let root = root();
     let mut files = BTreeMap::new();
@@ -35,7 +35,7 @@ fn root() -> PathBuf {
     here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here).to_owned()
 }
 
-/// The longest end of a recorded path that is a file there.
+/// The longest suffix of a recorded path that is a file below `root`.
 fn find(root: &Path, recorded: &str) -> Option<String> {
     let root_name = root.to_string_lossy().replace('\\', "/");
     if let Some(rest) = recorded.strip_prefix(&root_name).and_then(|rest| rest.strip_prefix('/')) {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_end_that_exists_counts() {
+    fn the_longest_suffix_that_exists_counts() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(find(root, "/elsewhere/repo/src/main.rs").as_deref(), Some("src/main.rs"));
         assert_eq!(find(root, "src/main.rs").as_deref(), Some("src/main.rs"));

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use ptmem::profile::{self, Moment, Opened, Options, Profile};
 use ptmem::sides::Sides;
 
-use super::progress::Told;
+use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time where that is asked for.
 pub(super) fn profiles(files: Sides<&Path>, options: &Options, parallel: bool) -> Result<Sides<Profile>> {
@@ -32,11 +32,11 @@ pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
 fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, profile::Error>) -> Result<T> {
     let name = path.display().to_string();
     if path.as_os_str() == "-" {
-        return read(&mut Told::new(io::stdin().lock(), None), &name).context("standard input");
+        return read(&mut ProgressReader::new(io::stdin().lock(), None), &name).context("standard input");
     }
     let file = file(path)?;
     let bytes = file.metadata().ok().filter(std::fs::Metadata::is_file).map(|there| there.len());
-    read(&mut Told::new(file, bytes), &name).with_context(|| name)
+    read(&mut ProgressReader::new(file, bytes), &name).with_context(|| name)
 }
 
 /// Refuses what would compare parts of groups: a profile that does not list all stacks, grouped otherwise than it was

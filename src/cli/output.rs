@@ -10,10 +10,10 @@ use ptmem::report::printable;
 
 use super::args::{ColorWhen, Export};
 
-/// Columns where there is no terminal: a log of a CI job.
+/// Width without a terminal, as in the log of a CI job.
 const WIDTH_OF_LOGS: usize = 100;
 
-/// Where reports go.
+/// Standard output, with or without colour.
 pub(crate) struct Output {
     color: ColorChoice,
 }
@@ -28,19 +28,19 @@ impl Output {
         Self { color }
     }
 
-    /// Columns to print in: `COLUMNS`, else those of the terminal.
+    /// Width of tables: `COLUMNS`, else the width of the terminal.
     pub(crate) fn width(&self) -> usize {
         let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
         let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
         asked.or_else(terminal).unwrap_or(WIDTH_OF_LOGS).clamp(40, 400)
     }
 
-    /// Writes a file, or to standard output where the path is `-`.
+    /// Writes a file; `-` is standard output.
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<()> {
         if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text) }
     }
 
-    /// Prints a report. A reader that closed the pipe has seen enough: that is no error.
+    /// Prints a report. A closed pipe is not an error: its reader has seen enough.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -50,19 +50,18 @@ impl Output {
     }
 }
 
-/// Writes a file, or leaves the one that is there as it is: first to a temporary file beside it, which then takes its
-/// name.
+/// Writes a file as a whole or not at all: first a temporary file beside it, which then takes its name.
 pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     let name = path.display();
     let refused = |error: io::Error| anyhow!("{name}: cannot be written: {error}");
     if path.is_dir() {
         bail!("{name}: is a directory; expected the name of a file to write");
     }
-    // Not a regular file, such as /dev/stdout or a pipe: there is nothing to replace.
+    // A device or pipe, such as /dev/stdout, is written to, not replaced.
     if is_device(path) {
         return fs::write(path, text).map_err(refused);
     }
-    // A link keeps pointing to its file.
+    // Writing through a link leaves the link in place.
     let target = match fs::canonicalize(path) {
         Ok(target) => target,
         Err(_) if path.is_symlink() => bail!("{name}: is a link to a file that does not exist"),
@@ -71,7 +70,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ptmem-");
-    // As readable as the file that it replaces, or as any new file.
+    // Permissions of the file that is replaced, or of any new file.
     #[cfg(unix)]
     let earlier = fs::metadata(&target).ok().map(|there| there.permissions());
     #[cfg(unix)]
@@ -86,8 +85,8 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses, before any work is done, files to write that cannot be what was meant: in folders that do not exist, in
-/// place of an input, or two in one place.
+/// Refuses, before any work is done, output files that must be a mistake: in a folder that does not exist, in place
+/// of an input, or the same file twice.
 pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
     let inputs: Vec<_> = inputs.collect();
     for (i, Export { path, .. }) in exports.iter().enumerate() {
@@ -106,7 +105,7 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
     Ok(())
 }
 
-/// Refuses a file to write in a folder that does not exist.
+/// Refuses an output file in a folder that does not exist.
 pub(crate) fn require_folder(path: &Path) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.filter(|folder| !folder.is_dir()) {
@@ -121,29 +120,29 @@ pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
     file(a).is_some_and(|a| file(b) == Some(a))
 }
 
-/// Where a file is or will be, however its path is written.
+/// The resolved path of a file that may not exist yet.
 fn place(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
-/// Whether there is something else than a file to replace, such as a pipe.
+/// Whether the path is a device or a pipe.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Prints what was done beside the report.
+/// Prints a note to standard error.
 pub(crate) fn print_note(text: &str) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = anstyle::AnsiColor::Cyan.on_default().bold();
-    // Where even this fails, there is nobody to tell.
+    // An error on standard error cannot be reported anywhere.
     let _ = writeln!(stderr, "{style}note{style:#}: {}", printable(text));
 }
 
-/// Prints why the tool could not run, in one line: what it quotes of a file could begin others.
+/// Prints an error in one line: text quoted from a file could contain line breaks.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = anstyle::AnsiColor::Red.on_default().bold();
-    // Where even this fails, there is nobody to tell.
+    // An error on standard error cannot be reported anywhere.
     let _ = writeln!(stderr, "{style}error{style:#}: {}", printable(&format!("{error:#}")));
 }

@@ -1,4 +1,4 @@
-//! How far reading has come: on a terminal, and only for what takes longer than a second.
+//! Progress of reading, on a terminal only, and only after a second.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Mutex;
@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 
 use ptmem::units::Size;
 
-/// What is over sooner needs no words.
+/// Shorter work shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two lines of progress.
+/// Least time between two updates.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Erases the line on which the cursor stands, and goes to its begin.
+/// Erases the current line and returns to its start.
 const ERASE: &str = "\r\x1b[2K";
 
-/// All inputs of a run together; a terminal has one line for them.
+/// All inputs of a run: a terminal has one line for them.
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress { read: 0, total: 0, open: 0, began: None, shown: None });
 
 #[derive(Debug)]
 struct Progress {
-    /// Bytes that were read.
+    /// Bytes read so far.
     read: u64,
-    /// Bytes that there are, of all inputs that were opened; 0 where one of them does not tell.
+    /// Size of all inputs opened so far; 0 where the size of one is not known, as for a pipe.
     total: u64,
-    /// Inputs that are being read.
+    /// Number of inputs being read.
     open: usize,
     began: Option<Instant>,
-    /// When the line was last written, if it stands there.
+    /// Time of the last update, while the line is visible.
     shown: Option<Instant>,
 }
 
-/// An input that tells of its progress.
+/// A reader that reports its progress.
 #[derive(Debug)]
-pub(super) struct Told<R> {
+pub(super) struct ProgressReader<R> {
     input: R,
     is_terminal: bool,
 }
 
-impl<R: Read> Told<R> {
+impl<R: Read> ProgressReader<R> {
     /// `bytes` is the size of the input, where it has one.
     pub(super) fn new(input: R, bytes: Option<u64>) -> Self {
         let is_terminal = io::stderr().is_terminal();
@@ -49,7 +49,7 @@ impl<R: Read> Told<R> {
     }
 }
 
-impl<R: Read> Read for Told<R> {
+impl<R: Read> Read for ProgressReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         if self.is_terminal
@@ -57,7 +57,7 @@ impl<R: Read> Read for Told<R> {
         {
             progress.read = progress.read.saturating_add(read as u64);
             if let Some(line) = progress.line(Instant::now()) {
-                // Where even this fails, there is nobody to tell.
+                // An error on standard error cannot be reported anywhere.
                 let _ = write!(io::stderr(), "{ERASE}{line}");
             }
         }
@@ -65,7 +65,7 @@ impl<R: Read> Read for Told<R> {
     }
 }
 
-impl<R> Drop for Told<R> {
+impl<R> Drop for ProgressReader<R> {
     fn drop(&mut self) {
         if self.is_terminal
             && let Ok(mut progress) = PROGRESS.lock()
@@ -88,7 +88,7 @@ impl Progress {
         self.began.get_or_insert(now);
     }
 
-    /// What to show now, if it is time.
+    /// The line to show now, or none while it is too early.
     fn line(&mut self, now: Instant) -> Option<String> {
         let took = now.saturating_duration_since(self.began?);
         if took < PATIENCE || self.shown.is_some_and(|shown| now.saturating_duration_since(shown) < PAUSE) {
@@ -131,6 +131,6 @@ mod tests {
         progress.begin(None, after(4000));
         assert_eq!(progress.line(after(5000)).unwrap(), "reading 4.00 GiB, 819.20 MiB/s");
         progress.begin(Some(1), after(5000));
-        assert_eq!(progress.total, 0, "what is not known stays so");
+        assert_eq!(progress.total, 0, "an unknown total stays unknown");
     }
 }

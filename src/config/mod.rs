@@ -249,7 +249,7 @@ max-growth = ["peak=2%", "end=0"]
             ("min-delta = \"5\"", "has no unit"),
             ("group-by = \"stak\"", "did you mean 'stack'?"),
             ("match-ratio = 7", "from 0 to 1"),
-            ("own = \"[\"", "is no pattern"),
+            ("own = \"[\"", "invalid pattern"),
             ("[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01", "either 'pattern' or 'metric'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01", "a 'reason'"),
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"", "[[accept]] needs 'expires'"),

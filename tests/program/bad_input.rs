@@ -248,7 +248,7 @@ fn limits_that_mean_nothing_say_what_is_accepted() {
         (&["diff", path, path, "--max-growth", ""], "--max-growth", growth),
         (&["diff", path, path, "--max-growth", "peek=5%"], "'peek'", "did you mean 'peak'?"),
         (&["diff", path, path, "--max-growth", "peek=5%"], "'peek'", metrics),
-        (&["diff", path, path, "--max-growth", "stack:[=5%"], "stack:[=5%", "is no pattern"),
+        (&["diff", path, path, "--max-growth", "stack:[=5%"], "stack:[=5%", "invalid pattern"),
         (&["diff", path, path, "--max", "70GiB"], "70GiB", "METRIC=SIZE, such as peak=70GiB"),
         (&["check", path, "--max", "70GiB"], "70GiB", "METRIC=SIZE, such as peak=70GiB"),
         (&["check", path, "--max", "peak=5%"], "peak=5%", "GiB"),
