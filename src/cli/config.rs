@@ -30,7 +30,7 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => anyhow!("is a directory; expected a configuration such as ptmem.toml"),
         io::ErrorKind::NotFound => anyhow!("no such file; expected a configuration such as ptmem.toml"),
-        io::ErrorKind::InvalidData => anyhow!("is no text; expected a configuration such as ptmem.toml"),
+        io::ErrorKind::InvalidData => anyhow!("is not text; expected a configuration such as ptmem.toml"),
         _ => anyhow!("cannot be read: {error}"),
     })
 }
@@ -40,7 +40,7 @@ fn read(path: &Path) -> Result<String> {
 pub(super) fn today() -> Result<Day> {
     match env::var("PTMEM_TODAY") {
         Ok(text) => {
-            text.parse().map_err(|()| anyhow!("PTMEM_TODAY: '{text}' is no date; expected one such as 2026-12-31"))
+            text.parse().map_err(|()| anyhow!("PTMEM_TODAY: invalid date '{text}'; expected one such as 2026-12-31"))
         }
         Err(_) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);

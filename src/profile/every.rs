@@ -30,10 +30,10 @@ pub enum Every {
     Steps(u64, Option<Pattern>),
 }
 
-/// A text that is no length of a part.
+/// The error of reading a length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no length of a part; expected a whole number of steps, events or a time, such as 10steps, 1000events, 500ms or 1s"
+    "invalid length '{0}'; expected a whole number of steps, events or a time, such as 10steps, 1000events, 500ms or 1s"
 )]
 pub struct ParseEveryError(String);
 

@@ -24,10 +24,10 @@ pub enum Moment {
     Time(i64),
 }
 
-/// A text that is no moment.
+/// The error of reading a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no moment; expected peak, baseline, end, oom, event:N (from 0) or time:SECONDS (since the first event)"
+    "invalid moment '{0}'; expected peak, baseline, end, oom, event:N (from 0) or time:SECONDS (since the first event)"
 )]
 pub struct ParseMomentError(String);
 

@@ -5,7 +5,7 @@ use std::io::{Chain, Cursor, Read};
 
 use super::Error;
 
-/// Something that is no pickle and is often mistaken for a snapshot.
+/// Something other than a pickle that is often mistaken for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looks {
     /// No bytes at all.
@@ -49,7 +49,7 @@ impl fmt::Display for Looks {
             Self::Sqlite => write!(f, "this looks like a SQLite data base; {EXPECTED}"),
             Self::Text => write!(f, "this looks like text; {EXPECTED}"),
             Self::Unknown { first } => {
-                write!(f, "this is no pickle (it begins with the byte 0x{first:02x}); {EXPECTED}")
+                write!(f, "not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}")
             }
         }
     }

@@ -82,7 +82,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
     let cases: [(&str, &[u8], &str); 14] = [
         ("empty.pickle", b"", "the file is empty"),
         ("notes.txt", b"step 1: 17 GiB\nstep 2: 18 GiB\n", "this looks like text"),
-        ("random.bin", &random, "this is no pickle (it begins with the byte 0x01)"),
+        ("random.bin", &random, "not a pickle (it begins with the byte 0x01)"),
         ("snapshot.json", b"{\"segments\": [], \"device_traces\": []}", "this looks like JSON"),
         ("list.json", b"\n[1, 2]", "this looks like JSON"),
         ("plot.html", page, "this looks like HTML"),

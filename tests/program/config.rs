@@ -71,7 +71,7 @@ fn a_configuration_that_means_nothing_is_an_error() {
     assert_eq!(missing.status.code(), Some(2));
     assert!(text(&missing.stderr).contains("nope.toml: no such file"));
     fs::write(folder.path().join("ptmem.toml"), [0xff, 0xfe, 0x00]).unwrap();
-    assert!(text(&ptmem(folder.path(), &DIFF).stderr).contains("is no text"));
+    assert!(text(&ptmem(folder.path(), &DIFF).stderr).contains("is not text"));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let (_, _, lower) = update(&["before.pkl"]);
     assert!(lower.contains("larger"));
     for (arguments, expected) in [
-        (&["diff", "before.pkl", "after.pkl", "--update", "before.pkl"][..], "is no saved profile"),
+        (&["diff", "before.pkl", "after.pkl", "--update", "before.pkl"][..], "is not a saved profile"),
         (&["diff", "before.pkl", "after.pkl", "--update", "base.json"], "give the profile as the before"),
         (&["diff", "--update", "nope.json", "after.pkl"], "ptmem profile after.pkl -o nope.json"),
         (&["diff", "--update", "base.json"], "ptmem diff --update PROFILE AFTER"),

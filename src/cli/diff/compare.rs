@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         let Sides { before, after } = profiles;
         if before.source.kind != Kind::Profile {
             let after = shell_word(&after.source.path);
-            bail!("{}: is no saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
+            bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
         if let Some(moment) = before.kept.filter(|kept| *kept != before.options.at) {
             bail!(

@@ -93,7 +93,7 @@ fn parts(text: &str) -> Result<(PathBuf, Vec<Part>)> {
             return Ok(Part::Any);
         }
         let glob = GlobBuilder::new(part).literal_separator(true).build();
-        let glob = glob.map_err(|error| anyhow!("{text}: is no glob: {} in '{part}'", error.kind()))?;
+        let glob = glob.map_err(|error| anyhow!("invalid glob '{text}': {} in '{part}'", error.kind()))?;
         Ok(Part::Pattern(glob.compile_matcher(), part.starts_with('.')))
     };
     let parts = text[start..].split('/').filter(|part| !part.is_empty()).map(parse).collect::<Result<_>>()?;
@@ -313,7 +313,7 @@ mod tests {
         let error = |text: &str| find(&at.join(text)).unwrap_err().to_string();
         assert!(error("a/*.none").contains("matches no file"));
         assert!(error("x/**").contains("matches no file"));
-        assert!(error("a/[").contains("is no glob"));
+        assert!(error("a/[").contains("invalid glob"));
         fs::create_dir(at.join("empty")).unwrap();
         assert!(error("empty").contains("holds no snapshot"));
     }
