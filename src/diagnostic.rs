@@ -77,6 +77,12 @@ pub enum Code {
     FragmentationGrows,
     /// Allocated bytes grow from step to step, and no stack accounts for it.
     AllocatedGrows,
+    /// Files of a series cannot be read and are left out.
+    FilesSkipped,
+    /// A series has one snapshot so far, so nothing can have grown.
+    FirstOfSeries,
+    /// Allocated bytes rose in the last two snapshots of a series, too few to tell a leak from steps up.
+    GrowthTooRecent,
     /// A device is in one snapshot only.
     DeviceMissing,
     /// One side does not have the moment at which stacks are compared.
@@ -112,7 +118,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 39] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -138,6 +144,9 @@ impl Code {
         Self::PhasesIrregular,
         Self::FragmentationGrows,
         Self::AllocatedGrows,
+        Self::FilesSkipped,
+        Self::FirstOfSeries,
+        Self::GrowthTooRecent,
         Self::DeviceMissing,
         Self::NoSuchMoment,
         Self::RecordingsDiffer,
@@ -330,6 +339,27 @@ impl Code {
                 distrusted: true,
                 meaning: "Allocated bytes grow from step to step, and no stack accounts for it.",
                 help: "Compare two snapshots with ptmem diff --at end to see what became larger.",
+            },
+            Self::FilesSkipped => Description {
+                name: "files-skipped",
+                severity: Warning,
+                distrusted: true,
+                meaning: "Files of a series cannot be read and are left out.",
+                help: "Move files that are no snapshots out of the folder, and record again what is broken.",
+            },
+            Self::FirstOfSeries => Description {
+                name: "first-of-series",
+                severity: Warning,
+                distrusted: true,
+                meaning: "A series has one snapshot so far, so nothing can have grown.",
+                help: "Nothing to do: the next snapshot is compared with this one.",
+            },
+            Self::GrowthTooRecent => Description {
+                name: "growth-too-recent",
+                severity: Warning,
+                distrusted: true,
+                meaning: "Allocated bytes rose in the last two snapshots of a series, too few to tell a leak from steps up.",
+                help: "Wait for the next snapshots, or find out what changed since the one that is named.",
             },
             Self::DeviceMissing => Description {
                 name: "device-missing",

@@ -1,6 +1,6 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,13 +21,20 @@ use super::{config, input};
 struct Run {
     name: Option<String>,
     rank: Option<u64>,
-    files: Vec<PathBuf>,
+    files: Vec<Member>,
+}
+
+/// A file of a series.
+struct Member {
+    path: PathBuf,
+    /// Whether it was found in a directory or by a glob, not named: then it may turn out to be no snapshot.
+    is_found: bool,
 }
 
 pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let runs = runs(&arguments.snapshots)?;
-    let inputs = runs.iter().flat_map(|run| &run.files).map(PathBuf::as_path);
+    let inputs = runs.iter().flat_map(|run| &run.files).map(|file| file.path.as_path());
     output::check_exports(&arguments.view.export, inputs.chain(arguments.config.config.as_deref()))?;
     let steps = match (&arguments.step, arguments.windows) {
         (Some(pattern), _) => Wanted::Named(pattern.clone()),
@@ -53,11 +60,11 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // Of a series one snapshot is read after the other.
-    let largest = |run: &Run| run.files.iter().map(|path| ranks::size(path)).max().unwrap_or(0);
+    let largest = |run: &Run| run.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0);
     let sizes: Vec<u64> = runs.iter().map(largest).collect();
     let look = |index: usize| {
         let mut search = match &runs[index].files[..] {
-            [file] => search_steps(file, &options, &reading)?,
+            [file] => search_steps(&file.path, &options, &reading)?,
             files => search_series(files, &options, &reading)?,
         };
         (search.name, search.rank) = (runs[index].name.clone(), runs[index].rank);
@@ -79,16 +86,24 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
         bail!("only one of the snapshots can come from standard input");
     }
     let mut found: Vec<Found> = Vec::new();
+    let mut named: BTreeSet<PathBuf> = BTreeSet::new();
     for path in paths {
-        found.extend(ranks::find(path)?.unwrap_or_else(|| vec![ranks::plain(path)]));
+        match ranks::find(path)? {
+            Some(files) => found.extend(files),
+            None => {
+                named.insert(path.clone());
+                found.push(ranks::plain(path));
+            }
+        }
     }
     let rule = RankRule::of_series(&found);
+    let member = |file: &Found| Member { path: file.path.clone(), is_found: !named.contains(&file.path) };
     let mut by_rank: BTreeMap<Option<Rank>, Vec<&Found>> = BTreeMap::new();
     for file in &found {
         by_rank.entry(rule.rank(file)).or_default().push(file);
     }
     if by_rank.len() < 2 {
-        let files = found.into_iter().map(|file| file.path).collect();
+        let files = found.iter().map(member).collect();
         return Ok(vec![Run { name: None, rank: None, files }]);
     }
     if let Some(files) = by_rank.get(&None) {
@@ -111,7 +126,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
     let run = |(rank, files): (Option<Rank>, Vec<&Found>)| Run {
         name: rank.map(|rank| rank.to_string()),
         rank: rank.map(|rank| rank.number),
-        files: files.into_iter().map(|file| file.path.clone()).collect(),
+        files: files.into_iter().map(member).collect(),
     };
     Ok(by_rank.into_iter().map(run).collect())
 }
@@ -122,23 +137,39 @@ fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options
             let name = source.path.clone();
             leak::search(*snapshot, source, options).context(name)
         }
-        Opened::Profile(profile) => bail!(
-            "{}: is a saved profile, which has no history to look for steps in; give the snapshot, or two or more profiles \
-             in order",
-            profile.source.path
-        ),
+        // A saved profile has no history to look for steps in: it is the first of a series.
+        Opened::Profile(profile) => {
+            let mut series = Series::new(options.clone());
+            series.add(*profile);
+            Ok(series.finish())
+        }
     }
 }
 
-fn search_series(paths: &[PathBuf], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+fn search_series(files: &[Member], options: &leak::Options, reading: &profile::Options) -> Result<Search> {
     let mut series = Series::new(options.clone());
-    for (index, path) in paths.iter().enumerate() {
-        if paths[..index].iter().any(|earlier| output::is_same_file(earlier, path)) {
+    let mut first_error = None;
+    let mut is_empty = true;
+    for (index, Member { path, is_found }) in files.iter().enumerate() {
+        if files[..index].iter().any(|earlier| output::is_same_file(&earlier.path, path)) {
             bail!("{}: is given twice; expected different snapshots, in order", path.display());
         }
-        let profile = input::profile(path, reading)?;
-        input::require_whole_groups(&profile)?;
-        series.add(profile);
+        match input::profile(path, reading) {
+            Ok(profile) => {
+                input::require_whole_groups(&profile)?;
+                series.add(profile);
+                is_empty = false;
+            }
+            // One broken file must not stop a job that looks at all of them every night.
+            Err(error) if *is_found => {
+                series.skip(path.display().to_string(), error.root_cause().to_string());
+                first_error.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(series.finish())
+    match first_error {
+        Some(error) if is_empty => Err(error),
+        _ => Ok(series.finish()),
+    }
 }

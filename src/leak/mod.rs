@@ -7,6 +7,7 @@
 mod series;
 mod slope;
 mod steps;
+mod trend;
 
 pub use series::Series;
 pub use slope::slope;
@@ -14,7 +15,7 @@ pub use steps::search;
 
 use std::sync::Arc;
 
-use crate::diagnostic::{self, Diagnostic};
+use crate::diagnostic::Diagnostic;
 use crate::phase::steps::{How, Wanted};
 use crate::profile::{Bucket, Held, Source};
 use crate::snapshot::{StackId, Tables};
@@ -97,9 +98,31 @@ fn share(grew: usize, judged: usize) -> f64 {
     share
 }
 
+/// The memory that a leak holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeakMetric {
+    /// Allocated bytes.
+    Allocated,
+    /// Reserved bytes that are not active.
+    Fragmentation,
+}
+
+impl LeakMetric {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allocated => "allocated",
+            Self::Fragmentation => "fragmentation",
+        }
+    }
+}
+
 /// A stack that leaks.
 #[derive(Debug, Clone)]
 pub struct Leak {
+    /// The memory that it holds.
+    pub metric: LeakMetric,
     /// What it is called.
     pub label: String,
     /// What it is compared by.
@@ -116,6 +139,8 @@ pub struct Leak {
     pub blocks: i128,
     /// Bytes that it gains per snapshot or step.
     pub bytes_per_step: i128,
+    /// The snapshot after which it began to grow; `None` where it grew from the beginning.
+    pub since: Option<String>,
     /// In so many of the steps that count it grew.
     pub grew: usize,
     /// So many steps count.
@@ -270,61 +295,24 @@ impl Search {
     }
 }
 
-/// From so many bytes in total on, growth of the totals is told of.
+/// The least growth of totals that is reported, in bytes.
 const WORTH_TELLING: u64 = 1 << 20;
 
-/// How the totals grow, and a remark where the pool grows although what is allocated does not.
-fn growth(
-    device: u32,
-    points: &[Point],
-    skip: usize,
-    peak: Option<u64>,
-    mode: Mode,
-    options: &Options,
-) -> (Growth, Option<Diagnostic>) {
-    // The last step is still in use.
-    let until = points.len().saturating_sub(usize::from(mode == Mode::Steps));
-    let counted = points.get(skip..until).unwrap_or_default();
-    let values = |value: fn(&Point) -> Option<u64>| counted.iter().map(value).collect::<Option<Vec<u64>>>();
-    let (allocated, reserved, fragmentation) =
-        (values(|point| point.allocated), values(|point| point.reserved), values(|point| point.fragmentation));
-    let mut growth = Growth {
-        allocated: allocated.as_deref().and_then(slope),
-        reserved: reserved.as_deref().and_then(slope),
-        fragmentation: fragmentation.as_deref().and_then(slope),
-        runs_out_after: None,
-    };
-    if let Some(memory) = options.device_memory {
+impl Growth {
+    /// Adds after how many more snapshots or steps the memory of the device is full, where its size is known.
+    fn with_end(mut self, options: &Options, last: Option<&Point>, peak: Option<u64>) -> Self {
+        let Some(memory) = options.device_memory else { return self };
         // What grows meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
-        let last = counted.last();
-        let until = |now: Option<u64>, slope: Option<i128>| {
-            let (now, slope) = (now?, u64::try_from(slope?).ok().filter(|&slope| slope > 0)?);
-            Some(memory.saturating_sub(now).div_ceil(slope))
-        };
-        let ends = [
-            until(peak.or(last.and_then(|point| point.allocated)), growth.allocated),
-            until(last.and_then(|point| point.reserved), growth.reserved),
-        ];
-        growth.runs_out_after = ends.into_iter().flatten().min();
+        let allocated = peak.or_else(|| last.and_then(|point| point.allocated));
+        let reserved = last.and_then(|point| point.reserved);
+        let ends = [steps_until(memory, allocated, self.allocated), steps_until(memory, reserved, self.reserved)];
+        self.runs_out_after = ends.into_iter().flatten().min();
+        self
     }
-    let rises = |values: &Option<Vec<u64>>| {
-        let values = values.as_deref().unwrap_or_default();
-        let (Some(first), Some(last)) = (values.first(), values.last()) else { return None };
-        let grew = values.windows(2).filter(|pair| pair[1] > pair[0]).count();
-        let gained = last.checked_sub(*first)?;
-        (gained >= options.min_growth.unwrap_or(WORTH_TELLING) && options.is_steady(grew, values.len() - 1))
-            .then_some(gained)
-    };
-    let told = rises(&reserved).zip(rises(&fragmentation)).filter(|(reserved, fragmented)| fragmented * 2 > *reserved);
-    let remark = told.zip(growth.fragmentation).map(|((_, fragmented), per_step)| {
-        let (step, _) = mode.nouns();
-        let message = format!(
-            "fragmentation, not a leak: reserved bytes that nothing uses grow by {} per {step}, {} in all. The pool \
-             grows although what is allocated does not; look at sizes that vary, or set expandable_segments",
-            crate::units::Delta(per_step).to_string().trim_start_matches('+'),
-            crate::units::Size(fragmented),
-        );
-        Diagnostic::new(diagnostic::Code::FragmentationGrows, Some(device), message)
-    });
-    (growth, remark)
+}
+
+/// The number of steps after which something that grows by `slope` per step fills `memory`.
+fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {
+    let slope = u64::try_from(slope?).ok().filter(|&slope| slope > 0)?;
+    Some(memory.saturating_sub(now?).div_ceil(slope))
 }

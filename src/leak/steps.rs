@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::slope::rounded;
-use super::{DeviceLeaks, Growth, Leak, Mode, Options, Point, Search, growth};
+use super::slope::{rounded, slope};
+use super::{DeviceLeaks, Growth, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING};
 use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
@@ -49,9 +49,8 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
                 let mut found = of_steps(&snapshot, device, id, &replay, &steps, &grouper, options);
                 let peak = replay.figures.allocated.peak;
                 if found.unclear.is_none() {
-                    let (growth, remark) = growth(id, &found.points, found.skip, peak, Mode::Steps, options);
-                    found.growth = growth;
-                    diagnostics.extend(remark);
+                    found.growth = growth(&found, peak, options);
+                    diagnostics.extend(fragmentation(&found, options));
                     diagnostics.extend(unexplained(&found, options));
                 }
                 found
@@ -83,6 +82,49 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
         tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
         rules: options.rules.clone(),
     })
+}
+
+impl DeviceLeaks {
+    /// A total at the end of each step that counts; `None` where one of them is not known. The last step is still in use.
+    fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
+        let until = self.points.len().saturating_sub(1);
+        self.points.get(self.skip..until).unwrap_or_default().iter().map(value).collect()
+    }
+}
+
+/// How the totals grow from step to step.
+fn growth(found: &DeviceLeaks, peak: Option<u64>, options: &Options) -> Growth {
+    let slope_of = |value: fn(&Point) -> Option<u64>| slope(&found.totals(value)?);
+    let growth = Growth {
+        allocated: slope_of(|point| point.allocated),
+        reserved: slope_of(|point| point.reserved),
+        fragmentation: slope_of(|point| point.fragmentation),
+        runs_out_after: None,
+    };
+    let last = found.points.len().checked_sub(2).and_then(|last| found.points.get(last));
+    growth.with_end(options, last, peak)
+}
+
+/// A remark where the pool grows although what is allocated does not.
+fn fragmentation(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
+    let reserved = steady_gain(&found.totals(|point| point.reserved)?, options)?;
+    let unused = steady_gain(&found.totals(|point| point.fragmentation)?, options)?;
+    let per_step = found.growth.fragmentation.filter(|_| unused * 2 > reserved)?;
+    let message = format!(
+        "fragmentation, not a leak: reserved bytes that nothing uses grow by {} per step, {} in all. The pool grows \
+         although what is allocated does not; look at sizes that vary, or set expandable_segments",
+        crate::units::Delta(per_step).to_string().trim_start_matches('+'),
+        Size(unused),
+    );
+    Some(Diagnostic::new(diagnostic::Code::FragmentationGrows, Some(found.device), message))
+}
+
+/// Bytes gained by something that grew in nearly every step; `None` where that is not worth a remark.
+fn steady_gain(values: &[u64], options: &Options) -> Option<u64> {
+    let gained = values.last()?.checked_sub(*values.first()?)?;
+    let grew = values.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    let is_leak = gained >= options.min_growth.unwrap_or(WORTH_TELLING) && options.is_steady(grew, values.len() - 1);
+    is_leak.then_some(gained)
 }
 
 /// A remark where more grows than what leaks, such as one buffer that is made anew and larger in every step.
@@ -353,6 +395,7 @@ impl Left {
         let names = Leak::names(stacks.into_iter().map(|(_, label, _)| label));
         let (label, also) = names.filter(|_| !grouper.by().is_tag()).unwrap_or((identity.label, Vec::new()));
         Some(Leak {
+            metric: LeakMetric::Allocated,
             label,
             key: identity.key.0,
             bucket: identity.bucket,
@@ -361,6 +404,7 @@ impl Left {
             bytes: i128::from(held.bytes),
             blocks: i128::from(held.blocks),
             bytes_per_step: rounded(i128::from(held.bytes), judged as i128),
+            since: None,
             grew: steps.len(),
             judged,
             end: self.end,

@@ -95,6 +95,9 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
             let judged = count(device.judged as u64, step, steps);
             let words = match search.mode {
                 Mode::Steps => format!("nothing leaks: no stack leaves blocks behind in {judged}"),
+                Mode::Series if device.points.len() == 1 => {
+                    "the first snapshot of a series has nothing to be compared with".to_owned()
+                }
                 Mode::Series => "nothing leaks: no stack holds more and more at the end".to_owned(),
             };
             let words = Some(words);
@@ -117,7 +120,8 @@ fn sentence(leak: &Leak, mode: Mode, nouns: (&str, &str)) -> String {
     match mode {
         Mode::Steps => format!("{label} leaks {bytes} per {step}, in {grew} of {}", count(judged as u64, step, steps)),
         Mode::Series => {
-            format!("{label} grows {bytes} per {step}, {grew} of {}", count(judged as u64, "time", "times"))
+            let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
+            format!("{label} grows {bytes} per {step}{since}, {grew} of {}", count(judged as u64, "time", "times"))
         }
     }
 }

@@ -5,18 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
-use crate::support::pickle::{self, Value};
-use ptmem::leak::{self, DeviceLeaks, Options, Search, Series};
+use crate::support::program::{Program, source};
+use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search, Series};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
-use ptmem::profile::{self, Kind, Moment, Profile, Source};
+use ptmem::profile::{self, Moment, Profile};
 use ptmem::snapshot;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::Value as Json;
-
-fn source(path: &str) -> Source {
-    Source { path: path.to_owned(), bytes: 0, kind: Kind::Snapshot }
-}
 
 fn search(path: &Path, options: &Options) -> Search {
     let snapshot = snapshot::read(File::open(path).unwrap()).unwrap();
@@ -149,16 +145,21 @@ fn a_series_shows_what_grows() {
 }
 
 #[test]
-fn a_pool_that_grows_is_no_leak() {
-    let found = series(folder("fragmentation-series").iter().map(|path| at_end(path)), &Options::default());
-    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
+fn a_pool_that_grows_is_a_leak_of_its_own() {
+    let files = folder("fragmentation-series");
+    let found = series(files.iter().map(|path| at_end(path)), &Options::default());
+    let [leak] = &found.devices[0].leaks[..] else { panic!("{:#?}", found.devices[0].leaks) };
+    assert_eq!((leak.metric, &*leak.label), (LeakMetric::Fragmentation, "<fragmentation>"));
+    assert_eq!((leak.grew, leak.judged, leak.end.blocks), (2, 2, 0));
     let growth = found.devices[0].growth;
     assert_eq!((growth.allocated, growth.reserved), (Some(0), growth.fragmentation));
-    assert!(growth.reserved > Some(1 << 20));
+    assert_eq!(growth.fragmentation, Some(leak.bytes_per_step));
+    assert_eq!(verdict(&found), Verdict::Regression);
     let codes: Vec<_> = found.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert!(codes.contains(&"fragmentation-grows"), "{codes:?}");
     // A leak is not called so.
     let found = series(folder("leak-series").iter().map(|path| at_end(path)), &Options::default());
+    assert!(found.leaks().all(|(_, leak)| leak.metric == LeakMetric::Allocated));
     assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code.name() != "fragmentation-grows"));
 }
 
@@ -179,141 +180,6 @@ fn real_snapshots_raise_no_alarm() {
         count += 1;
     }
     assert!(count >= 11);
-}
-
-// Small programs, told as what they allocate and free.
-
-/// A program: every line allocates with a stack of its own, and blocks go by names.
-#[derive(Default)]
-struct Program {
-    events: Vec<Value>,
-    annotations: Vec<Value>,
-    metadata: String,
-    /// Address and size of what is held, with its name and frames.
-    held: Vec<(String, u64, u64, Value)>,
-    next: u64,
-    clock: u64,
-}
-
-const UNIT: u64 = 1 << 20;
-const BASE: u64 = 0x7f00_0000_0000;
-
-impl Program {
-    fn tick(&mut self) -> u64 {
-        self.clock += 10;
-        1_700_000_000_000_000 + self.clock
-    }
-
-    /// `function:line` allocates so many bytes, a multiple of 512 up to 1 MiB.
-    fn alloc(&mut self, name: impl Into<String>, place: &str, bytes: u64) {
-        let (function, line) = place.split_once(':').unwrap();
-        let frame = |name: &str, line: u64| {
-            Value::dict([("name", name.into()), ("filename", "/work/job.py".into()), ("line", line.into())])
-        };
-        let frames = Value::List(vec![frame(function, line.parse().unwrap()), frame("main", 90)]);
-        let address = BASE + self.next * UNIT;
-        self.next += 1;
-        self.event("alloc", address, bytes, &frames);
-        self.held.push((name.into(), address, bytes, frames));
-    }
-
-    fn free(&mut self, name: &str) {
-        let at = self.held.iter().position(|held| held.0 == name).unwrap_or_else(|| panic!("{name}"));
-        let (_, address, bytes, frames) = self.held.remove(at);
-        self.event("free_requested", address, bytes, &frames);
-        self.event("free_completed", address, bytes, &frames);
-    }
-
-    fn event(&mut self, action: &str, address: u64, bytes: u64, frames: &Value) {
-        let time = self.tick();
-        self.events.push(Value::dict([
-            ("action", action.into()),
-            ("addr", address.into()),
-            ("size", bytes.into()),
-            ("stream", 0.into()),
-            ("time_us", time.into()),
-            ("user_metadata", self.metadata.as_str().into()),
-            ("frames", frames.clone()),
-        ]));
-    }
-
-    fn mark(&mut self, stage: &str, name: &str) {
-        let time = self.tick();
-        self.annotations.push(Value::dict([
-            ("stage", stage.into()),
-            ("name", name.into()),
-            ("device", 0.into()),
-            ("time_us", time.into()),
-        ]));
-    }
-
-    /// What one step of any program does beside: some tensors that come and go.
-    fn work(&mut self) {
-        self.alloc("a", "forward:10", 512 * 700);
-        self.alloc("b", "forward:11", 512 * 300);
-        self.free("a");
-        self.alloc("c", "loss:20", 512);
-        self.free("b");
-        self.free("c");
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        let size = self.next * UNIT;
-        let mut blocks = Vec::new();
-        let mut held: Vec<_> = self.held.iter().collect();
-        held.sort_by_key(|held| held.1);
-        let block = |address: u64, size: u64, state: &str, frames: Value| {
-            Value::dict([
-                ("address", address.into()),
-                ("size", size.into()),
-                ("requested_size", size.into()),
-                ("state", state.into()),
-                ("frames", frames),
-            ])
-        };
-        let mut at = BASE;
-        for (_, address, bytes, frames) in held {
-            if at < *address {
-                blocks.push(block(at, address - at, "inactive", Value::List(Vec::new())));
-            }
-            blocks.push(block(*address, *bytes, "active_allocated", frames.clone()));
-            at = address + bytes;
-        }
-        if at < BASE + size {
-            blocks.push(block(at, BASE + size - at, "inactive", Value::List(Vec::new())));
-        }
-        let active: u64 = self.held.iter().map(|held| held.2).sum();
-        let segment = Value::dict([
-            ("device", 0.into()),
-            ("address", BASE.into()),
-            ("total_size", size.into()),
-            ("allocated_size", active.into()),
-            ("active_size", active.into()),
-            ("requested_size", active.into()),
-            ("stream", 0.into()),
-            ("segment_type", "large".into()),
-            ("segment_pool_id", Value::Tuple(vec![0.into(), 0.into()])),
-            ("is_expandable", Value::Bool(true)),
-            ("frames", Value::List(Vec::new())),
-            ("blocks", Value::List(blocks)),
-        ]);
-        let all = Value::dict([
-            ("segments", Value::List(vec![segment])),
-            ("device_traces", Value::List(vec![Value::List(self.events.clone())])),
-            ("external_annotations", Value::List(self.annotations.clone())),
-        ]);
-        pickle::write(&all, pickle::Options::shared())
-    }
-
-    fn search(&self, options: &Options) -> Search {
-        let snapshot = snapshot::read(&*self.snapshot()).unwrap();
-        leak::search(snapshot, source("program.pkl"), options).unwrap()
-    }
-
-    fn profile(&self, path: &str) -> Profile {
-        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
-        profile::read(&*self.snapshot(), path, options).unwrap()
-    }
 }
 
 /// Steps with names, each of which does something and then what it is told to.
@@ -557,20 +423,6 @@ fn what_is_built_up_is_no_step() {
 }
 
 #[test]
-fn many_stacks_that_grow_a_little_are_a_leak_together() {
-    let profiles = of_series(6, |program, step| {
-        for line in 0..40 {
-            program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 512 * 10);
-        }
-    });
-    let found = series(profiles, &Options { min_growth: Some(40_000), ..Options::default() });
-    let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
-    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
-    assert_eq!(leak.label, "<many stacks, a little each>");
-    assert_eq!(verdict(&found), Verdict::Regression);
-}
-
-#[test]
 fn memory_of_the_device_runs_out() {
     let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));
     let options = Options { device_memory: Some(1 << 20), ..Options::default() };
@@ -581,86 +433,4 @@ fn memory_of_the_device_runs_out() {
     let peak: u64 = 7 * 4096 + 512 * 1000;
     assert_eq!(growth.runs_out_after, Some(((1_u64 << 20) - peak).div_ceil(4096)));
     assert_eq!(only_device(&program.search(&Options::default())).growth.runs_out_after, None);
-}
-
-/// Snapshots of one program, some steps apart.
-fn of_series(count: usize, each: impl Fn(&mut Program, usize)) -> Vec<Profile> {
-    let mut program = Program::default();
-    let profile = |step: usize| {
-        program.work();
-        each(&mut program, step);
-        program.profile(&format!("step-{step}.pkl"))
-    };
-    (0..count).map(profile).collect()
-}
-
-#[test]
-fn a_series_wants_growth_in_nearly_every_step() {
-    let options = Options { min_growth: Some(4096), ..Options::default() };
-    let once = of_series(6, |program, step| {
-        if step == 3 {
-            program.alloc("cache", "lookup:30", 512 * 100);
-        }
-    });
-    assert_eq!(series(once, &options).leaks().count(), 0);
-    let always = |program: &mut Program, _: usize| program.alloc("leak", "train:30", 2048);
-    let found = series(of_series(6, always), &options);
-    let (_, leak) = found.leaks().next().unwrap();
-    assert_eq!((leak.bytes, leak.bytes_per_step, leak.grew, leak.judged), (5 * 2048, 2048, 5, 5));
-    // Warm-up does not count.
-    let late = Options { skip: Some(3), ..options.clone() };
-    let found = series(of_series(6, always), &late);
-    let (_, leak) = found.leaks().next().unwrap();
-    assert_eq!((leak.bytes, leak.grew, leak.judged), (2 * 2048, 2, 2));
-    let none = Options { skip: Some(5), ..options.clone() };
-    assert_eq!(verdict(&series(of_series(6, always), &none)), Verdict::Inconclusive);
-    // Two snapshots are a series, one is not.
-    assert_eq!(series(of_series(3, always), &options).leaks().count(), 1);
-    assert_eq!(verdict(&series(of_series(1, always), &options)), Verdict::Inconclusive);
-}
-
-#[test]
-fn a_stack_is_followed_through_a_series() {
-    // In between there is nothing of it once.
-    let options = Options { min_growth: Some(1), min_share: 0.6, ..Options::default() };
-    let profiles = of_series(5, |program, step| {
-        if step == 2 {
-            program
-                .held
-                .iter()
-                .map(|held| held.0.clone())
-                .collect::<Vec<_>>()
-                .iter()
-                .for_each(|name| program.free(name));
-        } else {
-            for _ in 0..=step {
-                program.alloc("leak", "train:30", 2048);
-            }
-        }
-    });
-    let found = series(profiles, &options);
-    let (_, leak) = found.leaks().next().unwrap();
-    // 1, 3, 0, 4, 9 blocks.
-    assert_eq!((leak.bytes, leak.grew, leak.judged, leak.end.blocks), (8 * 2048, 3, 4, 9));
-}
-
-#[test]
-fn profiles_that_do_not_list_all_stacks_are_inconclusive_where_it_matters() {
-    let options = Options { min_growth: Some(1024), ..Options::default() };
-    let program = |step: usize| {
-        let mut program = Program::default();
-        program.alloc("large", "load:1", 512 * 1500);
-        (0..=step).for_each(|_| program.alloc("leak", "train:30", 2048));
-        program
-    };
-    let cut = |step: usize| {
-        let profile = program(step).profile("whole.pkl");
-        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]);
-        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
-        profile::read(text.as_bytes(), "cut.json", options).unwrap()
-    };
-    let found = series((0..4).map(cut), &options);
-    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive));
-    let whole = series((0..4).map(|step| program(step).profile("whole.pkl")), &options);
-    assert_eq!((whole.leaks().count(), verdict(&whole)), (1, Verdict::Regression));
 }

@@ -12,6 +12,7 @@ mod fixtures;
 mod formats;
 mod large_snapshots;
 mod leak;
+mod leak_series;
 mod out_of_memory;
 mod parts;
 mod phases;

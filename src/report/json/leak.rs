@@ -49,6 +49,7 @@ struct StepReport<'a> {
 /// A stack that grows.
 #[derive(Debug, Serialize)]
 struct RowReport<'a> {
+    metric: &'static str,
     label: String,
     also: Vec<String>,
     key: &'a str,
@@ -58,6 +59,7 @@ struct RowReport<'a> {
     bytes: i128,
     blocks: i128,
     bytes_per_step: i128,
+    since: Option<&'a str>,
     share_of_steps: f64,
     steps_grown: usize,
     steps_judged: usize,
@@ -205,6 +207,7 @@ fn steps_by(how: &How) -> String {
 impl<'a> RowReport<'a> {
     fn new(tables: &'a Tables, device: &DeviceLeaks, leak: &'a Leak, rank: Option<u64>) -> Self {
         Self {
+            metric: leak.metric.name(),
             label: printable(&leak.label),
             also: leak.also.iter().map(|label| printable(label)).collect(),
             key: &leak.key,
@@ -214,6 +217,7 @@ impl<'a> RowReport<'a> {
             bytes: leak.bytes,
             blocks: leak.blocks,
             bytes_per_step: leak.bytes_per_step,
+            since: leak.since.as_deref(),
             share_of_steps: (leak.share() * 1e6).round() / 1e6,
             steps_grown: leak.grew,
             steps_judged: leak.judged,

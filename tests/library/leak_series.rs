@@ -1,0 +1,285 @@
+//! A series of snapshots: what grows now is found, and what grew once is not.
+
+use std::fs;
+use std::process::Output;
+
+use crate::support::program::Program;
+use crate::support::tool;
+use ptmem::leak::{DeviceLeaks, LeakMetric, Options, Search, Series};
+use ptmem::profile::{self, Moment, Profile};
+use ptmem::verdict::{Verdict, judge_leaks};
+
+fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
+    let mut series = Series::new(options.clone());
+    profiles.into_iter().for_each(|profile| series.add(profile));
+    series.finish()
+}
+
+fn verdict(search: &Search) -> Verdict {
+    judge_leaks(search, 0, false).verdict
+}
+
+fn strict(search: &Search) -> Verdict {
+    judge_leaks(search, 0, true).verdict
+}
+
+fn only_device(search: &Search) -> &DeviceLeaks {
+    let [device] = &search.devices[..] else { panic!("{:#?}", search.devices) };
+    device
+}
+
+/// Snapshots of one program, some steps apart.
+fn of_series(count: usize, each: impl Fn(&mut Program, usize)) -> Vec<Profile> {
+    let mut program = Program::default();
+    let profile = |step: usize| {
+        program.work();
+        each(&mut program, step);
+        program.profile(&format!("step-{step}.pkl"))
+    };
+    (0..count).map(profile).collect()
+}
+
+#[test]
+fn a_series_wants_growth_in_nearly_every_step() {
+    let options = Options { min_growth: Some(4096), ..Options::default() };
+    let once = of_series(6, |program, step| {
+        if step == 3 {
+            program.alloc("cache", "lookup:30", 512 * 100);
+        }
+    });
+    assert_eq!(series(once, &options).leaks().count(), 0);
+    let always = |program: &mut Program, _: usize| program.alloc("leak", "train:30", 2048);
+    let found = series(of_series(6, always), &options);
+    let (_, leak) = found.leaks().next().unwrap();
+    assert_eq!((leak.bytes, leak.bytes_per_step, leak.grew, leak.judged), (5 * 2048, 2048, 5, 5));
+    // Warm-up does not count.
+    let late = Options { skip: Some(3), ..options.clone() };
+    let found = series(of_series(6, always), &late);
+    let (_, leak) = found.leaks().next().unwrap();
+    assert_eq!((leak.bytes, leak.grew, leak.judged), (2 * 2048, 2, 2));
+    let none = Options { skip: Some(5), ..options.clone() };
+    assert_eq!(verdict(&series(of_series(6, always), &none)), Verdict::Inconclusive);
+    assert_eq!(series(of_series(3, always), &options).leaks().count(), 1);
+}
+
+#[test]
+fn a_stack_is_followed_through_a_series() {
+    // In between there is nothing of it once.
+    let options = Options { min_growth: Some(1), min_share: 0.6, ..Options::default() };
+    let profiles = of_series(5, |program, step| {
+        if step == 2 {
+            program
+                .held
+                .iter()
+                .map(|held| held.0.clone())
+                .collect::<Vec<_>>()
+                .iter()
+                .for_each(|name| program.free(name));
+        } else {
+            for _ in 0..=step {
+                program.alloc("leak", "train:30", 2048);
+            }
+        }
+    });
+    let found = series(profiles, &options);
+    let (_, leak) = found.leaks().next().unwrap();
+    // 1, 3, 0, 4, 9 blocks.
+    assert_eq!((leak.bytes, leak.grew, leak.judged, leak.end.blocks), (8 * 2048, 3, 4, 9));
+}
+
+#[test]
+fn profiles_that_do_not_list_all_stacks_are_inconclusive_where_it_matters() {
+    let options = Options { min_growth: Some(1024), ..Options::default() };
+    let program = |step: usize| {
+        let mut program = Program::default();
+        program.alloc("large", "load:1", 512 * 1500);
+        (0..=step).for_each(|_| program.alloc("leak", "train:30", 2048));
+        program
+    };
+    let cut = |step: usize| {
+        let profile = program(step).profile("whole.pkl");
+        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]);
+        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
+        profile::read(text.as_bytes(), "cut.json", options).unwrap()
+    };
+    let found = series((0..4).map(cut), &options);
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive));
+    let whole = series((0..4).map(|step| program(step).profile("whole.pkl")), &options);
+    assert_eq!((whole.leaks().count(), verdict(&whole)), (1, Verdict::Regression));
+}
+
+#[test]
+fn many_stacks_that_grow_a_little_are_a_leak_together() {
+    let profiles = of_series(6, |program, step| {
+        for line in 0..40 {
+            program.alloc(format!("{step} {line}"), &format!("layer_{line}:3"), 512 * 10);
+        }
+    });
+    let found = series(profiles, &Options { min_growth: Some(40_000), ..Options::default() });
+    let [(_, leak)] = &found.leaks().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((leak.bytes_per_step, leak.grew, leak.judged), (40 * 5120, 5, 5));
+    assert_eq!(leak.label, "<many stacks, a little each>");
+    assert_eq!(verdict(&found), Verdict::Regression);
+}
+
+/// One night for each item, in which a line holds so many blocks of 1 MiB.
+fn nights(blocks: &[usize]) -> Vec<Profile> {
+    let mut program = Program::default();
+    let mut held = 0;
+    let night = |(night, &blocks): (usize, &usize)| {
+        program.work();
+        while held < blocks {
+            program.alloc(format!("leak {held}"), "train:30", 1 << 20);
+            held += 1;
+        }
+        while held > blocks {
+            held -= 1;
+            program.free(&format!("leak {held}"));
+        }
+        program.profile(&format!("night-{night:02}"))
+    };
+    blocks.iter().enumerate().map(night).collect()
+}
+
+fn flat_then_leak(nights: usize, leaking: usize) -> Vec<usize> {
+    (0..nights + leaking).map(|night| 5 + 20 * (night + 1).saturating_sub(nights)).collect()
+}
+
+#[test]
+fn a_leak_that_began_late_is_found_with_its_beginning() {
+    let found = series(nights(&flat_then_leak(25, 5)), &Options::default());
+    let [leak] = &only_device(&found).leaks[..] else { panic!("{:#?}", found.devices) };
+    assert_eq!((leak.bytes, leak.bytes_per_step, leak.blocks), (100 << 20, 20 << 20, 100));
+    assert_eq!((leak.grew, leak.judged, leak.since.as_deref()), (5, 5, Some("night-24")));
+    assert_eq!(only_device(&found).growth.allocated, Some(20 << 20));
+    let headline = judge_leaks(&found, 0, false).headline().to_string();
+    assert_eq!(
+        headline,
+        "FAIL train (job.py:30) grows 20.00 MiB per snapshot since night-24, 5 of 5 times, allowed 0 B per snapshot"
+    );
+}
+
+#[test]
+fn a_step_up_is_no_leak() {
+    for since in [1, 2, 12] {
+        let mut blocks = vec![5; 20];
+        blocks.extend(vec![205; since]);
+        let found = series(nights(&blocks), &Options::default());
+        assert_eq!((found.leaks().count(), verdict(&found), strict(&found)), (0, Verdict::Pass, Verdict::Pass));
+        // One value after the step has no slope.
+        assert_eq!(only_device(&found).growth.allocated, (since > 1).then_some(0), "{since}");
+    }
+}
+
+#[test]
+fn a_leak_that_was_mended_is_none() {
+    let mut blocks = flat_then_leak(5, 10);
+    blocks.extend([5; 8]);
+    let found = series(nights(&blocks), &Options::default());
+    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Pass));
+    assert_eq!(only_device(&found).growth.allocated, Some(0));
+}
+
+#[test]
+fn growth_in_two_nights_is_too_little_to_tell() {
+    let found = series(nights(&flat_then_leak(12, 2)), &Options::default());
+    assert_eq!((found.leaks().count(), verdict(&found), strict(&found)), (0, Verdict::Pass, Verdict::Inconclusive));
+    let message = &found.diagnostics.iter().find(|found| found.code.name() == "growth-too-recent").unwrap().message;
+    assert!(message.contains("40.00 MiB since night-11, in each of the last 2 snapshots"), "{message}");
+}
+
+#[test]
+fn stacks_may_begin_to_leak_in_different_nights() {
+    let mut program = Program::default();
+    let profiles = (0..20).map(|night| {
+        program.work();
+        program.alloc("old", "train:30", 1 << 20);
+        if night > 12 {
+            program.alloc("new", "log:40", 1 << 19);
+        }
+        program.profile(&format!("night-{night:02}"))
+    });
+    let found = series(profiles.collect::<Vec<_>>(), &Options::default());
+    let leaks: Vec<_> =
+        found.leaks().map(|(_, leak)| (&*leak.label, leak.bytes_per_step, leak.since.as_deref())).collect();
+    assert_eq!(leaks, [("train (job.py:30)", 1 << 20, None), ("log (job.py:40)", 1 << 19, Some("night-12"))]);
+}
+
+#[test]
+fn the_first_night_passes_and_says_so() {
+    let found = series(nights(&[5]), &Options::default());
+    assert_eq!((verdict(&found), strict(&found)), (Verdict::Pass, Verdict::Inconclusive));
+    let headline = judge_leaks(&found, 0, false).headline().to_string();
+    assert!(headline.contains("the first snapshot of a series has nothing to be compared with"), "{headline}");
+    // Warm-up that leaves nothing is a mistake in the options.
+    let skip = Options { skip: Some(1), ..Options::default() };
+    assert_eq!(verdict(&series(nights(&[5]), &skip)), Verdict::Inconclusive);
+}
+
+#[test]
+fn a_pool_may_begin_to_grow_late() {
+    let mut program = Program::default();
+    let profiles = (0..20_u64).map(|night| {
+        program.work();
+        program.reserved = 8192 + 64 * night.saturating_sub(12);
+        program.profile(&format!("night-{night:02}"))
+    });
+    let found = series(profiles.collect::<Vec<_>>(), &Options::default());
+    let [leak] = &only_device(&found).leaks[..] else { panic!("{:#?}", found.devices) };
+    assert_eq!((leak.metric, leak.bytes_per_step), (LeakMetric::Fragmentation, 64 << 20));
+    assert_eq!((leak.since.as_deref(), leak.grew), (Some("night-12"), 7));
+}
+
+/// A folder of saved profiles, one for each night.
+fn folder_of(name: &str, blocks: &[usize]) -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    for (night, profile) in nights(blocks).iter().enumerate() {
+        let all = profile::saved::Bound { top: 0, min_bytes: 0 };
+        let text = profile::saved::text_of(profile, all, &[]);
+        fs::write(folder.join(format!("night-{night:02}.json")), text).unwrap();
+    }
+    folder
+}
+
+fn leak(folder: &std::path::Path, arguments: &[&str]) -> Output {
+    tool::ptmem(folder, &[&["leak"], arguments].concat())
+}
+
+#[test]
+fn one_broken_file_in_a_folder_is_left_out() {
+    let folder = folder_of("leak-broken", &flat_then_leak(25, 5));
+    let whole = fs::read(folder.join("night-27.json")).unwrap();
+    fs::write(folder.join("night-27.json"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(folder.join("notes.pkl"), "not a snapshot").unwrap();
+    let output = leak(&folder, &["."]);
+    let (code, line) = tool::verdict(&output);
+    assert_eq!(code, 1, "{line}");
+    assert!(line.contains("since ./night-24.json, 4 of 4 times"), "{line}");
+    let report = tool::text(&output.stdout);
+    assert!(report.contains("warning[files-skipped] 2 of 31 files left out"), "{report}");
+    // A file that is named must be one.
+    let output = leak(&folder, &["night-01.json", "notes.pkl"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_folder_of_broken_files_cannot_be_read() {
+    let folder = folder_of("leak-all-broken", &[]);
+    for name in ["a.pkl", "b.pkl"] {
+        fs::write(folder.join(name), "not a snapshot").unwrap();
+    }
+    assert_eq!(leak(&folder, &["."]).status.code(), Some(2));
+    // With one that can, it is no first night.
+    fs::rename(folder_of("leak-one-left", &[5]).join("night-00.json"), folder.join("c.json")).unwrap();
+    assert_eq!(leak(&folder, &["."]).status.code(), Some(3));
+}
+
+#[test]
+fn a_folder_with_one_profile_is_the_first_night() {
+    let folder = folder_of("leak-first-night", &[5]);
+    assert_eq!(leak(&folder, &["."]).status.code(), Some(0));
+    assert_eq!(leak(&folder, &[".", "--strict"]).status.code(), Some(3));
+    assert_eq!(leak(&folder, &["night-00.json"]).status.code(), Some(0));
+}
