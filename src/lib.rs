@@ -31,6 +31,7 @@ pub mod profile;
 pub mod replay;
 pub mod report;
 pub mod sides;
+pub mod simulate;
 pub mod snapshot;
 pub mod stack;
 mod text;

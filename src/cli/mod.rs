@@ -16,6 +16,7 @@ mod ranks;
 mod report;
 mod shell;
 mod show;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Leak(arguments) => leak::run(arguments, &output),
         Command::Show(arguments) => show::run(arguments, &output),
         Command::Profile(arguments) => profile::run(arguments, &output),
+        Command::Simulate(arguments) => simulate::run(arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),
     }

@@ -1,7 +1,7 @@
 //! The command line as clap sees it. The texts here are the manual.
 
 mod text;
-mod value;
+pub(super) mod value;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ use ptmem::tree;
 use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::phases::{DiffPhases, ShowPhases};
+use super::simulate::SimulateArguments;
 use text::heading;
 pub(crate) use value::{ColorWhen, Export};
 use value::{FormatArgument, GroupByArgument, SizeArgument};
@@ -72,6 +73,18 @@ pub(crate) enum Command {
     /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
     /// out-of-memory event, and the moment of --at.
     Profile(ProfileArguments),
+    /// Run a command on simulated GPUs, to record where there is none
+    ///
+    /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses: kernels do nothing, and
+    /// the snapshot has the allocations of a real run. Linux, x86-64 and aarch64, PyTorch 2.0 and later with CUDA
+    /// (pip install torch); NVIDIA's packages may be there or not (pip install --no-deps torch). docs/simulate.md says
+    /// what is exact and what is not.
+    #[command(
+        after_long_help = format!("{}\n\n{}", text::SIMULATE, text::SIMULATE_EXIT_CODES),
+        after_help = text::SIMULATE_EXIT_CODES,
+        override_usage = "ptmem simulate [OPTIONS] -- <COMMAND>...\n       ptmem simulate --gpu list"
+    )]
+    Simulate(SimulateArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell

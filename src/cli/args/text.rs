@@ -83,3 +83,15 @@ live no longer than others of their stack that were freed, and growth that has s
 
 A directory or glob stands for its files in natural order. Where file names contain ranks, such as
 rank3, each rank has its own series, or its own snapshot.";
+
+pub(super) const SIMULATE: &str = "\
+Examples:
+  ptmem simulate -- python record_memory.py                             the script records by itself
+  ptmem simulate --record after.pkl,steps=3..3 -- python train.py       the third step, without a change
+  ptmem simulate --gpu t4 --record ranks.pkl -- torchrun --nproc-per-node 4 train.py --gpus 4";
+
+pub(super) const SIMULATE_EXIT_CODES: &str = "\
+Exit codes: that of the command; 128 and the number of the signal that ended it; and
+  2    could not run: usage, no such system, nothing recorded
+  126  the command cannot be executed
+  127  the command was not found";

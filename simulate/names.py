@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Writes src/names.rs: the functions of NVIDIA's libraries that PyTorch imports and that the library only answers.
+
+    python3 simulate/names.py [--add] PLACE...
+
+A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages). Names that src defines by hand are left out.
+With --add, the names that src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
+"""
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Iterable, Iterator, Set
+
+HERE = Path(__file__).resolve().parent
+LIST = HERE / "src" / "names.rs"
+CUDA = re.compile(r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml|cuFile)\w*$")
+# A name with one of these asks for a result that nobody knows; the others compute or set something.
+ASKS = re.compile(r"Get|[bB]ufferSize|_bufferSize|Query|EnumEvents|ReadEvent|Version|version|_ptr$|_malloc|_n_pes|init_status")
+# The first argument of these is a place for a handle.
+MAKES = re.compile(r"Create|Alloc$")
+DESTROYS = re.compile(r"Destroy|Free")
+
+HEAD = '''//! Functions of NVIDIA's libraries that PyTorch imports and that have no code of their own here.
+//!
+//! Written by `names.py` from the libraries of PyTorch's releases; not to be edited. Sorted, one name a line.
+
+use crate::ffi::Out;
+use crate::ledger::{Kind, answer};
+
+/// Exports a function for each name. A name's index is its place in the list.
+macro_rules! names {
+    ($($kind:ident $name:ident)*) => {
+        /// All names.
+        pub(crate) static NAMES: &[&str] = &[$(stringify!($name)),*];
+        /// How each is answered.
+        pub(crate) static KIND: &[Kind] = &[$(Kind::$kind),*];
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Index { $($name),* }
+
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name(first: Out<u64>) -> usize {
+                answer(Index::$name as usize, first)
+            }
+        )*
+    };
+}
+
+names! {
+'''
+
+
+def symbols(library: Path, which: str) -> Set[str]:
+    listing = subprocess.run(["nm", "-D", which, str(library)], stdout=subprocess.PIPE, universal_newlines=True, check=True)
+    return {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines()}
+
+
+def libraries(place: Path, folder: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from place.glob("torch/lib/*.so*")
+        yield from place.glob("lib/*.so*")
+        return
+    with zipfile.ZipFile(place) as wheel:
+        for member in wheel.namelist():
+            if re.match(r"torch/lib/[^/]*\.so", member):
+                yield Path(wheel.extract(member, folder))
+
+
+def imported(places: Iterable[Path]) -> Set[str]:
+    names: Set[str] = set()
+    for place in places:
+        with tempfile.TemporaryDirectory() as folder:
+            wanted: Set[str] = set()
+            defined: Set[str] = set()
+            for library in libraries(place, Path(folder)):
+                wanted |= symbols(library, "--undefined-only")
+                defined |= symbols(library, "--defined-only")
+        if not wanted:
+            sys.exit(f"names.py: {place}: has no torch/lib/*.so; expected a wheel of PyTorch or a site-packages folder")
+        names |= {name for name in wanted - defined if CUDA.match(name)}
+    return names
+
+
+def by_hand() -> Set[str]:
+    sources = (path.read_text() for path in (HERE / "src").rglob("*.rs") if path != LIST)
+    return {name for source in sources for name in re.findall(r'extern "C" fn (\w+)', source)}
+
+
+def kind(name: str) -> str:
+    if MAKES.search(name) and not DESTROYS.search(name):
+        return "Makes"
+    return "Asks" if ASKS.search(name) else "Done"
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    keep = "--add" in arguments
+    places = [Path(argument) for argument in arguments if argument != "--add"]
+    if not places:
+        sys.exit(__doc__)
+    names = imported(places)
+    if keep:
+        names |= set(re.findall(r"(?m)^    (?:Done|Makes|Asks) (\w+)$", LIST.read_text()))
+    lines = [f"    {kind(name)} {name}\n" for name in sorted(names - by_hand())]
+    LIST.write_text(HEAD + "".join(lines) + "}\n")
+    print(f"{LIST}: {len(lines)} names")
+
+
+if __name__ == "__main__":
+    main()

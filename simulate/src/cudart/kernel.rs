@@ -1,0 +1,173 @@
+//! Kernels: they are registered and launched, and do nothing.
+
+use core::ffi::c_void;
+
+use crate::card;
+use crate::cuda_error::CudaError;
+use crate::device::{LaunchConfiguration, thread};
+use crate::ffi::{Handle, In, Opaque, Out};
+use crate::ledger::{self, Fact};
+use crate::settings::settings;
+use crate::streams;
+use crate::version;
+
+/// Blocks of any kernel that fit on a processor.
+const ACTIVE_BLOCKS: i32 = 2;
+/// Offset of the stream in `cudaLaunchConfig_t`, after two `dim3` and a size.
+const STREAM_IN_CONFIGURATION: usize = 32;
+
+/// The caller keeps the result as the handle of its device code.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFatBinary(code: *mut c_void) -> *mut c_void {
+    code
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFatBinaryEnd(_code: Opaque) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaUnregisterFatBinary(_code: Opaque) {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterFunction() {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaRegisterVar() {}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaInitModule(_code: Opaque) -> u8 {
+    1
+}
+
+/// `dim3` as C passes it: three words in two registers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Dim3([u32; 3]);
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize, stream: Handle) -> u32 {
+    let configuration = LaunchConfiguration { grid: grid.0, block: block.0, shared, stream };
+    thread(|state| state.launches.borrow_mut().push(configuration));
+    0
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaPopCallConfiguration(
+    grid: Out<[u32; 3]>,
+    block: Out<[u32; 3]>,
+    shared: Out<usize>,
+    stream: Out<Handle>,
+) -> CudaError {
+    let configuration = thread(|state| state.launches.borrow_mut().pop()).unwrap_or_default();
+    grid.set(configuration.grid);
+    block.set(configuration.block);
+    shared.set(configuration.shared);
+    stream.set(configuration.stream);
+    CudaError::Success
+}
+
+fn launched(stream: Handle) -> CudaError {
+    ledger::count(Fact::Launches);
+    streams::note_work(stream);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaLaunchKernel(
+    _kernel: Opaque,
+    _grid: Dim3,
+    _block: Dim3,
+    _arguments: Opaque,
+    _shared: usize,
+    stream: Handle,
+) -> CudaError {
+    launched(stream)
+}
+
+/// The name that code compiled for CUDA 13 uses.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaLaunchKernel(
+    _kernel: Opaque,
+    _grid: Dim3,
+    _block: Dim3,
+    _arguments: Opaque,
+    _shared: usize,
+    stream: Handle,
+) -> CudaError {
+    launched(stream)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaLaunchCooperativeKernel(
+    _kernel: Opaque,
+    _grid: Dim3,
+    _block: Dim3,
+    _arguments: Opaque,
+    _shared: usize,
+    stream: Handle,
+) -> CudaError {
+    launched(stream)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, _kernel: Opaque, _arguments: Opaque) -> CudaError {
+    launched(configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
+}
+
+/// The function itself serves as handle of its kernel.
+#[unsafe(no_mangle)]
+pub extern "C" fn __cudaGetKernel(kernel: Out<Opaque>, function: Opaque) -> CudaError {
+    kernel.set(function);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) -> CudaError {
+    kernel.set(function);
+    CudaError::Success
+}
+
+/// `cudaFuncAttributes`: three sizes, then threads, registers, versions of the code and shared memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncGetAttributes(attributes: Out<u8>, _function: Opaque) -> CudaError {
+    attributes.clear(if version::cuda() >= 12_000 { 144 } else { 56 });
+    let capability = settings().capability;
+    let fields = [
+        (24, card::THREADS_PER_BLOCK),
+        (28, card::WARP),
+        (32, capability),
+        (36, capability),
+        (44, card::SHARED_PER_BLOCK),
+    ];
+    for (offset, value) in fields {
+        attributes.field::<i32>(offset).set(value);
+    }
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaFuncSetAttribute(_function: Opaque, _attribute: i32, _value: i32) -> CudaError {
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: Out<i32>,
+    _function: Opaque,
+    _threads: i32,
+    _shared: usize,
+) -> CudaError {
+    blocks.set(ACTIVE_BLOCKS);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    blocks: Out<i32>,
+    function: Opaque,
+    threads: i32,
+    shared: usize,
+    _flags: u32,
+) -> CudaError {
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared)
+}

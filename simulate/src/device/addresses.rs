@@ -1,0 +1,103 @@
+//! Where device memory lies: ranges of addresses at which nothing is ever mapped.
+
+use alloc::collections::BTreeMap;
+
+use super::MOST_DEVICES;
+
+/// Unit in which devices hand out memory.
+pub(crate) const GRAIN: u64 = 2 << 20;
+
+const DEVICES: u64 = 0x1000_0000_0000;
+/// Addresses of one device: the largest memory that can be simulated.
+pub(crate) const DEVICE_SPAN: u64 = 512 << 30;
+const VIRTUAL: u64 = DEVICES + DEVICE_SPAN * MOST_DEVICES as u64;
+const VIRTUAL_SPAN: u64 = 0x2000_0000_0000;
+
+/// Whether an address is that of device memory.
+pub(crate) fn is_device(address: u64) -> bool {
+    (DEVICES..VIRTUAL + VIRTUAL_SPAN).contains(&address)
+}
+
+/// Device whose own range an address lies in. None for reserved virtual addresses, which any device can back.
+pub(crate) fn device_at(address: u64) -> Option<usize> {
+    let offset = address.checked_sub(DEVICES)?;
+    (address < VIRTUAL).then_some((offset / DEVICE_SPAN) as usize)
+}
+
+/// First address after those of a device.
+pub(crate) fn end_of_device(device: usize) -> u64 {
+    DEVICES + DEVICE_SPAN * (device as u64 + 1)
+}
+
+/// Rounds a size up to whole grains.
+pub(crate) fn whole_grains(size: u64) -> Option<u64> {
+    size.checked_next_multiple_of(GRAIN)
+}
+
+/// Ranges in use within a span of addresses.
+pub(crate) struct Ranges {
+    start: u64,
+    end: u64,
+    sizes: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// The range that belongs to a device.
+    pub(crate) fn of_device(device: usize) -> Self {
+        let start = DEVICES + DEVICE_SPAN * device as u64;
+        Self { start, end: start + DEVICE_SPAN, sizes: BTreeMap::new() }
+    }
+
+    /// The range for reservations.
+    pub(crate) const fn of_virtual_memory() -> Self {
+        Self { start: VIRTUAL, end: VIRTUAL + VIRTUAL_SPAN, sizes: BTreeMap::new() }
+    }
+
+    /// Takes the first free addresses that fit.
+    pub(crate) fn take(&mut self, size: u64) -> Option<u64> {
+        let mut at = self.start;
+        for (&used, &used_size) in &self.sizes {
+            if used - at >= size {
+                break;
+            }
+            at = used + used_size;
+        }
+        if self.end - at < size {
+            return None;
+        }
+        self.sizes.insert(at, size);
+        Some(at)
+    }
+
+    /// Gives a range back by its first address; its size.
+    pub(crate) fn give_back(&mut self, at: u64) -> Option<u64> {
+        self.sizes.remove(&at)
+    }
+
+    /// Start and size of the range that holds an address.
+    pub(crate) fn find(&self, address: u64) -> Option<(u64, u64)> {
+        let (&at, &size) = self.sizes.range(..=address).next_back()?;
+        (address - at < size).then_some((at, size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_gap_that_fits_is_taken() {
+        let mut ranges = Ranges::of_device(1);
+        let first = ranges.take(GRAIN).unwrap();
+        let second = ranges.take(4 * GRAIN).unwrap();
+        let third = ranges.take(GRAIN).unwrap();
+        assert_eq!((second - first, third - second), (GRAIN, 4 * GRAIN));
+        assert_eq!(ranges.give_back(second), Some(4 * GRAIN));
+        assert_eq!(ranges.take(5 * GRAIN), Some(third + GRAIN));
+        assert_eq!(ranges.take(3 * GRAIN), Some(second));
+        assert_eq!(ranges.find(second + GRAIN), Some((second, 3 * GRAIN)));
+        assert_eq!(ranges.find(second + 3 * GRAIN), None);
+        assert_eq!(device_at(second), Some(1));
+        assert_eq!(ranges.take(DEVICE_SPAN), None);
+    }
+}

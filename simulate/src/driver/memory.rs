@@ -1,0 +1,132 @@
+//! Memory, copies and fills.
+
+use crate::cuda_error::CudaError;
+use crate::device::host::{self, HostKind};
+use crate::device::{self, addresses, copy, memory, virtual_memory};
+use crate::ffi::{Handle, Out};
+use crate::streams;
+
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemAlloc_v2(address: Out<u64>, size: u64) -> CudaError {
+    memory::allocate(device::current(), size).map(|found| address.set(found)).into()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemFree_v2(address: u64) -> CudaError {
+    memory::free(address).into()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetInfo_v2(free: Out<u64>, total: Out<u64>) -> CudaError {
+    let (free_bytes, total_bytes) = memory::free_and_total(device::current());
+    free.set(free_bytes);
+    total.set(total_bytes);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetAddressRange_v2(start: Out<u64>, size: Out<u64>, address: u64) -> CudaError {
+    let Some((at, length)) = memory::find(address).or_else(|| virtual_memory::find(address)) else {
+        return CudaError::InvalidValue;
+    };
+    start.set(at);
+    size.set(length);
+    CudaError::Success
+}
+
+/// Attribute of a pointer: the value has the size that the attribute says.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuPointerGetAttribute(value: Out<u64>, attribute: i32, address: u64) -> CudaError {
+    let on_device = addresses::is_device(address);
+    let host = host::kind_at(address);
+    if !on_device && host.is_none() {
+        return CudaError::InvalidValue;
+    }
+    let ordinal = virtual_memory::device_at(address).unwrap_or_else(device::current);
+    match attribute {
+        1 => value.set(0x9000 + ordinal as u64),
+        2 => value.cast::<u32>().set(if on_device { DEVICE } else { HOST }),
+        3 | 4 => value.set(address),
+        7 => value.set(address >> 21), // identity of the allocation
+        8 => value.cast::<u32>().set((host == Some(HostKind::Managed)).into()),
+        9 => value.cast::<i32>().set(ordinal as i32),
+        11 => value.set(memory::find(address).map_or(address, |(start, _)| start)),
+        12 => value.set(memory::find(address).map_or(0, |(_, size)| size)),
+        13 => value.cast::<u32>().set(1), // mapped
+        _ => value.cast::<u32>().set(0),
+    }
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpy(to: u64, from: u64, size: u64) -> CudaError {
+    copy::copy(to, from, size);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyAsync(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
+    streams::note_work(stream);
+    cuMemcpy(to, from, size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyHtoD_v2(to: u64, from: u64, size: u64) -> CudaError {
+    cuMemcpy(to, from, size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoH_v2(to: u64, from: u64, size: u64) -> CudaError {
+    cuMemcpy(to, from, size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, size: u64) -> CudaError {
+    cuMemcpy(to, from, size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
+    cuMemcpyAsync(to, from, size, stream)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
+    cuMemcpyAsync(to, from, size, stream)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, size: u64, stream: Handle) -> CudaError {
+    cuMemcpyAsync(to, from, size, stream)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD8_v2(at: u64, byte: u8, count: u64) -> CudaError {
+    copy::fill(at, byte, count);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD8Async(at: u64, byte: u8, count: u64, stream: Handle) -> CudaError {
+    streams::note_work(stream);
+    cuMemsetD8_v2(at, byte, count)
+}
+
+/// Words of four equal bytes are kept; of others it is only known that they were set, so they read as the fill.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD32_v2(at: u64, word: u32, count: u64) -> CudaError {
+    let [first, rest @ ..] = word.to_le_bytes();
+    if rest == [first; 3] {
+        copy::fill(at, first, count.saturating_mul(4));
+    }
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemsetD32Async(at: u64, word: u32, count: u64, stream: Handle) -> CudaError {
+    streams::note_work(stream);
+    cuMemsetD32_v2(at, word, count)
+}

@@ -1,0 +1,35 @@
+//! Facts worth telling at the end of a run. The library counts them, and ptmem reads them: both compile this file.
+
+/// Something that the library counts. The order is that of the counters in the shared file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// Processes that loaded the library.
+    Processes,
+    /// Questions for the number of devices: somebody uses CUDA.
+    DeviceCounts,
+    /// Kernels that were launched and did nothing.
+    Launches,
+    /// Copies from a device to the host.
+    Reads,
+    /// Of those: copies of values that no copy to the device ever set.
+    UnsetReads,
+    /// Of those: copies of values that were set, but were too large to be kept.
+    LargeReads,
+    /// Allocations that did not fit.
+    OutOfMemory,
+    /// cuDNN plans, which were given the workspace of the settings.
+    CudnnPlans,
+    /// Collective operations of NCCL.
+    Collectives,
+    /// Times between events that were asked for: autotuning, or a stopwatch.
+    ElapsedTimes,
+    /// Graphs that were launched.
+    GraphLaunches,
+    /// Highest number of bytes in use on one device.
+    HighestUse,
+}
+
+impl Fact {
+    /// Number of facts.
+    pub const COUNT: usize = Self::HighestUse as usize + 1;
+}

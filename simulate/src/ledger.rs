@@ -1,0 +1,94 @@
+//! Counts of what happened in the run: facts, and calls that were only answered.
+//!
+//! The counters lie in a file that all processes of a run map, so that none is lost when a process is killed. `ptmem simulate`
+//! makes the file and reads it at the end: first a counter for each [`Fact`], then one for each of [`NAMES`].
+
+use alloc::ffi::CString;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use crate::fact::Fact;
+use crate::names::{KIND, NAMES};
+use crate::settings::{Unsupported, settings};
+use crate::sys::lock::Lazy;
+use crate::sys::{memory, message};
+
+static COUNTERS: Lazy<&'static [AtomicU64]> = Lazy::new(open);
+
+fn open() -> &'static [AtomicU64] {
+    let count = Fact::COUNT + NAMES.len();
+    let path = CString::new(settings().ledger).unwrap_or_default();
+    let shared = if path.is_empty() { None } else { memory::map_counters(&path, count) };
+    shared.unwrap_or_else(|| Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect()))
+}
+
+/// Opens the counters when the process starts, so that each process is counted.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = count_process;
+
+#[cfg(not(test))]
+extern "C" fn count_process() {
+    count(Fact::Processes);
+}
+
+/// Counts a fact once.
+pub(crate) fn count(fact: Fact) {
+    COUNTERS.get()[fact as usize].fetch_add(1, Ordering::Relaxed);
+}
+
+/// Raises the highest use of memory.
+pub(crate) fn count_use(bytes: u64) {
+    COUNTERS.get()[Fact::HighestUse as usize].fetch_max(bytes, Ordering::Relaxed);
+}
+
+/// Way to answer a function that only has a name here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It computes or sets something: success is the whole answer.
+    Done,
+    /// It makes a handle, which its first argument is a place for.
+    Makes,
+    /// It is asked for a result that is not known here.
+    Asks,
+}
+
+/// Answers a call of a function that only has a name here, given by its index in [`NAMES`]; `first` is its first argument.
+pub(crate) fn answer(index: usize, first: crate::ffi::Out<u64>) -> usize {
+    let calls = COUNTERS.get()[Fact::COUNT + index].fetch_add(1, Ordering::Relaxed);
+    match KIND[index] {
+        Kind::Done => 0,
+        Kind::Makes => {
+            first.set(crate::handles::new_handle());
+            0
+        }
+        Kind::Asks => refuse_or_allow(NAMES[index], calls == 0),
+    }
+}
+
+/// Says by the settings that a function was called that has no answer, and gives the code to return: 0, or an error that all
+/// of NVIDIA's libraries have.
+pub(crate) fn unsupported(name: &'static str) -> bool {
+    let Ok(index) = NAMES.binary_search(&name) else { return true };
+    let calls = COUNTERS.get()[Fact::COUNT + index].fetch_add(1, Ordering::Relaxed);
+    refuse_or_allow(name, calls == 0) != 0
+}
+
+fn refuse_or_allow(name: &'static str, first: bool) -> usize {
+    match settings().unsupported {
+        Unsupported::Allow => 0,
+        Unsupported::Warn => {
+            if first {
+                message::print(format_args!(
+                    "{name} is not simulated: the program goes on with whatever it finds in the result"
+                ));
+            }
+            0
+        }
+        Unsupported::Error => {
+            message::print(format_args!("{name} is not simulated: it returns an error (--unsupported error)"));
+            1
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! NVML: PyTorch asks it about other processes when memory runs out, about links between devices, and how many devices
+//! there are.
+
+use crate::card;
+use crate::device::{self, memory};
+use crate::ffi::{Answer, Handle, Opaque, Out, Text};
+use crate::settings::settings;
+use crate::version;
+
+const SUCCESS: i32 = 0;
+const INVALID_ARGUMENT: i32 = 2;
+const NOT_SUPPORTED: i32 = 3;
+const FIRST_DEVICE: Handle = 0x100;
+
+fn device_of(handle: Handle) -> usize {
+    handle.wrapping_sub(FIRST_DEVICE) as usize % device::MOST_DEVICES
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlInit() -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlInit_v2() -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlInitWithFlags(_flags: u32) -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlShutdown() -> i32 {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlErrorString(_code: i32) -> Answer {
+    c"an answer of the simulated NVML".into()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlSystemGetCudaDriverVersion_v2(number: Out<i32>) -> i32 {
+    number.set(version::cuda());
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetCount_v2(count: Out<u32>) -> i32 {
+    count.set(settings().gpus as u32);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, handle: Out<Handle>) -> i32 {
+    if index as usize >= settings().gpus {
+        return INVALID_ARGUMENT;
+    }
+    handle.set(FIRST_DEVICE + Handle::from(index));
+    SUCCESS
+}
+
+/// The bus is the number of the device plus one: `0000:01:00.0`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(text: Text, handle: Out<Handle>) -> i32 {
+    let bus = text.get().and_then(|text| text.to_str().ok()).and_then(|text| text.split(':').nth(1));
+    let device = bus.and_then(|bus| u32::from_str_radix(bus, 16).ok()).and_then(|bus| bus.checked_sub(1));
+    device.map_or(INVALID_ARGUMENT, |device| nvmlDeviceGetHandleByIndex_v2(device, handle))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetHandleByUUID(_uuid: Text, handle: Out<Handle>) -> i32 {
+    nvmlDeviceGetHandleByIndex_v2(0, handle)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetUUID(handle: Handle, text: Out<u8>, room: u32) -> i32 {
+    let uuid = card::uuid(device_of(handle));
+    let mut written = alloc::string::String::from("GPU-");
+    for (index, byte) in uuid.iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+        written.push_str(&alloc::format!("{dash}{byte:02x}"));
+    }
+    text.set_text(&written, room as usize);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetName(_handle: Handle, text: Out<u8>, room: u32) -> i32 {
+    text.set_text(settings().name, room as usize);
+    SUCCESS
+}
+
+/// Total, free and used memory of a device.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetMemoryInfo(handle: Handle, sizes: Out<u64>) -> i32 {
+    let (free, total) = memory::free_and_total(device_of(handle));
+    for (index, size) in [total, free, total - free].into_iter().enumerate() {
+        sizes.at(index).set(size);
+    }
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(_handle: Handle, count: Out<u32>, _processes: Opaque) -> i32 {
+    count.set(0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(_handle: Handle, _information: Opaque) -> i32 {
+    NOT_SUPPORTED
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetNvLinkRemoteDeviceType(_handle: Handle, _link: u32, _kind: Opaque) -> i32 {
+    NOT_SUPPORTED
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(_handle: Handle, _link: u32, _information: Opaque) -> i32 {
+    NOT_SUPPORTED
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetP2PStatus(_handle: Handle, _peer: Handle, _index: i32, _status: Out<i32>) -> i32 {
+    NOT_SUPPORTED
+}

@@ -1,0 +1,72 @@
+//! NVRTC: source becomes an empty program.
+
+use crate::ffi::{Answer, Handle, Opaque, Out};
+use crate::handles::new_handle;
+use crate::version;
+
+const SUCCESS: i32 = 0;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcVersion(major: Out<i32>, minor: Out<i32>) -> i32 {
+    major.set(version::cuda() / 1000);
+    minor.set(version::cuda() % 1000 / 10);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetErrorString(_code: i32) -> Answer {
+    c"an answer of the simulated NVRTC".into()
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcCreateProgram(program: Out<Handle>) -> i32 {
+    program.set(new_handle());
+    SUCCESS
+}
+
+/// Programs, logs and names are the one byte that ends a text.
+fn one_byte(size: Out<usize>) -> i32 {
+    size.set(1);
+    SUCCESS
+}
+
+fn end_of_text(text: Out<u8>) -> i32 {
+    text.set(0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetCUBINSize(_program: Handle, size: Out<usize>) -> i32 {
+    one_byte(size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetPTXSize(_program: Handle, size: Out<usize>) -> i32 {
+    one_byte(size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetProgramLogSize(_program: Handle, size: Out<usize>) -> i32 {
+    one_byte(size)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetCUBIN(_program: Handle, code: Out<u8>) -> i32 {
+    end_of_text(code)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetPTX(_program: Handle, code: Out<u8>) -> i32 {
+    end_of_text(code)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetProgramLog(_program: Handle, log: Out<u8>) -> i32 {
+    end_of_text(log)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvrtcGetLoweredName(_program: Handle, name: Opaque, lowered: Out<Opaque>) -> i32 {
+    lowered.set(name);
+    SUCCESS
+}

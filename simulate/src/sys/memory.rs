@@ -1,0 +1,65 @@
+//! Memory of the host: copies, fills, page-locked allocations, a file that several processes map.
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::AtomicU64;
+use core::{ptr, slice};
+
+use super::c;
+
+const PAGE: usize = 4096;
+
+/// Allocates host memory as `cudaHostAlloc` does: whole pages.
+pub(crate) fn allocate_pages(size: usize) -> Option<u64> {
+    let mut memory: *mut c_void = ptr::null_mut();
+    // SAFETY: `memory` is a place for one pointer, and a page is a power of two.
+    let failed = unsafe { c::posix_memalign(&mut memory, PAGE, size.max(1)) } != 0;
+    (!failed).then_some(memory as u64)
+}
+
+/// Frees memory of [`allocate_pages`].
+pub(crate) fn free_pages(address: u64) {
+    // SAFETY: callers pass an address that they took out of their table of such allocations, so once.
+    unsafe { c::free(address as *mut c_void) };
+}
+
+/// Copies between two places in the host's memory that may overlap.
+pub(crate) fn copy(to: u64, from: u64, size: usize) {
+    // SAFETY: the program asked CUDA for this copy and both ends are the host's, so they are valid for `size`
+    // bytes by the contract of cudaMemcpy.
+    unsafe { ptr::copy(from as *const u8, to as *mut u8, size) };
+}
+
+/// Sets bytes in the host's memory.
+pub(crate) fn fill(to: u64, byte: u8, size: usize) {
+    // SAFETY: as in `copy`.
+    unsafe { ptr::write_bytes(to as *mut u8, byte, size) };
+}
+
+/// Bytes of the host that a program handed to a call of CUDA; they are not kept beyond that call.
+pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
+    if from == 0 || size == 0 {
+        return &[];
+    }
+    // SAFETY: as in `copy`; the program does not change them while the call runs.
+    unsafe { slice::from_raw_parts(from as *const u8, size) }
+}
+
+/// Maps a file of counters that several processes share. None where it cannot be mapped.
+pub(crate) fn map_counters(path: &CStr, count: usize) -> Option<&'static [AtomicU64]> {
+    // SAFETY: the path ends in NUL.
+    let file = unsafe { c::open(path.as_ptr(), c::O_RDWR | c::O_CLOEXEC) };
+    if file < 0 {
+        return None;
+    }
+    let size = count * size_of::<AtomicU64>();
+    // SAFETY: a new mapping anywhere changes no memory in use.
+    let at = unsafe { c::mmap(ptr::null_mut(), size, c::PROT_READ | c::PROT_WRITE, c::MAP_SHARED, file, 0) };
+    // SAFETY: the descriptor was just opened; the mapping stays without it.
+    unsafe { c::close(file) };
+    if at as isize == -1 {
+        return None;
+    }
+    // SAFETY: the mapping is as long, aligned to a page, never unmapped, and only used through atomics. ptmem made the
+    // file of this size.
+    Some(unsafe { slice::from_raw_parts(at.cast(), count) })
+}

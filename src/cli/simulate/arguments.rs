@@ -1,0 +1,161 @@
+//! Arguments of `ptmem simulate`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use ptmem::simulate::{Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
+use ptmem::units::parse_size;
+
+use crate::cli::args::value::SizeArgument;
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArguments {
+    /// Card to simulate, such as t4, a100-40gb, h100 or rtx-4090; list prints them all
+    #[arg(long, value_name = "NAME", default_value = Card::DEFAULT)]
+    pub(super) gpu: Gpu,
+    /// Number of cards, at most 64
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_GPUS)))]
+    pub(super) gpus: u32,
+    /// Memory of each card [default: that of the card]
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    pub(super) memory: Option<u64>,
+    /// Byte that values read as which no copy from the host has set
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) fill: u8,
+    /// When events are complete: at once, or only after some queries
+    #[arg(long, value_enum, default_value_t = EventsArgument(Events::Ready), value_name = "WHEN")]
+    pub(super) events: EventsArgument,
+    /// Answer to calls that are not simulated
+    #[arg(long, value_enum, default_value_t = UnsupportedArgument(Unsupported::Warn), value_name = "HOW")]
+    pub(super) unsupported: UnsupportedArgument,
+    /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(super) cudnn_workspace: SizeArgument,
+    /// Record a memory snapshot to FILE: of the whole run, or of steps A to B of the optimizer
+    ///
+    /// The program needs no change. The snapshot is written when the program ends, after step B, or when memory runs out.
+    /// Blocks from before step A have their call stacks too. Each rank of a job that torchrun starts writes a file of
+    /// its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
+    #[arg(long, value_name = "FILE[,steps=A..B]")]
+    pub(super) record: Option<Record>,
+    /// Write what happened in the run to FILE, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+    /// The command and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// What `--gpu` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gpu {
+    Card(Card),
+    List,
+}
+
+impl FromStr for Gpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "list" {
+            return Ok(Self::List);
+        }
+        let unknown = || format!("unknown card '{text}'; 'ptmem simulate --gpu list' prints those that are known");
+        Card::find(text).map(Self::Card).ok_or_else(unknown)
+    }
+}
+
+/// A snapshot to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(super) path: PathBuf,
+    pub(super) steps: Option<Steps>,
+}
+
+/// Steps of the optimizer, both included, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Steps {
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl FromStr for Record {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (path, steps) = match text.rsplit_once(",steps=") {
+            Some((path, steps)) => (path, Some(steps.parse()?)),
+            None => (text, None),
+        };
+        if path.is_empty() {
+            return Err("no file to write; expected FILE or FILE,steps=A..B".to_owned());
+        }
+        Ok(Self { path: path.into(), steps })
+    }
+}
+
+impl FromStr for Steps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("invalid steps '{text}'; expected A..B with 1 <= A <= B, such as steps=3..4");
+        let (first, last) = text.split_once("..").ok_or_else(expected)?;
+        let steps = Self { first: first.parse().map_err(|_| expected())?, last: last.parse().map_err(|_| expected())? };
+        if steps.first >= 1 && steps.first <= steps.last { Ok(steps) } else { Err(expected()) }
+    }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    let size = parse_size(text).map_err(|error| error.to_string())?;
+    match size {
+        0 => Err("a card without memory; expected a size such as 24GiB".to_owned()),
+        size if size > LARGEST_MEMORY => Err("more than a simulated card can have; expected at most 511GiB".to_owned()),
+        size => Ok(size),
+    }
+}
+
+/// `--events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EventsArgument(pub(super) Events);
+
+impl ValueEnum for EventsArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Events::Ready), Self(Events::Late)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
+}
+
+/// `--unsupported`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnsupportedArgument(pub(super) Unsupported);
+
+impl ValueEnum for UnsupportedArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Unsupported::Warn), Self(Unsupported::Error), Self(Unsupported::Allow)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_a_file_and_perhaps_steps() {
+        assert_eq!("a,b.pkl".parse(), Ok(Record { path: "a,b.pkl".into(), steps: None }));
+        let steps = Some(Steps { first: 2, last: 3 });
+        assert_eq!("x.pkl,steps=2..3".parse(), Ok(Record { path: "x.pkl".into(), steps }));
+        for wrong in ["x,steps=3", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
+            assert!(wrong.parse::<Record>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The private folder of a run: the library, stand-ins for NVIDIA's libraries, the hook for Python, the counters.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use ptmem::simulate::{self, Ledger, Settings};
+use tempfile::TempDir;
+
+use super::arguments::Record;
+
+/// Begin of the folder's name. Generated code lies in it, so the name is one that labels of stacks fold.
+const PREFIX: &str = "ptmem-simulate-";
+const LIBRARY: &str = "libcuda.so.1";
+
+/// The folder; it is removed with the value.
+pub(super) struct Folder(TempDir);
+
+/// Variables to set for the child.
+pub(super) type Environment = Vec<(&'static str, OsString)>;
+
+impl Folder {
+    /// Makes the folder and what lies in it.
+    pub(super) fn make(settings: &Settings) -> Result<Self> {
+        let _ = settings;
+        let place = env::temp_dir();
+        let refused = || format!("{}: no folder for the run can be made there (TMPDIR)", place.display());
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place).with_context(refused)?;
+        fill(folder.path()).with_context(refused)?;
+        Ok(Self(folder))
+    }
+
+    /// Variables that let a child find all of it. Search paths that are set already are kept behind.
+    pub(super) fn environment(&self, settings: &Settings, record: Option<&Record>) -> Result<Environment> {
+        let libraries = self.0.path().join("lib");
+        let python = self.0.path().join("python");
+        let ledger = self.0.path().join("ledger");
+        let mut environment = vec![
+            (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy()).into()),
+            ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(LIBRARY), [":", " "])),
+            ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
+            ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
+            ("TRITON_LIBCUDA_PATH", libraries.into()),
+        ];
+        // Timings of a simulated GPU must not stay in the caches of real ones.
+        for (variable, name) in [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")]
+        {
+            if env::var_os(variable).is_none() {
+                environment.push((variable, self.0.path().join(name).into()));
+            }
+        }
+        if let Some(Record { path, steps }) = record {
+            let path = std::path::absolute(path).with_context(|| format!("{}: no such folder", path.display()))?;
+            let mut text =
+                OsString::from(steps.map_or(";;".to_owned(), |steps| format!("{};{};", steps.first, steps.last)));
+            text.push(path);
+            environment.push(("PTMEM_SIMULATE_RECORD", text));
+        }
+        Ok(environment)
+    }
+
+    /// Contents of the file of counters.
+    pub(super) fn ledger(&self) -> Vec<u8> {
+        fs::read(self.0.path().join("ledger")).unwrap_or_default()
+    }
+
+    /// Snapshots that were written, in order and each once.
+    pub(super) fn recorded(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.0.path().join("python/recorded")).unwrap_or_default();
+        let mut paths: Vec<String> = text.lines().map(str::to_owned).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+fn fill(folder: &Path) -> io::Result<()> {
+    let libraries = folder.join("lib");
+    fs::create_dir(&libraries)?;
+    fs::write(libraries.join(LIBRARY), simulate::LIBRARY)?;
+    link(LIBRARY, &libraries.join("libcuda.so"))?;
+    for soname in simulate::SONAMES {
+        fs::write(libraries.join(soname), simulate::stand_in(soname))?;
+    }
+    let python = folder.join("python");
+    fs::create_dir(&python)?;
+    fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
+    File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
+}
+
+#[cfg(unix)]
+fn link(target: &str, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(target, at)
+}
+
+#[cfg(not(unix))]
+fn link(target: &str, at: &Path) -> io::Result<()> {
+    let _ = (target, at);
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A search path with one more entry in front. Entries of a run around this one are left out.
+fn before(variable: &str, first: PathBuf, separators: [&str; 2]) -> OsString {
+    let mut path: OsString = first.into();
+    let earlier = env::var(variable).unwrap_or_default();
+    for entry in earlier.split(|letter: char| separators.iter().any(|separator| separator.contains(letter))) {
+        if !entry.is_empty() && !entry.contains(PREFIX) {
+            path.push(":");
+            path.push(entry);
+        }
+    }
+    path
+}

@@ -1,0 +1,96 @@
+//! `ptmem simulate`: runs a command on simulated GPUs.
+
+mod arguments;
+mod child;
+mod folder;
+#[cfg(unix)]
+mod signals;
+#[cfg(not(unix))]
+#[path = "signals_elsewhere.rs"]
+mod signals;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use ptmem::simulate::{self, Card, Ledger, Outcome, Settings};
+use ptmem::units::Size;
+
+pub(crate) use arguments::SimulateArguments;
+
+use super::output::Output;
+use arguments::Gpu;
+use folder::Folder;
+
+pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
+    let Gpu::Card(card) = arguments.gpu else {
+        output.print(&list_of_cards())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if simulate::LIBRARY.is_empty() {
+        bail!("a GPU can be simulated only on Linux, on x86-64 or aarch64; run this there, or in a container");
+    }
+    let Some((program, _)) = arguments.command.split_first() else {
+        bail!("no command to run; expected one after --, such as: ptmem simulate -- python train.py");
+    };
+    let settings = arguments.settings(card);
+    let folder = Folder::make(&settings)?;
+    let environment = folder.environment(&settings, arguments.record.as_ref())?;
+    let exit_code = child::run(&arguments.command, &environment)?;
+    let outcome = Outcome {
+        settings: &settings,
+        command: arguments.command.iter().map(lossy).collect(),
+        exit_code,
+        ledger: Ledger::read(&folder.ledger()),
+        recorded: folder.recorded(),
+    };
+    eprint_line(&simulate::summary(&outcome));
+    if let Some(path) = &arguments.report {
+        output.write(path, &simulate::json(&outcome)?)?;
+    }
+    if let (Some(record), true, 0) = (&arguments.record, outcome.recorded.is_empty(), exit_code) {
+        bail!(
+            "{}: not recorded: {} never used a CUDA device from Python, or ended before the steps to record",
+            record.path.display(),
+            lossy(program)
+        );
+    }
+    Ok(ExitCode::from(exit_code))
+}
+
+fn lossy(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// A line for people, apart from what the command prints.
+fn eprint_line(text: &str) {
+    anstream::eprintln!("ptmem simulate: {text}");
+}
+
+fn list_of_cards() -> String {
+    let mut text = String::new();
+    for card in Card::ALL {
+        let Card { key, name, processors, memory, .. } = card;
+        let capability = card.capability_text();
+        let default = if key == Card::DEFAULT { " (default)" } else { "" };
+        text.push_str(&format!(
+            "{key:<13} {name:<44} sm {capability:<5} {processors:>3} processors {:>11}{default}\n",
+            Size(memory).to_string()
+        ));
+    }
+    text
+}
+
+impl SimulateArguments {
+    fn settings(&self, card: Card) -> Settings {
+        Settings {
+            card,
+            gpus: self.gpus,
+            memory: self.memory.unwrap_or(card.memory),
+            fill: self.fill,
+            events: self.events.0,
+            unsupported: self.unsupported.0,
+            cudnn_workspace: self.cudnn_workspace.0,
+        }
+    }
+}

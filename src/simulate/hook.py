@@ -1,0 +1,196 @@
+"""Runs when a Python starts under `ptmem simulate`: tells the library which CUDA PyTorch was built for, and records.
+
+PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well.
+"""
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run_the_other_sitecustomize():
+    """Runs the sitecustomize that this file stands before."""
+    import importlib.machinery
+    import importlib.util
+
+    places = [place for place in sys.path if os.path.abspath(place or ".") != HERE]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def set_versions(folder):
+    """Tells the library the versions of CUDA and cuDNN that the PyTorch in a folder was built for."""
+    import glob
+    import re
+
+    source = read(os.path.join(folder, "version.py"))
+    if not source:
+        return
+    cuda = re.search(r"^cuda[^=]*= *'(\d+)\.(\d+)'", source, re.MULTILINE)
+    if cuda is None:
+        version = re.search(r"__version__ *= *'([^']+)'", source)
+        sys.stderr.write(
+            "ptmem simulate: PyTorch {} in {} is built without CUDA; expected a build with CUDA: "
+            "on Linux, pip install torch\n".format(version.group(1) if version else "", folder)
+        )
+        sys.stderr.flush()
+        os._exit(2)
+    os.environ["PTMEM_SIMULATE_CUDA"] = str(int(cuda.group(1)) * 1000 + int(cuda.group(2)) * 10)
+    metadata = glob.glob(os.path.join(os.path.dirname(folder), "torch-*.dist-info", "METADATA"))
+    cudnn = re.search(r"nvidia-cudnn-cu\d+ *\(?==(\d+)\.(\d+)\.(\d+)", "".join(map(read, metadata)))
+    if cudnn:
+        major, minor, patch = (int(part) for part in cudnn.groups())
+        number = major * 10000 + minor * 100 + patch if major >= 9 else major * 1000 + minor * 100 + patch
+        os.environ["PTMEM_SIMULATE_CUDNN"] = str(number)
+
+
+class TorchFinder:
+    """Finds PyTorch as the other finders do, and is told of it before and after it is imported."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        import importlib.util
+
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None or not spec.origin:
+            return spec
+        set_versions(os.path.dirname(spec.origin))
+        recording = os.environ.get("PTMEM_SIMULATE_RECORD")
+        if recording:
+            execute = spec.loader.exec_module
+
+            def execute_and_record(module):
+                execute(module)
+                Recorder(module, recording).start()
+
+            spec.loader.exec_module = execute_and_record
+        return spec
+
+
+def name_of_process(path):
+    """The file that this process writes: ranks of a job have one each."""
+    rank = os.environ.get("RANK")
+    if "{rank}" in path:
+        return path.replace("{rank}", rank or "0")
+    if rank is None or os.environ.get("WORLD_SIZE", "1") == "1":
+        return path
+    stem, dot, suffix = os.path.basename(path).partition(".")
+    return os.path.join(os.path.dirname(path), "{}_rank{}{}{}".format(stem, rank, dot, suffix))
+
+
+class Recorder:
+    """Records the history of the allocator, of all of the process or of some steps of its optimizer."""
+
+    def __init__(self, torch, text):
+        # first;last;path, with empty numbers where all is recorded
+        first, last, path = text.split(";", 2)
+        self.torch = torch
+        self.first = int(first) if first else None
+        self.last = int(last) if last else None
+        self.path = name_of_process(path)
+        self.process = os.getpid()
+        self.steps = 0
+        self.optimizer = None
+        self.used = False
+        self.done = False
+        self.failed = False
+
+    def start(self):
+        import atexit
+
+        self.torch.cuda._lazy_call(self.first_use)
+        atexit.register(self.at_exit)
+        if self.first is not None:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+
+            register_optimizer_step_post_hook(self.count)
+
+    def first_use(self):
+        """History is on from the first use of CUDA, so that every block has frames."""
+        self.used = True
+        self.record()
+        observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if observe is not None:
+            observe(self.out_of_memory)
+
+    def record(self):
+        """Turns the history on, or begins it anew: releases before 2.8 do that with each call."""
+        record = self.torch.cuda.memory._record_memory_history
+        ways = (
+            ((), {"max_entries": sys.maxsize, "clear_history": True}),
+            ((), {"max_entries": sys.maxsize}),
+            ((True,), {"trace_alloc_max_entries": sys.maxsize, "trace_alloc_record_context": True}),  # 2.0
+        )
+        for arguments, options in ways:
+            try:
+                return record(*arguments, **options)
+            except TypeError:
+                continue
+
+    def count(self, optimizer, *_):
+        """Counts the steps of the first optimizer that makes one."""
+        if self.optimizer is None:
+            self.optimizer = id(optimizer)
+        if self.optimizer != id(optimizer) or self.done:
+            return
+        self.steps += 1
+        if self.steps == self.last:
+            self.dump()
+            self.done = True
+        elif self.steps == self.first - 1 and self.used:
+            self.record()
+
+    def out_of_memory(self, *_):
+        if not self.done and self.steps + 1 >= (self.first or 0):
+            self.dump()
+            self.failed = True
+
+    def at_exit(self):
+        if os.getpid() != self.process or self.done or not self.used:
+            return
+        unhandled = getattr(sys, "last_value", None)
+        if self.failed and isinstance(unhandled, getattr(self.torch.cuda, "OutOfMemoryError", ())):
+            return  # The snapshot of the moment when memory ran out stays.
+        if self.first is not None and self.steps < self.first - 1:
+            sys.stderr.write(
+                "ptmem simulate: the program made {} optimizer steps; expected at least {}, from which on to record\n".format(
+                    self.steps, self.first - 1
+                )
+            )
+            return
+        self.dump()
+
+    def dump(self):
+        memory = self.torch.cuda.memory
+        dump = getattr(memory, "_dump_snapshot", None)
+        try:
+            if dump is not None:
+                dump(self.path)
+            else:
+                import pickle
+
+                with open(self.path, "wb") as file:
+                    pickle.dump(memory._snapshot(), file)
+        except OSError as error:
+            sys.stderr.write("ptmem simulate: {}: cannot be written: {}\n".format(self.path, error))
+            return
+        with open(os.path.join(HERE, "recorded"), "a", encoding="utf-8") as file:
+            file.write(self.path + "\n")
+
+
+run_the_other_sitecustomize()
+sys.meta_path.insert(0, TorchFinder())

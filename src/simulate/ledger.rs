@@ -1,0 +1,111 @@
+//! The counters that the library leaves: facts, and calls of functions that it has only a name for.
+
+use super::fact::Fact;
+
+/// The library's list of names, of which each has a counter.
+const NAMES_SOURCE: &str = include_str!("../../simulate/src/names.rs");
+
+/// How the library answers a function that it has only a name for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Success is the whole answer.
+    Done,
+    /// It gives a handle.
+    Makes,
+    /// It has no answer: the function is asked for a result that nobody knows.
+    Asks,
+}
+
+/// Calls of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Name of the function.
+    pub name: &'static str,
+    /// How it was answered.
+    pub kind: Kind,
+    /// How often it was called.
+    pub calls: u64,
+}
+
+/// The counters of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    facts: Vec<u64>,
+    calls: Vec<Call>,
+}
+
+impl Ledger {
+    /// Size of the file of counters.
+    #[must_use]
+    pub fn file_size() -> u64 {
+        let counters = Fact::COUNT + names().count();
+        counters as u64 * 8
+    }
+
+    /// Reads the file of counters, which the machine's own library wrote. A file that is too short reads as zeros.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Self {
+        let counters = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let mut counters = counters.chain(std::iter::repeat(0));
+        let facts = counters.by_ref().take(Fact::COUNT).collect();
+        let calls = names().zip(counters).filter(|(_, calls)| *calls > 0);
+        Self { facts, calls: calls.map(|((kind, name), calls)| Call { name, kind, calls }).collect() }
+    }
+
+    /// How often something happened.
+    #[must_use]
+    pub fn fact(&self, fact: Fact) -> u64 {
+        self.facts.get(fact as usize).copied().unwrap_or_default()
+    }
+
+    /// Functions that were called and only answered, by name.
+    #[must_use]
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// Of those, the functions that had no answer.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().filter(|call| call.kind == Kind::Asks)
+    }
+}
+
+/// Kinds and names in the order of the library's list: its lines are `    Done cublasSaxpy`.
+fn names() -> impl Iterator<Item = (Kind, &'static str)> {
+    NAMES_SOURCE.lines().filter_map(|line| {
+        let (kind, name) = line.strip_prefix("    ")?.split_once(' ')?;
+        let kind = match kind {
+            "Done" => Kind::Done,
+            "Makes" => Kind::Makes,
+            "Asks" => Kind::Asks,
+            _ => return None,
+        };
+        Some((kind, name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_belong_to_facts_and_then_to_names() {
+        let mut counters = vec![0_u64; Fact::COUNT + names().count()];
+        counters[Fact::Reads as usize] = 3;
+        let asking = names().position(|(kind, _)| kind == Kind::Asks).unwrap();
+        counters[Fact::COUNT + asking] = 7;
+        let bytes: Vec<u8> = counters.iter().flat_map(|counter| counter.to_ne_bytes()).collect();
+        assert_eq!(bytes.len() as u64, Ledger::file_size());
+        let ledger = Ledger::read(&bytes);
+        assert_eq!(ledger.fact(Fact::Reads), 3);
+        assert_eq!(ledger.fact(Fact::UnsetReads), 0);
+        assert_eq!(ledger.unanswered().map(|call| call.calls).collect::<Vec<_>>(), [7]);
+        assert_eq!(Ledger::read(&bytes[..9]).calls(), []);
+    }
+
+    #[test]
+    fn names_are_sorted_for_the_search_in_the_library() {
+        let all: Vec<_> = names().map(|(_, name)| name).collect();
+        assert!(all.len() > 500 && all.is_sorted());
+    }
+}

@@ -1,0 +1,116 @@
+//! Simulated GPUs: which cards there are, what a child process needs to run on one, and what happened in it.
+//!
+//! The library that answers the calls is a crate of its own (`simulate/`), which the build script compiles. This module has its
+//! bytes, and the texts and files around it; it starts no process and touches no file.
+
+mod card;
+#[path = "../../simulate/src/fact.rs"]
+mod fact;
+mod ledger;
+mod report;
+mod stand_in;
+
+pub use card::Card;
+pub use fact::Fact;
+pub use ledger::{Call, Kind, Ledger};
+pub use report::{Outcome, json, summary};
+pub use stand_in::{SONAMES, stand_in};
+
+/// The library for the system that ptmem was built for. Empty where there is none.
+pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-simulate.so"));
+
+/// Code that the child's Python runs when it starts: versions for the library, and recording.
+pub const PYTHON_HOOK: &str = include_str!("hook.py");
+
+/// Name of the environment variable that carries [`Settings::text`].
+pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
+
+/// Most devices that a run can have.
+pub const MOST_GPUS: u32 = 64;
+
+/// Largest memory that a device can have: its addresses lie in a range of this size.
+pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
+
+/// Answer to a call that the library cannot answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unsupported {
+    /// Success, in silence.
+    Allow,
+    /// Success, and one line for each function.
+    Warn,
+    /// An error code.
+    Error,
+}
+
+impl Unsupported {
+    /// Name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// When an event counts as complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Events {
+    /// As soon as it is recorded.
+    Ready,
+    /// After some queries, or when somebody waits for it.
+    Late,
+}
+
+impl Events {
+    /// Name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Late => "late",
+        }
+    }
+}
+
+/// What is simulated.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The card.
+    pub card: Card,
+    /// Number of cards.
+    pub gpus: u32,
+    /// Memory of each, in bytes.
+    pub memory: u64,
+    /// Byte that unknown values read as.
+    pub fill: u8,
+    /// When events are complete.
+    pub events: Events,
+    /// Answer to unknown calls.
+    pub unsupported: Unsupported,
+    /// Workspace of every cuDNN plan, in bytes.
+    pub cudnn_workspace: u64,
+}
+
+impl Settings {
+    /// The settings as the library reads them; `ledger` is the path of the file of counters.
+    #[must_use]
+    pub fn text(&self, ledger: &str) -> String {
+        let Card { name, capability, processors, l2_cache, .. } = self.card;
+        [
+            format!("name={name}"),
+            format!("capability={capability}"),
+            format!("processors={processors}"),
+            format!("l2-cache={l2_cache}"),
+            format!("memory={}", self.memory),
+            format!("gpus={}", self.gpus),
+            format!("fill={}", self.fill),
+            format!("events={}", self.events.name()),
+            format!("unsupported={}", self.unsupported.name()),
+            format!("cudnn-workspace={}", self.cudnn_workspace),
+            format!("ledger={ledger}"),
+        ]
+        .join(";")
+    }
+}
