@@ -57,7 +57,7 @@ pub(crate) fn attribute(number: i32, device: usize) -> i32 {
     let card = settings();
     let limits = limits();
     match number {
-        1 | 2 | 3 => THREADS_PER_BLOCK,
+        1..=3 => THREADS_PER_BLOCK,
         4 => 64, // block dimension z
         5 => i32::MAX,
         6 | 7 => 65_535, // grid dimensions y and z

@@ -92,14 +92,6 @@ impl<T: Copy> In<T> {
     fn at_unless(self, absent: bool) -> Option<T> {
         if absent { None } else { self.at(0) }
     }
-
-    pub(crate) fn is_null(self) -> bool {
-        self.0.is_null()
-    }
-
-    pub(crate) fn address(self) -> u64 {
-        self.0 as u64
-    }
 }
 
 /// Text of the caller.

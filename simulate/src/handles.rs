@@ -41,11 +41,6 @@ impl<T> Registry<T> {
     pub(crate) fn remove(&self, handle: Handle) -> Option<T> {
         self.0.lock().remove(&handle)
     }
-
-    /// Changes every object.
-    pub(crate) fn for_each(&self, change: impl FnMut(&mut T)) {
-        self.0.lock().values_mut().for_each(change);
-    }
 }
 
 impl<T: Clone> Registry<T> {

@@ -67,14 +67,6 @@ pub(crate) fn answer(index: usize, first: crate::ffi::Out<u64>) -> usize {
     }
 }
 
-/// Says by the settings that a function was called that has no answer, and gives the code to return: 0, or an error that all
-/// of NVIDIA's libraries have.
-pub(crate) fn unsupported(name: &'static str) -> bool {
-    let Ok(index) = NAMES.binary_search(&name) else { return true };
-    let calls = COUNTERS.get()[Fact::COUNT + index].fetch_add(1, Ordering::Relaxed);
-    refuse_or_allow(name, calls == 0) != 0
-}
-
 fn refuse_or_allow(name: &'static str, first: bool) -> usize {
     match settings().unsupported {
         Unsupported::Allow => 0,

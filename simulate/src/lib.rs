@@ -22,6 +22,7 @@ mod card;
 mod cublas;
 mod cuda_error;
 mod cudart;
+mod cudnn;
 mod cupti;
 mod device;
 mod driver;

@@ -235,7 +235,6 @@ names! {
     Done cudnnConvolutionBackwardFilter
     Done cudnnConvolutionBiasActivationForward
     Done cudnnConvolutionForward
-    Makes cudnnCreate
     Makes cudnnCreateActivationDescriptor
     Makes cudnnCreateCTCLossDescriptor
     Makes cudnnCreateConvolutionDescriptor
@@ -255,26 +254,7 @@ names! {
     Done cudnnDestroyRNNDescriptor
     Done cudnnDestroySpatialTransformerDescriptor
     Done cudnnDestroyTensorDescriptor
-    Asks cudnnDropoutGetStatesSize
-    Done cudnnFindConvolutionBackwardDataAlgorithmEx
-    Done cudnnFindConvolutionBackwardFilterAlgorithmEx
-    Done cudnnFindConvolutionForwardAlgorithmEx
-    Asks cudnnGetBatchNormalizationBackwardExWorkspaceSize
-    Asks cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize
-    Asks cudnnGetBatchNormalizationTrainingExReserveSpaceSize
-    Asks cudnnGetCTCLossWorkspaceSize
-    Asks cudnnGetCTCLossWorkspaceSize_v8
-    Asks cudnnGetConvolutionBackwardDataAlgorithm_v7
-    Asks cudnnGetConvolutionBackwardDataWorkspaceSize
-    Asks cudnnGetConvolutionBackwardFilterAlgorithm_v7
-    Asks cudnnGetConvolutionBackwardFilterWorkspaceSize
-    Asks cudnnGetConvolutionForwardAlgorithm_v7
-    Asks cudnnGetConvolutionForwardWorkspaceSize
-    Asks cudnnGetCudartVersion
-    Asks cudnnGetErrorString
     Asks cudnnGetFilterNdDescriptor
-    Asks cudnnGetLastErrorString
-    Asks cudnnGetProperty
     Asks cudnnGetRNNLinLayerBiasParams
     Asks cudnnGetRNNLinLayerMatrixParams
     Asks cudnnGetRNNParamsSize
@@ -283,9 +263,7 @@ names! {
     Asks cudnnGetRNNWeightParams
     Asks cudnnGetRNNWeightSpaceSize
     Asks cudnnGetRNNWorkspaceSize
-    Asks cudnnGetStream
     Asks cudnnGetTensorNdDescriptor
-    Asks cudnnGetVersion
     Done cudnnPoolingForward
     Done cudnnRNNBackwardData
     Done cudnnRNNBackwardData_v8
@@ -310,7 +288,6 @@ names! {
     Done cudnnSetRNNMatrixMathType
     Done cudnnSetRNNProjectionLayers
     Done cudnnSetSpatialTransformerNdDescriptor
-    Done cudnnSetStream
     Done cudnnSetTensorNdDescriptor
     Done cudnnSpatialTfGridGeneratorBackward
     Done cudnnSpatialTfGridGeneratorForward

@@ -1,6 +1,8 @@
 //! NVML: PyTorch asks it about other processes when memory runs out, about links between devices, and how many devices
 //! there are.
 
+use alloc::string::String;
+
 use crate::card;
 use crate::device::{self, memory};
 use crate::ffi::{Answer, Handle, Opaque, Out, Text};
@@ -78,7 +80,7 @@ pub extern "C" fn nvmlDeviceGetHandleByUUID(_uuid: Text, handle: Out<Handle>) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetUUID(handle: Handle, text: Out<u8>, room: u32) -> i32 {
     let uuid = card::uuid(device_of(handle));
-    let mut written = alloc::string::String::from("GPU-");
+    let mut written = String::from("GPU-");
     for (index, byte) in uuid.iter().enumerate() {
         let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
         written.push_str(&alloc::format!("{dash}{byte:02x}"));

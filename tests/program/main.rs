@@ -10,4 +10,5 @@ mod bad_input;
 mod config;
 mod golden;
 mod ranks;
+mod simulate;
 mod stored;

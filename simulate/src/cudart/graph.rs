@@ -41,9 +41,9 @@ pub extern "C" fn cudaGraphNodeGetDependencies(
     fourth: Out<usize>,
 ) -> CudaError {
     if version::is_cuda_13() {
-        fourth.set(0)
+        fourth.set(0);
     } else {
-        third.set(0)
+        third.set(0);
     }
     CudaError::Success
 }

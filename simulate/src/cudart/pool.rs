@@ -32,9 +32,9 @@ pub extern "C" fn cudaDeviceGetMemPool(handle: Out<Handle>, device: i32) -> Cuda
 pub extern "C" fn cudaMemPoolGetAttribute(handle: Handle, attribute: i32, value: Out<u64>) -> CudaError {
     let found = pool::attribute(handle, attribute);
     if attribute <= 3 {
-        value.cast::<i32>().set(found as i32)
+        value.cast::<i32>().set(found as i32);
     } else {
-        value.set(found)
+        value.set(found);
     }
     CudaError::Success
 }

@@ -1,5 +1,6 @@
 //! A lock around a value, and a value that is made on first use.
 
+use alloc::boxed::Box;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
@@ -67,6 +68,6 @@ impl<T> Lazy<T> {
 
     pub(crate) fn get(&self) -> &'static T {
         let mut made = self.0.lock();
-        made.get_or_insert_with(|| alloc::boxed::Box::leak(alloc::boxed::Box::new((self.1)())))
+        made.get_or_insert_with(|| Box::leak(Box::new((self.1)())))
     }
 }

@@ -1,0 +1,6 @@
+//! cuDNN.
+
+mod handle;
+mod workspace;
+
+const SUCCESS: i32 = 0;

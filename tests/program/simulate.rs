@@ -1,0 +1,150 @@
+//! `ptmem simulate` around commands that need no PyTorch. What PyTorch does under it is tested where a PyTorch is laid out.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
+
+/// Runs a script of the shell on simulated GPUs, with a folder of its own for temporary files.
+fn simulate(options: &[&str], script: &str) -> (Output, TempDir) {
+    let place = TempDir::new().unwrap();
+    let output = command(place.path(), options, &["sh", "-c", script]).output().unwrap();
+    (output, place)
+}
+
+fn command(place: &Path, options: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(PTMEM);
+    command.arg("simulate").args(options).arg("--").args(words);
+    command.env("TMPDIR", place).env_remove("LD_PRELOAD").env_remove("PYTHONPATH").stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+fn assert_empty(place: &Path) {
+    let left: Vec<_> = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+#[test]
+fn exit_codes_and_streams_pass_through_and_nothing_is_left_behind() {
+    let (output, place) = simulate(&[], "echo out; echo err >&2; exit 7");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(text(&output.stdout), "out\n");
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("err\nptmem simulate: nothing was computed on 1 simulated GPU"), "{stderr}");
+    assert!(stderr.contains("no process asked for a CUDA device"), "{stderr}");
+    assert_empty(place.path());
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_with_127() {
+    let place = TempDir::new().unwrap();
+    let output = command(place.path(), &[], &["no-such-command"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("no-such-command: command not found"));
+    let file = place.path().join("file");
+    fs::write(&file, "").unwrap();
+    let output = command(place.path(), &[], &[file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(126));
+    fs::remove_file(file).unwrap();
+    assert_empty(place.path());
+}
+
+#[test]
+fn a_signal_that_ends_the_command_becomes_its_exit_code() {
+    let (output, place) = simulate(&[], "kill -KILL $$");
+    assert_eq!(output.status.code(), Some(128 + 9));
+    assert_empty(place.path());
+}
+
+#[test]
+fn a_signal_for_ptmem_reaches_the_command() {
+    let place = TempDir::new().unwrap();
+    let script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = command(place.path(), &[], &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let status = child.wait().unwrap();
+    assert_eq!((status.code(), status.signal()), (Some(5), None));
+    line.clear();
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "told\n");
+    assert_empty(place.path());
+}
+
+#[test]
+fn search_paths_that_were_set_are_kept_behind() {
+    let place = TempDir::new().unwrap();
+    let script = "echo \"$PYTHONPATH|$LD_LIBRARY_PATH|$PTMEM_SIMULATE\"";
+    let mut command = command(place.path(), &["--gpu", "t4", "--gpus", "2", "--memory", "1GiB"], &["sh", "-c", script]);
+    let output = command.env("PYTHONPATH", "/mine").env("LD_LIBRARY_PATH", "/libraries").output().unwrap();
+    let line = text(&output.stdout);
+    let parts: Vec<_> = line.trim().split('|').collect();
+    assert!(parts[0].ends_with("/python:/mine"), "{line}");
+    assert!(parts[1].ends_with("/lib:/libraries"), "{line}");
+    assert!(parts[2].starts_with("name=Tesla T4;capability=75;processors=40;"), "{line}");
+    assert!(parts[2].contains(";memory=1073741824;gpus=2;"), "{line}");
+}
+
+#[test]
+fn a_run_within_a_run_has_its_own_gpus() {
+    let script = format!("{PTMEM} simulate --gpu t4 -- sh -c 'echo $LD_PRELOAD' 2>/dev/null");
+    let (output, place) = simulate(&[], &script);
+    let preloaded = text(&output.stdout).trim();
+    assert!(preloaded.ends_with("/lib/libcuda.so.1") && !preloaded.contains(':'), "{preloaded}");
+    assert_empty(place.path());
+}
+
+#[test]
+fn every_process_of_a_run_is_counted_in_the_report() {
+    let place = TempDir::new().unwrap();
+    let report = place.path().join("report.json");
+    let options = ["--report", report.to_str().unwrap()];
+    let output = command(place.path(), &options, &["sh", "-c", "sh -c true; sh -c true; exit 3"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(report["schema"], "ptmem.simulate/1");
+    assert_eq!(report["exit_code"], 3);
+    assert_eq!(report["processes"], 3);
+    assert_eq!(report["gpu"]["name"], "NVIDIA A100-SXM4-80GB");
+}
+
+#[test]
+fn a_recording_that_was_not_made_is_an_error() {
+    let place = TempDir::new().unwrap();
+    let file = place.path().join("x.pkl");
+    let output = command(place.path(), &["--record", file.to_str().unwrap()], &["true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("x.pkl: not recorded: true never used a CUDA device"));
+    assert_empty(place.path());
+}
+
+#[test]
+fn no_place_for_temporary_files_is_an_error_that_names_it() {
+    let output = command(Path::new("/no/such/place"), &[], &["true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/no/such/place"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn all_cards_are_listed() {
+    let output = Command::new(PTMEM).args(["simulate", "--gpu", "list"]).output().unwrap();
+    assert!(output.status.success());
+    let list = text(&output.stdout);
+    for card in ["t4 ", "h200 ", "rtx-4090 ", "a100 "] {
+        assert!(list.lines().any(|line| line.starts_with(card)), "{card}: {list}");
+    }
+}
