@@ -556,7 +556,7 @@ fn figures_of_phases_that_cannot_be_are_refused() {
     let refusal = |from: &str, to: &str| {
         assert!(line.contains(from), "{line}");
         let text = good.replacen(&line, &line.replacen(from, to, 1), 1);
-        profile::read(support_signed(&text).as_bytes(), "x.json", Options::default()).unwrap_err().to_string()
+        profile::read(crate::support::signed(&text).as_bytes(), "x.json", Options::default()).unwrap_err().to_string()
     };
     for (from, to, expected) in [
         ("annotation", "dream", "has an unknown source"),
@@ -572,15 +572,6 @@ fn figures_of_phases_that_cannot_be_are_refused() {
         let message = refusal(from, to);
         assert!(message.contains(expected), "{from}: {message}");
     }
-}
-
-/// With the digest of what the text says now.
-fn support_signed(text: &str) -> String {
-    use sha1::{Digest, Sha1};
-    const DIGEST: &str = "  \"sha1\": \"";
-    let body = &text[..text.rfind(DIGEST).unwrap()];
-    let digest: String = Sha1::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{body}{DIGEST}{digest}\"\n}}\n")
 }
 
 // Equal parts.

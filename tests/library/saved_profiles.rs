@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::support::fixtures::snapshots as fixtures;
+use crate::support::signed;
 use ptmem::diff::{self, Diff, Listing, Row};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
-use sha1::{Digest, Sha1};
 
 /// Snapshots that PyTorch really wrote, where they are at hand.
 fn real() -> Vec<PathBuf> {
@@ -233,15 +233,6 @@ fn when_memory_ran_out_and_one_more_moment_are_kept() {
     let changed = signed(&text.replacen("\"fragmentation\":4", "\"fragmentation\":5", 1));
     let error = profile::read(changed.as_bytes(), "saved.json", at(Moment::Peak)).unwrap_err().to_string();
     assert!(error.contains("failed allocation at event 1895 do not agree"), "{error}");
-}
-
-const DIGEST: &str = "  \"sha1\": \"";
-
-/// With the digest of what the text says now, as somebody would write it who knows how.
-fn signed(text: &str) -> String {
-    let body = &text[..text.rfind(DIGEST).unwrap()];
-    let digest: String = Sha1::digest(body).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{body}{DIGEST}{digest}\"\n}}\n")
 }
 
 #[test]

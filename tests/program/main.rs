@@ -8,6 +8,7 @@ mod support;
 mod action;
 mod bad_input;
 mod config;
+mod diagnostics;
 mod golden;
 mod ranks;
 mod simulate;

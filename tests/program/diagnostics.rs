@@ -1,0 +1,292 @@
+//! Every diagnostic has an input that produces it: a small history, written down here, or a fixture.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::history::{A, B, KIB, MIB, event, frames, free, segment, snapshot};
+use crate::support::pickle::{self, Value};
+use crate::support::tool::{ptmem, text};
+use crate::support::{fixtures, signed};
+use ptmem::diagnostic::Code;
+use serde_json::Value as Json;
+
+type Codes = BTreeSet<String>;
+
+/// A folder of its own for the files of one code.
+struct Case {
+    folder: tempfile::TempDir,
+}
+
+impl Case {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn write(&self, name: &str, value: &Value) {
+        fs::write(self.path(name), pickle::write(value, pickle::Options::default())).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The codes in the JSON report of a command, whatever its verdict.
+    fn codes(&self, arguments: &[&str]) -> Codes {
+        let output = ptmem(self.folder.path(), &[arguments, &["--format", "json"]].concat());
+        assert_ne!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+        let mut found = Codes::new();
+        collect(&report, &mut found);
+        found
+    }
+
+    fn show(&self, value: &Value) -> Codes {
+        self.write("made.pkl", value);
+        self.codes(&["show", "made.pkl"])
+    }
+
+    fn diff(&self, before: &Value, after: &Value, limits: &[&str]) -> Codes {
+        self.write("before.pkl", before);
+        self.write("after.pkl", after);
+        self.codes(&[&["diff", "before.pkl", "after.pkl"], limits].concat())
+    }
+}
+
+/// Diagnostics stand at several places of a report; all of them are lists of that name.
+fn collect(report: &Json, found: &mut Codes) {
+    match report {
+        Json::Object(fields) => {
+            if let Some(Json::Array(diagnostics)) = fields.get("diagnostics") {
+                found.extend(diagnostics.iter().map(|diagnostic| diagnostic["code"].as_str().unwrap().to_owned()));
+            }
+            fields.values().for_each(|value| collect(value, found));
+        }
+        Json::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        _ => {}
+    }
+}
+
+fn fixture(name: &str) -> String {
+    fixtures::folder().join(name).display().to_string()
+}
+
+/// A segment of 20 MiB with one block of 4 MiB in use.
+fn segments() -> Vec<Value> {
+    vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])]
+}
+
+/// The segment comes from the driver, and the block is allocated.
+fn events() -> Vec<Value> {
+    vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)]
+}
+
+/// The whole story: a segment, a block, and what comes after.
+fn story(more: impl IntoIterator<Item = Value>) -> Value {
+    snapshot(segments(), events().into_iter().chain(more).collect())
+}
+
+/// A block above [`segments`]' one that is allocated and freed again.
+fn passing_block() -> Vec<Value> {
+    let mut events = vec![event("alloc", A + 4 * MIB, 6 * MIB)];
+    events.extend(free(A + 4 * MIB, 6 * MIB));
+    events
+}
+
+/// A thousand events, the first of which free a block that nothing allocates.
+fn full_ring() -> Vec<Value> {
+    let mut all = free(A + 4 * MIB, 6 * MIB).to_vec();
+    while all.len() + 3 <= 1000 {
+        all.extend(passing_block());
+    }
+    all.push(event("snapshot", 0, 4 * MIB));
+    all.push(event("snapshot", 0, 4 * MIB));
+    all.truncate(1000);
+    all
+}
+
+fn settings(value: &str) -> Value {
+    story([]).with("allocator_settings", Value::dict([("PYTORCH_CUDA_ALLOC_CONF", value.into())]))
+}
+
+/// Device 0 with [`story`], and device 1 with the same and more.
+fn two_devices(more: Vec<Value>) -> Value {
+    let second = segments().into_iter().map(|segment| segment.with("device", 1));
+    let longer: Vec<Value> = events().into_iter().chain(more).collect();
+    Value::dict([
+        ("segments", segments().into_iter().chain(second).collect::<Vec<_>>().into()),
+        ("device_traces", vec![events().into(), longer.into()].into()),
+    ])
+}
+
+/// Frees a block of unknown size in the recording: 100 KiB less than 6 MiB were asked for.
+fn bounded() -> Value {
+    let mut all = events();
+    all.extend(free(A + 4 * MIB, 6 * MIB - 100 * KIB));
+    snapshot(segments(), all)
+}
+
+fn annotation(stage: &str) -> Value {
+    Value::dict([
+        ("stage", stage.into()),
+        ("name", "forward".into()),
+        ("device", 0.into()),
+        ("time_us", 1_700_000_000_000_000_u64.into()),
+    ])
+}
+
+/// A phase from its beginning to its end.
+fn phase() -> Vec<Value> {
+    vec![annotation("START"), annotation("END")]
+}
+
+/// A segment whose blocks carry frames.
+fn with_frames(segment: Value) -> Value {
+    let Value::Dict(pairs) = &segment else { panic!("no segment") };
+    let (_, Value::List(blocks)) = pairs.iter().find(|(key, _)| *key == "blocks".into()).unwrap() else {
+        panic!("no blocks")
+    };
+    let blocks: Vec<Value> = blocks.iter().map(|block| block.clone().with("frames", frames("main"))).collect();
+    segment.with("blocks", blocks)
+}
+
+/// Tells whether an event is of an action.
+fn is(event: &Value, action: &str) -> bool {
+    let Value::Dict(pairs) = event else { panic!("no event") };
+    pairs.contains(&("action".into(), action.into()))
+}
+
+/// Codes of the input that was made for `code`.
+fn produce(code: Code) -> Codes {
+    let case = Case::new();
+    match code {
+        Code::StateOnly => case.show(&snapshot(segments(), vec![])),
+        Code::EmptyRecording => case.show(&snapshot(vec![], vec![])),
+        Code::AllocationsSkipped => {
+            let frees = free(A + 4 * MIB, 6 * MIB).into_iter().chain(free(A + 10 * MIB, 2 * MIB));
+            case.show(&snapshot(segments(), frees.collect()))
+        }
+        Code::FreesSkipped => {
+            let again = event("alloc", A, 4 * MIB);
+            case.show(&story([again]))
+        }
+        Code::CompletionsSkipped => {
+            let all = passing_block().into_iter().filter(|event| !is(event, "free_completed"));
+            case.show(&story(all))
+        }
+        Code::RequestsSkipped => {
+            let all = passing_block().into_iter().filter(|event| !is(event, "free_requested"));
+            case.show(&story(all))
+        }
+        // More comes from the driver than the state has, and nothing goes back.
+        Code::SegmentsSkipped => case.show(&story([event("segment_alloc", B, 20 * MIB)])),
+        Code::SegmentsUnknown => case.show(&story([event("alloc", B, 2 * MIB), event("free_completed", B, 2 * MIB)])),
+        Code::HistoryTruncated => case.show(&snapshot(segments(), full_ring())),
+        Code::FreesWithoutAllocation => {
+            let mut all = events();
+            all.extend(free(A + 4 * MIB, 6 * MIB));
+            case.show(&snapshot(segments(), all))
+        }
+        Code::AllocatedBeforeRecording => {
+            let older = segments().into_iter().map(with_frames).collect();
+            case.show(&snapshot(older, passing_block()))
+        }
+        Code::SizesNotRecovered => {
+            let larger = vec![segment(A, &[(5 * MIB, true), (15 * MIB, false)])];
+            case.show(&snapshot(larger, events()))
+        }
+        Code::CheckpointMismatch => case.show(&story([event("snapshot", 0, 9 * MIB), event("snapshot", 0, 9 * MIB)])),
+        Code::EndMismatch => {
+            let empty = vec![segment(A, &[(20 * MIB, false)])];
+            case.show(&snapshot(empty, events()))
+        }
+        Code::BaselineMismatch => case.show(&story([event("alloc", A, 4 * MIB), event("alloc", A, 4 * MIB)])),
+        Code::EventsInconsistent => {
+            let mut all = passing_block();
+            all.extend(free(A + 4 * MIB, 6 * MIB));
+            case.show(&story(all))
+        }
+        Code::BlocksOverlap => {
+            let mut all = vec![event("alloc", A + 2 * MIB, 2 * MIB)];
+            all.extend(free(A + 2 * MIB, 2 * MIB));
+            case.show(&story(all))
+        }
+        Code::SegmentSums => {
+            let wrong = segments().into_iter().map(|segment| segment.with("total_size", 24 * MIB)).collect();
+            case.show(&snapshot(wrong, events()))
+        }
+        Code::TimeBackwards => case.show(&story(passing_block().into_iter().map(|event| event.with("time_us", 1)))),
+        Code::SizesBounded => case.show(&bounded()),
+        Code::FreeRequestedBefore => {
+            let mut all = vec![event("free_completed", A + 4 * MIB, 6 * MIB)];
+            all.extend(events().into_iter().skip(1));
+            all.extend(passing_block());
+            case.show(&snapshot(segments(), all))
+        }
+        Code::PhasesCut => {
+            let phases: Vec<Value> = (0..70_000).flat_map(|_| phase()).collect();
+            case.show(&story([]).with("external_annotations", phases))
+        }
+        Code::PhasesIrregular => case.show(&story([]).with("external_annotations", vec![annotation("START")])),
+        Code::FragmentationGrows => case.codes(&["leak", &fixture("fragmentation-series")]),
+        Code::AllocatedGrows => case.codes(&["leak", &fixture("oom.pkl")]),
+        Code::DeviceMissing => case.diff(&two_devices(vec![]), &story([]), &[]),
+        Code::NoSuchMoment => {
+            let both = two_devices(passing_block());
+            case.diff(&both, &both, &["--at", "event:3"])
+        }
+        Code::RecordingsDiffer => case.diff(&story([]), &snapshot(segments(), vec![]), &[]),
+        Code::LengthsDiffer => {
+            let longer = passing_block().into_iter().chain(passing_block());
+            case.diff(&story([]), &story(longer), &[])
+        }
+        Code::SettingsDiffer => case.diff(&settings("max_split_size_mb:64"), &settings("max_split_size_mb:128"), &[]),
+        Code::PhaseOccurrencesDiffer => {
+            let once = story([]).with("external_annotations", phase());
+            let twice = story([]).with("external_annotations", [phase(), phase()].concat());
+            case.diff(&once, &twice, &["--max-growth", "phase:*=1GiB"])
+        }
+        Code::SameInput => case.codes(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]),
+        Code::WithinError => case.diff(&story([]), &bounded(), &["--max-growth", "6MiB"]),
+        Code::AcceptedGrowth => {
+            let accepted =
+                "[[accept]]\nmetric = \"peak\"\nbytes = \"100MiB\"\nexpires = 2027-06-01\nreason = \"planned\"\n";
+            fs::write(case.path("ptmem.toml"), accepted).unwrap();
+            case.diff(&story([]), &story(passing_block()), &["--max-growth", "0"])
+        }
+        Code::Improved => {
+            case.write("before.pkl", &story(passing_block()));
+            let saved = ptmem(case.folder.path(), &["profile", "before.pkl", "-o", "stored.json"]);
+            assert!(saved.status.success(), "{}", text(&saved.stderr));
+            case.write("after.pkl", &story([]));
+            case.codes(&["diff", "stored.json", "after.pkl", "--max-growth", "0"])
+        }
+        Code::UnknownDiagnostic => {
+            case.write("made.pkl", &snapshot(segments(), vec![]));
+            let saved = ptmem(case.folder.path(), &["profile", "made.pkl", "-o", "stored.json"]);
+            assert!(saved.status.success(), "{}", text(&saved.stderr));
+            let newer = fs::read_to_string(case.path("stored.json"))
+                .unwrap()
+                .replace("\"code\":\"state-only\"", "\"code\":\"newer\"");
+            fs::write(case.path("stored.json"), signed(&newer)).unwrap();
+            case.codes(&["show", "stored.json"])
+        }
+        other => panic!("write an input that produces {other}"),
+    }
+}
+
+#[test]
+fn every_code_has_an_input_that_produces_it() {
+    let missing: Vec<_> = Code::ALL
+        .into_iter()
+        .map(|code| (code, produce(code)))
+        .filter(|(code, found)| !found.contains(code.name()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// A whole recording without gaps or bounds.
+#[test]
+fn a_sound_recording_produces_none() {
+    assert_eq!(Case::new().show(&story(passing_block())), Codes::new());
+}
