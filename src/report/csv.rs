@@ -8,7 +8,8 @@ use super::place::{self, Codes};
 use super::{Error, Options, Subject};
 use crate::diff::{DeviceDiff, PhaseRow, Row, Sides};
 use crate::leak::{DeviceLeaks, Leak, Search};
-use crate::profile::{Bucket, Interval, Occurrence, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Interval, Occurrence, Profile, StackTotal};
+use crate::replay::History;
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
@@ -152,12 +153,12 @@ struct StackRecord {
     line: Option<u32>,
     key: String,
     bucket: &'static str,
-    baseline: u64,
-    peak: u64,
+    baseline: Option<u64>,
+    peak: Option<u64>,
     end: u64,
     at: u64,
-    baseline_blocks: u64,
-    peak_blocks: u64,
+    baseline_blocks: Option<u64>,
+    peak_blocks: Option<u64>,
     end_blocks: u64,
     at_blocks: u64,
     allocations: u64,
@@ -169,27 +170,28 @@ fn stacks(profile: &Profile, options: &Options) -> Vec<StackRecord> {
     let mut records = Vec::new();
     for device in &profile.devices {
         let listed = device.listed(0, 0);
-        records.extend(listed.into_iter().map(|total| StackRecord::new(device.device, total, &code, options)));
+        records.extend(listed.into_iter().map(|total| StackRecord::new(device, total, &code, options)));
     }
     records
 }
 
 impl StackRecord {
-    fn new(device: u32, total: StackTotal, code: &Code<'_>, options: &Options) -> Self {
+    fn new(device: &DeviceProfile, total: StackTotal, code: &Code<'_>, options: &Options) -> Self {
         let Site { path, line } = Site::new(code, total.stack(), options);
+        let has_history = device.figures.history == History::Recorded;
         Self {
-            device,
+            device: device.device,
             label: printable(&total.label),
             path,
             line,
             key: total.key.0,
             bucket: total.bucket.map(Bucket::code).unwrap_or_default(),
-            baseline: total.baseline.bytes,
-            peak: total.peak.bytes,
+            baseline: has_history.then_some(total.baseline.bytes),
+            peak: has_history.then_some(total.peak.bytes),
             end: total.end.bytes,
             at: total.at.bytes,
-            baseline_blocks: total.baseline.blocks,
-            peak_blocks: total.peak.blocks,
+            baseline_blocks: has_history.then_some(total.baseline.blocks),
+            peak_blocks: has_history.then_some(total.peak.blocks),
             end_blocks: total.end.blocks,
             at_blocks: total.at.blocks,
             allocations: total.allocations,

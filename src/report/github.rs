@@ -68,9 +68,7 @@ impl Command {
     }
 
     fn of_diagnostic(diagnostic: &Diagnostic) -> Self {
-        // The message about a missing device names it.
-        let device = diagnostic.device.filter(|_| diagnostic.code != Code::DeviceMissing);
-        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        let device = diagnostic.device.map(|device| format!("device {device}: ")).unwrap_or_default();
         Self {
             place: None,
             title: format!("ptmem: {}", diagnostic.code),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Display;
 
-use super::Subject;
+use super::{Subject, known};
 use crate::diff::{Change, DeviceDiff, Kind, Metric};
 use crate::profile::DeviceProfile;
 use crate::units::percent;
@@ -45,7 +45,10 @@ impl Outputs {
     }
 
     fn of_one_side<'d>(verdict: Option<Verdict>, devices: impl Iterator<Item = &'d DeviceProfile>) -> Self {
-        let highest = devices.filter_map(|device| Metric::Peak.value(device)).max();
+        // Where the peak of one device is not known, the highest is not either.
+        let active = devices.filter(|device| device.is_active());
+        let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
+        let highest = peaks.and_then(|peaks| peaks.into_iter().max());
         Self { verdict, peak: Change { before: None, after: highest }, changed: false }
     }
 
@@ -83,7 +86,7 @@ fn worst_peak(gate: &Gate) -> Option<Change> {
     let Comparison { diff, judgement, .. } = gate.worst_first().into_iter().next()?;
     let worst =
         diff.devices.iter().min_by_key(|device| Reverse((judgement.standing(device.ordinal()), growth(device))));
-    Some(worst?.metric(Metric::Peak))
+    Some(known::change(Metric::Peak, worst?, &diff.profiles))
 }
 
 fn growth(device: &DeviceDiff) -> i128 {

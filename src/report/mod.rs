@@ -9,6 +9,7 @@ mod github_action_benchmark;
 mod github_output;
 mod json;
 mod junit;
+mod known;
 mod markdown;
 mod place;
 mod ranks;

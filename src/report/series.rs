@@ -1,6 +1,6 @@
 //! The figures by which a history is kept: those of the after, or of the only snapshot.
 
-use super::Subject;
+use super::{Subject, known};
 use crate::diff::Metric;
 use crate::leak::DeviceLeaks;
 use crate::profile::{DeviceProfile, Profile};
@@ -48,9 +48,9 @@ fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Series> {
     active.map(|device| Series { name: scoped(name, device.device), figures: figures(device) }).collect()
 }
 
-/// Every metric that is known.
+/// Every metric that is known: one that is not is left out.
 fn figures(device: &DeviceProfile) -> Vec<(&'static str, u64)> {
-    Metric::ALL.into_iter().filter_map(|metric| Some((metric.name(), metric.value(device)?))).collect()
+    Metric::ALL.into_iter().filter_map(|metric| Some((metric.name(), known::value(metric, device)?))).collect()
 }
 
 /// The device, within the comparison or the rank where there are several.

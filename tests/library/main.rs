@@ -8,6 +8,7 @@ mod large;
 mod support;
 
 mod code_changes;
+mod configuration_schema;
 mod fixtures;
 mod formats;
 mod large_snapshots;
@@ -21,4 +22,5 @@ mod real_snapshots;
 mod replay_properties;
 mod saved_profiles;
 mod snapshot_bad_input;
+mod unknown_figures;
 mod wrapped;

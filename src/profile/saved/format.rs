@@ -9,7 +9,7 @@ use super::{Bound, Error};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::exact::Sums;
 use crate::profile::{Cut, Held, Kind, Raise, Source};
-use crate::replay::{Checks, Counter, Figures, FreeBlocks, Oom, Position, Timeline};
+use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 
 /// The part of a saved profile that tells it from other JSON.
 #[derive(Debug, Deserialize)]
@@ -150,14 +150,16 @@ pub(super) struct SavedCounter {
 }
 
 impl SavedCounter {
-    pub(super) fn new(counter: &Counter) -> Self {
+    pub(super) fn new(counter: &Counter, history: History) -> Self {
+        // Without a history, the state at the dump stands in for baseline and peak.
+        let has_history = history == History::Recorded;
         Self {
             baseline: counter.baseline,
             peak: counter.peak,
             peak_event: counter.peak_at.map(Position::event_index),
             end: counter.end,
-            exact: counter.exact(),
-            max_error: counter.max_error(),
+            exact: has_history && counter.exact(),
+            max_error: counter.max_error().filter(|_| has_history),
             baseline_error: counter.baseline_error,
             peak_error: counter.peak_error,
         }

@@ -101,7 +101,7 @@ impl<'a> DeviceReport<'a> {
             before_device: device.device.before,
             after_device: device.device.after,
             rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
-            metrics: Metrics(device),
+            metrics: Metrics { device, profiles: &comparison.diff.profiles },
             stacks: if has_stacks { stacks(device, comparison, options) } else { Vec::new() },
             phases: phases.then(|| device.phases.iter().map(PhaseChangeReport::new).collect()),
             tree: if has_stacks { tree_of(device, &comparison.diff, options) } else { None },

@@ -8,8 +8,9 @@ use super::phases::{IntervalReport, PhaseReport};
 use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
-use crate::replay::{Checks, Counter, Figures, Oom, Position};
+use crate::replay::{Checks, Counter, Figures, History, Oom, Position};
 use crate::report::Options;
+use crate::report::known::KnownCounter;
 use crate::snapshot::Tables;
 use crate::tree::of_device;
 use crate::verdict::Judgement;
@@ -113,14 +114,14 @@ struct StackReport<'a> {
     label: String,
     key: String,
     bucket: Option<&'static str>,
-    baseline: u64,
-    peak: u64,
+    baseline: Option<u64>,
+    peak: Option<u64>,
     end: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     oom: Option<u64>,
     at: u64,
-    baseline_blocks: u64,
-    peak_blocks: u64,
+    baseline_blocks: Option<u64>,
+    peak_blocks: Option<u64>,
     end_blocks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     oom_blocks: Option<u64>,
@@ -165,10 +166,10 @@ impl<'a> DeviceReport<'a> {
             events: device.events,
             duration_us: device.duration_us,
             actions: &device.actions,
-            allocated: CounterReport::new(&figures.allocated),
-            active: CounterReport::new(&figures.active),
-            requested: CounterReport::new(&figures.requested),
-            reserved: CounterReport::new(&figures.reserved),
+            allocated: CounterReport::new(&figures.allocated, figures.history),
+            active: CounterReport::new(&figures.active, figures.history),
+            requested: CounterReport::new(&figures.requested, figures.history),
+            reserved: CounterReport::new(&figures.reserved, figures.history),
             fragmentation: FragmentationReport::new(figures),
             checks: ChecksReport::new(figures.checks),
             allocations: figures.allocation_count,
@@ -191,9 +192,8 @@ fn at_event(device: &DeviceProfile) -> Option<i64> {
 }
 
 fn stacks<'a>(device: &DeviceProfile, tables: &'a Tables, options: &Options) -> Vec<StackReport<'a>> {
-    let ran_out = !device.figures.ooms.is_empty();
     let listed = device.listed(options.top, 0);
-    listed.into_iter().map(|total| StackReport::new(total, tables, ran_out)).collect()
+    listed.into_iter().map(|total| StackReport::new(total, tables, &device.figures)).collect()
 }
 
 fn tree_of(device: &DeviceProfile, profile: &Profile, options: &Options) -> Option<Vec<TreeReport>> {
@@ -202,17 +202,19 @@ fn tree_of(device: &DeviceProfile, profile: &Profile, options: &Options) -> Opti
 }
 
 impl<'a> StackReport<'a> {
-    fn new(total: StackTotal, tables: &'a Tables, ran_out: bool) -> Self {
+    fn new(total: StackTotal, tables: &'a Tables, figures: &Figures) -> Self {
+        let ran_out = !figures.ooms.is_empty();
+        let has_history = figures.history == History::Recorded;
         let stack = total.stack();
         Self {
             bucket: total.bucket.map(Bucket::code),
-            baseline: total.baseline.bytes,
-            peak: total.peak.bytes,
+            baseline: has_history.then_some(total.baseline.bytes),
+            peak: has_history.then_some(total.peak.bytes),
             end: total.end.bytes,
             oom: ran_out.then_some(total.oom.bytes),
             at: total.at.bytes,
-            baseline_blocks: total.baseline.blocks,
-            peak_blocks: total.peak.blocks,
+            baseline_blocks: has_history.then_some(total.baseline.blocks),
+            peak_blocks: has_history.then_some(total.peak.blocks),
             end_blocks: total.end.blocks,
             oom_blocks: ran_out.then_some(total.oom.blocks),
             at_blocks: total.at.blocks,
@@ -227,21 +229,23 @@ impl<'a> StackReport<'a> {
 }
 
 impl CounterReport {
-    fn new(counter: &Counter) -> Self {
+    fn new(counter: &Counter, history: History) -> Self {
+        let KnownCounter { baseline, peak, max_error } = KnownCounter::new(counter, history);
         Self {
-            baseline: counter.baseline,
-            peak: counter.peak,
-            peak_event: counter.peak_at.map(Position::event_index),
+            baseline,
+            peak,
+            peak_event: peak.and(counter.peak_at).map(Position::event_index),
             end: counter.end,
-            exact: counter.exact(),
-            max_error: counter.max_error(),
+            exact: max_error.is_some() && counter.exact(),
+            max_error,
         }
     }
 }
 
 impl FragmentationReport {
     fn new(figures: &Figures) -> Self {
-        Self { peak: figures.fragmentation_at_peak, end: figures.fragmentation_at_end }
+        let reserved = KnownCounter::new(&figures.reserved, figures.history);
+        Self { peak: reserved.peak.and(figures.fragmentation_at_peak), end: figures.fragmentation_at_end }
     }
 }
 

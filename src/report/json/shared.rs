@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::ser::{Serialize, Serializer};
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::diff::{Change, DeviceDiff, Metric, Side};
+use crate::diff::{Change, DeviceDiff, Metric, Side, Sides};
 use crate::profile::{DeviceProfile, Profile};
+use crate::report::known;
 use crate::snapshot::{FrameId, Tables};
 use crate::units::percent;
 use crate::verdict::{Check, Member};
@@ -171,13 +172,17 @@ impl ChangeReport {
     }
 }
 
-/// Every metric of a pair of devices, by name, in the order of [`Metric::ALL`].
+/// Every metric of a pair of devices, by name, in the order of [`Metric::ALL`]; null where it is not known.
 #[derive(Debug)]
-pub(super) struct Metrics<'a>(pub(super) &'a DeviceDiff);
+pub(super) struct Metrics<'a> {
+    pub(super) device: &'a DeviceDiff,
+    pub(super) profiles: &'a Sides<Profile>,
+}
 
 impl Serialize for Metrics<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), ChangeReport::new(self.0.metric(metric)))))
+        let changes = Metric::ALL.map(|metric| (metric.name(), known::change(metric, self.device, self.profiles)));
+        serializer.collect_map(changes.map(|(name, change)| (name, ChangeReport::new(change))))
     }
 }
 
@@ -187,7 +192,7 @@ pub(super) struct Values<'a>(pub(super) Option<&'a DeviceProfile>);
 
 impl Serialize for Values<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value = |metric: Metric| self.0.and_then(|device| metric.value(device));
+        let value = |metric: Metric| self.0.and_then(|device| known::value(metric, device));
         serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), value(metric))))
     }
 }

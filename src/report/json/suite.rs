@@ -5,8 +5,9 @@ use serde::Serialize;
 use super::diff::DiffReport;
 use super::shared::{ChangeReport, CheckReport, RankNumbers, SidedDiagnostic, TOOL, Tool};
 use super::with_stacks;
-use crate::diff::{DeviceDiff, Metric, Row};
+use crate::diff::{Metric, Row};
 use crate::report::Options;
+use crate::report::known;
 use crate::report::ranks::{self, Compared, Others};
 use crate::verdict::{Comparison, Gate, Missing, Ranks};
 
@@ -128,7 +129,7 @@ impl<'a> MissingReport<'a> {
 impl<'a> LineReport<'a> {
     fn new(line: &Compared<'a>) -> Self {
         let RankNumbers { rank, node } = line.of.member.as_ref().map(RankNumbers::of).unwrap_or_default();
-        let peak = line.device.map(|device: &DeviceDiff| device.metric(Metric::Peak)).unwrap_or_default();
+        let peak = line.device.map(|device| known::change(Metric::Peak, device, &line.of.diff.profiles));
         Self {
             name: line.name.clone(),
             comparison: line.of.name.as_deref(),
@@ -137,7 +138,7 @@ impl<'a> LineReport<'a> {
             before_device: line.device.and_then(|device| device.device.before),
             after_device: line.device.and_then(|device| device.device.after),
             verdict: line.of.judgement.verdict.name(),
-            peak: ChangeReport::new(peak),
+            peak: ChangeReport::new(peak.unwrap_or_default()),
         }
     }
 }

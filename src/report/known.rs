@@ -1,0 +1,46 @@
+//! Figures as machines are told them: where a figure is not known, or not how far it may be off, there is none.
+
+use crate::diff::{Change, DeviceDiff};
+use crate::profile::{DeviceProfile, Metric, Profile};
+use crate::replay::{Counter, History};
+use crate::sides::Sides;
+
+/// The baseline and the peak of a counter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct KnownCounter {
+    pub(super) baseline: Option<u64>,
+    pub(super) peak: Option<u64>,
+    /// How far any of them may be off.
+    pub(super) max_error: Option<u64>,
+}
+
+impl KnownCounter {
+    /// Without a history, the state at the dump stands in for both: that is no figure.
+    pub(super) fn new(counter: &Counter, history: History) -> Self {
+        if history != History::Recorded {
+            return Self::default();
+        }
+        Self {
+            baseline: counter.baseline.filter(|_| counter.baseline_error.is_some()),
+            peak: counter.peak.filter(|_| counter.peak_error.is_some()),
+            max_error: counter.max_error(),
+        }
+    }
+}
+
+/// The value of a metric.
+pub(super) fn value(metric: Metric, device: &DeviceProfile) -> Option<u64> {
+    let has_history = device.figures.history == History::Recorded;
+    if metric.needs_history() && !has_history || metric.max_error(device).is_none() {
+        return None;
+    }
+    metric.value(device)
+}
+
+/// The change of a metric between two devices.
+pub(super) fn change(metric: Metric, device: &DeviceDiff, profiles: &Sides<Profile>) -> Change {
+    Change {
+        before: device.index.before.and_then(|index| value(metric, &profiles.before.devices[index])),
+        after: device.index.after.and_then(|index| value(metric, &profiles.after.devices[index])),
+    }
+}

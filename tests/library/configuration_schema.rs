@@ -1,0 +1,148 @@
+//! The JSON Schema of ptmem.toml knows what its reader knows, and refuses what it refuses.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use jsonschema::Validator;
+use ptmem::config::Config;
+use ptmem::profile::Metric;
+use ptmem::stack::GroupBy;
+use serde_json::{Value as Json, json};
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn schema() -> Json {
+    serde_json::from_str(&text("docs/schemas/ptmem.toml.schema.json")).unwrap()
+}
+
+/// A table of TOML as editors hold it against the schema: a date is a text.
+fn as_json(value: toml::Value) -> Json {
+    match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) => number.into(),
+        toml::Value::Boolean(flag) => flag.into(),
+        toml::Value::Datetime(date) => date.to_string().into(),
+        toml::Value::Array(items) => items.into_iter().map(as_json).collect(),
+        toml::Value::Table(table) => table.into_iter().map(|(key, value)| (key, as_json(value))).collect(),
+    }
+}
+
+fn is_valid(validator: &Validator, toml: &str) -> bool {
+    validator.is_valid(&as_json(toml::Value::Table(toml.parse().unwrap())))
+}
+
+/// The keys that the reader knows where `toml` has the unknown key `nothing`.
+fn known_keys(toml: &str) -> BTreeSet<String> {
+    let message = Config::parse(toml).unwrap_err().to_string();
+    let (_, known) = message.split_once("expected").unwrap_or_else(|| panic!("{message}"));
+    known.split('\'').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn keys(schema: &Json, place: &str) -> BTreeSet<String> {
+    schema.pointer(place).unwrap_or_else(|| panic!("{place}")).as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn the_schema_has_the_keys_of_the_reader() {
+    let schema = schema();
+    jsonschema::meta::validate(&schema).unwrap();
+    for (toml, place) in [
+        ("nothing = 1", ""),
+        ("[[category]]\nnothing = 1", "/properties/category/items"),
+        ("[[accept]]\nnothing = 1", "/properties/accept/items"),
+        ("[suite.x]\nnothing = 1", "/properties/suite/additionalProperties"),
+        ("[[suite.x.compare]]\nnothing = 1", "/properties/suite/additionalProperties/properties/compare/items"),
+    ] {
+        let known = known_keys(toml);
+        assert!(known.len() > 1, "{toml}: {known:?}");
+        assert_eq!(keys(&schema, &format!("{place}/properties")), known, "{place}");
+        assert_eq!(schema.pointer(place).unwrap()["additionalProperties"], json!(false), "{place}");
+    }
+}
+
+#[test]
+fn the_schema_has_the_names_of_the_reader() {
+    let schema = schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let groupings: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
+    assert_eq!(schema["properties"]["group-by"]["enum"], json!(groupings));
+    for metric in Metric::ALL {
+        for toml in [
+            format!("max-growth.{metric} = \"5%\"", metric = metric.name()),
+            format!("max.{metric} = \"1GiB\"", metric = metric.name()),
+            format!(
+                "accept = [{{ metric = \"{}\", bytes = \"1MiB\", reason = \"x\", expires = 2026-12-31 }}]",
+                metric.name()
+            ),
+        ] {
+            Config::parse(&toml).unwrap();
+            assert!(is_valid(&validator, &toml), "{toml}");
+        }
+    }
+}
+
+/// The blocks of TOML in a page.
+fn blocks(page: &str) -> Vec<String> {
+    let blocks = page.split("```toml\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn examples_follow_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let mut examples = 0;
+    for page in ["README.md", "docs/configuration.md", "docs/reference.md", "docs/ranks.md"] {
+        for block in blocks(&text(page)) {
+            Config::parse(&block).unwrap_or_else(|error| panic!("{page}: {error}\n{block}"));
+            assert!(is_valid(&validator, &block), "{page}:\n{block}");
+            examples += 1;
+        }
+    }
+    assert!(examples >= 4, "{examples}");
+    for good in [
+        "",
+        "max-growth = \"5%\"",
+        "max-growth = [\"5%\", \"end=0\"]\nwarn-growth = { \"stack:*a*\" = \"5%+1.5GiB\", imbalance = \"0\" }",
+        "max = { peak = \"70 GB\", imbalance = \"1.5gib\" }\nmin-delta = \"0\"",
+        "strip-prefix = [\"/a\", \"/b\"]\nown = \"*/x/*\"\nmatch-ratio = 1",
+        "accept = [{ metric = \"phase:f*\", bytes = \"1B\", reason = \"r\", expires = \"2026-12-31\" }]",
+    ] {
+        Config::parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
+        assert!(is_valid(&validator, good), "{good}");
+    }
+}
+
+#[test]
+fn mistakes_are_refused_by_reader_and_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    for bad in [
+        "max-grwth = \"5%\"",
+        "max-growth = 5",
+        "[max-growth]\npeek = \"5%\"",
+        "[max-growth]\npeak = \"percent\"",
+        "[max]\nstack = 5",
+        "max = \"70GiB\"",
+        "min-delta = \"5\"",
+        "min-delta = 5",
+        "strict = \"yes\"",
+        "group-by = \"stak\"",
+        "phase-occurrence = \"all\"",
+        "match-ratio = 7",
+        "own = 5",
+        "[[category]]\nname = \"x\"",
+        "[[accept]]\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+        "[[accept]]\npattern=\"x\"\nmetric=\"peak\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+        "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \" \"\nexpires = 2026-01-01",
+        "[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"",
+        "[[accept]]\nmetric=\"imbalance\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2026-01-01",
+        "[suite.a]",
+        "[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"",
+        "[[suite.a.compare]]\nname=\"\"\nbefore=\"b\"\nafter=\"c\"",
+    ] {
+        assert!(Config::parse(bad).is_err(), "{bad}");
+        assert!(!is_valid(&validator, bad), "{bad}");
+    }
+}

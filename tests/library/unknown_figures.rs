@@ -1,0 +1,139 @@
+//! A figure that is not known is null, empty or left out in every format for machines: never a stand-in.
+
+use std::path::PathBuf;
+
+use ptmem::diff;
+use ptmem::profile::{self, Profile};
+use ptmem::report::{Format, Options, Subject};
+use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
+use serde_json::{Value as Json, json};
+
+fn load(name: &str) -> Profile {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect();
+    profile::read(std::fs::File::open(path).unwrap(), name, profile::Options::default()).unwrap()
+}
+
+fn shown(profile: &Profile, format: Format) -> String {
+    format.render(Subject::Profile(profile, None), &Options::default()).unwrap()
+}
+
+fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap()
+}
+
+/// A snapshot of the state alone.
+const STATE_ONLY: &str = "state-only.pkl";
+
+#[test]
+fn a_state_without_history_has_no_peak() {
+    let profile = load(STATE_ONLY);
+    let json = parsed(&shown(&profile, Format::Json));
+    let device = &json["devices"][0];
+    for counter in ["allocated", "active", "requested", "reserved"] {
+        let counter = &device[counter];
+        for key in ["baseline", "peak", "peak_event", "max_error"] {
+            assert_eq!(counter[key], Json::Null, "{key}: {counter}");
+        }
+        assert_eq!(counter["exact"], json!(false));
+        assert!(counter["end"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(device["fragmentation"]["peak"], Json::Null);
+    for stack in device["stacks"].as_array().unwrap() {
+        for key in ["baseline", "peak", "baseline_blocks", "peak_blocks"] {
+            assert_eq!(stack[key], Json::Null, "{key}: {stack}");
+        }
+        assert!(stack["end"].is_u64());
+    }
+}
+
+#[test]
+fn exports_leave_out_figures_of_a_state_without_history() {
+    let profile = load(STATE_ONLY);
+    let bencher = parsed(&shown(&profile, Format::Bencher));
+    let metrics: Vec<_> = bencher["device 0"].as_object().unwrap().keys().collect();
+    assert_eq!(metrics, ["end"]);
+    let benchmark = parsed(&shown(&profile, Format::GithubActionBenchmark));
+    let names: Vec<_> = benchmark.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["device 0: end"]);
+    let outputs = shown(&profile, Format::GithubOutput);
+    assert!(outputs.contains("\npeak-after=\n"), "{outputs}");
+    let csv = shown(&profile, Format::Csv);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    for record in reader.records() {
+        let record = record.unwrap();
+        let known = |column: &str| !record[columns.iter().position(|name| name == column).unwrap()].is_empty();
+        assert!(known("end") && !known("baseline") && !known("peak") && !known("peak_blocks"), "{csv}");
+    }
+}
+
+#[test]
+fn a_saved_profile_of_a_state_is_not_exact() {
+    let text = profile::saved::text_of(&load(STATE_ONLY), profile::saved::Bound::default(), &[]);
+    let saved = parsed(&text);
+    for counter in ["allocated", "active", "requested", "reserved"] {
+        assert_eq!(saved["devices"][0][counter]["exact"], json!(false), "{counter}");
+        assert_eq!(saved["devices"][0][counter]["max_error"], Json::Null, "{counter}");
+    }
+    // The same is told of what is read back.
+    let read = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
+    assert_eq!(parsed(&shown(&read, Format::Bencher)), parsed(&shown(&load(STATE_ONLY), Format::Bencher)));
+}
+
+fn gate(before: Profile, after: Profile) -> Gate {
+    let diff = diff::diff(before, after, diff::Options::default());
+    let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
+    let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
+    let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 0 };
+    Gate { comparisons: vec![comparison], ranks: Vec::new() }
+}
+
+#[test]
+fn a_comparison_with_a_state_has_no_change_of_the_peak() {
+    for (before, after, known, unknown) in
+        [("before.pkl", STATE_ONLY, "before", "after"), (STATE_ONLY, "before.pkl", "after", "before")]
+    {
+        let gate = gate(load(before), load(after));
+        let text = |format: Format| format.render(Subject::Gate(&gate), &Options::default()).unwrap();
+        let json = parsed(&text(Format::Json));
+        let metrics = &json["devices"][0]["metrics"];
+        for metric in ["peak", "baseline", "active", "requested", "reserved"] {
+            let metric = &metrics[metric];
+            assert_eq!(metric[unknown], Json::Null, "{metric}");
+            assert_eq!(metric["delta"], Json::Null, "{metric}");
+            assert_eq!(metric["percent"], Json::Null, "{metric}");
+            assert!(metric[known].is_u64(), "{metric}");
+        }
+        assert!(metrics["end"]["delta"].is_i64());
+        let outputs = text(Format::GithubOutput);
+        for line in [format!("peak-{unknown}="), "delta=".to_owned(), "percent=".to_owned()] {
+            assert!(outputs.lines().any(|output| output == line), "{line}: {outputs}");
+        }
+        assert!(!outputs.contains(&format!("peak-{known}=\n")), "{outputs}");
+    }
+}
+
+#[test]
+fn a_figure_of_unknown_error_is_no_figure() {
+    let mut profile = load("before.pkl");
+    let whole = parsed(&shown(&profile, Format::Json));
+    assert!(whole["devices"][0]["allocated"]["peak"].is_u64());
+    profile.devices[0].figures.allocated.peak_error = None;
+    let device = parsed(&shown(&profile, Format::Json))["devices"][0].clone();
+    assert_eq!(device["allocated"]["peak"], Json::Null);
+    assert_eq!(device["allocated"]["exact"], json!(false));
+    assert_eq!(device["allocated"]["max_error"], Json::Null);
+    assert_eq!(device["allocated"]["baseline"], whole["devices"][0]["allocated"]["baseline"]);
+    let bencher = parsed(&shown(&profile, Format::Bencher));
+    assert!(bencher["device 0"].get("peak").is_none() && bencher["device 0"].get("baseline").is_some());
+    assert!(shown(&profile, Format::GithubOutput).contains("peak-after=\n"));
+    // Another device does not stand in for it.
+    let mut several = load("two-devices-before.pkl");
+    assert!(!shown(&several, Format::GithubOutput).contains("peak-after=\n"));
+    several.devices[1].figures.allocated.peak_error = None;
+    assert!(shown(&several, Format::GithubOutput).contains("peak-after=\n"));
+    let gate = gate(profile, load("after.pkl"));
+    let json = parsed(&Format::Json.render(Subject::Gate(&gate), &Options::default()).unwrap());
+    assert_eq!(json["devices"][0]["metrics"]["peak"]["before"], Json::Null);
+    assert_eq!(json["devices"][0]["metrics"]["peak"]["percent"], Json::Null);
+}
