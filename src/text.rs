@@ -46,9 +46,8 @@ pub(crate) fn shorten_label(label: &str, width: usize) -> String {
         && place.contains(".py")
     {
         let file = place.rfind('/').map_or(place, |slash| &place[slash + 1..]);
-        let fits = |label: &String| label.width() <= width;
         let shorter = [label.clone(), format!("{head} ({file}){tail}"), format!("{head} ({file})")];
-        label = shorter.iter().find(|label| fits(label)).unwrap_or(&shorter[2]).clone();
+        label = shorter.iter().find(|label| label.width() <= width).unwrap_or(&shorter[2]).clone();
     }
     shorten(&label, width)
 }
@@ -89,28 +88,16 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
+/// Letters of an unknown name that are compared with the known ones.
+const MOST_LETTERS: usize = 64;
+
 /// `; did you mean 'peak'?` where one of the names is close to what was found.
 pub(crate) fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> String {
-    match names.map(|name| (distance(found, name), name)).min() {
+    let found: String = found.chars().take(MOST_LETTERS).collect();
+    match names.map(|name| (strsim::levenshtein(&found, name), name)).min() {
         Some((1..=2, name)) => format!("; did you mean '{name}'?"),
         _ => String::new(),
     }
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// `1 block`, `2 blocks`.
@@ -131,13 +118,16 @@ pub(crate) fn numbers(mut all: Vec<u64>) -> String {
         }
     }
     let left: u64 = ranges.iter().skip(MOST).map(|(first, last)| last - first + 1).sum();
-    let text = |&(first, last): &(u64, u64)| match last - first {
+    let shown = ranges.into_iter().take(MOST).map(range).collect::<Vec<_>>().join(", ");
+    if left == 0 { shown } else { format!("{shown} and {} more", thousands(left)) }
+}
+
+fn range((first, last): (u64, u64)) -> String {
+    match last - first {
         0 => first.to_string(),
         1 => format!("{first}, {last}"),
         _ => format!("{first}-{last}"),
-    };
-    let shown = ranges.iter().take(MOST).map(text).collect::<Vec<_>>().join(", ");
-    if left == 0 { shown } else { format!("{shown} and {} more", thousands(left)) }
+    }
 }
 
 #[cfg(test)]

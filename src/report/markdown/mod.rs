@@ -11,8 +11,8 @@ use unicode_width::UnicodeWidthStr;
 use super::Options;
 use super::sparkline::sparkline;
 use super::view::{
-    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, Phrase, Remark, Section, Source,
-    StackChange, Timeline, View, Visibility,
+    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, Remark, Section, Source, StackChange,
+    Timeline, View, Visibility,
 };
 use crate::diff::Kind;
 use crate::text::{cut, printable};
@@ -110,8 +110,10 @@ fn scope(group: &Group) -> String {
 
 fn checks(page: &mut Page, group: &Group, is_shown: impl Fn(&CheckLine) -> bool) {
     let lines: Vec<_> = group.checks.lines.iter().filter(|check| is_shown(check)).collect();
-    let line = |check: &&CheckLine| format!("\n{} {}{}\n", icon(check.mark), scope(group), prose(&check.sentence));
-    let shown = page.add_all(lines.iter().take(MOST_CHECKS).map(line));
+    let scope = scope(group);
+    let shown = lines.iter().take(MOST_CHECKS);
+    let shown = shown.map(|check| format!("\n{} {scope}{}\n", icon(check.mark), prose(&check.sentence)));
+    let shown = page.add_all(shown);
     page.more(lines.len() - shown, "check", "checks");
 }
 
@@ -173,7 +175,7 @@ fn facts(page: &mut Page, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
     for Fact { name, lines } in facts {
-        let mut lines = lines.iter().map(|line| prose(&join(line)));
+        let mut lines = lines.iter().map(|line| table::phrases(line));
         if lines.len() > 1 {
             piece += &format!("\n**{}**\n\n", sentence(name));
             piece.extend(lines.map(|line| format!("- {line}\n")));
@@ -186,10 +188,6 @@ fn facts(page: &mut Page, facts: &[Fact]) {
         is_list = true;
     }
     page.add(&piece);
-}
-
-fn join(items: &[Phrase]) -> String {
-    items.iter().map(Phrase::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn timeline(page: &mut Page, timeline: &Timeline) {
@@ -243,13 +241,13 @@ fn remarks(page: &mut Page, group: &Group) {
 }
 
 fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
-    let quote = |remark: &&Remark| {
-        let icon = if remark.is_open() { "⚠️ " } else { "" };
-        let text = format!("{}{}", remark.scope(), prose(&remark.message));
-        format!("\n> {icon}{}{text} ({})\n", scope(group), code(remark.code.name()))
-    };
-    let shown = page.add_all(remarks.iter().map(quote));
+    let shown = page.add_all(remarks.iter().map(|remark| quote(remark, &scope(group))));
     page.more(remarks.len() - shown, "remark", "remarks");
+}
+
+fn quote(remark: &Remark, scope: &str) -> String {
+    let icon = if remark.is_open() { "⚠️ " } else { "" };
+    format!("\n> {icon}{}{scope}{} ({})\n", remark.scope(), prose(&remark.message), code(remark.code.name()))
 }
 
 /// The files, where there is one group of them, and the version.

@@ -6,6 +6,7 @@ use super::page::Page;
 use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
 use crate::sides::Sides;
 use crate::text::{cut, printable, shorten, shorten_label, thousands};
+use crate::units::Size;
 use crate::verdict::Standing;
 
 /// Columns of a label: a longer one would make the table scroll.
@@ -40,8 +41,24 @@ pub(super) fn write(page: &mut Page, table: &Table) {
 
 /// What all rows amount to, as it stands behind a title.
 fn total(parts: &[Phrase]) -> String {
-    let parts: Vec<_> = parts.iter().map(Phrase::to_string).collect();
-    if parts.is_empty() { String::new() } else { format!(" ({})", prose(&parts.join(", "))) }
+    if parts.is_empty() { String::new() } else { format!(" ({})", phrases(parts)) }
+}
+
+/// Phrases with commas between them.
+pub(super) fn phrases(phrases: &[Phrase]) -> String {
+    let texts = phrases.iter().map(|Phrase(values)| values.iter().map(text).collect::<String>());
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// The text of a value that is no name.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Counts(Sides { before, after }) if before != after => {
+            format!("{} → {}", thousands(*before), thousands(*after))
+        }
+        Value::Sizes(Sides { before, after }) if before != after => format!("{} → {}", Size(*before), Size(*after)),
+        value => prose(&value.to_string()),
+    }
 }
 
 /// Adds as many rows as there is room for, and says how many things the others stand for.
@@ -94,10 +111,7 @@ fn cell(value: &Value) -> String {
         Value::Label(Label { text, kind: LabelKind::Words }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
-        Value::Counts(Sides { before, after }) if before != after => {
-            unbroken(&format!("{} → {}", thousands(*before), thousands(*after)))
-        }
-        value => unbroken(&prose(&value.to_string())),
+        value => unbroken(&text(value)),
     }
 }
 

@@ -115,3 +115,50 @@ fn note_text(note: &Note) -> String {
         Note::Also(labels) => format!("also {}", labels.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::view::Tone;
+
+    /// A row with a note, and one that is indented.
+    fn table() -> Table {
+        let columns = vec![
+            Column::figure("change"),
+            Column::figure("before").spare(),
+            Column::figure(""),
+            Column::words("stack"),
+        ];
+        let row = |delta, label: &str| {
+            let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
+            Row::new(Tone::Plain, cells)
+        };
+        let noted = Row { note: Some(Note::Also(vec!["another".to_owned()])), ..row(1 << 20, "forward (a/b.py:7)") };
+        Table { columns, rows: vec![noted, Row { depth: 1, ..row(-1, "::x") }], ..Table::default() }
+    }
+
+    fn lines(width: usize) -> Vec<String> {
+        let mut text = String::new();
+        write(&mut text, &table(), width).unwrap();
+        text.lines().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
+    }
+
+    #[test]
+    fn columns_without_content_and_without_room_are_left_out() {
+        let wide = [
+            "     change    before  stack",
+            "  +1.00 MiB  1.00 KiB  forward (a/b.py:7)",
+            "             also another",
+            "       -1 B  1.00 KiB    '::x'",
+        ];
+        assert_eq!(lines(WIDE), wide);
+        let narrow = ["     change  stack", "  +1.00 MiB  forward (a/b.py:7)", "             also another"];
+        assert_eq!(lines(WIDE - 1)[..3], narrow);
+    }
+
+    #[test]
+    fn names_keep_the_room_that_is_left() {
+        assert_eq!(lines(29)[1], "  +1.00 MiB  forward (b.py:7)");
+        assert_eq!(lines(10)[1], "  +1.00 MiB  forwa….py:7)");
+    }
+}

@@ -27,6 +27,9 @@ use wrap::{fill, wrap};
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
 const NARROWEST_NAME: usize = 12;
 
+/// The narrowest that a sentence may get.
+const NARROWEST_TEXT: usize = 40;
+
 /// The widest name of a fact.
 const FACT_NAME: usize = 14;
 
@@ -226,7 +229,7 @@ impl Page {
             };
             let head = format!("{}[{}]", remark.code.severity(), remark.code);
             let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
-            let text = wrap(&text, self.width.saturating_sub(2).max(40), 2);
+            let text = wrap(&text, 0, 2, self.width.saturating_sub(2).max(NARROWEST_TEXT));
             let (head, rest) = text.split_at(head.len().min(text.len()));
             writeln!(self.text, "{style}{head}{style:#}{rest}")?;
         }
@@ -243,11 +246,16 @@ impl Page {
         let widest = shown.iter().map(|check| check.mark.word().width()).max().unwrap_or(0).max(4);
         for check in shown {
             let style = style::of_mark(check.mark);
-            let sentence = wrap(&printable(&check.sentence), self.width.saturating_sub(8).max(40), 6);
+            let sentence = wrap(
+                &printable(&check.sentence),
+                widest + 2,
+                widest + 2,
+                self.width.saturating_sub(2).max(NARROWEST_TEXT),
+            );
             writeln!(self.text, "{style}{:<widest$}{style:#}  {sentence}", check.mark.word())?;
         }
         if !rest.is_empty() {
-            writeln!(self.text, "      and {}", count(rest.len() as u64, "more check", "more checks"))?;
+            writeln!(self.text, "{:widest$}  and {}", "", count(rest.len() as u64, "more check", "more checks"))?;
         }
         Ok(())
     }

@@ -2,17 +2,17 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Breaks a text at spaces, but not within backticks; lines after the first are indented.
-pub(super) fn wrap(text: &str, width: usize, indent: usize) -> String {
+/// Breaks a text that begins at a column at spaces, but not within backticks; lines after the first are indented.
+pub(super) fn wrap(text: &str, start: usize, indent: usize, width: usize) -> String {
     let mut out = String::new();
-    let mut column = 0;
+    let mut column = start;
     let mut is_quoted = false;
     for word in text.split(' ') {
-        if column > 0 && column + 1 + word.width() > width && !is_quoted {
+        if !out.is_empty() && column + 1 + word.width() > width && !is_quoted {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
-            column = 2;
-        } else if column > 0 {
+            column = indent;
+        } else if !out.is_empty() {
             out.push(' ');
             column += 1;
         }
@@ -44,9 +44,10 @@ mod tests {
 
     #[test]
     fn texts_break_at_spaces_only() {
-        assert_eq!(wrap("one two three", 7, 2), "one two\n  three");
-        assert_eq!(wrap("one `two three` four", 7, 4), "one\n    `two three`\n    four");
-        assert_eq!(wrap("", 7, 2), "");
+        assert_eq!(wrap("one two three", 0, 2, 7), "one two\n  three");
+        assert_eq!(wrap("one two three", 4, 4, 11), "one two\n    three");
+        assert_eq!(wrap("one `two three` four", 0, 4, 7), "one\n    `two three`\n    four");
+        assert_eq!(wrap("", 0, 2, 7), "");
         let items = ["aa", "bb", "cc"].map(str::to_owned);
         assert_eq!(fill(items.into_iter(), 6), ["aa, bb", "cc"]);
     }

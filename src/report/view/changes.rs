@@ -141,9 +141,8 @@ impl Changed<'_> {
             columns.extend([Column::figure("median"), Column::figure("ranks")]);
         }
         // Change and after say what was there before: on a narrow terminal the label needs the room more.
-        let (after, blocks) = (Column::figure("after"), Column::figure("blocks"));
         columns.push(Column::figure("before").spare());
-        columns.extend(if has_others { [after.spare(), blocks.spare()] } else { [after, blocks] });
+        columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..Column::figure(head) }));
         let name = self.diff().profiles.after.options.group_by.noun();
         columns.extend([Column::words(""), Column::words(name)]);
         let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
@@ -178,7 +177,7 @@ impl Changed<'_> {
         let mut cells = vec![Value::Change(delta)];
         if let Some(others) = self.others {
             cells.push(median.map_or(Value::Nothing, Value::Change));
-            cells.push(others.share(&row.key, delta));
+            cells.push(Value::Ranks { same: others.same(&row.key, delta), of: others.ranks });
         }
         cells.extend([Value::Size(before.bytes), Value::Size(after.bytes)]);
         cells.push(Value::Counts(row.held.map(|held| held.blocks)));
@@ -244,9 +243,9 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Blo
     if found.is_empty() {
         return None;
     }
-    let rows = found.into_iter().map(|(row, name, count)| {
+    let rows = found.into_iter().map(|ranks::Elsewhere { row, name, ranks }| {
         let cells =
-            [Value::Change(row.delta()), Value::Count(count as u64), Value::words(name), Value::code(&*row.label)];
+            [Value::Change(row.delta()), Value::Count(ranks as u64), Value::words(name), Value::code(&*row.label)];
         Row::new(Tone::Worse, cells)
     });
     let columns =

@@ -186,24 +186,29 @@ fn figures_row(name: String, device: Option<&DeviceDiff>, mark: Option<Mark>) ->
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
 fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
     let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let named = |label: &str| name.map_or_else(|| label.to_owned(), |name| format!("{name}: {label}"));
     let (listed, rest) = lines.split_at(limit.min(lines.len()));
-    let listed = listed.iter().map(|line| figures_row(named(&line.name), line.device, line.mark()));
+    let listed = listed.iter().map(|line| figures_row(named(name, &line.name), line.device, line.mark()));
     let mut rows: Vec<Row> = listed.collect();
     if !rest.is_empty() {
         let mut cells = vec![Value::Nothing; 6];
-        cells[0] = Value::words(named(&others(rest.len())));
+        cells[0] = Value::words(named(name, &others(rest.len())));
         cells[3] = Value::change_range(rest.iter().map(Compared::growth));
         cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
         rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
     }
     for missing in job.missing.iter().take(limit) {
-        rows.push(missing_row(named(&missing.member.label), missing.side));
+        rows.push(missing_row(named(name, &missing.member.label), missing.side));
     }
-    if let Some(more) = job.missing.len().checked_sub(limit).filter(|&more| more > 0) {
-        rows.push(Row { others: Some(more), ..missing_row(named(&others(more)), Side::After) });
+    let more = job.missing.len().saturating_sub(limit);
+    if more > 0 {
+        rows.push(Row { others: Some(more), ..missing_row(named(name, &others(more)), Side::After) });
     }
     rows
+}
+
+/// The name of a rank, behind that of its job where there are several.
+fn named(job: Option<&str>, rank: &str) -> String {
+    job.map_or_else(|| rank.to_owned(), |job| format!("{job}: {rank}"))
 }
 
 fn missing_row(name: String, side: Side) -> Row {

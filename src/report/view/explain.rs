@@ -1,14 +1,14 @@
-//! How the stack of a row differs between before and after, as a unified diff.
+//! The call stack of a row before and after, as a unified diff.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
-use crate::snapshot::StackId;
+use crate::snapshot::{FrameId, StackId};
 use crate::stack::{Code, Token};
 
-/// So many frames around a change are shown.
+/// Frames that are shown around a change.
 const CONTEXT: usize = 8;
 
-/// More frames of one stack nobody reads.
+/// Frames of one stack that are compared: the innermost ones.
 const MOST_FRAMES: usize = 512;
 
 /// A line of the diff.
@@ -53,62 +53,71 @@ struct Step {
     text: String,
 }
 
-/// The steps from the outermost frame inwards, as in a traceback.
-fn steps(code: &Code<'_>, stack: StackId) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let words = |text: &str| Step { identity: (None, text.to_owned()), line: None, text: text.to_owned() };
-    if code.is_backward(stack) {
-        steps.push(words("backward"));
+impl Step {
+    /// A step that is no frame.
+    fn named(text: &str) -> Self {
+        Self { identity: (None, text.to_owned()), line: None, text: text.to_owned() }
     }
-    let telling = code.telling(stack);
-    for &frame in telling.iter().take(MOST_FRAMES).rev() {
-        steps.push(Step {
-            identity: (Some(code.token(frame)), String::new()),
-            line: code.line(frame),
-            text: code.text(frame),
-        });
+
+    /// A frame in Python.
+    fn frame(code: &Code<'_>, frame: FrameId) -> Self {
+        Self { identity: (Some(code.token(frame)), String::new()), line: code.line(frame), text: code.text(frame) }
     }
-    steps.extend(code.operation_names(stack).iter().map(|name| words(name)));
+}
+
+/// The steps from the outermost frame inwards, as in a traceback; none where there is no stack.
+fn steps(side: Option<(&Code<'_>, StackId)>) -> Vec<Step> {
+    let Some((code, stack)) = side else { return Vec::new() };
+    let frames = code.telling(stack);
+    let mut steps: Vec<Step> = code.is_backward(stack).then(|| Step::named("backward")).into_iter().collect();
+    steps.extend(frames.iter().take(MOST_FRAMES).rev().map(|&frame| Step::frame(code, frame)));
+    steps.extend(code.operation_names(stack).iter().map(|name| Step::named(name)));
     steps
+}
+
+fn identities(steps: &[Step]) -> Vec<(Option<Token>, String)> {
+    steps.iter().map(|step| step.identity.clone()).collect()
 }
 
 /// How the stack of the before, if there is one, became that of the after. Frames that only moved to another
 /// line are the same.
 pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<StackLine> {
-    let side = |side: Option<(&Code<'_>, StackId)>| side.map(|(code, stack)| steps(code, stack)).unwrap_or_default();
-    let (old, new) = (side(before), side(after));
-    let identities = |steps: &[Step]| steps.iter().map(|step| step.identity.clone()).collect::<Vec<_>>();
+    let old = steps(before);
+    let new = steps(after);
     let ops = capture_diff_slices(Algorithm::Myers, &identities(&old), &identities(&new));
-    let changed = ops.iter().any(|op| !matches!(op, DiffOp::Equal { .. }));
-    let mut lines = Vec::new();
-    if changed {
-        lines.extend([StackLine::Head("--- before".to_owned()), StackLine::Head("+++ after".to_owned())]);
+    if ops.iter().all(|op| matches!(op, DiffOp::Equal { .. })) {
+        // The same functions on both sides: the whole stack says where that is.
+        return ops.iter().flat_map(|op| lines_of(op, &old, &new)).collect();
     }
-    // The same functions on both sides: the whole stack says where that is.
-    let groups = if changed { group_diff_ops(ops, CONTEXT) } else { vec![ops] };
-    for group in groups {
-        if let (true, Some(first), Some(last)) = (changed, group.first(), group.last()) {
-            let range = |start: usize, end: usize| match end - start {
-                // An empty range is named after the line before it.
-                0 => format!("{start},0"),
-                1 => format!("{}", start + 1),
-                length => format!("{},{length}", start + 1),
-            };
+    let mut lines = vec![StackLine::Head("--- before".to_owned()), StackLine::Head("+++ after".to_owned())];
+    for group in group_diff_ops(ops, CONTEXT) {
+        if let (Some(first), Some(last)) = (group.first(), group.last()) {
             let old = range(first.old_range().start, last.old_range().end);
             let new = range(first.new_range().start, last.new_range().end);
             lines.push(StackLine::Hunk(format!("@@ -{old} +{new} @@")));
         }
-        for op in group {
-            if let DiffOp::Equal { old_index, new_index, len } = op {
-                let pairs = old[old_index..old_index + len].iter().zip(&new[new_index..new_index + len]);
-                lines.extend(pairs.map(|(old, new)| StackLine::Context(moved(old, new))));
-            } else {
-                lines.extend(old[op.old_range()].iter().map(|step| StackLine::Removed(step.text.clone())));
-                lines.extend(new[op.new_range()].iter().map(|step| StackLine::Added(step.text.clone())));
-            }
-        }
+        lines.extend(group.iter().flat_map(|op| lines_of(op, &old, &new)));
     }
     lines
+}
+
+fn lines_of(op: &DiffOp, old: &[Step], new: &[Step]) -> Vec<StackLine> {
+    let old = &old[op.old_range()];
+    let new = &new[op.new_range()];
+    if let DiffOp::Equal { .. } = op {
+        return old.iter().zip(new).map(|(old, new)| StackLine::Context(moved(old, new))).collect();
+    }
+    let removed = old.iter().map(|step| StackLine::Removed(step.text.clone()));
+    removed.chain(new.iter().map(|step| StackLine::Added(step.text.clone()))).collect()
+}
+
+/// A range of lines, as unified diffs write it. An empty one is named after the line before it.
+fn range(start: usize, end: usize) -> String {
+    match end - start {
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        length => format!("{},{length}", start + 1),
+    }
 }
 
 /// A frame as in the after, and from which line it moved.

@@ -81,7 +81,8 @@ impl Listing<'_> {
         let mut cells = vec![Value::Size(held.bytes)];
         if let Some(others) = self.others {
             cells.push(median.and_then(|bytes| u64::try_from(bytes).ok()).map_or(Value::Nothing, Value::Size));
-            cells.push(others.share(&stack.key.0, i128::from(held.bytes)));
+            let same = others.same(&stack.key.0, i128::from(held.bytes));
+            cells.push(Value::Ranks { same, of: others.ranks });
         }
         cells.extend([Value::Share { part: held.bytes, whole: total }, Value::Count(held.blocks)]);
         cells.push(match stack.bucket {

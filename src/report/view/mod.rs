@@ -315,3 +315,42 @@ impl View {
         sections
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(name: &str, standing: Standing, growth: i128) -> Section {
+        Section { name: name.to_owned(), standing, growth, blocks: Vec::new() }
+    }
+
+    #[test]
+    fn sections_are_read_worst_first_whatever_their_group() {
+        let first = Group {
+            sections: vec![section("ok", Standing::Ok, 9), section("warns", Standing::Warning, 1)],
+            ..Group::default()
+        };
+        let second = Group {
+            sections: vec![section("fails", Standing::Exceeded, 1), section("fails by more", Standing::Exceeded, 2)],
+            ..Group::default()
+        };
+        let view =
+            View { headline: None, is_gated: true, explanation: None, overview: None, groups: vec![first, second] };
+        let names: Vec<_> = view.sections().iter().map(|(_, section)| section.name.as_str()).collect();
+        assert_eq!(names, ["fails by more", "fails", "warns", "ok"]);
+    }
+
+    #[test]
+    fn marks_are_ordered_from_fine_to_bad() {
+        let mark = |standing, accepted| Mark { standing, accepted };
+        let all = [
+            mark(Standing::Ok, false),
+            mark(Standing::Ok, true),
+            mark(Standing::Warning, false),
+            mark(Standing::Inconclusive, false),
+            mark(Standing::Exceeded, false),
+        ];
+        assert!(all.is_sorted());
+        assert_eq!(all.map(Mark::word), ["ok", "accepted", "WARN", "?", "FAIL"]);
+    }
+}
