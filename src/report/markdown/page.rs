@@ -46,7 +46,7 @@ impl Page {
         added
     }
 
-    /// Says how many things there was no room for. That itself has room: it is what the reserve is for.
+    /// Adds the number of things there was no room for. That itself has room: it is what the reserve is for.
     pub(super) fn more(&mut self, count: usize, one: &str, many: &str) {
         if count > 0 && self.text.len() + MORE <= self.limit {
             let noun = if count == 1 { one } else { many };

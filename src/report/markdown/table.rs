@@ -39,7 +39,7 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     }
 }
 
-/// What all rows amount to, as it stands behind a title.
+/// The sum of all rows, as it stands behind a title.
 fn total(parts: &[Phrase]) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", phrases(parts)) }
 }
@@ -72,7 +72,7 @@ fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
     page.more(number(&rows[shown..]), table.noun.one, table.noun.many);
 }
 
-/// How many things rows stand for.
+/// The number of things that rows stand for.
 fn number(rows: &[&Row]) -> usize {
     rows.iter().map(|row| row.others.unwrap_or(1)).sum()
 }

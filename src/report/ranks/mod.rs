@@ -21,7 +21,7 @@ pub(super) struct Line<'a, T, D> {
     pub(super) of: &'a T,
     /// None where the rank holds nothing on any device.
     pub(super) device: Option<&'a D>,
-    /// How bad it stands.
+    /// The worst finding of its checks.
     pub(super) standing: Standing,
     /// `rank 3`, and the device where a rank has several.
     pub(super) name: String,
@@ -53,7 +53,7 @@ impl<'a> Compared<'a> {
         self.device?.metric(Metric::Peak).delta()
     }
 
-    /// What the checks found about it; none where nothing was checked.
+    /// The finding of the checks; none where nothing was checked.
     pub(super) fn mark(&self) -> Option<Mark> {
         mark(self.standing, &self.of.judgement, self.device.and_then(DeviceDiff::ordinal))
     }
@@ -81,13 +81,13 @@ impl<'a> Shown<'a> {
         Metric::Peak.value(self.device?)
     }
 
-    /// What the checks found about it; none where nothing was checked.
+    /// The finding of the checks; none where nothing was checked.
     pub(super) fn mark(&self) -> Option<Mark> {
         mark(self.standing, self.of.judgement.as_ref()?, self.device.map(|device| device.device))
     }
 }
 
-/// What the checks found about a device of a standing; none where nothing was checked.
+/// The mark of a device of that standing; none where nothing was checked.
 pub(super) fn mark(standing: Standing, judgement: &Judgement, device: Option<u32>) -> Option<Mark> {
     if judgement.checks.is_empty() {
         return None;

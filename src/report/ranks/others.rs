@@ -24,7 +24,7 @@ pub(in crate::report) struct Others<'a> {
 struct Seen {
     /// The number of the latest of them.
     latest: usize,
-    /// How many there are.
+    /// The number of them.
     count: usize,
 }
 

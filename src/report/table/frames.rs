@@ -7,7 +7,7 @@ use crate::report::view::TreeFrame;
 use crate::text::{printable, shorten};
 use crate::tree::Frame;
 
-/// How a frame is written.
+/// Forms of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// With the path of its file.

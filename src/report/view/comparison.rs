@@ -108,7 +108,7 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
     Some(Section { name: line.name.clone(), standing: line.standing, growth: line.growth().unwrap_or(0), blocks })
 }
 
-/// How far the highest peak lies above the median.
+/// The distance of the highest peak from the median.
 pub(super) fn imbalance(ranks: &Ranks) -> Vec<Fact> {
     let sizes = match (ranks.imbalance.before, ranks.imbalance.after) {
         (Some(before), Some(after)) => Value::Sizes(Sides { before, after }),
@@ -155,7 +155,7 @@ fn growth(device: Option<&DeviceDiff>) -> Option<i128> {
     device?.metric(Metric::Peak).delta()
 }
 
-/// What the checks found about a device, or about a comparison in which neither side holds anything.
+/// The mark of a device, or of a comparison in which neither side holds anything.
 fn mark_of(comparison: &Comparison, device: Option<&DeviceDiff>) -> Option<Mark> {
     let number = device.and_then(DeviceDiff::ordinal);
     ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number)

@@ -61,7 +61,7 @@ fn with_share(part: Option<u64>, whole: Option<u64>) -> Phrase {
     }
 }
 
-/// How much of the memory of the device is left.
+/// The memory of the device, and the part of it that is left.
 fn headroom(memory: u64, reserved_peak: Option<u64>) -> Fact {
     let reserved = with_share(reserved_peak, Some(memory)).and(" reserved at the peak");
     let left = match reserved_peak {

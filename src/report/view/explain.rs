@@ -79,7 +79,7 @@ fn identities(steps: &[Step]) -> Vec<(Option<Token>, String)> {
     steps.iter().map(|step| step.identity.clone()).collect()
 }
 
-/// How the stack of the before, if there is one, became that of the after. Frames that only moved to another
+/// The way from the stack of the before, if there is one, to that of the after. Frames that only moved to another
 /// line are the same.
 pub(super) fn lines(before: Option<(&Code<'_>, StackId)>, after: Option<(&Code<'_>, StackId)>) -> Vec<StackLine> {
     let old = steps(before);

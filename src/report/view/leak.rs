@@ -40,7 +40,7 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     }
 }
 
-/// What the checks found about a device.
+/// The mark of a device.
 fn mark(finding: &Finding, device: &DeviceLeaks) -> Option<Mark> {
     let checks = finding.judgement.checks.iter().filter(|check| check.device == Some(device.device));
     checks.map(Mark::of).max()
@@ -135,7 +135,7 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block
     contents.into_iter().map(Block::open).collect()
 }
 
-/// How the steps were found, and what was held at the end of each.
+/// The way in which steps were found, and the bytes held at the end of each.
 fn steps(device: &DeviceLeaks) -> Vec<Content> {
     let total = Value::Count(device.points.len() as u64);
     let how = match &device.how {
@@ -167,7 +167,7 @@ fn warm_up(device: &DeviceLeaks) -> String {
     }
 }
 
-/// What was held at the end of each snapshot.
+/// The bytes held at the end of each snapshot.
 fn snapshots(device: &DeviceLeaks) -> Table {
     let columns = vec![
         Column::figure("allocated"),

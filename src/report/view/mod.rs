@@ -116,7 +116,7 @@ pub(crate) enum Idle {
 pub(crate) struct Section {
     /// Its name: `device 0`, `rank 3`.
     pub(crate) name: String,
-    /// What the checks found about it.
+    /// The worst finding of its checks.
     pub(crate) standing: Standing,
     /// Bytes by which its peak grew; zero where nothing was compared.
     pub(crate) growth: i128,
@@ -154,7 +154,7 @@ pub(crate) enum Content {
     Timeline(Timeline),
     /// Call stacks of rows.
     CallStacks(CallStacks),
-    /// How the call stacks of rows differ between before and after.
+    /// Differences between the call stacks of rows before and after.
     StackChanges(Vec<StackChange>),
     /// A sentence in place of a table.
     Sentence(String),
@@ -163,7 +163,7 @@ pub(crate) enum Content {
 /// A named fact: one or more lines, each of items that are separated by commas.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fact {
-    /// What it is about.
+    /// The subject: `recording`, `fragmentation`.
     pub(crate) name: &'static str,
     /// Its lines. A format may break a line between items, not within one.
     pub(crate) lines: Vec<Vec<Phrase>>,
@@ -233,7 +233,7 @@ pub(crate) struct CallStack {
     pub(crate) frames: Vec<Frame>,
 }
 
-/// How the call stack of a row differs between before and after.
+/// The difference between the call stacks of a row before and after.
 #[derive(Debug)]
 pub(crate) struct StackChange {
     /// Bytes gained.
@@ -249,7 +249,7 @@ pub(crate) struct StackChange {
 pub(crate) struct Explanation {
     /// Its label.
     pub(crate) label: String,
-    /// How it changed.
+    /// The direction of its change.
     pub(crate) kind: Kind,
     /// Bytes gained.
     pub(crate) delta: i128,
@@ -257,10 +257,10 @@ pub(crate) struct Explanation {
     pub(crate) manner: Option<String>,
 }
 
-/// What the checks found about a row, a figure or a device.
+/// The finding of the checks about a row, a figure or a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
-    /// What they found.
+    /// Their finding.
     pub(crate) standing: Standing,
     /// Whether it is ok only because the growth was agreed to.
     pub(crate) accepted: bool,

@@ -91,7 +91,7 @@ pub(crate) struct Checks {
 /// A check in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CheckLine {
-    /// What it found.
+    /// Its finding.
     pub(crate) mark: Mark,
     /// The figure and its limit.
     pub(crate) sentence: String,

@@ -8,7 +8,7 @@ use crate::sides::Sides;
 pub(crate) struct Table {
     /// Its title; none where the heading above says enough.
     pub(crate) title: Option<String>,
-    /// What all rows amount to, beside the title.
+    /// The sum of all rows, beside the title.
     pub(crate) total: Vec<Phrase>,
     /// The columns. The last one is the widest: a format shortens it where there is little room.
     pub(crate) columns: Vec<Column>,
@@ -76,21 +76,21 @@ pub(crate) enum Align {
 pub(crate) struct Row {
     /// A value for each column.
     pub(crate) cells: Vec<Value>,
-    /// How the row is to be taken.
+    /// The importance of the row.
     pub(crate) tone: Tone,
-    /// What the checks found about the row, where no cell says it.
+    /// The finding of the checks about the row, where no cell says it.
     pub(crate) mark: Option<Mark>,
-    /// How far its label is indented.
+    /// Levels by which its label is indented.
     pub(crate) depth: usize,
     /// A remark on the row.
     pub(crate) note: Option<Note>,
     /// Whether it is beside the point, so that a page may fold it away.
     pub(crate) aside: bool,
-    /// How many things it stands for, where it is a sum of others.
+    /// The number of things it stands for, where it is a sum of others.
     pub(crate) others: Option<usize>,
 }
 
-/// How a row is to be taken.
+/// The importance of a row, or the direction that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
     /// As one among others.

@@ -48,11 +48,11 @@ pub(crate) enum Value {
     Sizes(Sides<u64>),
     /// The number of an occurrence or a device, which is not counted in thousands.
     Number(u64),
-    /// How many of how many.
+    /// A number out of a total, as `10/12`.
     Tally {
-        /// How many.
+        /// The number.
         part: u64,
-        /// Of how many.
+        /// The total.
         whole: u64,
     },
     /// The lowest and the highest of several sizes.
@@ -63,23 +63,23 @@ pub(crate) enum Value {
     Ranks {
         /// On how many.
         same: usize,
-        /// Of how many.
+        /// Of as many.
         of: usize,
     },
     /// The event after which a moment lies; none at the start of the recording.
     Event(Option<u32>),
-    /// How far figures may be from the truth.
+    /// The bound of an error.
     Error(Exactness),
-    /// How a stack changed.
+    /// The direction in which a stack changed.
     Direction {
         /// How.
         kind: Kind,
         /// Whether the code changed between both sides.
         moved: bool,
     },
-    /// What the checks found.
+    /// The finding of the checks.
     Mark {
-        /// What they found.
+        /// Their finding.
         mark: Mark,
         /// The limit, where the row is about the figure that it limits.
         limit: Option<String>,
@@ -92,7 +92,7 @@ pub(crate) enum Value {
     Text(String),
 }
 
-/// How far figures may be from the truth.
+/// The bound of the error of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exactness {
     /// All of them are exact.
@@ -110,11 +110,11 @@ pub(crate) enum Exactness {
 pub(crate) struct Label {
     /// The name, as it came: a renderer escapes it.
     pub(crate) text: String,
-    /// What kind of name it is.
+    /// Its kind.
     pub(crate) kind: LabelKind,
 }
 
-/// What a name is of.
+/// Kinds of names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LabelKind {
     /// A stack, a function, a phase, a path: code.
@@ -161,7 +161,7 @@ impl Value {
         }
     }
 
-    /// What the checks found, where there are any.
+    /// The finding of the checks, where there are any.
     pub(crate) fn mark(mark: Option<Mark>) -> Self {
         mark.map_or(Self::Nothing, |mark| Self::Mark { mark, limit: None })
     }
