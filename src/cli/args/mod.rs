@@ -19,7 +19,7 @@ use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::phases::{DiffPhases, ShowPhases};
 use super::simulate::SimulateArguments;
-use text::heading;
+pub(crate) use text::heading;
 pub(crate) use value::{ColorWhen, Export};
 use value::{FormatArgument, GroupByArgument, SizeArgument};
 

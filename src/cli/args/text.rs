@@ -1,7 +1,7 @@
 //! The texts of `--help` beside those of the options.
 
 /// Headings of options.
-pub(super) mod heading {
+pub(crate) mod heading {
     /// Limits that decide the verdict.
     pub(crate) const LIMITS: &str = "Limits";
     /// The comparison itself.
@@ -16,6 +16,8 @@ pub(super) mod heading {
     pub(crate) const STORED: &str = "Stored before";
     /// The call tree in reports.
     pub(crate) const TREE: &str = "Call tree";
+    /// Cards that do not exist, and what runs on them.
+    pub(crate) const SIMULATED: &str = "Simulated GPUs";
     /// Doubt and failure.
     pub(crate) const TRUST: &str = "Trust";
     /// Files to read, and how.

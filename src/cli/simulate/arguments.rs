@@ -9,9 +9,11 @@ use clap::{Args, ValueEnum};
 use ptmem::simulate::{Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
 use ptmem::units::parse_size;
 
+use crate::cli::args::heading;
 use crate::cli::args::value::SizeArgument;
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = heading::SIMULATED)]
 pub(crate) struct SimulateArguments {
     /// Card to simulate, such as t4, a100-40gb, h100 or rtx-4090; list prints them all
     #[arg(long, value_name = "NAME", default_value = Card::DEFAULT)]
@@ -39,10 +41,10 @@ pub(crate) struct SimulateArguments {
     /// The program needs no change. The snapshot is written when the program ends, after step B, or when memory runs out.
     /// Blocks from before step A have their call stacks too. Each rank of a job that torchrun starts writes a file of
     /// its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
-    #[arg(long, value_name = "FILE[,steps=A..B]")]
+    #[arg(long, value_name = "FILE[,steps=A..B]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
     /// Write what happened in the run to FILE, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     pub(super) report: Option<PathBuf>,
     /// The command and its arguments, after --
     #[arg(last = true, value_name = "COMMAND")]
