@@ -1,40 +1,116 @@
 //! `ptmem` keeps PyTorch GPU memory regressions out of a code base.
 //!
-//! It reads CUDA memory snapshots (`torch.cuda.memory._dump_snapshot`), rebuilds what the caching
-//! allocator did, and compares a before with an after. Data flows one way:
+//! It reads CUDA memory snapshots (`torch.cuda.memory._dump_snapshot`), rebuilds the work of the caching allocator, and
+//! compares a before with an after. The library takes anything that is [`std::io::Read`]; it never prints, never exits,
+//! and touches no file.
+//!
+//! # Five functions
+//!
+//! | function | result |
+//! |---|---|
+//! | [`read`] | the figures of a snapshot: a [`Profile`] |
+//! | [`compare`] | a before and an after, judged by limits: a [`Gate`] |
+//! | [`check`] | one snapshot judged by absolute limits: a [`Judgement`] |
+//! | [`find_leaks`] | memory that does not come back: a [`LeakGate`] |
+//! | [`render`] | a report on any of these, in any [`Format`] |
+//!
+//! Their defaults are those of the command line.
+//!
+//! ```
+//! use std::fs::File;
+//!
+//! use ptmem::{Format, ReadOptions, RenderOptions, Thresholds, Verdict, check, compare, find_leaks, read, render};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let before = read(File::open("fixtures/before.pkl")?, "before.pkl", ReadOptions::default())?;
+//! let after = read(File::open("fixtures/after.pkl")?, "after.pkl", ReadOptions::default())?;
+//! assert_eq!(after.devices[0].figures.allocated.peak, Some(350_167_552));
+//!
+//! let limits = Thresholds::default().max("reserved=1GiB")?;
+//! let judgement = check(&after, &limits);
+//! assert_eq!(judgement.verdict, Verdict::Pass);
+//!
+//! let limits = Thresholds::default().max_growth("5%")?;
+//! let gate = compare(before, after, &limits);
+//! assert_eq!(gate.verdict(), Verdict::Regression);
+//! let json = render(&gate, Format::Json, &RenderOptions::default())?;
+//! assert!(json.contains("\"verdict\": \"regression\""));
+//!
+//! let snapshot = ("leak.pkl".to_owned(), File::open("fixtures/leak.pkl")?);
+//! let leaks = find_leaks([snapshot], &ptmem::LeakOptions::default(), 0)?;
+//! assert_eq!(leaks.findings[0].search.leaks().count(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Stages
+//!
+//! Data flows one way. Each stage is a module with one input and one output type, and imports only what stands to its
+//! left or above.
 //!
 //! ```text
 //! bytes -> container -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
-//!                        \-> phase -^         \        \-> tree ----------^
-//!                                              \--------^
+//!                                    \-> phase ---^       |          |
+//!                                    \------> leak -------|----------|------^
+//!                                                         \-> tree --/--------------^
 //! ```
 //!
-//! A profile can be saved as text and read in place of the snapshot ([`profile::saved`]); limits may come from a
-//! configuration file ([`config`]).
-//!
-//! Each stage is a module with one input and one output type that imports only what stands to its left.
-//! Nothing in the library prints, exits, or touches files; readers take anything that is
-//! [`std::io::Read`].
+//! The modules below are those whose types appear in results and options. The others are internal: they are public only
+//! with the feature `cli`, for the command line, the tests and the benchmarks of this package, and promise nothing.
 
 #![warn(clippy::disallowed_methods)]
+// Without the command line, parts that only it, the tests and the benchmarks use stay behind.
+#![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
+mod api;
 pub mod config;
+#[cfg(not(feature = "cli"))]
+mod container;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod container;
 pub mod diagnostic;
 pub mod diff;
 mod interner;
 pub mod leak;
 pub mod pattern;
+#[cfg(not(feature = "cli"))]
+mod phase;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod phase;
+#[cfg(not(feature = "cli"))]
+mod pickle;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod pickle;
 pub mod profile;
+#[cfg(not(feature = "cli"))]
+mod replay;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod replay;
 pub mod report;
 pub mod sides;
+#[cfg(not(feature = "cli"))]
+mod simulate;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod simulate;
+#[cfg(not(feature = "cli"))]
+mod snapshot;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod snapshot;
 pub mod stack;
 mod text;
 pub mod tree;
 pub mod units;
 pub mod verdict;
+
+pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
+pub use diagnostic::{Code, Diagnostic, Severity};
+pub use leak::Options as LeakOptions;
+pub use profile::{DeviceProfile, Error as ReadError, Options as ReadOptions, Profile};
+pub use report::{Error as RenderError, Format, Options as RenderOptions, Subject};
+pub use verdict::{Gate, Judgement, LeakGate, Thresholds, Verdict};

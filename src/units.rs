@@ -118,6 +118,7 @@ pub fn format_share(part: u64, whole: u64) -> Option<String> {
 
 /// The error of reading a size or a percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseError {
     /// The text is empty where a number was expected.
     #[error("expected a size such as 200MiB, 1.5GB or 0")]

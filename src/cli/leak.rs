@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use ptmem::leak::{self, Search, Series};
-use ptmem::phase::steps::Wanted;
+use ptmem::leak::{self, Search, Series, Wanted};
 use ptmem::profile::{self, Moment, Opened};
 use ptmem::report::Subject;
 use ptmem::verdict::{self, Finding, LeakGate, Rank};

@@ -50,6 +50,7 @@ impl Sides<Held> {
 
 /// How the memory of a stack changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// More bytes.
     Grew,
@@ -89,6 +90,7 @@ impl Kind {
 
 /// What a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RowKind {
     /// One group of stacks.
     Stack,
@@ -112,6 +114,7 @@ impl RowKind {
 
 /// The change of one stack's total at the moment that is compared.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Row {
     /// What it is about.
     pub kind: RowKind,
@@ -204,6 +207,7 @@ fn times(after: u128, before: u128, what: &str) -> Option<String> {
 
 /// The comparison of one device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DeviceDiff {
     /// Index into the devices of each profile; `None` where the device is missing there.
     pub index: Sides<Option<usize>>,
@@ -247,6 +251,7 @@ impl DeviceDiff {
 
 /// The comparison of two profiles.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Diff {
     /// What was compared.
     pub profiles: Sides<Profile>,

@@ -32,6 +32,7 @@ pub struct PhaseOptions {
 
 /// A phase on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PhaseRow {
     /// What it is called.
     pub name: Arc<str>,

@@ -16,13 +16,15 @@ pub use steps::search;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
-use crate::phase::steps::{How, Wanted};
+use crate::phase::steps::How;
+pub use crate::phase::steps::Wanted;
 use crate::profile::{Bucket, Held, Source};
 use crate::snapshot::{StackId, Tables};
 use crate::stack::{Code, GroupBy, Rules};
 
 /// What was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Mode {
     /// Snapshots, one after the other.
     Series,
@@ -120,6 +122,7 @@ impl LeakMetric {
 
 /// A stack that leaks.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Leak {
     /// The memory that it holds.
     pub metric: LeakMetric,
@@ -195,6 +198,7 @@ const MOST_NAMES: usize = 4;
 
 /// What a device holds at the end of a snapshot or step, in bytes. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Point {
     /// What the snapshot or step is called.
     pub name: String,
@@ -208,6 +212,7 @@ pub struct Point {
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Growth {
     /// Of allocated bytes.
     pub allocated: Option<i128>,
@@ -221,6 +226,7 @@ pub struct Growth {
 
 /// What grows on one device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DeviceLeaks {
     /// Device ordinal.
     pub device: u32,
@@ -256,6 +262,7 @@ impl DeviceLeaks {
 
 /// What was found in a series of snapshots, or in one.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Search {
     /// What it is called, where there are several.
     pub name: Option<String>,

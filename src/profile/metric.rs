@@ -4,6 +4,7 @@ use super::DeviceProfile;
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Metric {
     /// Peak of allocated bytes: `max_memory_allocated()`.
     Peak,

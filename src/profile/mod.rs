@@ -22,14 +22,17 @@ pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::container;
 use crate::diagnostic::{self, Diagnostic};
-use crate::replay::{self, Figures, Position, Replay};
-use crate::snapshot::{self, AllocatorSettings, Copier, Event, Snapshot, Tables};
+use crate::replay::{self, Replay};
+pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
+use crate::snapshot::{self, Copier, Event, Snapshot};
+pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use exact::Totals;
 use phases::Plan;
 
 /// What a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// A snapshot.
     Snapshot,
@@ -91,6 +94,7 @@ pub struct Raise {
 
 /// The figures of one snapshot.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Profile {
     /// Where it came from.
     pub source: Source,
@@ -181,6 +185,7 @@ pub struct Cut {
 
 /// The figures of one device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct DeviceProfile {
     /// Device ordinal.
     pub device: u32,
@@ -263,6 +268,7 @@ impl DeviceProfile {
 
 /// Why an input gives no profile.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// It cannot be read at all, or what it is wrapped in is damaged.
     #[error(transparent)]

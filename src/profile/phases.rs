@@ -22,6 +22,7 @@ const LONGEST_NAME: usize = 512;
 
 /// One occurrence of a phase, and what was allocated in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Occurrence {
     /// What the phase is called.
     pub name: Arc<str>,
@@ -63,6 +64,7 @@ impl Occurrence {
 
 /// The phases of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Phases {
     /// In the order in which they begin, outer ones first.
     pub all: Vec<Occurrence>,

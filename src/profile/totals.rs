@@ -9,6 +9,7 @@ use crate::stack::{CppDigest, GroupBy, Grouper, Key};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Bucket {
     /// Alive at the end, never allocated in the history, and without frames.
     BeforeRecording,
@@ -81,6 +82,7 @@ pub struct Member {
 
 /// The allocations of one group of stacks.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct StackTotal {
     /// What it is called: after the stack of the group that holds most at the moment that was asked for.
     pub label: String,

@@ -161,6 +161,7 @@ pub enum Origin {
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Counter {
     /// Bytes before the first event.
     pub baseline: Option<u64>,
@@ -192,6 +193,7 @@ impl Counter {
 
 /// The self-checks of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Checks {
     /// Allocations made inside the history and alive at the end whose size was recovered.
     pub sizes_recovered: u64,
@@ -207,6 +209,7 @@ pub struct Checks {
 
 /// A failed allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Oom {
     /// Index of the event.
     pub event: u32,
@@ -258,6 +261,7 @@ pub struct FreeBlocks {
 
 /// A coarse curve of the history: the highest values in equal parts of it, by event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Timeline {
     /// Allocated bytes.
     pub allocated: Vec<u64>,
@@ -267,6 +271,7 @@ pub struct Timeline {
 
 /// What kind of history a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum History {
     /// Allocations were recorded.
     Recorded,
@@ -296,6 +301,7 @@ impl History {
 
 /// The figures of one device.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Figures {
     /// What there is to replay.
     pub history: History,

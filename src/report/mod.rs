@@ -44,6 +44,7 @@ pub enum Subject<'a> {
 
 /// How a result is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Format {
     /// Tables for people.
     Table,
@@ -103,6 +104,24 @@ impl Format {
         }
     }
 
+    /// Its description in `--help`.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Table => "For people",
+            Self::Json => "For machines; see docs/json.md",
+            Self::Markdown => "A comment on a pull request, or the summary of a job",
+            Self::Github => "Workflow commands that annotate the lines of a pull request",
+            Self::Junit => "JUnit XML: a suite per device, a case per check",
+            Self::Sarif => "SARIF 2.1.0: a result per failed check",
+            Self::Csv => "A row per stack, or per phase with --phases",
+            Self::Folded => "A line per stack, for flame graphs",
+            Self::Bencher => "Bencher Metric Format",
+            Self::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
+            Self::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
+        }
+    }
+
     /// Writes a result.
     ///
     /// # Errors
@@ -132,6 +151,7 @@ impl fmt::Display for Format {
 
 /// Why a result cannot be written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// As JSON.
     #[error("the report cannot be written as JSON: {0}")]

@@ -30,6 +30,7 @@ use code::sha1;
 
 /// What counts as one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum GroupBy {
     /// Every frame with its line, exactly as recorded.
     Frames,

@@ -9,6 +9,7 @@ use crate::profile::Metric;
 
 /// The result of one check, whether it fails or warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Within the limit.
     Pass,
@@ -32,6 +33,7 @@ impl Outcome {
 
 /// How bad a check stands, worst last: its result and its level together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Standing {
     /// Within the limit.
     Ok,
@@ -58,6 +60,7 @@ impl Standing {
 
 /// The thing that a check is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum About {
     /// A figure of a device.
     Metric(Metric),
@@ -75,6 +78,7 @@ pub enum About {
 
 /// One threshold applied to one figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Check {
     /// What it is about.
     pub about: About,
@@ -158,6 +162,7 @@ impl Check {
 
 /// All checks and what they amount to.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Judgement {
     /// The answer.
     pub verdict: Verdict,

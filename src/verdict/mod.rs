@@ -22,8 +22,11 @@ pub use ranks::{Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, pe
 pub use threshold::{Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target};
 pub use words::{Headline, Verdict};
 
+/// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
+pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;
+
 /// The limits of one comparison or snapshot, and how strictly they are applied.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Thresholds {
     /// Limits on growth.
     pub growth: Vec<Growth>,
@@ -41,7 +44,49 @@ pub struct Thresholds {
     pub one_of_ranks: bool,
 }
 
+/// No limits, and otherwise the defaults of the command line.
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            growth: Vec::new(),
+            maximum: Vec::new(),
+            min_delta: DEFAULT_MIN_DELTA,
+            strict: false,
+            accepted: Vec::new(),
+            today: Day::default(),
+            one_of_ranks: false,
+        }
+    }
+}
+
 impl Thresholds {
+    /// Adds a limit as on the command line, such as `5%` or `reserved=200MiB`; more growth is a regression.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn max_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.growth.push(Growth::parse(limit, Level::Fail)?);
+        Ok(self)
+    }
+
+    /// Adds a limit as on the command line; more growth is a warning.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn warn_growth(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.growth.push(Growth::parse(limit, Level::Warn)?);
+        Ok(self)
+    }
+
+    /// Adds an absolute limit as on the command line, such as `reserved=75GiB`.
+    ///
+    /// # Errors
+    /// If the text is not a limit.
+    pub fn max(mut self, limit: &str) -> Result<Self, ParseThresholdError> {
+        self.maximum.push(limit.parse()?);
+        Ok(self)
+    }
+
     /// Whether there is any limit.
     #[must_use]
     pub fn limits_anything(&self) -> bool {

@@ -32,6 +32,7 @@ impl Level {
 
 /// What a limit is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Target {
     /// A figure of a device.
     Metric(Metric),
@@ -98,6 +99,7 @@ pub const IMBALANCE: &str = "imbalance";
 
 /// What an absolute limit is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Figure {
     /// A figure of a device.
     Metric(Metric),
@@ -135,6 +137,7 @@ pub struct Maximum {
 
 /// Why a threshold cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseThresholdError {
     /// A metric that does not exist.
     #[error("unknown metric '{found}'; accepted are {accepted}{}", nearest(found))]

@@ -7,6 +7,7 @@ use crate::units::{Size, format_percent};
 
 /// The answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Verdict {
     /// Nothing gated exceeds its limit.
     Pass,

@@ -567,9 +567,10 @@ fn many_stacks() -> [Profile; 2] {
 fn reports_of_many_leaks_stay_within_what_readers_take() {
     let options = leak::Options { min_growth: Some(1), ..leak::Options::default() };
     let mut series = leak::Series::new(options);
-    let profile =
-        |profile: Profile| Profile { options: profile::Options { at: Moment::End, ..profile.options }, ..profile };
-    many_stacks().into_iter().map(profile).for_each(|profile| series.add(profile));
+    for mut profile in many_stacks() {
+        profile.options.at = Moment::End;
+        series.add(profile);
+    }
     let search = series.finish();
     assert_eq!(search.leaks().count() as u64, MANY);
     let judgement = verdict::judge_leaks(&search, 0, false);

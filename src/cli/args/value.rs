@@ -29,20 +29,7 @@ impl ValueEnum for FormatArgument {
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self.0 {
-            Format::Table => "For people",
-            Format::Json => "For machines; see docs/json.md",
-            Format::Markdown => "A comment on a pull request, or the summary of a job",
-            Format::Github => "Workflow commands that annotate the lines of a pull request",
-            Format::Junit => "JUnit XML: a suite per device, a case per check",
-            Format::Sarif => "SARIF 2.1.0: a result per failed check",
-            Format::Csv => "A row per stack, or per phase with --phases",
-            Format::Folded => "A line per stack, for flame graphs",
-            Format::Bencher => "Bencher Metric Format",
-            Format::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
-            Format::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
-        };
-        Some(PossibleValue::new(self.0.name()).help(help))
+        Some(PossibleValue::new(self.0.name()).help(self.0.description()))
     }
 }
 

@@ -17,9 +17,6 @@ use super::super::{config, output};
 use super::pairs::Pair;
 use super::update::shell_word;
 
-/// Stacks that changed by less are neither listed nor gated, unless something else was asked for.
-const MIN_DELTA: u64 = 1 << 20;
-
 /// A comparison to be made: of two files, or of one rank.
 struct Item<'f> {
     /// Index of the pair that it belongs to.
@@ -139,7 +136,7 @@ impl<'a> Run<'a> {
         Thresholds {
             growth: pair.limits.growth.clone(),
             maximum: pair.limits.maximum.clone(),
-            min_delta: pair.limits.min_delta.unwrap_or(MIN_DELTA),
+            min_delta: pair.limits.min_delta.unwrap_or(verdict::DEFAULT_MIN_DELTA),
             strict: pair.limits.strict.unwrap_or_default(),
             accepted: self.config.accepted.clone(),
             today: self.today,

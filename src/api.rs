@@ -1,0 +1,154 @@
+//! The five functions of the library.
+
+use std::io::Read;
+
+use crate::diff::{self, PhaseOptions};
+use crate::leak::{self, Series};
+use crate::profile::{self, Moment, Opened, Profile};
+use crate::replay;
+use crate::report::{self, Format, Subject};
+use crate::verdict::{self, Comparison, Finding, Gate, Judgement, LeakGate, Target, Thresholds};
+
+/// Reads a snapshot, plain, compressed or in an archive of `torch.save`, or a saved profile, and computes its figures.
+///
+/// `name` stands for the input in reports, such as its path.
+///
+/// # Errors
+/// If the input is none of these, or damaged.
+pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<Profile, profile::Error> {
+    profile::read(input, name, options)
+}
+
+/// Compares a before with an after and judges the change by limits. Without limits it only compares.
+#[must_use]
+pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
+    let wanted = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
+    let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
+    let diff = diff::diff(before, after, diff::Options { phases, ..diff::Options::default() });
+    let judgement = verdict::judge_diff(&diff, limits);
+    let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: limits.min_delta };
+    Gate { comparisons: vec![comparison], ..Gate::default() }
+}
+
+/// Judges one snapshot by the absolute limits among `limits`.
+#[must_use]
+pub fn check(profile: &Profile, limits: &Thresholds) -> Judgement {
+    verdict::judge_profile(profile, limits)
+}
+
+/// Finds leaks: in one snapshot over its steps, in two or more over the series, in order. Each comes with its name.
+///
+/// More growth than `max_leak` bytes per step or snapshot, all leaks of a device together, is a failure.
+///
+/// # Errors
+/// If an input cannot be read, there is none, or the only one is a saved profile, which has no steps.
+pub fn find_leaks<R: Read>(
+    inputs: impl IntoIterator<Item = (String, R)>,
+    options: &leak::Options,
+    max_leak: u64,
+) -> Result<LeakGate, FindLeaksError> {
+    let reading = profile::Options {
+        group_by: options.group_by,
+        at: Moment::End,
+        rules: options.rules.clone(),
+        ..profile::Options::default()
+    };
+    let mut inputs = inputs.into_iter().peekable();
+    let (name, first) = inputs.next().ok_or(FindLeaksError::NoInput)?;
+    let search = if inputs.peek().is_none() {
+        match profile::open(first, &name, reading).map_err(|error| FindLeaksError::read(&name, error))? {
+            Opened::Snapshot(snapshot, source) => {
+                let found = leak::search(*snapshot, source, options);
+                found.map_err(|error| FindLeaksError::Replay { name, error })?
+            }
+            Opened::Profile(_) => return Err(FindLeaksError::NoHistory { name }),
+        }
+    } else {
+        let mut series = Series::new(options.clone());
+        for (name, input) in std::iter::once((name, first)).chain(inputs) {
+            let profile = profile::read(input, &name, reading.clone());
+            series.add(profile.map_err(|error| FindLeaksError::read(&name, error))?);
+        }
+        series.finish()
+    };
+    let judgement = verdict::judge_leaks(&search, max_leak, false);
+    Ok(LeakGate { findings: vec![Finding { search, judgement }] })
+}
+
+/// The error of [`find_leaks`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindLeaksError {
+    /// There was no input.
+    #[error("no snapshot was given; expected one, or two or more in order")]
+    NoInput,
+    /// An input cannot be read.
+    #[error("{name}: {error}")]
+    Read {
+        /// Name of the input.
+        name: String,
+        /// The reason.
+        #[source]
+        error: profile::Error,
+    },
+    /// The history of the only snapshot cannot be replayed.
+    #[error("{name}: {error}")]
+    Replay {
+        /// Name of the input.
+        name: String,
+        /// The reason.
+        #[source]
+        error: replay::Error,
+    },
+    /// The only input is a saved profile.
+    #[error(
+        "{name}: a saved profile has no history to find steps in; give the snapshot, or two or more profiles in order"
+    )]
+    NoHistory {
+        /// Name of the input.
+        name: String,
+    },
+}
+
+impl FindLeaksError {
+    fn read(name: &str, error: profile::Error) -> Self {
+        Self::Read { name: name.to_owned(), error }
+    }
+}
+
+/// Writes a result in any format: of [`compare`] and [`find_leaks`], or a profile with or without the judgement of
+/// [`check`].
+///
+/// # Errors
+/// If the format cannot hold the result; with the types of this crate that does not happen.
+pub fn render<'r>(
+    result: impl Into<Subject<'r>>,
+    format: Format,
+    options: &report::Options,
+) -> Result<String, report::Error> {
+    format.render(result.into(), options)
+}
+
+impl<'r> From<&'r Gate> for Subject<'r> {
+    fn from(gate: &'r Gate) -> Self {
+        Self::Gate(gate)
+    }
+}
+
+impl<'r> From<&'r Profile> for Subject<'r> {
+    fn from(profile: &'r Profile) -> Self {
+        Self::Profile(profile, None)
+    }
+}
+
+impl<'r> From<(&'r Profile, &'r Judgement)> for Subject<'r> {
+    fn from((profile, judgement): (&'r Profile, &'r Judgement)) -> Self {
+        Self::Profile(profile, Some(judgement))
+    }
+}
+
+impl<'r> From<&'r LeakGate> for Subject<'r> {
+    fn from(gate: &'r LeakGate) -> Self {
+        Self::Leaks(gate)
+    }
+}
