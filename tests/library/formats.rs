@@ -456,6 +456,7 @@ fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str])
     let thresholds = Thresholds {
         growth: fail.chain(warn).collect(),
         maximum: vec!["reserved=1B".parse().unwrap()],
+        min_delta: 0,
         ..Thresholds::default()
     };
     let judgement = verdict::judge_diff(&diff, &thresholds);
