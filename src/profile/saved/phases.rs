@@ -1,7 +1,7 @@
 //! Phases in the file: a line per name, with a list of each figure over its occurrences. There may be thousands in which
 //! nothing happens: figures are kept as what they differ by, which then is 0.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -29,88 +29,109 @@ pub(super) struct SavedPhase {
     unclosed: Vec<u32>,
 }
 
+impl SavedPhase {
+    /// A name without occurrences.
+    fn named(name: &str, source: Source) -> Self {
+        Self {
+            name: name.to_owned(),
+            source: source.name().to_owned(),
+            from: Vec::new(),
+            events: Vec::new(),
+            start: Vec::new(),
+            above: Vec::new(),
+            below: Vec::new(),
+            unopened: Vec::new(),
+            unclosed: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, phase: &Occurrence) {
+        self.from.push(phase.from);
+        self.events.push(phase.to - phase.from);
+        self.start.push(phase.start);
+        self.above.push(phase.peak - phase.start);
+        self.below.push(phase.peak - phase.end);
+        self.unopened.extend((!phase.begins).then_some(phase.number));
+        self.unclosed.extend((!phase.ends).then_some(phase.number));
+    }
+
+    fn damaged(&self, place: &str, what: &str) -> Error {
+        let name = printable(cut(&self.name, 64));
+        Error::Damaged(format!("the phase '{name}' of {place} {what}"))
+    }
+
+    fn has_equal_lists(&self) -> bool {
+        [&self.events, &self.start, &self.above, &self.below].iter().all(|list| list.len() == self.from.len())
+    }
+
+    /// An occurrence, on a device that has `most` events.
+    fn occurrence(
+        &self,
+        index: usize,
+        shared: &Arc<str>,
+        source: Source,
+        most: u64,
+        place: &str,
+    ) -> Result<Occurrence, Error> {
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let from = self.from[index];
+        let start = self.start[index];
+        let impossible = || self.damaged(place, "has figures that cannot be");
+        let to = from.checked_add(self.events[index]).ok_or_else(impossible)?;
+        let peak = start.checked_add(self.above[index]).ok_or_else(impossible)?;
+        let end = peak.checked_sub(self.below[index]).ok_or_else(impossible)?;
+        if to > most || index > 0 && self.from[index - 1] > from {
+            return Err(self.damaged(place, "is beyond the events"));
+        }
+        Ok(Occurrence {
+            name: Arc::clone(shared),
+            source,
+            number,
+            depth: 0,
+            from,
+            to,
+            start,
+            peak,
+            end,
+            begins: self.unopened.binary_search(&number).is_err(),
+            ends: self.unclosed.binary_search(&number).is_err(),
+        })
+    }
+}
+
 /// The names in the order in which they first occur.
 pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in &phases.all {
         let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
-            names.push(SavedPhase {
-                name: phase.name.to_string(),
-                source: phase.source.name().to_owned(),
-                from: Vec::new(),
-                events: Vec::new(),
-                start: Vec::new(),
-                above: Vec::new(),
-                below: Vec::new(),
-                unopened: Vec::new(),
-                unclosed: Vec::new(),
-            });
+            names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1
         });
-        let saved = &mut names[place];
-        let figures = [
-            (&mut saved.from, phase.from),
-            (&mut saved.events, phase.to - phase.from),
-            (&mut saved.start, phase.start),
-            (&mut saved.above, phase.peak - phase.start),
-            (&mut saved.below, phase.peak - phase.end),
-        ];
-        figures.into_iter().for_each(|(list, figure)| list.push(figure));
-        saved.unopened.extend((!phase.begins).then_some(phase.number));
-        saved.unclosed.extend((!phase.ends).then_some(phase.number));
+        names[place].add(phase);
     }
     names
 }
 
 /// The phases of a device that has `most` events.
 pub(super) fn read(saved: Vec<SavedPhase>, cut_off: u64, most: u64, place: &str) -> Result<Phases, Error> {
-    let damaged = |name: &str, what: &str| {
-        let name = printable(cut(name, 64));
-        Err(Error::Damaged(format!("the phase '{name}' of {place} {what}")))
-    };
-    let mut seen: HashMap<Source, std::collections::HashSet<Arc<str>>> = HashMap::new();
+    let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
-    for (index, of_name) in saved.into_iter().enumerate() {
-        let SavedPhase { name, source, from, events, start, above, below, unopened, unclosed } = of_name;
-        let Some(source) = Source::ALL.into_iter().find(|known| known.name() == source) else {
-            return damaged(&name, "has an unknown source");
-        };
-        if [&events, &start, &above, &below].iter().any(|list| list.len() != from.len()) {
-            return damaged(&name, "has lists of different lengths");
+    for (index, phase) in saved.iter().enumerate() {
+        let source = Source::ALL.into_iter().find(|known| known.name() == phase.source);
+        let source = source.ok_or_else(|| phase.damaged(place, "has an unknown source"))?;
+        if !phase.has_equal_lists() {
+            return Err(phase.damaged(place, "has lists of different lengths"));
         }
-        if all.len() + from.len() > MOST_PHASES {
-            return damaged(&name, "is one of more phases than a profile can have");
+        if all.len() + phase.from.len() > MOST_PHASES {
+            return Err(phase.damaged(place, "is one of more phases than a profile can have"));
         }
-        let shared: Arc<str> = Arc::from(&*name);
-        if !seen.entry(source).or_default().insert(Arc::clone(&shared)) {
-            return damaged(&name, "is there twice");
+        let shared: Arc<str> = Arc::from(&*phase.name);
+        if !seen.insert((source, Arc::clone(&shared))) {
+            return Err(phase.damaged(place, "is there twice"));
         }
-        for i in 0..from.len() {
-            let number = u32::try_from(i).unwrap_or(u32::MAX);
-            let is_in = |list: &[u32]| list.binary_search(&number).is_ok();
-            let peak = start[i].checked_add(above[i]);
-            let figures = (from[i].checked_add(events[i]), peak, peak.and_then(|peak| peak.checked_sub(below[i])));
-            let (Some(to), Some(peak), Some(end)) = figures else {
-                return damaged(&name, "has figures that cannot be");
-            };
-            if to > most || i > 0 && from[i - 1] > from[i] {
-                return damaged(&name, "is beyond the events");
-            }
-            let occurrence = Occurrence {
-                name: Arc::clone(&shared),
-                source,
-                number,
-                depth: 0,
-                from: from[i],
-                to,
-                start: start[i],
-                peak,
-                end,
-                begins: !is_in(&unopened),
-                ends: !is_in(&unclosed),
-            };
-            all.push((index, occurrence));
+        for i in 0..phase.from.len() {
+            all.push((index, phase.occurrence(i, &shared, source, most, place)?));
         }
     }
     Ok(Phases { all: arrange(all), cut: cut_off })
