@@ -255,7 +255,7 @@ fn profiles_that_were_changed_are_refused() {
         ("\"frames\": {", "\"no_frames\": {", "the report of 'ptmem show --format json'"),
         ("\"history\": \"recorded\"", "\"history\": \"none\"", "unknown kind of history"),
         ("\"kind\":\"snapshot\"", "\"kind\":\"dream\"", "unknown kind of source 'dream'"),
-        ("\"at\": \"peak\"", "\"at\": \"noon\"", "no moment"),
+        ("\"at\": \"peak\"", "\"at\": \"noon\"", "invalid moment"),
         ("\"events\": ", "\"events\": -", "invalid value"),
         ("\"frames\":\"", "\"frames\":\"nosuch ", "there is no frame 'nosuch'"),
         ("\"metadata\": []", "\"metadata\": [{\"tag\":\"x\",\"peak\":5}]", "bytes at the baseline, not"),
