@@ -236,6 +236,15 @@ fn of_steps(
     }
     let (leaks, short) = leaks(snapshot, device, replay, steps, grouper, options, skip);
     let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
+    if leaked > 0 && steps.are_guessed(events, grouper.code()) && steps.go_through_sizes(events) {
+        found.unclear = Some(
+            "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays may \
+             belong to one size each, such as graphs that are captured. Annotate the steps (torch.profiler.record_function) \
+             and name them with --step, or give two or more snapshots"
+                .to_owned(),
+        );
+        return found;
+    }
     if leaked * 4 > allocated_in(replay, steps, skip..last) && steps.are_guessed(events, grouper.code()) {
         found.unclear = Some(
             "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \

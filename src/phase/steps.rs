@@ -129,7 +129,7 @@ fn windows(events: usize, count: usize) -> Option<Steps> {
 ///
 /// Layers recur as well, and so does loading weights. They are told from steps by what goes on between two allocations of a
 /// stack: all of it is within one call of a module, none of it is a backward pass where there is one elsewhere, or
-/// nothing is freed.
+/// nothing is freed. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
 fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(events, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
@@ -138,14 +138,16 @@ fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
             often.entry(allocations.len()).or_default().push(stack);
         }
     }
-    let mut often: Vec<_> = often.into_iter().collect();
+    let mut often: Vec<(usize, Vec<StackId>)> = often.into_iter().collect();
     often.sort_by_key(|(count, stacks)| (Reverse(stacks.len()), *count));
     often.truncate(MOST_CANDIDATES);
-    let (clock, begins) = often.into_iter().find_map(|(_, stacks)| {
-        let clock = rounds.clock(stacks)?;
-        let begins = &rounds.of_stack[&clock];
-        rounds.are_steps(begins).then_some((clock, begins))
+    let mut clocks: Vec<StackId> = often.into_iter().filter_map(|(_, stacks)| rounds.clock(stacks)).collect();
+    let clock = clocks.iter().copied().find(|clock| rounds.are_steps(&rounds.of_stack[clock])).or_else(|| {
+        // The longest period holds the shorter ones: those of the layers.
+        clocks.sort_by_key(|clock| (rounds.of_stack[clock].len(), rounds.of_stack[clock].first().copied()));
+        clocks.iter().copied().find(|&clock| rounds.are_whole_calls(clock))
     })?;
+    let begins = &rounds.of_stack[&clock];
     let step =
         |(index, &at): (usize, &usize)| Step { name: format!("step {}", index + 1), from: Position::of_count(at) };
     let steps = begins.iter().enumerate().map(step).collect();
@@ -231,8 +233,82 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
         rounds > 0 && plausible * 10 >= rounds * 8 && last <= longest.saturating_mul(4)
     }
 
+    /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers within
+    /// one call that does not hold: what the call does before the first and after the last layer happens once.
+    fn are_whole_calls(&self, clock: StackId) -> bool {
+        let begins = &self.of_stack[&clock];
+        let (Some(&first), Some(&last)) = (begins.first(), begins.last()) else { return false };
+        let Some(call) = self.kinds.get(&clock).and_then(|kind| first_call(self.code, &kind.python)) else {
+            return false;
+        };
+        let rounds: Vec<&[Event]> = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1])).collect();
+        let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
+        let longest = rounds.iter().map(|round| round.len()).max().unwrap_or(0);
+        let is_over = self.events.len() - last > longest.saturating_mul(4);
+        let is_within = |stack: &&StackId| self.kinds.get(*stack).is_some_and(|kind| kind.python.starts_with(call));
+        let happens_once = |stack: &StackId| {
+            let allocations = &self.of_stack[stack];
+            allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last)
+        };
+        rounds.len() + 1 >= FEWEST
+            && whole * 10 >= rounds.len() * 8
+            && !is_over
+            && !self.of_stack.keys().filter(is_within).any(happens_once)
+            && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
+    }
+
+    /// The number of calls of modules that most rounds lie within, one in the other.
+    fn calls_in_common(&self, rounds: &[&[Event]]) -> usize {
+        let mut calls: Vec<usize> = rounds.iter().map(|round| count_calls(self.code, self.common(round))).collect();
+        calls.sort_unstable();
+        calls.get(calls.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// Whether most rounds hold rounds of their own, in which several stacks take turns.
+    fn holds_shorter_rounds(&self, rounds: &[&[Event]]) -> bool {
+        let holds = rounds.iter().filter(|round| self.has_shorter_rounds(round)).count();
+        holds * 10 >= rounds.len() * 8
+    }
+
+    fn has_shorter_rounds(&self, round: &[Event]) -> bool {
+        /// Fewer stacks than these that take turns are a helper that is called in two ways.
+        const FEWEST_STACKS: usize = 3;
+        let mut at: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        for (index, event) in round.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            if let Some(stack) = event.stack {
+                at.entry(stack).or_default().push(index);
+            }
+        }
+        let mut often: BTreeMap<usize, Vec<&Vec<usize>>> = BTreeMap::new();
+        for places in at.values().filter(|places| places.len() > 1) {
+            often.entry(places.len()).or_default().push(places);
+        }
+        often.values_mut().any(|stacks| {
+            stacks.sort_unstable();
+            let Some((first, others)) = stacks.split_first() else { return false };
+            others.iter().filter(|other| take_turns(first, other)).count() + 1 >= FEWEST_STACKS
+        })
+    }
+
     /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
     fn is_step(&self, round: &[Event]) -> bool {
+        self.frees_and_ends(round) && !self.common(round).iter().any(|&frame| is_call_of_module(self.code, frame))
+    }
+
+    /// The Python frames that all allocations of a round have in common, outermost first.
+    fn common(&self, round: &[Event]) -> &[FrameId] {
+        let stacks = self.stacks_of(round);
+        let kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
+        let common = kinds.filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
+        common.unwrap_or_default()
+    }
+
+    fn stacks_of(&self, round: &[Event]) -> FxHashSet<StackId> {
+        round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
+    }
+
+    /// Whether a round frees some of what it allocated, and has a backward pass where there is one elsewhere.
+    fn frees_and_ends(&self, round: &[Event]) -> bool {
         let mut allocated = FxHashSet::default();
         let frees = round.iter().any(|event| match event.action {
             Action::Alloc => {
@@ -242,16 +318,35 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
             Action::FreeRequested | Action::FreeCompleted => allocated.contains(&event.addr),
             _ => false,
         });
-        if !frees {
-            return false;
-        }
-        let stacks: FxHashSet<StackId> =
-            round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect();
-        let kinds = || stacks.iter().filter_map(|stack| self.kinds.get(stack));
-        let backward = !self.has_backward || kinds().any(|kind| kind.backward);
-        let common = kinds().filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
-        backward && !common.unwrap_or_default().iter().any(|&frame| is_call_of_module(self.code, frame))
+        let backward = || {
+            let stacks = self.stacks_of(round);
+            stacks.iter().filter_map(|stack| self.kinds.get(stack)).any(|kind| kind.backward)
+        };
+        frees && (!self.has_backward || backward())
     }
+}
+
+/// Whether of two places in a history one lies between each two of the other.
+fn take_turns(a: &[usize], b: &[usize]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a < b) && b.iter().zip(&a[1..]).all(|(b, a)| b < a)
+}
+
+/// The frames of a stack, outermost first, up to the first call of a module.
+fn first_call<'f>(code: &Code<'_>, python: &'f [FrameId]) -> Option<&'f [FrameId]> {
+    let call = python.iter().position(|&frame| is_call_of_module(code, frame))?;
+    Some(&python[..=call])
+}
+
+/// The number of calls of modules in frames. Each may be several frames.
+fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
+    let mut count = 0;
+    let mut is_inside = false;
+    for &frame in python {
+        let is_call = is_call_of_module(code, frame);
+        count += usize::from(is_call && !is_inside);
+        is_inside = is_call;
+    }
+    count
 }
 
 impl Kind {
@@ -298,6 +393,28 @@ impl Steps {
     #[must_use]
     pub fn are_guessed(&self, events: &[Event], code: &Code<'_>) -> bool {
         !matches!(self.how, How::Named(_)) && !Rounds::new(events, code).has_backward
+    }
+
+    /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after another,
+    /// as when graphs are captured, is no loop that could leak.
+    #[must_use]
+    pub fn go_through_sizes(&self, events: &[Event]) -> bool {
+        let mut sizes: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();
+        let mut latest: FxHashMap<StackId, usize> = FxHashMap::default();
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            let (Some(stack), Some(step)) = (event.stack, self.at(Position::after(index))) else { continue };
+            // The first allocation of each step.
+            if latest.insert(stack, step) != Some(step) {
+                sizes.entry(stack).or_default().push(event.size);
+            }
+        }
+        let sizes: Vec<Vec<u64>> = sizes.into_values().filter(|sizes| sizes.len() >= 3).collect();
+        let rise =
+            |sizes: &&Vec<u64>| sizes.windows(2).filter(|pair| pair[0] < pair[1]).count() * 10 >= sizes.len() * 8;
+        let fall =
+            |sizes: &&Vec<u64>| sizes.windows(2).filter(|pair| pair[0] > pair[1]).count() * 10 >= sizes.len() * 8;
+        let most = sizes.iter().filter(rise).count().max(sizes.iter().filter(fall).count());
+        !sizes.is_empty() && most * 2 >= sizes.len()
     }
 
     /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without

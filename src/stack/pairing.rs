@@ -403,7 +403,15 @@ impl<'g> Pairing<'g> {
             let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
             let (allocations, blocks) = group.figures.counts();
             let counts = Aspect::Counts(allocations, blocks);
-            [site.map(Aspect::Site), caller.map(Aspect::Caller), Some(Aspect::Skeleton(skeleton)), Some(counts)]
+            let mut outline = skeleton.clone();
+            outline.dedup();
+            [
+                site.map(Aspect::Site),
+                caller.map(Aspect::Caller),
+                Some(Aspect::Skeleton(skeleton)),
+                Some(Aspect::Outline(outline)),
+                Some(counts),
+            ]
         };
         let mut buckets: BTreeMap<Aspect, Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {
@@ -499,6 +507,8 @@ impl<'g> Pairing<'g> {
             true
         } else if let Some(alike) = sites {
             alike >= SAME_FUNCTION || same_figures
+        } else if self.is_split_off(before, after) {
+            true
         } else {
             // One of them put a function in between: the next one that both know must be the same.
             let innermost = |tokens: &[Token]| tokens.iter().find(|token| self.kept.contains(token)).copied();
@@ -508,6 +518,15 @@ impl<'g> Pairing<'g> {
         };
         let total = 2.0 * matched + lost;
         (agree && total > 0.0).then(|| Score { ratio: 2.0 * matched / total, same_figures, closeness })
+    }
+
+    /// Whether the function to blame went to another file, under its name. Where a file becomes two, functions of one name
+    /// (`forward` of several classes) are one in the before and two in the after.
+    fn is_split_off(&self, before: &Group<'_>, after: &Group<'_>) -> bool {
+        let (Some(old), Some(new)) = (before.tokens.get(before.site), after.tokens.get(after.site)) else {
+            return false;
+        };
+        old.function == new.function && !self.after.lines.contains_key(old) && !self.before.lines.contains_key(new)
     }
 
     fn weight(&self, token: &Token) -> f64 {
@@ -647,6 +666,8 @@ enum Aspect {
     Site(Token),
     Caller(Token),
     Skeleton(Vec<Token>),
+    /// The skeleton with runs of one function put together: functions of one name in one file may move to several.
+    Outline(Vec<Token>),
     Counts(u64, u64),
 }
 
@@ -716,6 +737,24 @@ mod tests {
         let before = [("anopqrstm", 5), ("am", 1), ("bm", 2)];
         let after = [("bnopqrstm", 5), ("am", 1), ("bm", 2)];
         assert_eq!(pairs(&before, &after), [(1, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn functions_of_one_name_may_go_to_two_files() {
+        let function = |file: u64, function: char| Token { file, base: file, function: u64::from(u32::from(function)) };
+        let group_of = |tokens: &[Token], figures: u64| Group { tokens: tokens.to_vec(), ..group("x", 1, figures) };
+        let main = function(9, 'm');
+        // `f` of file 1 calls itself under three names of classes, and goes to the files 2 and 3; less is held as well.
+        let [whole, caller, callee] = [1, 2, 3].map(|file| function(file, 'f'));
+        let before = [
+            Group { key: Key("a".to_owned()), ..group_of(&[whole, whole, whole, main], 8) },
+            Group { key: Key("b".to_owned()), ..group_of(&[function(8, 'g'), whole, whole, main], 3) },
+        ];
+        let after = [
+            Group { key: Key("c".to_owned()), ..group_of(&[callee, caller, caller, main], 2) },
+            Group { key: Key("d".to_owned()), ..group_of(&[function(8, 'g'), caller, caller, main], 3) },
+        ];
+        assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75), [(0, 0), (1, 1)]);
     }
 
     #[test]

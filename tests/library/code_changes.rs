@@ -319,3 +319,27 @@ fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
     }
     assert!(compared > 20, "only {compared} rows");
 }
+
+/// A file was split in two, classes and functions were renamed, and the attention was fused: memory falls, and no stack is
+/// new.
+#[test]
+fn a_refactoring_together_with_another_change_fails_no_limit_on_stacks() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/recorded");
+    let mut compared = 0;
+    for release in ["2.0.1", "2.2.2", "2.11.0"] {
+        let side = |side: &str| folder.join(format!("{release}/pairs/j-refactor-and-sdpa-all-{side}.pickle.zst"));
+        let [before, after] = ["before", "after"].map(side);
+        if !before.is_file() {
+            continue;
+        }
+        let (code, rows) = compare(&before, &after, &["--max-growth", "stack=20MiB"]);
+        assert_eq!(code, 0, "{release}: {rows:#?}");
+        let large = |row: &&Value| row["delta"].as_i64().unwrap().abs() > 12 << 20;
+        let changes: Vec<_> = rows.iter().filter(large).map(|row| row["change"].as_str().unwrap()).collect();
+        assert_eq!(changes, ["shrank"], "{release}");
+        compared += 1;
+    }
+    if compared == 0 {
+        let _ = writeln!(std::io::stderr(), "skipped: no recorded pairs in {}", folder.display());
+    }
+}

@@ -13,6 +13,7 @@ mod fixtures;
 mod formats;
 mod large_snapshots;
 mod leak;
+mod leak_loops;
 mod leak_series;
 mod out_of_memory;
 mod parts;

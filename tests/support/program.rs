@@ -43,6 +43,20 @@ impl Program {
             Value::dict([("name", name.into()), ("filename", "/work/job.py".into()), ("line", line.into())])
         };
         let frames = Value::List(vec![frame(function, line.parse().unwrap()), frame("main", 90)]);
+        self.alloc_with(name, frames, bytes);
+    }
+
+    /// Frames such as `/work/model.py:forward:12`, innermost first, allocate so many bytes.
+    pub fn alloc_under(&mut self, name: impl Into<String>, frames: &[&str], bytes: u64) {
+        let frame = |text: &&str| {
+            let [line, name, filename] = text.rsplitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{text}") };
+            let line: u64 = line.parse().unwrap();
+            Value::dict([("name", name.into()), ("filename", filename.into()), ("line", line.into())])
+        };
+        self.alloc_with(name, Value::List(frames.iter().map(frame).collect()), bytes);
+    }
+
+    fn alloc_with(&mut self, name: impl Into<String>, frames: Value, bytes: u64) {
         let address = BASE + self.next * UNIT;
         self.next += 1;
         self.event("alloc", address, bytes, &frames);
