@@ -70,6 +70,14 @@ pub enum Code {
     SizesBounded,
     /// The completion of a free is recorded but its request is not; the block counts as allocated until then, and figures carry that bound.
     FreeRequestedBefore,
+    /// Release 2.0 does not record frees of blocks that are older than the recording: baseline and peak may be higher.
+    FreesNotRecorded,
+    /// The file states no allocator settings; the defaults are assumed.
+    SettingsAssumed,
+    /// Block sizes contradict the allocator settings: they were others for a part of the history, or are not stated.
+    SettingsChanged,
+    /// At another moment than the peak as much may have been allocated, within the bounds of the sizes.
+    PeakAmbiguous,
     /// There are more phases than are looked at; the rest is left out.
     PhasesCut,
     /// Annotated phases lack their beginning or end, or overlap.
@@ -119,7 +127,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 43] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -141,6 +149,10 @@ impl Code {
         Self::TimeBackwards,
         Self::SizesBounded,
         Self::FreeRequestedBefore,
+        Self::FreesNotRecorded,
+        Self::SettingsAssumed,
+        Self::SettingsChanged,
+        Self::PeakAmbiguous,
         Self::PhasesCut,
         Self::PhasesIrregular,
         Self::FragmentationGrows,
@@ -312,6 +324,34 @@ impl Code {
                 distrusted: false,
                 meaning: "The completion of a free is recorded but its request is not; the block counts as allocated until then, and figures carry that bound.",
                 help: "Record from the start of the process, and start again right before the steps to measure.",
+            },
+            Self::FreesNotRecorded => Description {
+                name: "frees-not-recorded",
+                severity: Warning,
+                distrusted: true,
+                meaning: "PyTorch 2.0 does not record frees of blocks that are older than the recording: baseline and peak may be higher, and where segments were given back they are not known.",
+                help: "Record from the start of the process, or with PyTorch 2.1 or later.",
+            },
+            Self::SettingsAssumed => Description {
+                name: "settings-assumed",
+                severity: Note,
+                distrusted: false,
+                meaning: "The file states no allocator settings (PyTorch before 2.3); the defaults are assumed, and sizes that others would change carry a bound.",
+                help: "Give the settings with --allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF.",
+            },
+            Self::SettingsChanged => Description {
+                name: "settings-changed",
+                severity: Warning,
+                distrusted: true,
+                meaning: "Block sizes contradict the allocator settings: they were others for a part of the history, or the file does not state them. Sizes that depend on them carry a bound.",
+                help: "Set PYTORCH_CUDA_ALLOC_CONF once, before the process starts; for PyTorch before 2.3 also give it with --allocator-settings.",
+            },
+            Self::PeakAmbiguous => Description {
+                name: "peak-ambiguous",
+                severity: Note,
+                distrusted: false,
+                meaning: "At another moment than the peak as much may have been allocated, within the bounds of the sizes, so that either can be the true peak.",
+                help: "Compare stacks at both moments (--at event:N), or record from the start of the process.",
             },
             Self::PhasesCut => Description {
                 name: "phases-cut",

@@ -59,6 +59,12 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
     if moment == Moment::Peak || active.is_empty() || active.iter().any(|device| device.at.is_some()) {
         return Ok(());
     }
+    if matches!(moment, Moment::Time(_)) && active.iter().all(|device| device.duration_us.is_none()) {
+        bail!(
+            "{}: the events have no times (PyTorch before 2.2), which --at {moment} needs; try --at event:N",
+            profile.source.path
+        );
+    }
     let lengths: Vec<_> = active.iter().map(|device| device.events.to_string()).collect();
     bail!(
         "{}: no device has the moment '{moment}' (--at); the histories are {} events long",

@@ -55,6 +55,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         at: Moment::End,
         rules: options.rules.clone(),
         max_input: arguments.view.input.max_input(),
+        allocator_settings: arguments.view.input.allocator_settings(&config),
         every: None,
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);

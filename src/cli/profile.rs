@@ -16,6 +16,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
         at: arguments.at,
         rules,
         max_input: arguments.input.max_input(),
+        allocator_settings: arguments.input.allocator_settings(&config),
         ..profile::Options::default()
     };
     output::require_folder(&arguments.output)?;

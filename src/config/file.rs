@@ -8,6 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::diff::Occurrences;
 use crate::pattern::Pattern;
+use crate::snapshot::AllocatorSettings;
 use crate::stack::GroupBy;
 use crate::text::did_you_mean;
 use crate::units::parse_size;
@@ -25,6 +26,7 @@ pub(super) struct File {
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
     pub(super) group_by: Option<By>,
+    pub(super) allocator_settings: Option<Settings>,
     pub(super) match_ratio: Option<Ratio>,
     pub(super) phase_occurrence: Option<Which>,
     #[serde(default)]
@@ -108,6 +110,9 @@ macro_rules! from_text {
 }
 
 from_text!(Size(u64), |text| parse_size(text).map_err(|error| error.to_string()));
+from_text!(Settings(AllocatorSettings), |text| text
+    .parse()
+    .map_err(|error: crate::snapshot::ParseSettingsError| error.to_string()));
 
 from_text!(Search(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
 from_text!(MetricName(Subject), |text| match text.parse() {

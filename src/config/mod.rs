@@ -5,6 +5,7 @@ mod file;
 use std::collections::BTreeMap;
 
 use crate::diff::Occurrences;
+use crate::snapshot::AllocatorSettings;
 use crate::stack::{CategoryRule, GroupBy, Rules};
 use crate::text::did_you_mean;
 use crate::verdict::{Accepted, Limits, Subject};
@@ -17,6 +18,8 @@ pub struct Config {
     pub limits: Limits,
     /// What counts as one stack.
     pub group_by: Option<GroupBy>,
+    /// The allocator settings of the runs, for snapshots that do not state them.
+    pub allocator_settings: Option<AllocatorSettings>,
     /// How similar stacks must be to be paired.
     pub match_ratio: Option<f64>,
     /// Which occurrences of a phase are compared.
@@ -78,6 +81,7 @@ impl Config {
         Ok(Self {
             limits: limits(file.max_growth, file.warn_growth, file.max, file.min_delta, file.strict),
             group_by: file.group_by.map(|by| by.0),
+            allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
             phase_occurrence: file.phase_occurrence.map(|which| which.0),
             rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories },

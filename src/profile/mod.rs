@@ -81,6 +81,8 @@ pub struct Options {
     pub every: Option<Every>,
     /// What a compressed input may expand to, in bytes; [`container::DEFAULT_MAX_BYTES`] where nothing is set.
     pub max_input: Option<u64>,
+    /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
+    pub allocator_settings: Option<AllocatorSettings>,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -213,10 +215,12 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// Whether anything was recorded or is held: snapshots list devices that did nothing.
+    /// Whether anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
+    /// `snapshot` event on all of them.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.events > 0 || self.figures.active.end > 0
+        let markers = self.actions.get("snapshot").copied().unwrap_or(0);
+        self.events > markers || self.figures.active.end > 0
     }
 
     /// Allocated bytes at the moment of [`Options::at`].
@@ -391,7 +395,10 @@ fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options:
         let profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
         return Ok(Opened::Profile(Box::new(profile)));
     }
-    let snapshot = snapshot::read(input)?;
+    let mut snapshot = snapshot::read(input)?;
+    if let Some(settings) = options.allocator_settings.filter(|_| !snapshot.settings.present) {
+        snapshot.settings = settings;
+    }
     let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
     Ok(Opened::Snapshot(Box::new(snapshot), source(kind)))
 }
@@ -417,10 +424,11 @@ impl<R: Read> Read for Counted<'_, R> {
 pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
+    let span = moment::span(&snapshot);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device, &plan.borders())?;
-        let at = options.at.position(events, &replay);
+        let at = options.at.position(events, &replay, span);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         devices.push(DeviceProfile {

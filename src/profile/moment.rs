@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::replay::{Position, Replay};
-use crate::snapshot::Event;
+use crate::replay::{History, Position, Replay};
+use crate::snapshot::{Event, Snapshot};
 
 /// A moment of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,7 +20,7 @@ pub enum Moment {
     Oom,
     /// Just after an event, counted from 0.
     Event(u32),
-    /// So many microseconds after the first event.
+    /// Microseconds after the first event of any device.
     Time(i64),
 }
 
@@ -74,20 +74,29 @@ impl fmt::Display for Moment {
     }
 }
 
+/// The first and the last time that any device of a snapshot has, so that one time means one moment on all of them.
+pub(super) fn span(snapshot: &Snapshot) -> Option<(i64, i64)> {
+    let devices = snapshot.devices.values();
+    let first = devices.clone().filter_map(|device| snapshot.events_of(device).first()?.time()).min()?;
+    let last = devices.filter_map(|device| snapshot.events_of(device).last()?.time()).max()?;
+    Some((first, last))
+}
+
 impl Moment {
-    /// Where the moment is in a history, or `None` where the history has none such.
-    pub(super) fn position(self, events: &[Event], replay: &Replay) -> Option<Position> {
+    /// Where the moment is in a history, or `None` where the history has none such. `span` is from the first to the last
+    /// time that any device has.
+    pub(super) fn position(self, events: &[Event], replay: &Replay, span: Option<(i64, i64)>) -> Option<Position> {
         match self {
             Self::Baseline => Some(Position::START),
+            // Where only the state at the dump is known, that one is shown.
+            Self::Peak if replay.figures.history == History::StateOnly => Some(replay.dump),
             Self::Peak => replay.figures.allocated.peak_at,
             Self::End => Some(replay.dump),
             Self::Oom => replay.figures.first_oom(),
             Self::Event(index) => ((index as usize) < events.len()).then(|| Position::after(index as usize)),
             Self::Time(us) => {
-                let until = events.first()?.time()?.checked_add(us)?;
-                if events.last()?.time()? < until {
-                    return None;
-                }
+                let (first, last) = span?;
+                let until = first.checked_add(us).filter(|&until| until <= last)?;
                 let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
                 Some(later.unwrap_or(events.len()).checked_sub(1).map_or(Position::START, Position::after))
             }

@@ -6,15 +6,17 @@ use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
 use super::segment_map::{Home, SegmentMap};
+use super::sizes::has_pools_of_user;
 use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 /// The segments at a moment of the history.
 #[derive(Debug, Default)]
 pub(super) struct Backing {
     pub(super) segments: SegmentMap,
-    /// Which requests each segment serves that the history will still add, the last first. Only where an allocation
-    /// failed: nothing else needs to know.
+    /// Which requests each segment serves that the history will still add, the last first. Only where [`needs_homes`].
     homes: Vec<Home>,
+    /// Segments that the history adds and does not take away, and that are not in the final state.
+    pub(super) vanished: u64,
 }
 
 impl Backing {
@@ -26,9 +28,9 @@ impl Backing {
         lifetimes: &Lifetimes,
     ) -> (Self, i128) {
         let (events, tables) = (snapshot.events_of(device), &snapshot.tables);
-        let Self { mut segments, mut homes } = Self::default();
+        let Self { mut segments, mut homes, mut vanished } = Self::default();
         let mut reserved = 0_i128;
-        let ran_out = census.count(Action::Oom) > 0;
+        let with_homes = needs_homes(snapshot, device, census);
         for segment in &device.segments {
             let pool = match (segment.is_expandable, segment.small_pool) {
                 (true, _) => Pool::Expandable,
@@ -36,7 +38,7 @@ impl Backing {
                 (false, false) => Pool::Large,
             };
             let home = Home { small: Some(segment.small_pool), stream: segment.stream, pool_id: segment.pool_id };
-            let home = if ran_out { home } else { Home::default() };
+            let home = if with_homes { home } else { Home::default() };
             segments.add(segment.address, segment.total_size, pool, home);
             reserved += i128::from(segment.total_size);
         }
@@ -44,7 +46,7 @@ impl Backing {
         for (i, &index) in lifetimes.of_event.iter().enumerate().rev() {
             if index != NONE {
                 let allocation = &lifetimes.allocations[index as usize];
-                if ran_out && allocation.born == Position::after(i) {
+                if with_homes && allocation.born == Position::after(i) {
                     next_request = Some(allocation.requested <= SMALL_SIZE);
                 }
                 continue;
@@ -53,27 +55,27 @@ impl Backing {
             match event.action {
                 Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
                 Action::SegmentAlloc | Action::SegmentMap => {
-                    if ran_out {
+                    if with_homes {
                         // What is mapped, is mapped for the request that follows; other segments tell it by their size.
                         let is_small = Some(event.size == SMALL_SEGMENT);
                         let small = if event.action == Action::SegmentMap { next_request } else { is_small };
                         let home = segments.home(event.addr, event.size).unwrap_or_default();
                         homes.push(home.or(home_of(event, small, tables)));
                     }
-                    segments.remove(event.addr, event.size);
+                    vanished += u64::from(!segments.remove(event.addr, event.size));
                     reserved -= i128::from(event.size);
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
                     // What is unmapped may be any part of what was mapped.
                     let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
-                    let home = if ran_out { home_of(event, small, tables) } else { Home::default() };
+                    let home = if with_homes { home_of(event, small, tables) } else { Home::default() };
                     segments.add(event.addr, event.size, pool_of(event), home);
                     reserved += i128::from(event.size);
                 }
                 _ => {}
             }
         }
-        (Self { segments, homes }, reserved)
+        (Self { segments, homes, vanished }, reserved)
     }
 
     /// Goes over an event, if it is about a segment.
@@ -88,6 +90,12 @@ impl Backing {
             _ => {}
         }
     }
+}
+
+/// Whether anything asks which requests a segment serves: what was free when an allocation failed, and rules that private
+/// pools or settings may change.
+fn needs_homes(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
+    census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || has_pools_of_user(snapshot, device)
 }
 
 /// The pool of a segment that an event tells of.

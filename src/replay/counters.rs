@@ -2,12 +2,49 @@
 
 use super::lifetimes::{Lifetimes, NONE};
 use super::parts::{Level, Part, Parts};
-use super::sizes::Sizes;
-use super::{Allocation, Basis, FreeBlocks, Oom, Position, Timeline};
+use super::sizes::{Sizes, Spread};
+use super::unrecorded::Unrecorded;
+use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event};
 
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;
+
+/// The moment other than the allocated peak at which as much may have been allocated, or more, if the sizes that are not
+/// certain are as they can be. Blocks that are there at both moments make no difference.
+pub(super) fn rival_of_peak(lifetimes: &Lifetimes, sizes: &Sizes, peak_at: Position, peak: i128) -> Option<Position> {
+    if sizes.spreads.is_empty() {
+        return None;
+    }
+    let at_start = lifetimes.older.iter().map(|&index| (index, Position::START));
+    let events = lifetimes.of_event.iter().enumerate().filter(|(_, index)| **index != NONE);
+    let events = events.map(|(i, &index)| (index, Position::after(i)));
+    let mut value = 0_i128;
+    // What the value can be at most where the peak is what is counted.
+    let gone = |(index, spread): (&u32, &Spread)| {
+        lifetimes.allocations[*index as usize].allocated_at(peak_at).then_some(i128::from(spread.below))
+    };
+    let mut slack: i128 = sizes.spreads.iter().filter_map(gone).sum();
+    let mut rival = None;
+    for (index, now) in at_start.chain(events) {
+        let allocation = &lifetimes.allocations[index as usize];
+        let spread = sizes.spreads.get(&index).copied().unwrap_or_default();
+        let at_peak = allocation.allocated_at(peak_at);
+        let change = if at_peak { -i128::from(spread.below) } else { i128::from(spread.above) };
+        if allocation.born == now && allocation.allocated_at(now) {
+            value += i128::from(allocation.bytes);
+            slack += change;
+        } else if allocation.freed == now {
+            value -= i128::from(allocation.bytes);
+            slack -= change;
+        }
+        let is_higher = rival.is_none_or(|(highest, _)| value + slack > highest);
+        if now != peak_at && value + slack >= peak && is_higher {
+            rival = Some((value + slack, now));
+        }
+    }
+    rival.map(|(_, at)| at)
+}
 
 /// A running value and its highest.
 #[derive(Debug, Clone, Copy)]
@@ -48,23 +85,76 @@ impl Gauge {
     }
 }
 
+/// How far a counter may lie from the truth, as blocks whose size is not certain come and go.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Margin {
+    /// Bytes that the counter may be too high now.
+    below: i128,
+    /// Bytes that it may be too low now.
+    above: i128,
+    /// How far its first value may be from the truth.
+    pub(super) baseline: i128,
+    /// The highest that the truth was at least.
+    lowest_peak: i128,
+    /// The highest that it was at most.
+    highest_peak: i128,
+}
+
+impl Margin {
+    fn new(value: i128, spread: Spread, unrecorded: i128) -> Self {
+        let (below, above) = (i128::from(spread.below), i128::from(spread.above));
+        let upper = above + unrecorded;
+        let (lowest_peak, highest_peak) = (value - below, value + upper);
+        Self { below, above, baseline: below.max(upper), lowest_peak, highest_peak }
+    }
+
+    fn add(&mut self, spread: Spread) {
+        self.below += i128::from(spread.below);
+        self.above += i128::from(spread.above);
+    }
+
+    fn sub(&mut self, spread: Spread) {
+        self.below -= i128::from(spread.below);
+        self.above -= i128::from(spread.above);
+    }
+
+    /// Looks at the value of the counter, once it has grown.
+    fn look(&mut self, value: i128, unrecorded: i128) {
+        self.lowest_peak = self.lowest_peak.max(value - self.below);
+        self.highest_peak = self.highest_peak.max(value + self.above + unrecorded);
+    }
+
+    fn now(&self) -> i128 {
+        self.below.max(self.above)
+    }
+
+    /// How far the highest value may be from the truth.
+    fn peak(&self, gauge: &Gauge) -> i128 {
+        (self.highest_peak - gauge.peak).max(gauge.peak - self.lowest_peak).max(0)
+    }
+}
+
 /// What the counters do.
 pub(super) struct Counters {
     pub(super) allocated: Gauge,
     pub(super) active: Gauge,
     pub(super) requested: Gauge,
     pub(super) reserved: Gauge,
-    /// Allocated and active if every size that is not known were as large as it can be.
-    pub(super) upper_allocated: Gauge,
-    pub(super) upper_active: Gauge,
-    /// The same for every size, also those that the rules give: the bound where a check fails.
-    pub(super) loose: Gauge,
+    pub(super) allocated_margin: Margin,
+    pub(super) active_margin: Margin,
+    pub(super) requested_margin: Margin,
+    /// Where blocks may be held of which nothing tells.
+    unrecorded: Option<Unrecorded>,
+    /// Whether every size is certain, and no block unseen: then all margins are zero.
+    is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
     pub(super) checkpoints_matched: u64,
     pub(super) checkpoints_missed: u64,
     pub(super) checkpoints_total: u64,
-    /// Failed allocations, and by how much their figures can be off where a check fails.
-    pub(super) ooms: Vec<(Oom, i128)>,
+    /// The most that a `snapshot` event lies outside of what the sizes allow.
+    pub(super) checkpoint_error: i128,
+    /// Failed allocations.
+    pub(super) ooms: Vec<Oom>,
     pub(super) allocated_total: u128,
 }
 
@@ -80,11 +170,14 @@ pub(super) fn run(
     events: &[Event],
     lifetimes: &Lifetimes,
     sizes: &Sizes,
+    unrecorded: Option<Unrecorded>,
     pools: Vec<Option<FreeBlocks>>,
     borders: &[Position],
 ) -> Counted {
     let Lifetimes { allocations, of_event, .. } = lifetimes;
-    let mut counters = Counters::at_start(lifetimes, sizes);
+    let mut counters = Counters::at_start(lifetimes, sizes, unrecorded);
+    let is_uncertain = !sizes.spreads.is_empty();
+    let spread_of = |index: u32| if is_uncertain { sizes.spreads.get(&index).copied() } else { None };
     let mut pools = pools.into_iter();
     let mut replaced = lifetimes.replaced.iter().peekable();
     let mut step = |counters: &mut Counters, i: usize| {
@@ -93,15 +186,15 @@ pub(super) fn run(
             counters.other(&events[i], now, &mut pools);
             return;
         }
-        let (allocation, more) = (&allocations[index as usize], sizes.more[index as usize]);
+        let allocation = &allocations[index as usize];
         if allocation.born != now {
-            counters.free(allocation, more, now);
+            counters.free(allocation, spread_of(index), now);
             return;
         }
         if let Some(&gone) = replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], sizes.more[gone as usize], now);
+            counters.free(&allocations[gone as usize], spread_of(gone), now);
         }
-        counters.begin(allocation, more, now);
+        counters.begin(allocation, spread_of(index), now);
     };
 
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
@@ -136,41 +229,53 @@ pub(super) fn run(
     Counted { counters, timeline, parts: parts.finish() }
 }
 
-/// By how much a block can be larger even where the rules hold.
-fn unknown(allocation: &Allocation, more: u64) -> u64 {
-    if matches!(allocation.basis, Basis::Request) { more } else { 0 }
-}
-
 impl Counters {
-    fn at_start(lifetimes: &Lifetimes, sizes: &Sizes) -> Self {
-        let (mut allocated, mut active, mut requested) = (0_i128, 0_i128, 0_i128);
-        let (mut more_allocated, mut more_active) = (0_i128, 0_i128);
+    fn at_start(lifetimes: &Lifetimes, sizes: &Sizes, unrecorded: Option<Unrecorded>) -> Self {
+        let mut allocated = 0_i128;
+        let mut active = 0_i128;
+        let mut requested = 0_i128;
+        let mut of_allocated = Spread::default();
+        let mut of_active = Spread::default();
         for &index in &lifetimes.older {
             let allocation = &lifetimes.allocations[index as usize];
-            let more = i128::from(sizes.more[index as usize]);
+            let spread = sizes.spreads.get(&index).copied().unwrap_or_default();
             active += i128::from(allocation.bytes);
             requested += i128::from(allocation.requested);
-            more_active += more;
+            of_active = of_active.plus(spread);
             if allocation.allocated_at(Position::START) {
                 allocated += i128::from(allocation.bytes);
-                more_allocated += more;
+                of_allocated = of_allocated.plus(spread);
             }
         }
+        let unseen = unrecorded.as_ref().map_or(0, Unrecorded::bytes);
         Self {
             allocated: Gauge::new(allocated),
             active: Gauge::new(active),
             requested: Gauge::new(requested),
             reserved: Gauge::new(sizes.reserved),
-            upper_allocated: Gauge::new(allocated + more_allocated),
-            upper_active: Gauge::new(active + more_active),
-            loose: Gauge::new(active + more_active),
+            allocated_margin: Margin::new(allocated, of_allocated, unseen),
+            active_margin: Margin::new(active, of_active, unseen),
+            requested_margin: Margin::new(requested, Spread::default(), unseen),
+            is_certain: sizes.spreads.is_empty() && unrecorded.is_none(),
+            unrecorded,
             active_at_reserved_peak: active,
             checkpoints_matched: 0,
             checkpoints_missed: 0,
             checkpoints_total: 0,
+            checkpoint_error: 0,
             ooms: Vec::new(),
             allocated_total: 0,
         }
+    }
+
+    /// How far the highest value of a counter may be from the truth.
+    pub(super) fn peak_margin(&self, margin: &Margin, gauge: &Gauge) -> i128 {
+        if self.is_certain { 0 } else { margin.peak(gauge) }
+    }
+
+    /// Bytes that blocks may hold of which nothing tells.
+    fn unseen(&self) -> i128 {
+        self.unrecorded.as_ref().map_or(0, Unrecorded::bytes)
     }
 
     fn level(&self, of: fn(&Gauge) -> i128) -> Level {
@@ -184,32 +289,46 @@ impl Counters {
 
     /// A block is handed out.
     #[inline]
-    fn begin(&mut self, allocation: &Allocation, more: u64, now: Position) {
+    fn begin(&mut self, allocation: &Allocation, spread: Option<Spread>, now: Position) {
         let bytes = allocation.bytes;
-        let upper = bytes + unknown(allocation, more);
         self.allocated.add(bytes, now);
         self.active.add(bytes, now);
         self.requested.add(allocation.requested, now);
-        self.upper_allocated.add(upper, now);
-        self.upper_active.add(upper, now);
-        self.loose.add(bytes + more, now);
         self.allocated_total += u128::from(bytes);
+        if !self.is_certain {
+            self.widen(allocation, spread.unwrap_or_default());
+        }
+    }
+
+    /// What a block that is handed out does to the margins.
+    fn widen(&mut self, allocation: &Allocation, spread: Spread) {
+        self.allocated_margin.add(spread);
+        self.active_margin.add(spread);
+        if let Some(unrecorded) = &mut self.unrecorded {
+            unrecorded.take(allocation.addr, allocation.bytes);
+        }
+        let unseen = self.unseen();
+        self.allocated_margin.look(self.allocated.now, unseen);
+        self.active_margin.look(self.active.now, unseen);
+        self.requested_margin.look(self.requested.now, unseen);
     }
 
     /// What a free ends of an allocation: that it is allocated, that it is active, or both.
     #[inline]
-    fn free(&mut self, allocation: &Allocation, more: u64, now: Position) {
+    fn free(&mut self, allocation: &Allocation, spread: Option<Spread>, now: Position) {
         let bytes = allocation.bytes;
-        let upper = bytes + unknown(allocation, more);
         if allocation.freed == now {
             self.allocated.sub(bytes);
-            self.upper_allocated.sub(upper);
+            if let Some(spread) = spread {
+                self.allocated_margin.sub(spread);
+            }
         }
         if allocation.completed == now {
             self.active.sub(bytes);
             self.requested.sub(allocation.requested);
-            self.upper_active.sub(upper);
-            self.loose.sub(bytes + more);
+            if let Some(spread) = spread {
+                self.active_margin.sub(spread);
+            }
         }
     }
 
@@ -227,11 +346,16 @@ impl Counters {
                 let seen = i128::from(event.size);
                 self.checkpoints_total += 1;
                 self.checkpoints_matched += u64::from(seen == self.active.now);
-                self.checkpoints_missed += u64::from(!(self.active.now..=self.upper_active.now).contains(&seen));
+                let unseen = self.unseen();
+                let lowest = self.active.now - self.active_margin.below;
+                let highest = self.active.now + self.active_margin.above + unseen;
+                self.checkpoints_missed += u64::from(!(lowest..=highest).contains(&seen));
+                self.checkpoint_error = self.checkpoint_error.max(lowest - seen).max(seen - highest);
             }
             Action::Oom => {
-                let more = (self.upper_allocated.now - self.allocated.now).max(self.upper_active.now - self.active.now);
-                let oom = Oom {
+                let unseen = self.unseen();
+                let error = self.allocated_margin.now().max(self.active_margin.now()) + unseen;
+                self.ooms.push(Oom {
                     event: now.event().unwrap_or(0),
                     requested: event.size,
                     device_free: event.addr,
@@ -239,9 +363,8 @@ impl Counters {
                     active: u64::try_from(self.active.now).ok(),
                     reserved: u64::try_from(self.reserved.now).ok(),
                     pool: pools.next().flatten(),
-                    max_error: u64::try_from(more).ok(),
-                };
-                self.ooms.push((oom, self.loose.now - self.active.now));
+                    max_error: u64::try_from(error).ok(),
+                });
             }
             Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Other(_) => {}
         }

@@ -17,7 +17,7 @@ pub(super) struct Lifetimes {
     pub(super) of_event: Vec<u32>,
     /// Those that are older than the history.
     pub(super) older: Vec<u32>,
-    /// Every address at which a block begins, in order; [`Allocation::rank`] is a place in here.
+    /// Every address at which a block begins, in order; [`Allocation::address_index`] is a place in here.
     pub(super) addresses: Vec<u64>,
     /// Allocations made inside the history and alive at the end: index, and their block.
     pub(super) survivors: Vec<(u32, Block)>,
@@ -43,113 +43,152 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Why 2^32 is enough: an event takes at least 100 bytes in a file.
 pub(super) const MOST_EVENTS: usize = u32::MAX as usize / 2;
 
+/// Follows every block through the history, and matches what is left with the blocks in use at its end.
 pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Lifetimes {
-    let requests = census.count(Action::FreeRequested);
-    let begun = usize::try_from(census.count(Action::Alloc)).unwrap_or(0);
-    let mut found = Lifetimes {
-        allocations: Vec::with_capacity(begun + blocks.len()),
-        of_event: vec![NONE; events.len()],
-        ..Lifetimes::default()
-    };
-    if requests > 0 && census.count(Action::FreeCompleted) == 0 {
-        // Either completions were not recorded, or every free is still pending at the end.
-        let pending = |block: &&Block| block.state == BlockState::ActivePendingFree;
-        let pending: HashSet<u64> = blocks.iter().filter(pending).map(|block| block.address).collect();
-        let requested = |event: &&Event| event.action == Action::FreeRequested;
-        found.requests_complete = events.iter().filter(requested).any(|event| !pending.contains(&event.addr));
-    }
-    // Every address seen so far: its latest use, and whether that goes on.
-    let mut uses: Uses = HashMap::new();
+    let mut tracer = Tracer::new(events, blocks, census);
     for (i, event) in events.iter().enumerate() {
-        let now = Position::after(i);
         match event.action {
-            Action::Alloc => {
-                let number = number(uses.len());
-                let index = found.next_index();
-                let used = uses.entry(event.addr).or_insert(Use { index, number, goes_on: false });
-                if used.goes_on {
-                    // It was freed before, and the history does not say when.
-                    found.replaced.push(used.index);
-                    found.allocations[used.index as usize].end(now);
-                }
-                (used.index, used.goes_on) = (index, true);
-                let (stack, rank) = (event.stack, used.number);
-                let begun = Allocation::new(event.addr, event.size);
-                found.allocations.push(Allocation { born: now, stack, rank, basis: Basis::Rule, ..begun });
-                found.of_event[i] = index;
-            }
-            Action::FreeRequested => {
-                let Some(used) = found.freed_use(&mut uses, event) else {
-                    continue;
-                };
-                found.of_event[i] = used.index;
-                let allocation = &mut found.allocations[used.index as usize];
-                if allocation.freed == Position::NEVER {
-                    allocation.freed = now;
-                } else {
-                    found.double_frees += 1;
-                }
-                if found.requests_complete {
-                    allocation.completed = now;
-                    used.goes_on = false;
-                }
-            }
-            Action::FreeCompleted => {
-                let before = found.allocations.len();
-                let Some(used) = found.freed_use(&mut uses, event) else {
-                    continue;
-                };
-                used.goes_on = false;
-                found.of_event[i] = used.index;
-                let allocation = &mut found.allocations[used.index as usize];
-                allocation.end(now);
-                // A completion follows its request. Where the history has requests but not this one, it
-                // came before the history, and the block was pending at its start. The very first
-                // event is the exception: its request is nearly always the event just before, and the
-                // history is taken to begin with the whole free.
-                if used.index as usize == before && requests > 0 && i > 0 {
-                    allocation.freed = Position::START;
-                }
-            }
+            Action::Alloc => tracer.begin(i, event),
+            Action::FreeRequested => tracer.request_free(i, event),
+            Action::FreeCompleted => tracer.complete_free(i, event),
             _ => {}
         }
     }
     for block in blocks {
+        tracer.meet(block);
+    }
+    let Tracer { mut found, uses, .. } = tracer;
+    found.vanished = uses.values().filter(|used| used.goes_on).map(|used| used.index).collect();
+    found.vanished.sort_unstable();
+    found.sort_addresses(uses);
+    found
+}
+
+/// Whether requests of frees end a use for good, because the history has no completions (`skip_actions`), and not because
+/// every free is still pending at its end.
+fn requests_complete(events: &[Event], blocks: &[Block], census: &Census) -> bool {
+    if census.count(Action::FreeRequested) == 0 || census.count(Action::FreeCompleted) > 0 {
+        return false;
+    }
+    let pending = blocks.iter().filter(|block| block.state == BlockState::ActivePendingFree);
+    let pending: HashSet<u64> = pending.map(|block| block.address).collect();
+    let mut requested = events.iter().filter(|event| event.action == Action::FreeRequested);
+    requested.any(|event| !pending.contains(&event.addr))
+}
+
+/// What is known while the events are gone through.
+struct Tracer {
+    found: Lifetimes,
+    /// Every address seen so far: its latest use, and whether that goes on.
+    uses: Uses,
+    /// Whether the history has requests of frees.
+    has_requests: bool,
+}
+
+impl Tracer {
+    fn new(events: &[Event], blocks: &[Block], census: &Census) -> Self {
+        let begun = usize::try_from(census.count(Action::Alloc)).unwrap_or(0);
+        let found = Lifetimes {
+            allocations: Vec::with_capacity(begun + blocks.len()),
+            of_event: vec![NONE; events.len()],
+            requests_complete: requests_complete(events, blocks, census),
+            ..Lifetimes::default()
+        };
+        Self { found, uses: HashMap::new(), has_requests: census.count(Action::FreeRequested) > 0 }
+    }
+
+    fn begin(&mut self, i: usize, event: &Event) {
+        let Self { found, uses, .. } = self;
+        let now = Position::after(i);
+        let number = number(uses.len());
+        let index = found.next_index();
+        let used = uses.entry(event.addr).or_insert(Use { index, number, goes_on: false });
+        if used.goes_on {
+            // It was freed before, and the history does not say when.
+            found.replaced.push(used.index);
+            found.allocations[used.index as usize].end(now);
+        }
+        used.index = index;
+        used.goes_on = true;
+        let begun = Allocation::new(event.addr, event.size);
+        found.allocations.push(Allocation {
+            born: now,
+            stack: event.stack,
+            address_index: used.number,
+            basis: Basis::Rule,
+            ..begun
+        });
+        found.of_event[i] = index;
+    }
+
+    fn request_free(&mut self, i: usize, event: &Event) {
+        let now = Position::after(i);
+        let Some(used) = self.found.freed_use(&mut self.uses, event) else { return };
+        self.found.of_event[i] = used.index;
+        let allocation = &mut self.found.allocations[used.index as usize];
+        if allocation.freed == Position::NEVER {
+            allocation.freed = now;
+        } else {
+            self.found.double_frees += 1;
+        }
+        if self.found.requests_complete {
+            allocation.completed = now;
+            used.goes_on = false;
+        }
+    }
+
+    fn complete_free(&mut self, i: usize, event: &Event) {
+        let before = self.found.allocations.len();
+        let Some(used) = self.found.freed_use(&mut self.uses, event) else { return };
+        used.goes_on = false;
+        self.found.of_event[i] = used.index;
+        let allocation = &mut self.found.allocations[used.index as usize];
+        allocation.end(Position::after(i));
+        // A completion follows its request. Where the history has requests but not this one, it
+        // came before the history, and the block was pending at its start. The very first
+        // event is the exception: its request is nearly always the event just before, and the
+        // history is taken to begin with the whole free.
+        if used.index as usize == before && self.has_requests && i > 0 {
+            allocation.freed = Position::START;
+        }
+    }
+
+    /// Matches a block in use at the end with its allocation.
+    fn meet(&mut self, block: &Block) {
+        let Self { found, uses, .. } = self;
         let requested = block.requested_size.unwrap_or(block.size);
+        let is_pending = block.state == BlockState::ActivePendingFree;
         match uses.get_mut(&block.address) {
             Some(used) if used.goes_on && found.allocations[used.index as usize].born != Position::START => {
                 used.goes_on = false;
                 found.survivors.push((used.index, *block));
             }
             // Requested inside the history, still pending at its end.
-            Some(used) if used.goes_on && block.state == BlockState::ActivePendingFree => {
+            Some(used) if used.goes_on && is_pending => {
                 used.goes_on = false;
                 let allocation = &mut found.allocations[used.index as usize];
-                let (bytes, stack) = (block.size, block.stack);
-                *allocation = Allocation { bytes, requested, stack, basis: Basis::FinalState, ..*allocation };
+                allocation.bytes = block.size;
+                allocation.requested = requested;
+                allocation.stack = block.stack;
+                allocation.basis = Basis::FinalState;
                 found.unmatched_frees -= 1;
             }
             // The history says that it was freed. The end of the replay will not match.
             Some(_) => found.unexplained.push(*block),
             None => {
-                let pending = block.state == BlockState::ActivePendingFree;
-                let rank = number(uses.len());
+                let address_index = number(uses.len());
                 let index = found.push_older(Allocation {
-                    rank,
+                    address_index,
                     bytes: block.size,
                     stack: block.stack,
                     basis: Basis::FinalState,
-                    freed: if pending { Position::START } else { Position::NEVER },
+                    freed: if is_pending { Position::START } else { Position::NEVER },
                     ..Allocation::new(block.address, requested)
                 });
-                uses.insert(block.address, Use { index, number: rank, goes_on: false });
+                uses.insert(block.address, Use { index, number: address_index, goes_on: false });
             }
         }
     }
-    found.vanished = uses.values().filter(|used| used.goes_on).map(|used| used.index).collect();
-    found.vanished.sort_unstable();
-    found.sort_addresses(uses);
-    found
 }
 
 /// By address. Addresses come from the input, so the hashes are seeded.
@@ -196,11 +235,11 @@ impl Lifetimes {
     /// The use that a free ends. The first that is heard of an address began before the history; a free of
     /// something already free is counted and has no use.
     fn freed_use<'u>(&mut self, uses: &'u mut Uses, event: &Event) -> Option<&'u mut Use> {
-        let rank = number(uses.len());
+        let address_index = number(uses.len());
         let used = uses.entry(event.addr).or_insert_with(|| {
             self.unmatched_frees += 1;
-            let index = self.push_older(Allocation { rank, ..Allocation::new(event.addr, event.size) });
-            Use { index, number: rank, goes_on: true }
+            let index = self.push_older(Allocation { address_index, ..Allocation::new(event.addr, event.size) });
+            Use { index, number: address_index, goes_on: true }
         });
         if !used.goes_on {
             self.double_frees += 1;
@@ -210,16 +249,16 @@ impl Lifetimes {
         Some(used)
     }
 
-    /// Puts the addresses in order. Until then, allocations have the number of theirs for its rank.
+    /// Puts the addresses in order. Until then, allocations have the number of theirs for its address_index.
     fn sort_addresses(&mut self, uses: Uses) {
         let mut addresses: Vec<(u64, u32)> = uses.into_iter().map(|(address, used)| (address, used.number)).collect();
         addresses.sort_unstable();
-        let mut ranks = vec![0; addresses.len()];
-        for (rank, (_, number)) in (0..).zip(&addresses) {
-            ranks[*number as usize] = rank;
+        let mut indices = vec![0; addresses.len()];
+        for (address_index, (_, number)) in (0..).zip(&addresses) {
+            indices[*number as usize] = address_index;
         }
         for allocation in &mut self.allocations {
-            allocation.rank = ranks[allocation.rank as usize];
+            allocation.address_index = indices[allocation.address_index as usize];
         }
         self.addresses = addresses.into_iter().map(|(address, _)| address).collect();
     }

@@ -14,22 +14,23 @@ mod backing;
 mod census;
 mod counters;
 mod diagnose;
+mod figures;
+mod index_set;
 mod lifetimes;
 mod occupied;
 mod out_of_memory;
 mod parts;
-mod rank_set;
 mod rounding;
 mod segment_map;
-mod simulate;
 mod sizes;
+mod unrecorded;
 
 use std::collections::BTreeMap;
 
 pub use parts::{Level, Part};
 
 use crate::diagnostic::Diagnostic;
-use crate::snapshot::{Action, BlockState, Device, Snapshot, StackId};
+use crate::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};
 use census::Census;
 
 /// A moment: the start of the history, or just after one of its events.
@@ -92,7 +93,7 @@ pub struct Allocation {
     /// `free_completed`: from here on no longer active.
     pub completed: Position,
     /// The place of its address among all that blocks begin at.
-    rank: u32,
+    address_index: u32,
     /// Where `bytes` comes from.
     basis: Basis,
 }
@@ -118,7 +119,7 @@ impl Allocation {
             born: Position::START,
             freed: Position::NEVER,
             completed: Position::NEVER,
-            rank: 0,
+            address_index: 0,
             basis: Basis::Request,
         }
     }
@@ -273,9 +274,9 @@ pub struct Timeline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum History {
-    /// Allocations were recorded.
+    /// Allocations and frees were recorded, as far as there were any.
     Recorded,
-    /// No allocation was recorded, but the final state holds blocks.
+    /// Nothing, or one event (`_record_memory_history("state")`), was recorded, and the final state holds blocks.
     StateOnly,
     /// Frees were recorded and allocations were not (`skip_actions`): a peak cannot be known.
     NoAllocations,
@@ -375,6 +376,22 @@ pub enum Error {
     },
 }
 
+/// A device of a snapshot.
+#[derive(Clone, Copy)]
+struct DeviceView<'s> {
+    snapshot: &'s Snapshot,
+    /// Its ordinal.
+    id: u32,
+    device: &'s Device,
+}
+
+impl<'s> DeviceView<'s> {
+    /// Its recorded history, oldest first.
+    fn events(&self) -> &'s [Event] {
+        self.snapshot.events_of(self.device)
+    }
+}
+
 /// Replays the history of a device, and looks at the counters at `borders` (in order) and between them. Without any there
 /// are no [`Replay::parts`].
 ///
@@ -393,5 +410,5 @@ pub fn replay(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position
         .filter(|block| block.state != BlockState::Inactive);
     let census = Census::of(events);
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
-    simulate::run(snapshot, id, device, lifetimes, census, borders)
+    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census, borders)
 }

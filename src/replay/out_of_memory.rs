@@ -6,13 +6,10 @@ use super::backing::Backing;
 use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
-use super::rounding::{SMALL_SIZE, round_size};
+use super::rounding::{SHARED_POOL, SMALL_SIZE, round_size};
 use super::segment_map::SegmentMap;
 use super::{Allocation, FreeBlocks, Position};
 use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
-
-/// The pool that everybody allocates from.
-const SHARED: (u64, u64) = (0, 0);
 
 /// Of so many failed allocations of a device the free blocks are looked at; a job that catches and retries has many,
 /// and each takes a walk over all that is held.
@@ -68,7 +65,7 @@ struct State<'a> {
 /// The streams on which the final state has segments of private pools: CUDA graphs are captured on streams of their
 /// own, never on the default one.
 fn private_streams(device: &Device) -> FxHashSet<Option<i128>> {
-    let private = device.segments.iter().filter(|segment| segment.pool_id.is_some_and(|id| id != SHARED));
+    let private = device.segments.iter().filter(|segment| segment.pool_id.is_some_and(|id| id != SHARED_POOL));
     private.map(|segment| segment.stream).collect()
 }
 
@@ -84,7 +81,7 @@ impl State<'_> {
         let small = request.size <= SMALL_SIZE;
         let pool_of = |id: Option<(u64, u64)>| match id {
             None if self.private_streams.contains(&tags.stream) => None,
-            id => Some(id.unwrap_or(SHARED)),
+            id => Some(id.unwrap_or(SHARED_POOL)),
         };
         let pool_id = pool_of(tags.pool_id)?;
         let mut found = FreeBlocks { bytes: 0, largest: 0 };

@@ -8,6 +8,11 @@ pub(super) const MIN_BLOCK: u64 = 512;
 pub(super) const SMALL_SIZE: u64 = 1 << 20;
 /// `kSmallBuffer`: the size of a segment of the small pool, and of no other.
 pub(super) const SMALL_SEGMENT: u64 = 2 << 20;
+/// `kLargeBuffer`: the least that `max_split_size_mb` can be, and, unless `max_non_split_rounding_mb` says more, what a
+/// block that must not be split stays below beyond its request.
+pub(super) const LARGE_BUFFER: u64 = 20 << 20;
+/// The pool that everybody allocates from.
+pub(super) const SHARED_POOL: (u64, u64) = (0, 0);
 
 /// `round_size`: the least that a request of `size` bytes occupies. `None` past 2^64.
 pub(super) fn round_size(size: u64, settings: &AllocatorSettings) -> Option<u64> {
@@ -19,6 +24,21 @@ pub(super) fn round_size(size: u64, settings: &AllocatorSettings) -> Option<u64>
         return round_to_division(size, divisions);
     }
     size.checked_next_multiple_of(MIN_BLOCK)
+}
+
+/// The least that a request of `size` bytes occupies without `roundup_power2_divisions`. `None` past 2^64.
+pub(super) fn round_to_unit(size: u64) -> Option<u64> {
+    size.max(1).checked_next_multiple_of(MIN_BLOCK)
+}
+
+/// Everything that a request of `size` bytes rounds to under any `roundup_power2_divisions`.
+pub(super) fn roundings(size: u64) -> impl Iterator<Item = u64> {
+    /// More divisions than these give steps that sizes hardly ever fall between.
+    const MOST_DIVISIONS: u32 = 6;
+    let divided = (1..=MOST_DIVISIONS).map(|power| 1_u64 << power);
+    let divided = divided.filter(move |divisions| size > divisions * MIN_BLOCK);
+    let divided = divided.filter_map(move |divisions| round_to_division(size, divisions));
+    round_to_unit(size).into_iter().chain(divided)
 }
 
 /// `roundup_power2_divisions(size)`: the setting for the power of two at or below `size`, from 1 MiB on.
@@ -53,9 +73,9 @@ pub(super) enum Pool {
 
 /// `should_split`: whether the `rest` that a block of `size` bytes leaves of a free block is split off.
 pub(super) fn should_split(pool: Pool, size: u64, rest: u64, settings: &AllocatorSettings) -> bool {
-    // The allocator asks the setting, not the segment: with expandable segments switched on it also
-    // splits the ordinary segments that private pools still use.
-    if pool != Pool::Large || settings.expandable_segments {
+    // The allocator asks the setting, not the segment: with expandable segments switched on it also splits the ordinary
+    // segments that private pools still use, and switched off again it no longer splits expandable ones as finely.
+    if pool == Pool::Small || size <= SMALL_SIZE || settings.expandable_segments {
         rest >= MIN_BLOCK
     } else {
         rest > SMALL_SIZE && settings.max_split_size.is_none_or(|limit| size < limit)
@@ -103,6 +123,8 @@ mod tests {
         let expandable = AllocatorSettings { expandable_segments: true, ..AllocatorSettings::default() };
         assert!(should_split(Pool::Small, 512, 512, &plain));
         assert!(!should_split(Pool::Large, 2 << 20, 1 << 20, &plain));
+        assert!(!should_split(Pool::Expandable, 2 << 20, 1 << 20, &plain));
+        assert!(should_split(Pool::Expandable, 1 << 20, 512, &plain));
         assert!(should_split(Pool::Large, 2 << 20, (1 << 20) + 512, &plain));
         assert!(!should_split(Pool::Large, 32 << 20, 64 << 20, &limited));
         assert!(should_split(Pool::Large, 2 << 20, 512, &expandable));

@@ -14,7 +14,7 @@ pub(super) struct SegmentMap {
     homes: Interner<Home>,
     /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
     /// few segments.
-    lately: Vec<Found>,
+    lookup_cache: Vec<Found>,
     /// What was found at another age counts no more.
     age: u32,
 }
@@ -115,7 +115,7 @@ impl SegmentMap {
 
     fn put(&mut self, start: u64, range: Range) {
         // Only in a damaged file does a range begin in another one, or where another one does.
-        if !self.lately.is_empty()
+        if !self.lookup_cache.is_empty()
             && let Some((before, end, _)) = self.search(start)
         {
             self.forget(before, end);
@@ -174,7 +174,7 @@ impl SegmentMap {
     #[inline]
     pub(super) fn find(&mut self, address: u64) -> Option<(u64, u64, Pool)> {
         let place = place(address);
-        if let Some(found) = self.lately.get(place)
+        if let Some(found) = self.lookup_cache.get(place)
             && found.age == self.age
             && (found.start..found.until).contains(&address)
         {
@@ -183,25 +183,25 @@ impl SegmentMap {
         let (start, end, pool) = self.search(address)?;
         let next = address.checked_add(1).and_then(|after| self.ranges.range(after..).next());
         let until = next.map_or(end, |(&next, _)| next.min(end));
-        if self.lately.is_empty() {
-            self.lately = (0..PLACES).map(|_| Found::NOTHING).collect();
+        if self.lookup_cache.is_empty() {
+            self.lookup_cache = (0..PLACES).map(|_| Found::NOTHING).collect();
         }
-        self.lately[place] = Found { start, until, end, pool, age: self.age };
+        self.lookup_cache[place] = Found { start, until, end, pool, age: self.age };
         Some((start, end, pool))
     }
 
     /// What was found between two addresses is not so any more.
     fn forget(&mut self, start: u64, end: u64) {
-        if self.lately.is_empty() || start >= end {
+        if self.lookup_cache.is_empty() || start >= end {
             return;
         }
         let (first, last) = (start / PLACE, (end - 1) / PLACE);
         if last - first < FEW_PLACES {
-            (first..=last).for_each(|at| self.lately[place(at * PLACE)] = Found::NOTHING);
+            (first..=last).for_each(|at| self.lookup_cache[place(at * PLACE)] = Found::NOTHING);
         } else if let Some(age) = self.age.checked_add(1) {
             self.age = age;
         } else {
-            (self.age, self.lately) = (0, Vec::new());
+            (self.age, self.lookup_cache) = (0, Vec::new());
         }
     }
 

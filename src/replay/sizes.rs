@@ -1,27 +1,63 @@
 //! What every block really occupies. That does not depend on the counters, so it is found before these run.
+//!
+//! An allocation gets the size that the rules give. Where the file shows the true one (the block is in the final state,
+//! or another block begins where it ends), that one counts, and the rules are held against it. Sizes that stay uncertain
+//! carry a [`Spread`].
+
+mod pools;
+mod rules;
 
 use rustc_hash::FxHashMap;
+
+pub(super) use pools::has_pools_of_user;
+pub(super) use rules::{Rules, Setting, SettingSet};
 
 use super::backing::Backing;
 use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::occupied::Occupied;
-use super::rounding::{Pool, SMALL_SIZE, round_size, should_split};
-use super::segment_map::SegmentMap;
+use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
-use crate::snapshot::{AllocatorSettings, Device, Snapshot};
+use crate::snapshot::{Action, Device, Event, Snapshot};
+use pools::{PoolKey, PrivatePools, Splitting};
+use rules::{Confirmed, Decision, extent};
 
-/// What finding the sizes tells beside them.
+/// How far the true size of a block may lie from the one that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Spread {
+    /// Bytes that it may be smaller.
+    pub(super) below: u64,
+    /// Bytes that it may be larger.
+    pub(super) above: u64,
+}
+
+impl Spread {
+    /// That of two blocks together.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { below: self.below.saturating_add(other.below), above: self.above.saturating_add(other.above) }
+    }
+}
+
+/// The sizes of all blocks, and what finding them tells.
 pub(super) struct Sizes {
-    /// By how much each block may be larger than is found: for [`Basis::Request`] as far as is known, for others only
-    /// where the rules do not describe this allocator.
-    pub(super) more: Vec<u64>,
+    /// The sizes that are not certain, by allocation.
+    pub(super) spreads: FxHashMap<u32, Spread>,
+    /// What is known of the allocator's settings.
+    pub(super) rules: Rules,
+    /// Whether the size of some blocks depends on whether their pool splits its segments.
+    pub(super) pools_uncertain: bool,
     /// Bytes of all segments before the first event.
     pub(super) reserved: i128,
     /// Allocations at addresses that no segment backs.
-    pub(super) homeless: u64,
+    pub(super) unbacked: u64,
     /// Allocations that reach into an occupied block.
     pub(super) overlaps: u64,
+    /// Allocations made inside the history and alive at the end whose size follows from the rules.
+    pub(super) recovered: u64,
+    /// Segments that were made within the history and neither freed in it nor there at its end.
+    pub(super) vanished_segments: u64,
+    /// First address and end of each segment before the first event.
+    pub(super) segments_at_start: Vec<(u64, u64)>,
 }
 
 /// Gives every allocation its bytes.
@@ -35,192 +71,369 @@ pub(super) fn find(
     census: &Census,
     lifetimes: &mut Lifetimes,
 ) -> Result<Sizes, Error> {
-    let overflow = || Error::Overflow { device: id, what: "allocated" };
-    let (events, settings) = (snapshot.events_of(device), &snapshot.settings);
-    let (mut backing, reserved) = Backing::at_start(snapshot, device, census, lifetimes);
+    let events = snapshot.events_of(device);
+    let pools = PrivatePools::new(snapshot, device);
+    let (backing, reserved) = Backing::at_start(snapshot, device, census, lifetimes);
+    let mut survivors: Vec<(u32, u64)> =
+        lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
+    survivors.sort_unstable();
+    let segments_at_start = backing.segments.iter().map(|(start, end, _)| (start, end)).collect();
+    let vanished_segments = backing.vanished;
     let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
+    let mut finder = Finder {
+        rules: Rules::new(snapshot, device),
+        rooms: vec![Room::default(); allocations.len()],
+        overlapping: FxHashMap::default(),
+        unexplained: FxHashMap::default(),
+        overlaps: 0,
+        unbacked: 0,
+        recovered: 0,
+        pools_uncertain: false,
+        backing,
+        pools,
+        snapshot,
+    };
+    finder.begin(older, allocations, addresses).ok_or(Error::Overflow { device: id, what: "allocated" })?;
     let mut occupied = Occupied::at_start(addresses, older, allocations);
-    for &index in &*older {
-        let allocation = &mut allocations[index as usize];
-        if allocation.basis == Basis::Request {
-            allocation.bytes = round_size(allocation.requested, settings).ok_or_else(overflow)?;
-        }
-    }
-    let mut sizes = Sizes { more: vec![0; allocations.len()], reserved, homeless: 0, overlaps: 0 };
-    for &index in &*older {
-        let allocation = &allocations[index as usize];
-        if allocation.basis == Basis::Request {
-            sizes.more[index as usize] = most_more(allocation, &mut backing.segments, &occupied, settings);
-        }
-    }
-
-    let mut neighbours = Neighbours { settings, bounded: FxHashMap::default(), too_large: FxHashMap::default() };
+    let mut survivors = survivors.into_iter().peekable();
     for (i, &index) in of_event.iter().enumerate() {
         let now = Position::after(i);
         if index == NONE {
-            backing.follow(&events[i]);
+            finder.follow_segment(&events[i], now);
             continue;
         }
-        let Allocation { addr, requested, rank, born, .. } = allocations[index as usize];
-        if born != now {
+        if allocations[index as usize].born != now {
             occupied.follow(index, &allocations[index as usize], now);
             continue;
         }
-        let least = round_size(requested, settings).ok_or_else(overflow)?;
-        let segment = backing.segments.find(addr);
-        if let Some(before) = occupied.before(rank) {
-            neighbours.learn(&mut allocations[before as usize], before, addr, segment, &mut sizes);
-        }
-        let mut basis = Basis::Rule;
-        let mut bytes = least;
-        let most = match segment {
-            Some((_, end, pool)) => {
-                let next = occupied.after(rank).map_or(end, |next| next.min(end));
-                let free = next - addr;
-                match free.checked_sub(least) {
-                    Some(rest) if !should_split(pool, least, rest, settings) => bytes = free,
-                    Some(_) => {}
-                    None => sizes.overlaps += 1,
-                }
-                free.max(least)
-            }
-            None => {
-                sizes.homeless += 1;
-                basis = Basis::Request;
-                least.saturating_add(most_unsplit(pool_of_request(least), least, settings))
-            }
-        };
-        let allocation = &mut allocations[index as usize];
-        (allocation.bytes, allocation.basis) = (bytes, basis);
-        sizes.more[index as usize] = most - bytes;
-        occupied.insert(rank, index);
+        while survivors.next_if(|&(survivor, _)| survivor < index).is_some() {}
+        let known = survivors.next_if(|&(survivor, _)| survivor == index).map(|(_, size)| size);
+        let taken = finder.take(&events[i], index, allocations, &occupied, known);
+        taken.ok_or(Error::Overflow { device: id, what: "allocated" })?;
+        occupied.insert(allocations[index as usize].address_index, index);
     }
-    neighbours.settle(&mut sizes);
-    Ok(sizes)
+    let spreads = finder.settle(allocations);
+    let Finder { rules, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
+    Ok(Sizes {
+        spreads,
+        rules,
+        pools_uncertain,
+        reserved,
+        unbacked,
+        overlaps,
+        recovered,
+        vanished_segments,
+        segments_at_start,
+    })
 }
 
-/// What blocks tell of those before them.
-struct Neighbours<'a> {
-    settings: &'a AllocatorSettings,
-    /// Those that are older than the history and whose size is not known.
-    bounded: FxHashMap<u32, Bounded>,
-    /// How often a block was found too large for the room before the next, where its request alone would have fit.
-    too_large: FxHashMap<u32, u64>,
+/// The free block that an allocation was served from.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: u64,
+    pool: Pool,
+    /// Whether the size of the allocation is known, and not only what the rules give.
+    is_known: bool,
+    /// Whether it ends where the allocation does. What is older than the history counts with its rounded request even so.
+    is_filled: bool,
 }
 
-/// How large a block can be at most, from those that came after it.
-#[derive(Default)]
-struct Bounded {
-    /// By how much it can exceed what its request rounds to, from each of them: those that are less than all later
-    /// ones.
-    more: Vec<u64>,
-    /// How often even that was too large.
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }
+    }
+}
+
+/// Goes through the history and finds the sizes.
+struct Finder<'s> {
+    snapshot: &'s Snapshot,
+    rules: Rules,
+    pools: PrivatePools,
+    backing: Backing,
+    /// By allocation.
+    rooms: Vec<Room>,
+    /// Bytes by which allocations reach into a block in use.
+    overlapping: FxHashMap<u32, u64>,
+    /// Known sizes that no rule explains, and the size that the rules give.
+    unexplained: FxHashMap<u32, u64>,
     overlaps: u64,
+    unbacked: u64,
+    recovered: u64,
+    pools_uncertain: bool,
 }
 
-/// Bounds that differ are of a history that contradicts itself. No more of them are believed than these, from the last.
-const BOUNDS: usize = 3;
+impl Finder<'_> {
+    /// Sizes what is older than the history. `None` where a size leaves 64 bits.
+    fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
+        let maps = self.backing.segments.iter().map(|(start, _, home)| (start, home)).collect::<Vec<_>>();
+        for (start, home) in maps {
+            let is_expandable = self.backing.segments.find(start).is_some_and(|(_, _, pool)| pool == Pool::Expandable);
+            if is_expandable || home.pool_id == Some(rounding::SHARED_POOL) {
+                self.rules.learn_from_start(is_expandable);
+            }
+        }
+        for &index in older {
+            let allocation = &mut allocations[index as usize];
+            if allocation.basis == Basis::Request {
+                allocation.bytes = round_size(allocation.requested, &self.rules.settings)?;
+            }
+        }
+        let occupied = Occupied::at_start(addresses, older, allocations);
+        for &index in older {
+            let allocation = &allocations[index as usize];
+            let segment = self.backing.segments.find(allocation.addr);
+            let pool = segment.map_or(pool_of_request(allocation.requested), |(_, _, pool)| pool);
+            let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.address_index)).min();
+            let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(allocation.addr));
+            let is_known = allocation.basis == Basis::FinalState;
+            self.rooms[index as usize] = Room { bytes, pool, is_known, is_filled: false };
+            self.note_pool(index, allocation.addr, None, segment, &occupied, allocation.address_index);
+            let least = round_size(allocation.requested, &self.rules.settings);
+            if let Some(least) = least.filter(|_| is_known) {
+                let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
+                let is_whole = allocation.bytes == bytes && allocation.bytes - least.min(bytes) > SMALL_SIZE;
+                if !(is_whole && self.pools.note_whole(index)) {
+                    self.rules.learn_from_older(decision, allocation.bytes);
+                }
+            }
+        }
+        Some(())
+    }
 
-impl Neighbours<'_> {
-    /// A new block starts at `address`, and `neighbour` is the occupied block before it. As free neighbours are always
-    /// merged and the head is handed out, the neighbour ends where the new block starts, unless a segment border lies
-    /// between.
-    fn learn(
+    fn follow_segment(&mut self, event: &Event, now: Position) {
+        self.backing.follow(event);
+        if event.action == Action::SegmentAlloc || event.action == Action::SegmentMap {
+            let pool = self.snapshot.tables.tags(event.tags).pool_id;
+            let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
+            self.rules.learn_from_segment(event.action, pool == Some(rounding::SHARED_POOL), now);
+        }
+    }
+
+    /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment.
+    fn note_pool(
         &mut self,
-        neighbour: &mut Allocation,
         index: u32,
         address: u64,
+        stated: PoolKey,
         segment: Option<(u64, u64, Pool)>,
-        sizes: &mut Sizes,
+        occupied: &Occupied<'_>,
+        address_index: u32,
     ) {
-        let room = address - neighbour.addr;
-        let more = &mut sizes.more[index as usize];
-        if neighbour.basis == Basis::Request && *more > 0 {
-            if neighbour.born != Position::START {
-                return;
+        if !self.pools.possible {
+            return;
+        }
+        let Some((start, end, _)) = segment else { return };
+        let pool = stated.or_else(|| self.backing.segments.home(address, 1).and_then(|home| home.pool_id));
+        let shares = address > start || occupied.after(address_index).is_some_and(|next| next < end);
+        if shares {
+            self.pools.note_split(pool);
+        }
+        // In a segment of a pool that is not known, one that shares it is in a pool that splits.
+        if pool.is_some() || !shares {
+            self.pools.add(index, pool);
+        }
+    }
+
+    /// Sizes an allocation when it is made; `known` is its size in the final state. `None` where a size leaves 64 bits.
+    fn take(
+        &mut self,
+        event: &Event,
+        index: u32,
+        allocations: &mut [Allocation],
+        occupied: &Occupied<'_>,
+        known: Option<u64>,
+    ) -> Option<()> {
+        let Allocation { addr, requested, address_index, born, .. } = allocations[index as usize];
+        let least = round_size(requested, &self.rules.settings)?;
+        let segment = self.backing.segments.find(addr);
+        if let Some(before) = occupied.before(address_index) {
+            self.learn_from_neighbour(before, &mut allocations[before as usize], addr, segment);
+        }
+        self.note_pool(index, addr, self.snapshot.tables.tags(event.tags).pool_id, segment, occupied, address_index);
+        let allocation = &mut allocations[index as usize];
+        let Some((_, end, pool)) = segment else {
+            self.unbacked += 1;
+            let pool = pool_of_request(requested);
+            let bytes = least.saturating_add(self.most_unsplit(pool, least));
+            allocation.bytes = known.unwrap_or(least);
+            allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
+            self.rooms[index as usize] = Room { bytes, pool, is_known: known.is_some(), is_filled: false };
+            self.recovered += u64::from(known == Some(least));
+            return Some(());
+        };
+        let free = occupied.after(address_index).map_or(end, |next| next.min(end)) - addr;
+        if free < least {
+            self.overlaps += 1;
+            self.overlapping.insert(index, least - free);
+        }
+        let decision = Decision { requested, least, room: free.max(least), pool };
+        let size = self.rules.size(decision);
+        allocation.bytes = known.unwrap_or(size);
+        allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Rule };
+        self.rooms[index as usize] = Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
+        if let Some(actual) = known {
+            self.compare(index, decision, actual, born);
+        }
+        Some(())
+    }
+
+    /// Holds the rules against a size that the final state shows.
+    fn compare(&mut self, index: u32, decision: Decision, actual: u64, at: Position) {
+        let size = self.rules.size(decision);
+        if actual != size && actual == decision.room && self.pools.note_whole(index) {
+            self.recovered += 1;
+        } else if !self.rules.learn(decision, actual, at) {
+            self.unexplained.insert(index, size);
+        } else {
+            self.recovered += u64::from(actual == size);
+        }
+    }
+
+    /// A new block starts at `address`, and `neighbour` is the occupied block before it. As free neighbours are always
+    /// merged and the head is handed out, the neighbour ends where the new block starts, unless a segment border lies
+    /// between, or the allocator was asked for that very address.
+    fn learn_from_neighbour(
+        &mut self,
+        index: u32,
+        neighbour: &mut Allocation,
+        address: u64,
+        segment: Option<(u64, u64, Pool)>,
+    ) {
+        let gap = address - neighbour.addr;
+        let room = self.rooms[index as usize];
+        let plain = rounding::round_to_unit(neighbour.requested).unwrap_or(u64::MAX);
+        if gap < plain.min(neighbour.bytes) || (room.is_known && gap < neighbour.bytes) {
+            self.overlaps += 1;
+            let reaches = self.overlapping.entry(index).or_default();
+            *reaches = (*reaches).max(neighbour.bytes - gap);
+            return;
+        }
+        let same_segment = segment.is_some_and(|(start, _, _)| neighbour.addr >= start);
+        if room.is_known || !same_segment || gap > room.bytes {
+            return;
+        }
+        let Some(least) = round_size(neighbour.requested, &self.rules.settings) else { return };
+        let decision = Decision { requested: neighbour.requested, least, room: room.bytes, pool: room.pool };
+        if neighbour.born == Position::START {
+            // Its free block is not known, so nothing is learnt of the rules.
+            if gap <= self.most(decision) {
+                let room = &mut self.rooms[index as usize];
+                room.bytes = gap;
+                room.is_filled = true;
             }
-            let Some(actual) = room.checked_sub(neighbour.bytes) else {
-                self.bounded.entry(index).or_default().overlaps += 1;
-                return;
+            return;
+        }
+        let size = self.rules.size(decision);
+        if gap == size {
+            self.set_known(index, neighbour, gap);
+        } else if gap == decision.room {
+            if !self.pools.note_whole(index) {
+                self.rules.learn(decision, gap, neighbour.born);
+            }
+            self.set_known(index, neighbour, gap);
+        } else if gap < size || rounding::roundings(neighbour.requested).any(|other| other == gap) {
+            // Restoring the pool of a CUDA graph asks for sizes of blocks, and splits exactly.
+            if neighbour.requested != gap {
+                self.rules.learn(decision, gap, neighbour.born);
+            }
+            self.set_known(index, neighbour, gap);
+        }
+    }
+
+    fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
+        allocation.bytes = bytes;
+        self.rooms[index as usize].is_known = true;
+    }
+
+    /// The most that a block can occupy under any settings.
+    fn most(&self, decision: Decision) -> u64 {
+        let rounded = rounding::roundings(decision.requested).max().unwrap_or(0).max(decision.least);
+        let unsplit = match decision.pool {
+            Pool::Small => 0,
+            _ if decision.least < rounding::LARGE_BUFFER => SMALL_SIZE,
+            _ => self.rules.most_rounding(),
+        };
+        let most = if self.pools.possible { u64::MAX } else { rounded.saturating_add(unsplit) };
+        most.min(decision.room)
+    }
+
+    /// The most that the stated rules leave unsplit behind a block of `size` bytes.
+    fn most_unsplit(&self, pool: Pool, size: u64) -> u64 {
+        if pool == Pool::Small || self.rules.settings.expandable_segments || size <= SMALL_SIZE {
+            // Anything from 512 bytes on is split off, and sizes are multiples of it.
+            0
+        } else if self.rules.settings.max_split_size.is_some_and(|limit| size >= limit) {
+            self.rules.most_rounding()
+        } else {
+            SMALL_SIZE
+        }
+    }
+
+    /// The sizes that stay uncertain, once everything is learnt.
+    fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Spread> {
+        let mut spreads = FxHashMap::default();
+        let mut confirmed = Confirmed::at_start(&self.rules);
+        for (index, allocation) in (0..).zip(allocations) {
+            let room = self.rooms[index as usize];
+            let Some(least) = round_size(allocation.requested, &self.rules.settings) else { continue };
+            let decision = Decision { requested: allocation.requested, least, room: room.bytes, pool: room.pool };
+            let spread = if room.is_known {
+                if allocation.born != Position::START && allocation.bytes == self.rules.size(decision) {
+                    confirmed.note(&self.rules, decision, allocation.born);
+                }
+                self.unexplained.get(&index).map(|&size| Spread {
+                    below: allocation.bytes.saturating_sub(size),
+                    above: size.saturating_sub(allocation.bytes),
+                })
+            } else {
+                Some(self.spread(index, allocation, decision, &confirmed))
             };
-            let same_segment = segment.is_some_and(|(start, _, _)| neighbour.addr >= start);
-            if same_segment && actual < *more {
-                let bounds = &mut self.bounded.entry(index).or_default().more;
-                while bounds.last().is_some_and(|&last| last >= actual) {
-                    bounds.pop();
-                }
-                bounds.push(actual);
+            let mut spread = spread.unwrap_or_default();
+            if let Some(&reaches) = self.overlapping.get(&index) {
+                spread.below = spread.below.max(reaches).min(allocation.bytes);
             }
-            return;
-        }
-        if neighbour.bytes <= room {
-            return;
-        }
-        // The general rule gave the neighbour the whole free block. Restoring a CUDA graph's
-        // pool splits exactly, however small the rest.
-        let exact = round_size(neighbour.requested, self.settings).filter(|_| neighbour.basis == Basis::Rule);
-        match exact {
-            Some(exact) if exact == room => {
-                *more += neighbour.bytes - exact;
-                neighbour.bytes = exact;
-                // With that it is not too large any more.
-                sizes.overlaps -= self.too_large.remove(&index).unwrap_or(0);
-            }
-            exact => {
-                if exact.is_some_and(|exact| exact < room) {
-                    *self.too_large.entry(index).or_default() += 1;
-                }
-                sizes.overlaps += 1;
+            if spread != Spread::default() {
+                spreads.insert(index, spread);
             }
         }
+        spreads
     }
 
-    /// Takes the bounds for what they are.
-    fn settle(self, sizes: &mut Sizes) {
-        for (index, bounded) in self.bounded {
-            let more = &mut sizes.more[index as usize];
-            if let Some(&bound) = bounded.more.get(bounded.more.len().saturating_sub(BOUNDS)) {
-                *more = bound;
-            }
-            if *more == 0 {
-                sizes.overlaps += bounded.overlaps;
-            }
+    /// How far a size that only the rules give may be off.
+    fn spread(&mut self, index: u32, allocation: &mut Allocation, decision: Decision, confirmed: &Confirmed) -> Spread {
+        if self.rooms[index as usize].is_filled {
+            let below = allocation.bytes.saturating_sub(decision.room);
+            return Spread { below, above: decision.room.saturating_sub(allocation.bytes) };
         }
-    }
-}
-
-/// By how much a block that was allocated before the history and freed inside it may exceed its rounded
-/// request: up to what is free behind it, but never as much as the allocator would have split off.
-fn most_more(
-    allocation: &Allocation,
-    segments: &mut SegmentMap,
-    occupied: &Occupied<'_>,
-    settings: &AllocatorSettings,
-) -> u64 {
-    let segment = segments.find(allocation.addr);
-    let pool = segment.map_or(pool_of_request(allocation.bytes), |(_, _, pool)| pool);
-    if allocation.addr == u64::MAX {
-        return 0;
-    }
-    let end = [segment.map(|(_, end, _)| end), occupied.after(allocation.rank)].into_iter().flatten().min();
-    let most = most_unsplit(pool, allocation.bytes, settings);
-    let free = end.map_or(u64::MAX, |end| end.saturating_sub(allocation.addr));
-    free.saturating_sub(allocation.bytes).min(most)
-}
-
-/// The most that the allocator leaves unsplit behind a block of `size` bytes.
-fn most_unsplit(pool: Pool, size: u64, settings: &AllocatorSettings) -> u64 {
-    if pool != Pool::Large || settings.expandable_segments {
-        // Anything from 512 bytes on is split off, and sizes are multiples of it.
-        0
-    } else if settings.max_split_size.is_some_and(|limit| size >= limit) {
-        u64::MAX
-    } else {
-        SMALL_SIZE
+        let splitting = self.pools.of(index);
+        if splitting == Splitting::Never && allocation.basis == Basis::Rule {
+            allocation.bytes = decision.room;
+            return Spread::default();
+        }
+        let size = allocation.bytes;
+        let doubts = confirmed.doubts(&self.rules, decision, allocation.born);
+        let (least, mut most) = match allocation.basis {
+            Basis::Rule => extent(&self.rules, decision, size, doubts),
+            _ => {
+                // Any free block up to the room may have been taken.
+                let (least, most) = extent(&self.rules, decision, size, doubts);
+                let unsplit = match decision.pool {
+                    Pool::Small => 0,
+                    _ if doubts.is_empty() => self.most_unsplit(decision.pool, decision.least),
+                    _ => self.rules.most_unsplit_in_doubt(decision, doubts),
+                };
+                (least, most.max(decision.room.min(decision.least.saturating_add(unsplit))))
+            }
+        };
+        if splitting != Splitting::Splits && decision.room > most {
+            most = decision.room;
+            self.pools_uncertain = true;
+        }
+        Spread { below: size.saturating_sub(least), above: most.saturating_sub(size) }
     }
 }
 
 /// The pool that serves a request, where no segment says so.
-fn pool_of_request(rounded: u64) -> Pool {
-    if rounded <= SMALL_SIZE { Pool::Small } else { Pool::Large }
+fn pool_of_request(requested: u64) -> Pool {
+    if requested <= SMALL_SIZE { Pool::Small } else { Pool::Large }
 }

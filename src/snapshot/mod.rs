@@ -8,6 +8,7 @@ mod build;
 mod copy;
 mod field;
 mod forward;
+mod settings;
 mod sniff;
 mod tables;
 mod value;
@@ -17,6 +18,7 @@ use std::io::Read;
 use std::ops::Range;
 
 pub use copy::Copier;
+pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use sniff::Looks;
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 
@@ -39,6 +41,9 @@ pub struct Snapshot {
     /// Whether the file has a `device_traces` key; releases before 2.0, and
     /// `torch.cuda.memory_snapshot()` in all of them, write segments alone.
     pub has_traces: bool,
+    /// Whether blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are older
+    /// than the recording, nor anything of a device that was not the current one when recording was switched on.
+    pub lacks_block_addresses: bool,
 }
 
 /// The part of a snapshot that belongs to one device.
@@ -55,6 +60,12 @@ impl Snapshot {
     #[must_use]
     pub fn events_of(&self, device: &Device) -> &[Event] {
         &self.events[device.events.clone()]
+    }
+
+    /// Number of events of the device that has most. `_record_memory_history("state")` keeps one event of each device.
+    #[must_use]
+    pub fn most_events(&self) -> usize {
+        self.devices.values().map(|device| device.events.len()).max().unwrap_or(0)
     }
 }
 
@@ -184,21 +195,6 @@ impl Action {
             known => Self::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name),
         }
     }
-}
-
-/// The part of `allocator_settings` that the figures depend on, and a digest of all of it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct AllocatorSettings {
-    /// Whether the file has them at all (from release 2.3 on).
-    pub present: bool,
-    /// `expandable_segments`.
-    pub expandable_segments: bool,
-    /// `max_split_size` in bytes; `None` where unlimited.
-    pub max_split_size: Option<u64>,
-    /// `roundup_power2_divisions` for 1 MiB, 2 MiB, … 32 GiB; all 0 where off.
-    pub roundup_power2_divisions: [u64; 16],
-    /// Every setting as text, by key, to say what differs between two snapshots.
-    pub all: BTreeMap<String, String>,
 }
 
 /// An entry of `external_annotations`: a `record_function` marker.

@@ -7,7 +7,7 @@ use crate::support::fixtures::folder;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
-use ptmem::replay::{Counter, Position, replay};
+use ptmem::replay::{Counter, History, Position, replay};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use serde_json::Value;
@@ -73,13 +73,18 @@ fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Va
         let figures =
             [("baseline", counter.baseline, counter.baseline_error), ("peak", counter.peak, counter.peak_error)];
         for (figure, value, error) in figures {
-            let (value, error) = (value.unwrap(), error.unwrap());
+            let Some((value, error)) = value.zip(error) else {
+                let is_state = device.figures.history == History::StateOnly;
+                assert!(is_state || story == UNRECORDED_FREES, "{place}: {name} {figure}");
+                continue;
+            };
             let true_value = truth[figure][name].as_u64().unwrap();
             assert!(
                 value.abs_diff(true_value) <= error,
                 "{place}: {name} {figure} is {true_value}, computed {value} ± {error}"
             );
-            assert!(error == 0 || NOT_EXACT.contains(&(story, name, figure)), "{place}: {name} {figure} ± {error}");
+            let is_expected = story == UNRECORDED_FREES || NOT_EXACT.contains(&(story, name, figure));
+            assert!(error == 0 || is_expected, "{place}: {name} {figure} ± {error}");
         }
         if counter.peak_error == Some(0) {
             let event = counter.peak_at.unwrap().event().map_or(-1, i64::from);
@@ -87,6 +92,9 @@ fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Va
         }
     }
 }
+
+/// Release 2.0 does not record frees of blocks that are older than the recording.
+const UNRECORDED_FREES: &str = "torch-2.0";
 
 /// What a file does not tell. In `mid-run` and `wrapped`, blocks of the large pool that are older than the
 /// recording are freed in it; `wrapped` and `state-only` also begin between the two events of a free.

@@ -21,6 +21,7 @@ mod phases;
 mod pickle;
 mod real_snapshots;
 mod replay_properties;
+mod replay_settings;
 mod saved_profiles;
 mod snapshot_bad_input;
 mod unknown_figures;

@@ -207,7 +207,9 @@ fn only_the_first_failures_are_looked_at() {
 #[test]
 fn what_cannot_be_known_is_not_told() {
     // Frees alone: what was allocated is not known.
-    let events = [vec![oom(50 * MIB)], free(A, 4 * MIB).to_vec(), vec![oom(50 * MIB)]].concat();
+    // The same block twice: it was allocated in between.
+    let frees = [free(A, 4 * MIB), free(A, 4 * MIB)].concat();
+    let events = [vec![oom(50 * MIB)], frees, vec![oom(50 * MIB)]].concat();
     let profile = load(&file(segments(), events), Moment::Peak);
     for oom in &profile.devices[0].figures.ooms {
         assert_eq!((oom.allocated, oom.active, oom.demand(), oom.fragmentation()), (None, None, None, None));

@@ -86,7 +86,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         ("snapshot.json", b"{\"segments\": [], \"device_traces\": []}", "this looks like JSON"),
         ("list.json", b"\n[1, 2]", "this looks like JSON"),
         ("plot.html", page, "this looks like HTML"),
-        ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP archive is damaged"),
+        ("model.pt", b"PK\x03\x04\x00\x00\x08\x08archive/data.pkl", "the ZIP data ends too early"),
         ("snapshot.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "the gzip data ends too early"),
         ("snapshot.zst", b"\x28\xb5\x2f\xfd\x04\x00\x01\x00", "the Zstandard data"),
         ("snapshot.db", b"SQLite format 3\x00\x10\x00\x01\x01", "this looks like a SQLite data base"),

@@ -13,6 +13,7 @@ use ptmem::config::Config;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{self, Moment};
 use ptmem::report;
+use ptmem::snapshot::AllocatorSettings;
 use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
 use ptmem::verdict::{Growth, Limits, Maximum};
@@ -378,12 +379,21 @@ pub(crate) struct InputArguments {
     /// Refuse compressed input that expands to more than SIZE
     #[arg(long, value_name = "SIZE", default_value = "64GiB", allow_hyphen_values = true)]
     max_input: SizeArgument,
+    /// Allocator settings of the run, as in PYTORCH_CUDA_ALLOC_CONF, for snapshots that do not state them (PyTorch
+    /// before 2.3)
+    #[arg(long, value_name = "SETTINGS")]
+    allocator_settings: Option<AllocatorSettings>,
 }
 
 impl InputArguments {
     /// In bytes.
     pub(crate) fn max_input(&self) -> Option<u64> {
         Some(self.max_input.0)
+    }
+
+    /// The allocator settings of the command line, else of the configuration.
+    pub(crate) fn allocator_settings(&self, config: &Config) -> Option<AllocatorSettings> {
+        self.allocator_settings.clone().or_else(|| config.allocator_settings.clone())
     }
 }
 
@@ -406,6 +416,7 @@ impl Stacks {
             rules: self.grouping.rules(config),
             every: None,
             max_input: input.max_input(),
+            allocator_settings: input.allocator_settings(config),
         }
     }
 }

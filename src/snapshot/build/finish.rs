@@ -83,7 +83,16 @@ impl Builder {
         };
         let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
-        Ok(Snapshot { tables: self.tables, events, devices, settings, annotations, has_traces: traces.is_some() })
+        let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
+        Ok(Snapshot {
+            tables: self.tables,
+            events,
+            devices,
+            settings,
+            annotations,
+            has_traces: traces.is_some(),
+            lacks_block_addresses,
+        })
     }
 
     /// A value in words.
@@ -293,6 +302,7 @@ impl Builder {
             }
             settings.all.insert(key.to_owned(), self.setting_text(value));
         }
+        settings.complete_from_text();
         settings
     }
 

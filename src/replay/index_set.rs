@@ -5,14 +5,14 @@
 /// It is a bit for each integer, and above them a tree: each word of 64 bits has one bit in the level above, set while
 /// any of its own is. Three levels are enough for 262,144 integers, and most neighbours lie in the same word.
 #[derive(Debug)]
-pub(super) struct RankSet {
+pub(super) struct IndexSet {
     /// The members, then which words of the level before are not empty; the last is one word.
     levels: Vec<Vec<u64>>,
 }
 
 const BITS: usize = u64::BITS as usize;
 
-impl RankSet {
+impl IndexSet {
     /// An empty set of integers below `limit`.
     pub(super) fn new(limit: usize) -> Self {
         let mut levels = Vec::new();
@@ -26,8 +26,8 @@ impl RankSet {
         }
     }
 
-    pub(super) fn insert(&mut self, rank: usize) {
-        let mut at = rank;
+    pub(super) fn insert(&mut self, index: usize) {
+        let mut at = index;
         for level in &mut self.levels {
             let word = &mut level[at / BITS];
             let was_empty = *word == 0;
@@ -39,8 +39,8 @@ impl RankSet {
         }
     }
 
-    pub(super) fn remove(&mut self, rank: usize) {
-        let mut at = rank;
+    pub(super) fn remove(&mut self, index: usize) {
+        let mut at = index;
         for level in &mut self.levels {
             let word = &mut level[at / BITS];
             *word &= !(1 << (at % BITS));
@@ -51,9 +51,9 @@ impl RankSet {
         }
     }
 
-    /// The least member that is no less than `rank`.
-    pub(super) fn from(&self, rank: usize) -> Option<usize> {
-        let mut at = rank;
+    /// The least member that is no less than `index`.
+    pub(super) fn from(&self, index: usize) -> Option<usize> {
+        let mut at = index;
         for (height, level) in self.levels.iter().enumerate() {
             let later = level.get(at / BITS)? & (u64::MAX << (at % BITS));
             if later != 0 {
@@ -66,9 +66,9 @@ impl RankSet {
         None
     }
 
-    /// The greatest member that is less than `rank`.
-    pub(super) fn before(&self, rank: usize) -> Option<usize> {
-        let mut end = rank;
+    /// The greatest member that is less than `index`.
+    pub(super) fn before(&self, index: usize) -> Option<usize> {
+        let mut end = index;
         for (height, level) in self.levels.iter().enumerate() {
             let last = end.checked_sub(1)?;
             let earlier = level[last / BITS] & (u64::MAX >> (BITS - 1 - last % BITS));
@@ -97,20 +97,20 @@ mod tests {
             limit in prop_oneof![1..5_usize, 60..70_usize, 4000..4200_usize, 260_000..270_000_usize],
             steps in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..200),
         ) {
-            let mut set = RankSet::new(limit);
+            let mut set = IndexSet::new(limit);
             let mut expected = BTreeSet::new();
-            for (adds, rank, asked) in steps {
-                let (rank, asked) = (rank.index(limit), asked.index(limit + 1));
+            for (adds, index, asked) in steps {
+                let (index, asked) = (index.index(limit), asked.index(limit + 1));
                 if adds {
-                    set.insert(rank);
-                    expected.insert(rank);
+                    set.insert(index);
+                    expected.insert(index);
                 } else {
                     // Members are rarely hit by chance.
-                    let rank = expected.range(rank..).next().copied().unwrap_or(rank);
-                    set.remove(rank);
-                    expected.remove(&rank);
+                    let index = expected.range(index..).next().copied().unwrap_or(index);
+                    set.remove(index);
+                    expected.remove(&index);
                 }
-                for at in [rank, asked, 0, limit] {
+                for at in [index, asked, 0, limit] {
                     prop_assert_eq!(set.from(at), expected.range(at..).next().copied());
                     prop_assert_eq!(set.before(at), expected.range(..at).next_back().copied());
                 }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn an_empty_set_has_no_neighbours() {
         for limit in [0, 1, 64, 65, 5000] {
-            let set = RankSet::new(limit);
+            let set = IndexSet::new(limit);
             assert_eq!((set.from(0), set.before(limit)), (None, None));
         }
     }

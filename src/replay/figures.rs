@@ -1,0 +1,331 @@
+//! The figures of a device: the counters over its history, held against what else the file says.
+
+use super::census::Census;
+use super::counters::{self, Counted, Counters, Gauge, Margin};
+use super::diagnose::{self, Findings};
+use super::lifetimes::Lifetimes;
+use super::out_of_memory;
+use super::sizes::{self, Sizes};
+use super::unrecorded::Unrecorded;
+use super::{Allocation, Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
+use crate::snapshot::{Action, BlockState, Device};
+
+/// Runs the counters over the history of a device, and says how far they can be trusted.
+pub(super) fn measure(
+    view: DeviceView<'_>,
+    mut lifetimes: Lifetimes,
+    census: Census,
+    borders: &[Position],
+) -> Result<Replay, Error> {
+    let DeviceView { snapshot, id, device } = view;
+    let sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
+    let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
+    let misses_frees = view.misses_frees(&lifetimes, &sizes);
+    let unrecorded = misses_frees.then(|| Unrecorded::at_start(&sizes.segments_at_start, &lifetimes.allocations));
+    let Counted { counters, timeline, parts } =
+        counters::run(view.events(), &lifetimes, &sizes, unrecorded, pools, borders);
+    let end = FinalState::of(device);
+    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
+    let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
+    let figures = Figures {
+        history: findings.history,
+        allocated: trust.allocated()?,
+        active: trust.active()?,
+        requested: trust.requested()?,
+        reserved: trust.reserved()?,
+        fragmentation_at_peak: (findings.reserved_known())
+            .then(|| fragmentation(counters.reserved.peak, counters.active_at_reserved_peak)),
+        fragmentation_at_end: fragmentation(end.reserved, end.active),
+        allocation_count: census.count(Action::Alloc),
+        free_count: census.count(freeing_action(&lifetimes)),
+        allocated_total: u64::try_from(counters.allocated_total)
+            .map_err(|_| Error::Overflow { device: id, what: "allocated in total" })?,
+        ooms: counters.ooms.iter().map(|&oom| trust.oom(oom)).collect(),
+        checks: findings.checks,
+        timeline,
+    };
+    let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
+    let rival = rival.and_then(|at| counters::rival_of_peak(&lifetimes, &sizes, at, counters.allocated.peak));
+    let diagnostics = diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
+    // It is long, and nothing below needs it.
+    lifetimes.of_event = Vec::new();
+    let dump = Position::after(view.events().len());
+    lifetimes.reconcile(dump);
+    Ok(Replay { figures, actions: census.actions(), dump, allocations: lifetimes.allocations, parts, diagnostics })
+}
+
+/// The action that ends the use of a block.
+fn freeing_action(lifetimes: &Lifetimes) -> Action {
+    if lifetimes.requests_complete { Action::FreeRequested } else { Action::FreeCompleted }
+}
+
+fn fragmentation(reserved: i128, active: i128) -> u64 {
+    u64::try_from((reserved - active).max(0)).unwrap_or(u64::MAX)
+}
+
+/// The counters at the dump, as the final state has them.
+#[derive(Default, PartialEq, Eq)]
+pub(super) struct FinalState {
+    allocated: i128,
+    active: i128,
+    requested: i128,
+    reserved: i128,
+}
+
+impl FinalState {
+    fn of(device: &Device) -> Self {
+        let mut end = Self::default();
+        for block in device.segments.iter().flat_map(|segment| &segment.blocks) {
+            if block.state != BlockState::Inactive {
+                end.active += i128::from(block.size);
+                end.requested += i128::from(block.requested_size.unwrap_or(block.size));
+            }
+            if block.state == BlockState::ActiveAllocated {
+                end.allocated += i128::from(block.size);
+            }
+        }
+        end.reserved = device.segments.iter().map(|segment| i128::from(segment.total_size)).sum();
+        end
+    }
+
+    /// How far allocated and active bytes of the replay are from it.
+    fn distance(&self, counters: &Counters) -> i128 {
+        (counters.allocated.now - self.allocated).abs().max((counters.active.now - self.active).abs())
+    }
+}
+
+impl DeviceView<'_> {
+    /// Whether frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
+    fn misses_frees(&self, lifetimes: &Lifetimes, sizes: &Sizes) -> bool {
+        let is_mid_run = self.snapshot.lacks_block_addresses && !self.events().is_empty() && sizes.reserved > 0;
+        // Frees of blocks that it did not see allocated: the ring buffer dropped the head of a recording from the start.
+        let mut older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
+        let is_wrapped = lifetimes.unmatched_frees > 0 && older.all(|a| a.basis == Basis::Request || a.stack.is_some());
+        is_mid_run && !is_wrapped
+    }
+
+    /// What kind of history this is.
+    fn history(&self, lifetimes: &Lifetimes, census: &Census) -> History {
+        let count = |action| census.count(action);
+        let frees = count(Action::FreeRequested) + count(Action::FreeCompleted);
+        let most_events = self.snapshot.most_events();
+        if lifetimes.allocations.is_empty() {
+            History::Empty
+        } else if most_events <= 1 {
+            // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
+            History::StateOnly
+        } else if count(Action::Alloc) > 0 {
+            History::Recorded
+        } else if frees > 0 {
+            let grows = count(Action::SegmentAlloc) + count(Action::SegmentMap) > 0;
+            let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
+            if contradicts { History::NoAllocations } else { History::Recorded }
+        } else if self.events().is_empty() && self.snapshot.lacks_block_addresses {
+            // Release 2.0 records the current device alone.
+            History::StateOnly
+        } else {
+            // All devices are recorded, and on this one nothing happened.
+            History::Recorded
+        }
+    }
+}
+
+impl Findings {
+    fn new(
+        view: DeviceView<'_>,
+        lifetimes: &Lifetimes,
+        census: &Census,
+        sizes: &Sizes,
+        counters: &Counters,
+        end: &FinalState,
+        misses_frees: bool,
+    ) -> Self {
+        let count = |action| census.count(action);
+        let requests = count(Action::FreeRequested);
+        let history = view.history(lifetimes, census);
+        let is_inside = |index: &&u32| lifetimes.allocations[**index as usize].born != Position::START;
+        let vanished_inside = lifetimes.vanished.iter().filter(is_inside).count();
+        let after = FinalState {
+            allocated: counters.allocated.now,
+            active: counters.active.now,
+            requested: counters.requested.now,
+            reserved: counters.reserved.now,
+        };
+        let frees = requests + count(Action::FreeCompleted);
+        let algebraic_baseline = end.requested - census.sizes(Action::Alloc) + census.sizes(freeing_action(lifetimes));
+        let has_releases = count(Action::SegmentFree) + count(Action::SegmentUnmap) + count(Action::Oom) > 0;
+        Self {
+            history,
+            checks: Checks {
+                sizes_recovered: sizes.recovered,
+                sizes_total: (lifetimes.survivors.len() + vanished_inside) as u64,
+                checkpoints_matched: counters.checkpoints_matched,
+                checkpoints_total: counters.checkpoints_total,
+                end_matches: *end == after,
+            },
+            checkpoints_missed: counters.checkpoints_missed,
+            checkpoint_error: counters.checkpoint_error,
+            end_error: end.distance(counters),
+            nothing_recorded: history == History::StateOnly && view.events().is_empty() && view.snapshot.has_traces,
+            misses_frees,
+            misses_segments: misses_frees && has_releases,
+            frees_skipped: count(Action::Alloc) > 0
+                && frees == 0
+                && !misses_frees
+                && (!lifetimes.replaced.is_empty() || !lifetimes.vanished.is_empty()),
+            baseline_error: (algebraic_baseline - counters.requested.baseline).abs(),
+            unbacked: sizes.unbacked,
+            overlaps: sizes.overlaps,
+            reserved_implausible: counters.reserved.baseline < 0 || sizes.vanished_segments > 0,
+            settings_assumed: sizes.rules.are_assumed(),
+            settings_contradicted: sizes.rules.contradictions(),
+            sizes_unexplained: sizes.rules.unexplained,
+            pools_uncertain: sizes.pools_uncertain,
+            uncertain_sizes: sizes.spreads.len(),
+            bound: u64::try_from(counters.allocated_margin.baseline).unwrap_or(u64::MAX),
+            maybe_pending: maybe_pending_at_start(lifetimes, requests),
+            has_requests: requests > 0,
+        }
+    }
+
+    /// Whether anything is known of the blocks before the dump.
+    fn blocks_known(&self) -> bool {
+        self.history != History::NoAllocations && !self.frees_skipped && !self.nothing_recorded && !self.misses_segments
+    }
+
+    /// Whether anything is known of the segments before the dump.
+    fn reserved_known(&self) -> bool {
+        !self.reserved_implausible && !self.nothing_recorded && !self.misses_segments
+    }
+}
+
+/// How far the counters of a device can be trusted.
+struct Trust<'a> {
+    findings: &'a Findings,
+    counters: &'a Counters,
+    end: &'a FinalState,
+    id: u32,
+}
+
+/// How far a counter may be from the truth.
+#[derive(Default)]
+struct Errors {
+    baseline: i128,
+    peak: i128,
+}
+
+impl Trust<'_> {
+    fn allocated(&self) -> Result<Counter, Error> {
+        let gauge = &self.counters.allocated;
+        let pending = i128::from(self.findings.maybe_pending);
+        // Such a block counts too much until its completion; of the first event alone, that is the start.
+        let is_over = self.findings.has_requests && gauge.peak_at != Position::START;
+        let pending = Errors { baseline: pending, peak: if is_over { 0 } else { pending } };
+        let errors = self.of_sizes(gauge, &self.counters.allocated_margin, &pending);
+        self.counter(gauge, self.end.allocated, errors, self.findings.blocks_known(), "allocated")
+    }
+
+    fn active(&self) -> Result<Counter, Error> {
+        let gauge = &self.counters.active;
+        // Pending or not, it is active.
+        let errors = self.of_sizes(gauge, &self.counters.active_margin, &Errors::default());
+        self.counter(gauge, self.end.active, errors, self.findings.blocks_known(), "active")
+    }
+
+    fn requested(&self) -> Result<Counter, Error> {
+        let gauge = &self.counters.requested;
+        let margin = &self.counters.requested_margin;
+        let error = (gauge.now - self.end.requested).abs();
+        let error = if self.findings.misses_frees { error } else { error.max(self.findings.baseline_error) };
+        let errors =
+            Errors { baseline: margin.baseline + error, peak: self.counters.peak_margin(margin, gauge) + error };
+        let errors = Some(errors).filter(|_| self.findings.history != History::StateOnly);
+        self.counter(gauge, self.end.requested, errors, self.findings.blocks_known(), "requested")
+    }
+
+    fn reserved(&self) -> Result<Counter, Error> {
+        let gauge = &self.counters.reserved;
+        let is_bounded = self.findings.history != History::StateOnly && !self.findings.misses_frees;
+        let errors = if self.findings.unbacked == 0 {
+            Errors::default()
+        } else {
+            // Segments whose beginning is not recorded are taken to be as old as the history, so the truth lies below: but
+            // it held what was active, and what is there at the end.
+            let Counters { active, active_margin, .. } = self.counters;
+            let least = (active.peak - self.counters.peak_margin(active_margin, active)).max(self.end.reserved);
+            Errors {
+                baseline: gauge.baseline - (active.baseline - active_margin.baseline).clamp(0, gauge.baseline.max(0)),
+                peak: (gauge.peak - least).max(0),
+            }
+        };
+        let errors = is_bounded.then_some(errors);
+        self.counter(gauge, self.end.reserved, errors, self.findings.reserved_known(), "reserved")
+    }
+
+    /// How far a counter of block sizes may be from the truth: by sizes that are not certain, by what the end and the
+    /// checkpoints are off by, and by `others`.
+    fn of_sizes(&self, gauge: &Gauge, margin: &Margin, others: &Errors) -> Option<Errors> {
+        let off = self.findings.end_error.max(self.findings.checkpoint_error);
+        let baseline = margin.baseline + others.baseline + off;
+        let peak = self.counters.peak_margin(margin, gauge) + others.peak + off;
+        (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
+    }
+
+    fn counter(
+        &self,
+        gauge: &Gauge,
+        end: i128,
+        errors: Option<Errors>,
+        is_known: bool,
+        what: &'static str,
+    ) -> Result<Counter, Error> {
+        let figure = |value: i128| u64::try_from(value).map_err(|_| Error::Overflow { device: self.id, what });
+        let known = |value: i128| if is_known { figure(value).map(Some) } else { Ok(None) };
+        let errors = errors.filter(|_| is_known);
+        Ok(Counter {
+            baseline: known(gauge.baseline)?,
+            peak: known(gauge.peak)?,
+            peak_at: is_known.then_some(gauge.peak_at),
+            end: figure(end)?,
+            baseline_error: errors.as_ref().and_then(|errors| u64::try_from(errors.baseline).ok()),
+            peak_error: errors.as_ref().and_then(|errors| u64::try_from(errors.peak).ok()),
+        })
+    }
+
+    /// The figures at a failed allocation, as far as they are known.
+    fn oom(&self, oom: Oom) -> Oom {
+        let blocks_known = self.findings.blocks_known();
+        let reserved_known = self.findings.reserved_known();
+        // A block whose request may have come before the history counts until its completion.
+        let pending = if self.findings.has_requests { 0 } else { i128::from(self.findings.maybe_pending) };
+        let off = self.findings.end_error.max(self.findings.checkpoint_error);
+        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + pending + off).ok());
+        let is_reliable = blocks_known
+            && reserved_known
+            && self.findings.unbacked == 0
+            && self.findings.history != History::StateOnly;
+        Oom {
+            allocated: oom.allocated.filter(|_| blocks_known),
+            active: oom.active.filter(|_| blocks_known),
+            reserved: oom.reserved.filter(|_| reserved_known),
+            pool: oom.pool.filter(|_| is_reliable),
+            max_error: error.filter(|_| is_reliable),
+            ..oom
+        }
+    }
+}
+
+/// The bytes of blocks that count as allocated until the completion of their free although the request may
+/// have come before the history. Where the history has requests, that concerns its first event alone, whose
+/// request is nearly always the event just before. Where it has none, they may all have come before,
+/// unless blocks that it allocated itself were freed without one: then requests were not recorded
+/// (`skip_actions`).
+fn maybe_pending_at_start(lifetimes: &Lifetimes, requests: u64) -> u64 {
+    let is_completed = |a: &&Allocation| a.completed != Position::NEVER && a.freed == a.completed;
+    let mut inside = lifetimes.allocations.iter().filter(|a| a.born != Position::START);
+    let skips_requests = requests == 0 && inside.find(is_completed).is_some();
+    let older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
+    let freed = older.filter(|a| a.basis != Basis::FinalState).filter(is_completed);
+    let doubtful = freed.filter(|a| a.completed == Position::after(0) || (requests == 0 && !skips_requests));
+    doubtful.map(|a| a.bytes).fold(0, u64::saturating_add)
+}
