@@ -100,6 +100,10 @@ pub enum Code {
     RecordingsDiffer,
     /// One side records at least twice as many allocations as the other.
     LengthsDiffer,
+    /// One side lacks the beginning or the end of what the other records, so that peaks and stacks do not compare.
+    PartMissing,
+    /// The peaks of the two sides lie at different places of the program.
+    PeakMoved,
     /// The allocator settings of the two sides differ.
     SettingsDiffer,
     /// A phase occurs more often on one side than on the other.
@@ -127,7 +131,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 45] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -164,6 +168,8 @@ impl Code {
         Self::NoSuchMoment,
         Self::RecordingsDiffer,
         Self::LengthsDiffer,
+        Self::PartMissing,
+        Self::PeakMoved,
         Self::SettingsDiffer,
         Self::PhaseOccurrencesDiffer,
         Self::SameInput,
@@ -429,6 +435,20 @@ impl Code {
                 distrusted: false,
                 meaning: "One side records at least twice as many allocations as the other.",
                 help: "Record the same steps on both sides.",
+            },
+            Self::PartMissing => Description {
+                name: "part-missing",
+                severity: Warning,
+                distrusted: false,
+                meaning: "One side lacks the beginning or the end of what the other records: the ring buffer dropped it, or the recording began later or ended earlier. Peaks and stacks do not compare.",
+                help: "Record both sides from the same place to the same place, with a large enough max_entries=; --allow-partial compares anyway.",
+            },
+            Self::PeakMoved => Description {
+                name: "peak-moved",
+                severity: Note,
+                distrusted: false,
+                meaning: "The peaks of the two sides lie at different places of the program, so that stacks at the peak differ although both sides hold them at some moment.",
+                help: "Limit stack-highest instead of stack, or compare stacks at a moment that both sides have.",
             },
             Self::SettingsDiffer => Description {
                 name: "settings-differ",

@@ -62,6 +62,7 @@
 // Without the command line, parts that only it, the tests and the benchmarks use stay behind.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
+pub mod align;
 mod api;
 pub mod config;
 #[cfg(not(feature = "cli"))]

@@ -25,6 +25,7 @@ pub(super) struct File {
     pub(super) max: Maxima,
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
+    pub(super) allow_partial: Option<bool>,
     pub(super) group_by: Option<By>,
     pub(super) allocator_settings: Option<Settings>,
     pub(super) match_ratio: Option<Ratio>,
@@ -71,6 +72,7 @@ pub(super) struct FileSuite {
     pub(super) max: Maxima,
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
+    pub(super) allow_partial: Option<bool>,
     #[serde(default)]
     pub(super) compare: Vec<FilePair>,
 }
@@ -89,6 +91,7 @@ pub(super) struct FilePair {
     pub(super) max: Maxima,
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
+    pub(super) allow_partial: Option<bool>,
 }
 
 /// Values that are read from a text.
@@ -119,7 +122,8 @@ from_text!(MetricName(Subject), |text| match text.parse() {
     Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
     Ok(Target::Phase(pattern)) => Ok(Subject::Phases(pattern)),
     Ok(Target::Imbalance) => Err("imbalance is no figure of one rank; accept what grew on its ranks".to_owned()),
-    Ok(Target::Stack(_)) => Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
+    Ok(Target::Stack(_) | Target::StackHighest(_)) =>
+        Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),
     Err(error) => Err(error.to_string()),
 });
 from_text!(Which(Occurrences), |text| match text {

@@ -79,7 +79,13 @@ impl Config {
         let categories = file.category.into_iter().map(category).collect();
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
         Ok(Self {
-            limits: limits(file.max_growth, file.warn_growth, file.max, file.min_delta, file.strict),
+            limits: limits(
+                file.max_growth,
+                file.warn_growth,
+                file.max,
+                file.min_delta,
+                Trust { strict: file.strict, allow_partial: file.allow_partial },
+            ),
             group_by: file.group_by.map(|by| by.0),
             allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
@@ -130,18 +136,27 @@ fn suite(name: &str, read: FileSuite) -> Result<Suite, Error> {
         return Err(Error::new(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
     }
     let mut pairs: Vec<Pair> = Vec::new();
-    for FilePair { name: pair, before, after, max_growth, warn_growth, max, min_delta, strict } in read.compare {
+    for FilePair { name: pair, before, after, max_growth, warn_growth, max, min_delta, strict, allow_partial } in
+        read.compare
+    {
         if pair.is_empty() {
             return Err(Error::new(format!("the suite '{name}' has a comparison without a 'name'")));
         }
         if pairs.iter().any(|other| other.name == pair) {
             return Err(Error::new(format!("the suite '{name}' has two comparisons named '{pair}'")));
         }
-        let limits = limits(max_growth, warn_growth, max, min_delta, strict);
+        let limits = limits(max_growth, warn_growth, max, min_delta, Trust { strict, allow_partial });
         pairs.push(Pair { name: pair, before, after, limits });
     }
-    let limits = limits(read.max_growth, read.warn_growth, read.max, read.min_delta, read.strict);
+    let trust = Trust { strict: read.strict, allow_partial: read.allow_partial };
+    let limits = limits(read.max_growth, read.warn_growth, read.max, read.min_delta, trust);
     Ok(Suite { limits, pairs })
+}
+
+/// How doubt affects the verdict.
+struct Trust {
+    strict: Option<bool>,
+    allow_partial: Option<bool>,
 }
 
 fn limits(
@@ -149,10 +164,10 @@ fn limits(
     warn_growth: Growths<false>,
     max: Maxima,
     min_delta: Option<Size>,
-    strict: Option<bool>,
+    Trust { strict, allow_partial }: Trust,
 ) -> Limits {
     let growth = max_growth.0.into_iter().chain(warn_growth.0).collect();
-    Limits { growth, maximum: max.0, min_delta: min_delta.map(|size| size.0), strict }
+    Limits { growth, maximum: max.0, min_delta: min_delta.map(|size| size.0), strict, allow_partial }
 }
 
 /// What the reader of TOML says, in one line, with the nearest name of an unknown key.

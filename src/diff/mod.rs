@@ -1,14 +1,16 @@
 //! Compares two profiles: devices, figures and stacks.
 
+mod course;
 mod phases;
 mod stacks;
 
 use std::sync::Arc;
 
+use crate::align::Missing;
 use crate::diagnostic::{self, Diagnostic};
 use crate::pattern::Pattern;
 pub use crate::profile::Metric;
-use crate::profile::{Bucket, DeviceProfile, Held, Profile, others};
+use crate::profile::{Bucket, DeviceProfile, Held, Moment, Profile, others};
 use crate::replay::History;
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, StackId, Tables};
@@ -62,6 +64,10 @@ pub enum Kind {
     Removed,
     /// The same bytes.
     Same,
+    /// Held by the other side as well, before its peak.
+    HeldEarlier,
+    /// Held by the other side as well, after its peak.
+    HeldLater,
 }
 
 impl Kind {
@@ -84,6 +90,18 @@ impl Kind {
             Self::Added => "added",
             Self::Removed => "removed",
             Self::Same => "same",
+            Self::HeldEarlier => "held earlier",
+            Self::HeldLater => "held later",
+        }
+    }
+
+    /// Its name in machine-readable output, which goes by the bytes at the moment alone.
+    #[must_use]
+    pub fn code(self, delta: i128) -> &'static str {
+        match self {
+            Self::HeldEarlier | Self::HeldLater if delta > 0 => Self::Added.name(),
+            Self::HeldEarlier | Self::HeldLater => Self::Removed.name(),
+            kind => kind.name(),
         }
     }
 }
@@ -130,6 +148,8 @@ pub struct Row {
     pub key: String,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
+    /// The most bytes on both sides, at any moment; `None` where that is not known.
+    pub highest: Sides<Option<u64>>,
     /// Where a saved profile does not list all stacks, so that this one may have another partner than the one it has,
     /// if any: the most bytes that it may have held before.
     pub before_within: Option<u64>,
@@ -162,6 +182,7 @@ impl Row {
             before_within: None,
             key: Bucket::Others.label().to_owned(),
             held,
+            highest: Sides::default(),
             stack: Sides::default(),
         }
     }
@@ -222,6 +243,10 @@ pub struct DeviceDiff {
     pub unlisted: Vec<Row>,
     /// Phases, in the order in which they begin.
     pub phases: Vec<PhaseRow>,
+    /// Parts that one of the recordings lacks.
+    pub missing: Vec<Missing>,
+    /// Where the peaks lie, where these are different places of the program.
+    pub peaks: Option<Sides<String>>,
 }
 
 impl DeviceDiff {
@@ -329,6 +354,7 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let mut diagnostics = Vec::new();
     for device in &devices {
         compare_recordings(&profiles, device, &mut diagnostics);
+        course::tell(&profiles, device, &mut diagnostics);
     }
     compare_settings(&profiles, &mut diagnostics);
     diagnostics.extend(of_phases);
@@ -372,10 +398,16 @@ fn compare(
     // Without the moment on both sides there is nothing to compare.
     let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
     let comparable = has_moment(devices.before) && has_moment(devices.after);
-    let (rows, unlisted) = if comparable { rows(stacks, cuts, groupers, options) } else { (Vec::new(), Vec::new()) };
+    let both = Sides { before: &groupers.before, after: &groupers.after };
+    let pairs = pairs(stacks, both, options);
+    let is_at_peak = profiles.after.options.at == Moment::Peak;
+    let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
+    let course::Compared { missing, peaks: places } = course::compare(profiles, devices, both, &pairs, options);
+    let (rows, unlisted) =
+        if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { (Vec::new(), Vec::new()) };
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
-    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases }
+    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases, missing, peaks: places }
 }
 
 /// Which rows to show.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use super::{Kind, Options, Row, RowKind, Sides};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
+use crate::replay::Position;
+use crate::sides::Side;
 use crate::snapshot::StackId;
 use crate::stack::{Figures, Grouper, InOrder, pair, pair_in_order};
 
@@ -12,14 +14,14 @@ pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
     cuts: Sides<Option<Cut>>,
     groupers: &Sides<Grouper<'_>>,
-    options: Options,
+    pairs: &[(usize, usize)],
+    peaks: Sides<Option<Position>>,
 ) -> (Vec<Row>, Vec<Row>) {
     let mut rows = Vec::new();
     let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
-    let both = Sides { before: &groupers.before, after: &groupers.after };
-    for (before, after) in pairs(stacks, both, options) {
+    for &(before, after) in pairs {
         (paired_before[before], paired_after[after]) = (true, true);
-        let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers);
+        let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers, peaks);
         // Similar is not the same where the true partner may not be listed.
         if let Some(row) = row.as_mut().filter(|row| row.moved) {
             let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
@@ -40,12 +42,12 @@ pub(super) fn rows(
             others = others.plus(Sides { before: total.at, after: Held::default() });
             count += usize::from(!is_cut(total));
         } else {
-            rows.extend(row(Some(total), None, groupers));
+            rows.extend(row(Some(total), None, groupers, peaks));
         }
     }
     for index in unpaired(&paired_after) {
         let total = &stacks.after[index];
-        let Some(mut row) = row(None, Some(total), groupers) else { continue };
+        let Some(mut row) = row(None, Some(total), groupers, peaks) else { continue };
         row.before_within = cuts.before.map(|cut| cut.largest).filter(|_| total.bucket.is_none());
         if is_cut(total) || may_be_cut(total, cuts.before) {
             others = others.plus(row.held);
@@ -106,10 +108,37 @@ pub fn pairs<'g>(
     pairs
 }
 
-fn row(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Option<Row> {
+/// How a stack changed, where the peaks of the two sides may lie at different places.
+fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> Kind {
+    let kind = Kind::of(held);
+    let (empty, other) = match kind {
+        Kind::Added => (Side::Before, held.after),
+        Kind::Removed => (Side::After, held.before),
+        _ => return kind,
+    };
+    let highest = totals.of(empty).and_then(|total| total.highest);
+    let (Some(highest), Some(peak)) = (highest.filter(|highest| highest.bytes > 0), *peaks.of(empty)) else {
+        return kind;
+    };
+    match kind {
+        _ if highest.bytes >= other.bytes && highest.at < peak => Kind::HeldEarlier,
+        _ if highest.bytes >= other.bytes => Kind::HeldLater,
+        Kind::Added => Kind::Grew,
+        _ => Kind::Shrank,
+    }
+}
+
+fn row(
+    before: Option<&StackTotal>,
+    after: Option<&StackTotal>,
+    groupers: &Sides<Grouper<'_>>,
+    peaks: Sides<Option<Position>>,
+) -> Option<Row> {
     let named = after.or(before)?;
     let held = Sides { before, after }.map(|total| total.map(|total| total.at).unwrap_or_default());
-    let change = Kind::of(&held);
+    let totals = Sides { before, after };
+    let change = change(&held, totals, peaks);
+    let highest = totals.map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
     // What holds nothing on one side did not move.
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
         && held.before.bytes > 0
@@ -126,7 +155,8 @@ fn row(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides
     aliases.sort();
     aliases.dedup();
     aliases.retain(|alias| *alias != label);
-    Some(Row { kind, change, moved, label, aliases, key: named.key.0.clone(), held, before_within: None, stack })
+    let key = named.key.0.clone();
+    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack })
 }
 
 /// A group may hold several lines of one function: the one that changed most gives the row its name.

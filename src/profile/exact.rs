@@ -6,6 +6,8 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
+use super::DeviceProfile;
+use super::highest::{Highest, Moves, Part};
 use super::totals::{Bucket, Held};
 use crate::replay::{Origin, Position, Replay};
 use crate::snapshot::{Copier, Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
@@ -80,6 +82,16 @@ pub(super) struct Exact {
     /// The digest of its C++ frames, where it had more of them than it has now.
     pub(super) cpp: Option<CppDigest>,
     pub(super) sums: Sums,
+    /// The most that it held, where that is known.
+    pub(super) highest: Option<Highest>,
+    /// The most that its group by [`GroupBy::Stack`] held, where a saved profile says so.
+    pub(super) group_highest: Option<Highest>,
+}
+
+impl Exact {
+    pub(super) fn new(whose: Whose, tag: Option<StringId>, sums: Sums) -> Self {
+        Self { whose, tag, cpp: None, sums, highest: None, group_highest: None }
+    }
 }
 
 /// What every stack held, the largest first, and the same by the tags of the allocations. Where no allocation has a
@@ -152,7 +164,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(&mut self, origin: Origin, tags: Wanted) -> &mut Sums {
+    /// The number of a part, which is a new one where there is none yet.
+    fn number(&mut self, origin: Origin, tags: Wanted) -> u32 {
         // There are at most as many as allocations, which have 32 bits.
         let next = u32::try_from(self.sums.len()).unwrap_or(u32::MAX);
         let in_table = match origin {
@@ -166,12 +179,12 @@ impl Parts {
         if at == next {
             self.sums.push((origin, tags, Sums::default()));
         }
-        &mut self.sums[at as usize].2
+        at
     }
 }
 
 /// Adds up the allocations of a device at the moments.
-pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> Totals {
+pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> (Totals, Moves) {
     let oom = replay.figures.first_oom();
     // What is not known is never.
     let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at]
@@ -184,12 +197,15 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
     let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= replay.allocations.len());
     let stacks = vec![None; stacks.unwrap_or(0)];
     let mut parts = Parts { stacks, others: FxHashMap::default(), sums: Vec::new() };
+    let mut part_of = Vec::with_capacity(replay.allocations.len());
     for allocation in &replay.allocations {
         let recorded = allocation.born != Position::START && allocation.born != replay.dump;
         let event = allocation.born.event().filter(|_| recorded && tagged);
         let event = event.and_then(|index| events.get(index as usize));
         let tags = event.map(|event| all_tags[event.tags.index()]).unwrap_or_default();
-        let sums = parts.of(allocation.origin(snapshot), tags);
+        let part = parts.number(allocation.origin(snapshot), tags);
+        part_of.push(part);
+        let sums = &mut parts.sums[part as usize].2;
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
         for (held, moment) in held.into_iter().zip(moments) {
             if allocation.allocated_at(moment) {
@@ -203,16 +219,27 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
     }
     let family = |tag: fn(Wanted) -> Option<StringId>| -> Vec<Exact> {
         let parts = parts.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
-        merged(parts).into_iter().map(|((whose, tag), sums)| Exact { whose, tag, cpp: None, sums }).collect()
+        merged(parts).into_iter().map(|((whose, tag), sums)| Exact::new(whose, tag, sums)).collect()
     };
     let tagged = |tag: fn(Wanted) -> Option<StringId>| {
         parts.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| family(tag))
     };
-    Totals {
+    let mut totals = Totals {
         metadata: tagged(|[metadata, _]| metadata),
         compile_contexts: tagged(|[_, context]| context),
         stacks: family(|_| None),
+    };
+    let part = |&(origin, [metadata, compile_context], _): &(Origin, Wanted, Sums)| Part {
+        whose: Whose::from(origin),
+        metadata,
+        compile_context,
+    };
+    let moves = Moves::new(replay, parts.sums.iter().map(part).collect(), &part_of);
+    let highest = moves.highest(|part| part.whose);
+    for exact in &mut totals.stacks {
+        exact.highest = highest.get(&exact.whose).copied();
     }
+    (totals, moves)
 }
 
 /// Adds up what has the same key, in no order.
@@ -226,16 +253,22 @@ pub(super) fn merged<'s, K: Eq + Hash>(parts: impl Iterator<Item = (K, &'s Sums)
 
 /// The tables with nothing but what the totals refer to, which then refer to those: a profile is small although the
 /// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
-pub(super) fn compact<'a>(from: &Tables, totals: impl Iterator<Item = &'a mut Totals>) -> Tables {
+pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
     let mut to = Tables::default();
     let mut copy = Copier::new(from, &mut to);
-    for totals in totals {
-        totals.sort(from);
-        for exact in totals.all_mut().flatten() {
+    for device in devices {
+        device.totals.sort(from);
+        for exact in device.totals.all_mut().flatten() {
             if let Whose::Stack(stack) = &mut exact.whose {
                 *stack = copy.stack(*stack);
             }
             exact.tag = exact.tag.map(|tag| copy.string(tag));
+        }
+        device.moves.renumber(|stack, tags| {
+            (stack.map(|stack| copy.stack(stack)), tags.map(|tag| tag.map(|tag| copy.string(tag))))
+        });
+        if let Some(course) = &mut device.course {
+            course.renumber(|stack| copy.stack(stack));
         }
     }
     to

@@ -1,8 +1,10 @@
 //! The figures of one snapshot, per device: what is left of it once it is replayed. Saved to a file, they stand in for
 //! the snapshot.
 
+pub mod course;
 mod every;
 mod exact;
+mod highest;
 mod metric;
 mod moment;
 mod phases;
@@ -15,6 +17,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
+pub use highest::Highest;
 pub use metric::Metric;
 pub use moment::{Moment, ParseMomentError};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
@@ -27,7 +30,9 @@ pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Posi
 use crate::snapshot::{self, Copier, Event, Snapshot};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
+use course::Course;
 use exact::Totals;
+use highest::Moves;
 use phases::Plan;
 
 /// What a profile was computed from.
@@ -211,7 +216,12 @@ pub struct DeviceProfile {
     pub phases: Phases,
     /// The history in equal parts, where [`Options::every`] asks for them.
     pub intervals: Vec<Interval>,
+    /// In which order the stacks allocate; `None` where nothing does, where nothing repeats, or where a profile was saved
+    /// before that was kept.
+    pub course: Option<Course>,
     totals: Totals,
+    /// For the highest of groups, until these are made.
+    moves: Moves,
 }
 
 impl DeviceProfile {
@@ -221,6 +231,11 @@ impl DeviceProfile {
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
         self.events > markers || self.figures.active.end > 0
+    }
+
+    /// The stacks in the groups of another grouping.
+    pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
+        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
     }
 
     /// Allocated bytes at the moment of [`Options::at`].
@@ -431,6 +446,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         let at = options.at.position(events, &replay, span);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
+        let (totals, moves) = exact::totals(&snapshot, device, &replay, at);
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -438,7 +454,9 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             actions: actions(&replay, &snapshot.tables),
             recorded_frames: Languages::default(),
             at,
-            totals: exact::totals(&snapshot, device, &replay, at),
+            totals,
+            moves,
+            course: Course::of(&snapshot, &replay),
             figures: replay.figures,
             stacks: Vec::new(),
             cut: None,
@@ -454,13 +472,15 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
              torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
         ));
     }
-    let tables = exact::compact(&snapshot.tables, devices.iter_mut().map(|device| &mut device.totals));
+    let tables = exact::compact(&snapshot.tables, &mut devices);
     // What grouping takes in memory must not come on top of all of it.
     let settings = std::mem::take(&mut snapshot.settings);
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
     for device in &mut devices {
         device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0);
+        let moves = std::mem::take(&mut device.moves);
+        totals::set_highest(&mut device.stacks, &mut device.totals.stacks, &moves, &grouper);
         for exact in device.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0) {
             if let exact::Whose::Stack(stack) = exact.whose {
                 device.recorded_frames |= grouper.languages(stack);

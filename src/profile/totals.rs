@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::exact::{Exact, Sums, Whose};
+use super::highest::{Highest, Moves, Part};
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key};
@@ -106,12 +107,27 @@ pub struct StackTotal {
     pub allocations: u64,
     /// Block bytes of those.
     pub allocated_total: u64,
+    /// The most that it held at any moment; `None` where a saved profile does not say.
+    pub highest: Option<Highest>,
 }
 
 impl StackTotal {
     fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
         let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = Sums::default();
-        Self { label, key, bucket, members: Vec::new(), baseline, peak, end, oom, at, allocations, allocated_total }
+        Self {
+            label,
+            key,
+            bucket,
+            members: Vec::new(),
+            baseline,
+            peak,
+            end,
+            oom,
+            at,
+            allocations,
+            allocated_total,
+            highest: None,
+        }
     }
 
     /// The row of so many stacks that are not listed.
@@ -199,18 +215,59 @@ fn label(whose: Whose, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &
     }
 }
 
+/// Finds the highest of groups.
+pub(super) fn set_highest(groups: &mut [StackTotal], stacks: &mut [Exact], moves: &Moves, grouper: &Grouper<'_>) {
+    let key = |part: &Part| {
+        let tag = match grouper.by() {
+            GroupBy::Metadata => part.metadata,
+            GroupBy::CompileContext => part.compile_context,
+            _ => None,
+        };
+        group(part.whose, tag, None, grouper).0
+    };
+    let highest = moves.highest(key);
+    for group in &mut *groups {
+        group.highest = highest.get(&group.key).copied();
+    }
+    if grouper.by() != GroupBy::Stack {
+        return;
+    }
+    // A saved profile keeps it with the first of several stacks.
+    let several = groups.iter().filter(|group| group.members.len() > 1);
+    let firsts: HashMap<StackId, Highest> =
+        several.filter_map(|group| Some((group.stack()?, group.highest?))).collect();
+    for exact in stacks {
+        if let Whose::Stack(stack) = exact.whose {
+            exact.group_highest = firsts.get(&stack).copied();
+        }
+    }
+}
+
 /// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
 /// groups that [`Bucket::Others`] stands for.
 pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
     let mut groups: Vec<StackTotal> = Vec::new();
     let mut by_key: HashMap<Key, usize> = HashMap::new();
-    for &Exact { whose, tag, cpp, ref sums } in exact {
+    // Of which groups a saved profile says what they held at most.
+    let mut has_told: Vec<bool> = Vec::new();
+    for &Exact { whose, tag, cpp, ref sums, highest, group_highest } in exact {
         let (key, bucket, stack) = group(whose, tag, cpp, grouper);
+        let is_new = !by_key.contains_key(&key);
         let index = *by_key.entry(key).or_insert_with_key(|key| {
             groups.push(StackTotal::new(label(whose, bucket, tag, grouper, cut), key.clone(), bucket));
+            has_told.push(false);
             groups.len() - 1
         });
         let group = &mut groups[index];
+        group.highest = match (grouper.by() == GroupBy::Stack).then_some(group_highest).flatten() {
+            Some(told) => {
+                has_told[index] = true;
+                Some(told)
+            }
+            None if is_new => highest,
+            // Several stacks hold their most at several moments.
+            None => group.highest.filter(|_| has_told[index]),
+        };
         group.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
         group.add(sums);
     }

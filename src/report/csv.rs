@@ -128,7 +128,7 @@ impl<'a> ChangeRecord<'a> {
             comparison: name,
             before_device: device.device.before,
             after_device: device.device.after,
-            change: row.change.name(),
+            change: row.change.code(row.delta()),
             moved: row.moved,
             label: printable(&row.label),
             path,

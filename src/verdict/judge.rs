@@ -2,10 +2,11 @@
 
 use super::accepted::Budget;
 use super::{Check, Figure, Growth, Judgement, Level, Maximum, Outcome, Target, Thresholds, Verdict};
+use crate::align::End;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::{DeviceDiff, Diff, Row, RowKind, Sides};
+use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::Pattern;
-use crate::profile::{Cut, DeviceProfile, Metric, Moment, Profile};
+use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment, Profile};
 use crate::replay::History;
 use crate::units::Size;
 
@@ -98,7 +99,7 @@ impl<'a> Gated<'a> {
     fn no_history(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
         let needs_history = match &self.growth.target {
             Target::Metric(metric) => metric.needs_history(),
-            Target::Stack(_) | Target::Phase(_) | Target::Imbalance => true,
+            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Imbalance => true,
         };
         let reason = sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
         needs_history.then(|| format!("{reason}; {} cannot be compared", self.growth.target.name()))
@@ -130,6 +131,58 @@ impl<'a> Gated<'a> {
             && pattern.map_or_else(|| !self.is_replaced(row), |pattern| row.matches(pattern))
     }
 
+    /// The reason why a side lacks a part that the limit is about, unless that is allowed.
+    fn part_missing(&self) -> Option<String> {
+        let missing = self.device.missing.iter().find(|missing| match &self.growth.target {
+            Target::Metric(Metric::Baseline) => missing.end == End::Head,
+            Target::Metric(Metric::End) => missing.end == End::Tail,
+            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) => true,
+            Target::Phase(_) | Target::Imbalance => false,
+        })?;
+        let name = self.growth.target.name();
+        (!self.thresholds.allow_partial).then(|| {
+            format!(
+                "the {} lacks {} that the other side records ({}); {name} cannot be compared. --allow-partial \
+                 compares anyway",
+                missing.side,
+                missing.part(),
+                missing.cause()
+            )
+        })
+    }
+
+    /// Whether a stack only was held at another moment: its highest stays within the limit.
+    fn is_held_elsewhere(&self, row: &Row) -> bool {
+        // At other moments than the peak, what is held then is what counts.
+        self.has_rows_at_peak()
+            && row.highest.both().is_some_and(|highest| {
+                let delta = i128::from(highest.after) - i128::from(highest.before);
+                delta <= 0 || self.growth.limit.holds(highest.before, delta)
+            })
+    }
+
+    /// The check of a row whose highest exceeds the limit; `None` where it does not.
+    fn check_of_highest(&self, row: &Row) -> Option<Check> {
+        let limit = &self.growth.limit;
+        let change = Change { before: row.highest.before, after: row.highest.after };
+        let check = Check {
+            scope: Some(row.label.clone()),
+            key: Some(row.key.clone()),
+            before: change.before,
+            after: change.after,
+            ..self.check()
+        };
+        let (Some(before), Some(delta)) = (change.before, change.delta()) else {
+            let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
+            return Some(Check { reason: Some(reason), ..check });
+        };
+        if limit.holds(before, delta) || delta.unsigned_abs() < u128::from(self.thresholds.min_delta) {
+            return None;
+        }
+        let allowed = Some(limit.allowed(before));
+        Some(Check { delta: Some(delta), allowed, outcome: Outcome::Exceeded, ..check })
+    }
+
     /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
     fn check_of_row(&self, row: &Row) -> Option<Check> {
         let limit = &self.growth.limit;
@@ -137,7 +190,7 @@ impl<'a> Gated<'a> {
         let after = row.held.after.bytes;
         // At worst, a row without a certain partner held nothing before.
         let least = if row.before_within.is_some() { 0 } else { before };
-        if limit.holds(least, i128::from(after) - i128::from(least)) {
+        if limit.holds(least, i128::from(after) - i128::from(least)) || self.is_held_elsewhere(row) {
             return None;
         }
         let mut check = Check {
@@ -150,6 +203,11 @@ impl<'a> Gated<'a> {
             outcome: Outcome::Exceeded,
             ..self.check()
         };
+        if let RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded) = row.kind {
+            let reason = "allocated before the recording: record from the start of the process, and start again right \
+                          before the steps, to see its stacks";
+            check.reason = Some(reason.to_owned());
+        }
         if let Some(most) = row.before_within {
             let certain = i128::from(after) - i128::from(most);
             let is_certain = !row.moved
@@ -217,9 +275,14 @@ impl Judge {
             self.checks.push(gated.inconclusive(reason));
             return;
         }
+        if let Some(reason) = gated.part_missing() {
+            self.checks.push(gated.inconclusive(reason));
+            return;
+        }
         match &gated.growth.target {
             Target::Metric(metric) => self.growth_of_metric(gated, *metric, sides),
             Target::Stack(pattern) => self.growth_of_stacks(gated, pattern.as_ref(), sides),
+            Target::StackHighest(pattern) => self.growth_of_highest(gated, pattern.as_ref(), sides),
             Target::Phase(pattern) => {
                 let rows = &gated.device.phases;
                 self.phases(&gated.check(), gated.growth, pattern, rows, sides, &gated.budget());
@@ -273,6 +336,28 @@ impl Judge {
         let rows = gated.device.rows.iter().chain(&gated.device.unlisted);
         for row in rows.filter(|row| gated.concerns(row, pattern)) {
             let Some(mut check) = gated.check_of_row(row) else { continue };
+            budget.accept_stack(&mut check, row);
+            self.tell_accepted(&check);
+            self.checks.push(check);
+        }
+        if self.checks.len() == checked {
+            self.checks.push(Check { outcome: Outcome::Pass, ..gated.check() });
+        }
+    }
+
+    /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
+    fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
+        if let Some(side) = sides.map(|device| device.cut).each().into_iter().find_map(|(side, cut)| cut.map(|_| side))
+        {
+            let reason = format!("the {side} does not list all stacks; give the snapshot itself");
+            self.checks.push(gated.inconclusive(reason));
+            return;
+        }
+        let checked = self.checks.len();
+        let mut budget = gated.budget();
+        let rows = gated.device.rows.iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
+        for row in rows.filter(|row| pattern.is_none_or(|pattern| row.matches(pattern))) {
+            let Some(mut check) = gated.check_of_highest(row) else { continue };
             budget.accept_stack(&mut check, row);
             self.tell_accepted(&check);
             self.checks.push(check);

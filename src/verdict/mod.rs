@@ -36,6 +36,8 @@ pub struct Thresholds {
     pub min_delta: u64,
     /// An untrustworthy comparison is inconclusive.
     pub strict: bool,
+    /// Recordings are compared although one lacks a part of the other.
+    pub allow_partial: bool,
     /// Growth beyond the limits that was agreed to.
     pub accepted: Vec<Accepted>,
     /// The day on which it has to be valid.
@@ -52,6 +54,7 @@ impl Default for Thresholds {
             maximum: Vec::new(),
             min_delta: DEFAULT_MIN_DELTA,
             strict: false,
+            allow_partial: false,
             accepted: Vec::new(),
             today: Day::default(),
             one_of_ranks: false,

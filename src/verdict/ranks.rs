@@ -173,7 +173,7 @@ pub fn judge_ranks(
         judge.missing(&missing.iter().filter(|missing| missing.side == side).collect::<Vec<_>>());
     }
     for (growth, matched) in thresholds.growth.iter().zip(matched) {
-        if let (Target::Stack(Some(_)), false) = (&growth.target, matched) {
+        if let (Target::Stack(Some(_)) | Target::StackHighest(Some(_)), false) = (&growth.target, matched) {
             let reason = "the pattern matches no stack of any rank; it is compared with labels such as 'forward \
                           (model.py:12)'";
             judge.cannot_tell(growth, reason);

@@ -38,6 +38,8 @@ pub enum Target {
     Metric(Metric),
     /// Every stack's total at the peak, or that of those whose label matches.
     Stack(Option<Pattern>),
+    /// The most that every stack held at any moment, or that of those whose label matches.
+    StackHighest(Option<Pattern>),
     /// The peak inside phases whose name matches.
     Phase(Pattern),
     /// How far the highest peak of all ranks lies above their median.
@@ -49,7 +51,7 @@ impl Target {
     pub(super) fn about(&self) -> About {
         match self {
             Self::Metric(metric) => About::Metric(*metric),
-            Self::Stack(_) => About::Stacks,
+            Self::Stack(_) | Self::StackHighest(_) => About::Stacks,
             Self::Phase(_) => About::Phases,
             Self::Imbalance => About::Imbalance,
         }
@@ -62,6 +64,8 @@ impl Target {
             Self::Metric(metric) => metric.name().to_owned(),
             Self::Stack(None) => "stack".to_owned(),
             Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
+            Self::StackHighest(None) => STACK_HIGHEST.to_owned(),
+            Self::StackHighest(Some(pattern)) => format!("{STACK_HIGHEST}:{}", pattern.as_str()),
             Self::Phase(pattern) => format!("phase:{}", pattern.as_str()),
             Self::Imbalance => IMBALANCE.to_owned(),
         }
@@ -83,7 +87,7 @@ impl Growth {
     /// Whether it is about anything that the comparison has: a pattern may match no stack.
     #[must_use]
     pub fn matches(&self, diff: &Diff) -> bool {
-        let Target::Stack(Some(pattern)) = &self.target else { return true };
+        let (Target::Stack(Some(pattern)) | Target::StackHighest(Some(pattern))) = &self.target else { return true };
         let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
         rows.any(|row| row.matches(pattern))
     }
@@ -93,6 +97,9 @@ impl Growth {
         self.target == other.target && self.level == other.level
     }
 }
+
+/// The name of the most that a stack held at any moment.
+const STACK_HIGHEST: &str = "stack-highest";
 
 /// The name of the figure across ranks.
 pub const IMBALANCE: &str = "imbalance";
@@ -161,13 +168,16 @@ pub enum ParseThresholdError {
     Pattern(#[from] ParsePatternError),
 }
 
-const GROWTH_METRICS: &str =
-    "peak, baseline, end, active, requested, reserved, stack, stack:GLOB, phase:GLOB and imbalance";
+const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase:GLOB and \
+     imbalance";
 const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested, reserved and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain(["stack", "phase:GLOB", IMBALANCE]))
+    did_you_mean(
+        found,
+        Metric::ALL.map(Metric::name).into_iter().chain(["stack", STACK_HIGHEST, "phase:GLOB", IMBALANCE]),
+    )
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -184,6 +194,13 @@ impl FromStr for Target {
         }
         if let Some(glob) = text.strip_prefix("stack:") {
             return Ok(Self::Stack(Some(Pattern::glob(glob)?)));
+        }
+        if let Some(rest) = text.strip_prefix(STACK_HIGHEST) {
+            match rest.strip_prefix(':') {
+                Some(glob) => return Ok(Self::StackHighest(Some(Pattern::glob(glob)?))),
+                None if rest.is_empty() => return Ok(Self::StackHighest(None)),
+                None => {}
+            }
         }
         if let Some(glob) = text.strip_prefix("phase:") {
             return Ok(Self::Phase(Pattern::glob(glob)?));
@@ -241,6 +258,8 @@ pub struct Limits {
     pub min_delta: Option<u64>,
     /// An untrustworthy comparison is inconclusive.
     pub strict: Option<bool>,
+    /// Recordings are compared although one lacks a part of the other.
+    pub allow_partial: Option<bool>,
 }
 
 impl Limits {
@@ -256,6 +275,7 @@ impl Limits {
         limits.growth.extend(growth);
         limits.min_delta = limits.min_delta.or(base.min_delta);
         limits.strict = limits.strict.or(base.strict);
+        limits.allow_partial = limits.allow_partial.or(base.allow_partial);
         limits
     }
 }

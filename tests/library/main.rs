@@ -7,6 +7,7 @@ mod large;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod align;
 mod code_changes;
 mod configuration_schema;
 mod fixtures;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use crate::support::edit::Edited;
 use crate::support::history::{A, B, KIB, MIB, event, frames, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text};
@@ -269,6 +270,13 @@ fn produce(code: Code) -> Codes {
             let longer = passing_block().into_iter().chain(passing_block());
             case.diff(&story([]), &story(longer), &[])
         }
+        Code::PartMissing => {
+            let mut cut = Edited::open(Path::new(&fixture("mid-forward.pkl")));
+            cut.keep_events(40, 100);
+            cut.write(&case.path("cut.pkl"));
+            case.codes(&["diff", &fixture("mid-forward.pkl"), "cut.pkl"])
+        }
+        Code::PeakMoved => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::SettingsDiffer => case.diff(&settings("max_split_size_mb:64"), &settings("max_split_size_mb:128"), &[]),
         Code::PhaseOccurrencesDiffer => {
             let once = story([]).with("external_annotations", phase());

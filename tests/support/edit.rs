@@ -252,6 +252,16 @@ impl Edited {
         self.traces().iter().any(|&trace| self.items(trace).len() > 1)
     }
 
+    /// Leaves a part of the history of every device: its events from one share of them to another, in percent. The state
+    /// at the dump stays.
+    pub fn keep_events(&mut self, from: usize, to: usize) {
+        for trace in self.traces() {
+            let events = self.items(trace).to_vec();
+            let place = |share: usize| events.len() * share / 100;
+            self.tree.nodes[trace as usize] = Node::List(events[place(from)..place(to)].to_vec());
+        }
+    }
+
     /// Every stack of the history that allocates, with its device and the bytes that it asks for in total.
     pub fn allocating(&self) -> BTreeMap<(usize, Vec<Frame>), i128> {
         let mut stacks = BTreeMap::new();

@@ -168,6 +168,9 @@ pub(crate) struct DiffArguments {
         help_heading = heading::STORED
     )]
     pub(crate) reason: Option<String>,
+    /// Compare peaks and stacks although one recording lacks its beginning or end
+    #[arg(long, help_heading = heading::TRUST)]
+    pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
@@ -192,6 +195,7 @@ impl DiffArguments {
             maximum: self.max.clone(),
             min_delta: self.min_delta.map(|size| size.0),
             strict: self.trust.strict.then_some(true),
+            allow_partial: self.allow_partial.then_some(true),
         }
     }
 }

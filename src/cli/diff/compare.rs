@@ -138,6 +138,7 @@ impl<'a> Run<'a> {
             maximum: pair.limits.maximum.clone(),
             min_delta: pair.limits.min_delta.unwrap_or(verdict::DEFAULT_MIN_DELTA),
             strict: pair.limits.strict.unwrap_or_default(),
+            allow_partial: pair.limits.allow_partial.unwrap_or_default(),
             accepted: self.config.accepted.clone(),
             today: self.today,
             one_of_ranks,

@@ -83,7 +83,7 @@ impl<'t> Family<'t> {
             return None;
         }
         let whose = Whose::Bucket(Bucket::Others);
-        let mut others = Exact { whose, tag: None, cpp: None, sums: Sums::default() };
+        let mut others = Exact::new(whose, None, Sums::default());
         let mut totals = Vec::new();
         for exact in self.totals {
             // What an earlier bound left out is one of the others.

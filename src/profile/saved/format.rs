@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::phases::SavedPhase;
 use super::{Bound, Error};
 use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::profile::course::SavedCourse;
 use crate::profile::exact::Sums;
-use crate::profile::{Cut, Held, Kind, Raise, Source};
+use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
 use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 
 /// The part of a saved profile that tells it from other JSON.
@@ -131,6 +132,8 @@ pub(super) struct SavedDevice {
     pub(super) stacks: Vec<SavedStack>,
     pub(super) metadata: Vec<SavedTag>,
     pub(super) compile_contexts: Vec<SavedTag>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) course: Option<SavedCourse>,
     pub(super) phases: Vec<SavedPhase>,
     #[serde(default)]
     pub(super) phases_cut: u64,
@@ -404,6 +407,20 @@ impl SavedSums {
     }
 }
 
+/// The most bytes that a stack held, and the event just before.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct SavedHighest(u64, i64);
+
+impl SavedHighest {
+    pub(super) fn new(highest: Highest) -> Self {
+        Self(highest.bytes, highest.at.event_index())
+    }
+
+    pub(super) fn highest(self) -> Highest {
+        Highest { bytes: self.0, at: position(self.1) }
+    }
+}
+
 /// A stack. Label and key, by the default grouping, are for readers: they follow from the frames.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedStack {
@@ -416,6 +433,11 @@ pub(super) struct SavedStack {
     pub(super) bucket: Option<String>,
     #[serde(flatten)]
     pub(super) sums: SavedSums,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) highest: Option<SavedHighest>,
+    /// The highest of its group, where other stacks belong to that as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) group_highest: Option<SavedHighest>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) frames: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]

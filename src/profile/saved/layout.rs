@@ -13,6 +13,8 @@ enum Part {
     Device,
     /// The frames by name.
     Frames,
+    /// The order in which stacks allocate.
+    Course,
     /// Any other list with an item per line.
     Items,
     /// All of it on one line.
@@ -27,6 +29,8 @@ impl Part {
             (Self::Profile, "frames") => Self::Frames,
             (Self::Profile, "raises" | "diagnostics") => Self::Items,
             (Self::Devices, _) => Self::Device,
+            (Self::Device, "course") => Self::Course,
+            (Self::Course, "sequence") => Self::Items,
             (Self::Device, "stacks" | "metadata" | "compile_contexts" | "phases") => Self::Items,
             _ => Self::Compact,
         }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::sync::Arc;
 
+use super::super::course::{self, Course, SavedCourse};
 use super::super::exact::{Exact, Sums, Totals, Whose};
+use super::super::highest::Moves;
 use super::super::totals::{Bucket, Held, by_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
 use super::format::*;
@@ -174,7 +176,9 @@ impl Reader {
                 None => Whose::Stack(self.stack(stack)?),
             };
             let cpp = stack.cpp.as_deref().map(cpp_digest).transpose()?;
-            stacks.push(Exact { whose, tag: None, cpp, sums: self.sums(&stack.sums) });
+            let highest = stack.highest.map(SavedHighest::highest);
+            let group_highest = stack.group_highest.map(SavedHighest::highest);
+            stacks.push(Exact { cpp, highest, group_highest, ..Exact::new(whose, None, self.sums(&stack.sums)) });
         }
         Ok(stacks)
     }
@@ -186,7 +190,7 @@ impl Reader {
             // Which stacks it was is not kept: what has a tag goes by that.
             let bucket = tag.bucket.as_deref().map_or(Ok(Bucket::NoFrames), bucket)?;
             let name = tag.tag.as_deref().map(|tag| self.tables.intern_string(tag));
-            tags.push(Exact { whose: Whose::Bucket(bucket), tag: name, cpp: None, sums: self.sums(&tag.sums) });
+            tags.push(Exact::new(Whose::Bucket(bucket), name, self.sums(&tag.sums)));
         }
         Ok((!tags.is_empty()).then_some(tags))
     }
@@ -210,6 +214,8 @@ impl Reader {
             metadata: self.tags(&saved.metadata)?,
             compile_contexts: self.tags(&saved.compile_contexts)?,
         };
+        let course = saved.course.as_ref().map(|course| read_course(course, &saved.stacks, &totals.stacks));
+        let course = course.transpose().map_err(|what| Error::Damaged(format!("the course of {place} {what}")))?;
         for family in totals.all_mut() {
             require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
         }
@@ -243,6 +249,8 @@ impl Reader {
             stacks: Vec::new(),
             phases: phases::read(saved.phases, saved.phases_cut, saved.events, &place)?,
             intervals: Vec::new(),
+            course,
+            moves: Moves::default(),
             figures,
         })
     }
@@ -258,6 +266,17 @@ impl Reader {
             Moment::Event(_) | Moment::Time(_) => None,
         }
     }
+}
+
+/// The course, with the stacks that are listed.
+fn read_course(course: &SavedCourse, saved: &[SavedStack], stacks: &[Exact]) -> Result<Course, String> {
+    let mut listed = BTreeMap::new();
+    for (saved, exact) in saved.iter().zip(stacks) {
+        if let Whose::Stack(stack) = exact.whose {
+            listed.insert(saved.key.clone(), stack);
+        }
+    }
+    course::parse(course, &listed)
 }
 
 fn languages(saved: &[String]) -> Languages {

@@ -96,6 +96,7 @@ impl Writer<'_> {
             stacks: self.stacks(kept),
             metadata: self.tags(kept.totals.metadata.as_deref()),
             compile_contexts: self.tags(kept.totals.compile_contexts.as_deref()),
+            course: device.course.as_ref().map(|course| course.saved(self.grouper)),
             phases: phases::saved(&device.phases),
             phases_cut: device.phases.cut,
         }
@@ -111,6 +112,7 @@ impl Writer<'_> {
 
     fn stack(&self, exact: &Exact, cut: usize) -> SavedStack {
         let sums = SavedSums::new(&exact.sums, self.keeps_moment());
+        let highest = exact.highest.map(SavedHighest::new);
         match exact.whose {
             Whose::Stack(stack) => SavedStack {
                 label: self.grouper.code().label_without_line(stack),
@@ -118,6 +120,8 @@ impl Writer<'_> {
                 cpp: Some(format!("{:016x}", exact.cpp.unwrap_or_else(|| self.keys.cpp(stack)))),
                 bucket: None,
                 sums,
+                highest,
+                group_highest: exact.group_highest.map(SavedHighest::new),
                 frames: self.frame_list(&self.grouper.code().essential(stack)),
                 forward_frames: self.frame_list(self.profile.tables.forward(stack)),
             },
@@ -127,6 +131,8 @@ impl Writer<'_> {
                 cpp: None,
                 bucket: Some(bucket.code().to_owned()),
                 sums,
+                highest,
+                group_highest: None,
                 frames: String::new(),
                 forward_frames: String::new(),
             },

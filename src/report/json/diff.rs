@@ -57,6 +57,8 @@ struct RowReport<'a> {
     after_blocks: u64,
     before_mean: u64,
     after_mean: u64,
+    before_highest: Option<u64>,
+    after_highest: Option<u64>,
     manner: Option<String>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
@@ -125,7 +127,7 @@ impl<'a> RowReport<'a> {
     fn new(row: Row, before: &'a Tables, after: &'a Tables) -> Self {
         let stack = row.stack;
         Self {
-            change: row.change.name(),
+            change: row.change.code(row.delta()),
             moved: row.moved,
             bucket: row.kind.bucket().map(Bucket::code),
             before: row.held.before.bytes,
@@ -135,6 +137,8 @@ impl<'a> RowReport<'a> {
             after_blocks: row.held.after.blocks,
             before_mean: row.held.before.mean(),
             after_mean: row.held.after.mean(),
+            before_highest: row.highest.before,
+            after_highest: row.highest.after,
             manner: row.manner(),
             frames: frames(after, stack.after.map(|stack| after.stack(stack))),
             forward_frames: frames(after, stack.after.map(|stack| after.forward(stack))),

@@ -128,6 +128,9 @@ struct StackReport<'a> {
     at_blocks: u64,
     allocations: u64,
     allocated_total: u64,
+    highest: Option<u64>,
+    /// -1 where it was held at the start.
+    highest_event: Option<i64>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
 }
@@ -220,6 +223,8 @@ impl<'a> StackReport<'a> {
             at_blocks: total.at.blocks,
             allocations: total.allocations,
             allocated_total: total.allocated_total,
+            highest: total.highest.map(|highest| highest.bytes),
+            highest_event: total.highest.map(|highest| highest.at.event_index()),
             frames: frames(tables, stack.map(|stack| tables.stack(stack))),
             forward_frames: frames(tables, stack.map(|stack| tables.forward(stack))),
             label: total.label,

@@ -216,7 +216,8 @@ fn row_tone(row: &diff::Row) -> Tone {
     match (row.kind, row.change) {
         (RowKind::Stack, Kind::Grew | Kind::Added) => Tone::Worse,
         (RowKind::Stack, Kind::Shrank | Kind::Removed) => Tone::Better,
-        (RowKind::Stack, Kind::Same) | (RowKind::Bucket(_) | RowKind::Others(_), _) => Tone::Faint,
+        (RowKind::Stack, Kind::Same | Kind::HeldEarlier | Kind::HeldLater)
+        | (RowKind::Bucket(_) | RowKind::Others(_), _) => Tone::Faint,
     }
 }
 

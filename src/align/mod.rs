@@ -1,0 +1,432 @@
+//! Whether one of two histories lacks a part that the other has: its head, because the ring buffer dropped the oldest
+//! events or the recording began later, or its tail, because the recording ended earlier.
+//!
+//! Nearly the same program runs the same course. Where a head is cut off, the stacks of the rest occur as often as in the
+//! same rest of the other side, those of the head less often or never, and what was held at the cut is a baseline that
+//! the other side lacks. A change to the code shows otherwise: it spreads over the layers and the steps, replaces
+//! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while
+//! one is whole.
+
+mod parts;
+
+use std::collections::HashMap;
+
+use crate::profile::course::{Course, Folded, Grouped, Level};
+use crate::profile::{DeviceProfile, StackTotal};
+use crate::sides::{Side, Sides};
+use crate::stack::{GroupBy, Grouper};
+use parts::{Counts, Part, Piece, Sequence};
+
+/// An end of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The beginning.
+    Head,
+    /// The end.
+    Tail,
+}
+
+/// A part of a recording that is missing on one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing {
+    /// Where it is missing.
+    pub side: Side,
+    /// Which part.
+    pub end: End,
+    /// Its share of the allocations of the other side, or of one of its steps, in thousandths.
+    pub share: u64,
+    /// Whether it is the share of one step.
+    pub of_step: bool,
+}
+
+/// What is known of one side.
+#[derive(Debug)]
+pub struct Run<'c> {
+    /// Its course.
+    pub course: &'c Course,
+    /// The course by groups of stacks, as [`Course::grouped`] has it.
+    pub grouped: Grouped,
+    /// Its groups.
+    pub totals: &'c [StackTotal],
+    /// Whether the state at the dump is that at the end of the history.
+    pub ends_at_dump: bool,
+}
+
+impl<'c> Run<'c> {
+    /// One side; `grouper` groups by [`GroupBy::Stack`], and so do the totals.
+    #[must_use]
+    pub fn new(course: &'c Course, device: &DeviceProfile, totals: &'c [StackTotal], grouper: &Grouper<'_>) -> Self {
+        debug_assert_eq!(grouper.by(), GroupBy::Stack);
+        Self { course, grouped: course.grouped(grouper), totals, ends_at_dump: device.figures.checks.end_matches }
+    }
+}
+
+/// Fewer allocations than these are no course.
+const LEAST_ALLOCATIONS: u64 = 20;
+
+/// By how much the mixture of stacks must agree better with the rest of the other side than with all of it.
+const LEAST_GAIN: f64 = 0.04;
+
+/// A level that differs by less than this share of the highest says nothing.
+const LEAST_LEVEL: f64 = 0.05;
+
+/// A side that lacks a part has at most so many times the allocations of the rest of the other.
+const MOST_ALLOCATIONS: f64 = 1.35;
+
+/// Steps that count as whole where some of their stacks are gone: the share of allocations without a partner.
+const MOST_UNKNOWN_IN_STEP: f64 = 0.4;
+
+/// A new optimizer adds allocations at the end of a step under no more stacks than these.
+const FEW_STACKS: usize = 3;
+
+/// The parts that one of two recordings lacks. `pairs` are the groups of both that are the same ones.
+#[must_use]
+pub fn missing(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Vec<Missing> {
+    let common = in_common(runs, pairs);
+    let sequences = common.map(|side| Sequence::new(&side.sequence));
+    let sizes = common.map(|side| &side.sizes);
+    let mut found = Vec::new();
+    for side in Side::BOTH {
+        let other = if side == Side::Before { Side::After } else { Side::Before };
+        let one = Found { run: runs.of(side), sequence: sequences.of(side), sizes: sizes.of(side) };
+        let whole = Found { run: runs.of(other), sequence: sequences.of(other), sizes: sizes.of(other) };
+        let parts = [End::Head, End::Tail].map(|end| Comparison::new(&one, &whole, end)?.missing());
+        // Of a side that seems to lack both, the larger.
+        let larger = parts.into_iter().flatten().max_by_key(|lacks| lacks.share);
+        found.extend(larger.map(|Lacks { end, share, of_step }| Missing { side, end, share, of_step }));
+    }
+    found
+}
+
+/// A sequence in symbols that both sides share, and the mean size of the allocations of each.
+struct Common {
+    sequence: Folded,
+    sizes: HashMap<u32, f64>,
+}
+
+/// Gives groups that are the same one symbol on both sides.
+fn in_common(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Sides<Common> {
+    let places = runs.map(|run| {
+        let keys = run.totals.iter().enumerate().map(|(place, total)| (total.key.0.as_str(), place));
+        keys.collect::<HashMap<&str, usize>>()
+    });
+    let partners: HashMap<usize, usize> = pairs.iter().map(|&(before, after)| (after, before)).collect();
+    let mut symbols: HashMap<String, u32> = HashMap::new();
+    let mut symbol = |name: &str| {
+        let next = u32::try_from(symbols.len()).unwrap_or(u32::MAX);
+        *symbols.entry(name.to_owned()).or_insert(next)
+    };
+    // What a saved profile does not list goes by the beginning of its key.
+    let keys = Side::BOTH.into_iter().flat_map(|side| &runs.of(side).grouped.keys);
+    let short = keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0);
+    let mut side_of = |side: Side| {
+        let run = runs.of(side);
+        let mut sizes = HashMap::new();
+        let mut name_of = |key: &String| {
+            let place = places.of(side).get(key.as_str()).copied();
+            let partner = match side {
+                Side::Before => None,
+                Side::After => place.and_then(|place| partners.get(&place)),
+            };
+            let name = partner.map_or(key.as_str(), |&before| runs.before.totals[before].key.0.as_str());
+            let symbol = symbol(name.get(..short).unwrap_or(name));
+            if let Some(total) = place.map(|place| &run.totals[place]).filter(|total| total.allocations > 0) {
+                sizes.insert(symbol, ratio(total.allocated_total, total.allocations));
+            }
+            symbol
+        };
+        let names: Vec<u32> = run.grouped.keys.iter().map(&mut name_of).collect();
+        Common { sequence: run.grouped.sequence.renamed(|symbol| names[symbol as usize]), sizes }
+    };
+    Sides { before: side_of(Side::Before), after: side_of(Side::After) }
+}
+
+/// One side, in symbols that both share.
+struct Found<'f> {
+    run: &'f Run<'f>,
+    sequence: &'f Sequence<'f>,
+    sizes: &'f HashMap<u32, f64>,
+}
+
+/// What one side lacks.
+struct Lacks {
+    end: End,
+    share: u64,
+    of_step: bool,
+}
+
+/// What the levels at a cut say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    /// One side begins or ends with what the other holds there.
+    Supports,
+    /// It begins or ends as the other does.
+    Contradicts,
+    /// The other holds as much there as at its own end.
+    Silent,
+}
+
+/// The question whether `one` lacks an end of `whole`.
+struct Comparison<'f> {
+    one: &'f Found<'f>,
+    whole: &'f Found<'f>,
+    end: End,
+    /// How often symbols of `whole` occur in `one`.
+    counts: Counts,
+    /// All of those.
+    shared: u64,
+    /// All allocations of `one`.
+    all: u64,
+    /// By how much the sizes of `one` differ.
+    scale: f64,
+}
+
+impl<'f> Comparison<'f> {
+    /// `None` where too little is the same to tell.
+    fn new(one: &'f Found<'f>, whole: &'f Found<'f>, end: End) -> Option<Self> {
+        let known = whole.sequence.counts();
+        let mut counts = one.sequence.counts();
+        counts.retain(|symbol, _| known.contains_key(symbol));
+        let shared = sum(&counts);
+        let all = one.sequence.length();
+        if whole.sequence.length() < LEAST_ALLOCATIONS || shared < LEAST_ALLOCATIONS / 2 || ratio(shared, all) < 0.15 {
+            return None;
+        }
+        let size = |symbol| Some(one.sizes.get(symbol)? / whole.sizes.get(symbol)?);
+        let mut scales: Vec<f64> = counts.keys().filter_map(size).filter(|scale: &f64| scale.is_finite()).collect();
+        scales.sort_by(f64::total_cmp);
+        let scale = scales.get(scales.len() / 2).copied().unwrap_or(1.0);
+        Some(Self { one, whole, end, counts, shared, all, scale })
+    }
+
+    fn missing(&self) -> Option<Lacks> {
+        let sequence = self.whole.sequence;
+        let Some(steps) = sequence.steps() else { return self.cut(&sequence.whole(), false) };
+        if self.has_whole_step(sequence.step_counts(steps)) {
+            // What lies before the steps can still be missing.
+            return (self.end == End::Head).then(|| self.lead(&sequence.before_steps(steps))).flatten();
+        }
+        let part = match self.end {
+            End::Head => sequence.last_step_on(steps),
+            End::Tail => sequence.up_to_first_step(steps),
+        };
+        self.cut(&part, true)
+    }
+
+    /// Whether all of a step is there at least once.
+    fn has_whole_step(&self, step: &Counts) -> bool {
+        let mut shares: Vec<(f64, u64)> = Vec::new();
+        let mut unknown = 0;
+        for (symbol, &count) in step {
+            match self.counts.get(symbol) {
+                Some(&there) => shares.push((ratio(there, count), count)),
+                None => unknown += count,
+            }
+        }
+        // A few stacks may occur less often than they did.
+        shares.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let all: u64 = shares.iter().map(|(_, count)| count).sum();
+        let mut seen = 0;
+        let least = shares.iter().find(|(_, count)| {
+            seen += count;
+            seen.saturating_mul(20) >= all
+        });
+        // Layers repeat themselves as well, but are shorter.
+        let own = self.one.sequence.steps().map_or(0, |steps| self.one.sequence.step_length(steps));
+        let is_known = ratio(unknown, sum(step)) <= MOST_UNKNOWN_IN_STEP || own.saturating_mul(2) >= sum(step);
+        is_known && least.is_some_and(|(share, _)| *share >= 1.0)
+    }
+
+    /// Finds the cut behind which the other side is most like this one, and judges it.
+    fn cut(&self, part: &Part, of_step: bool) -> Option<Lacks> {
+        let length = part.length();
+        let all = self.distance(&part.counts, length);
+        let mut rest = part.counts.clone();
+        let mut place: u64 = 0;
+        let mut left = length;
+        let mut cuts = Vec::with_capacity(part.pieces.len());
+        for piece in self.in_order(&part.pieces) {
+            cuts.push((self.distance(&rest, left), place));
+            for (symbol, count) in &piece.counts {
+                if let Some(there) = rest.get_mut(symbol) {
+                    *there = there.saturating_sub(*count);
+                }
+            }
+            place = place.saturating_add(piece.length);
+            left = left.saturating_sub(piece.length);
+        }
+        let least = cuts.iter().map(|(distance, _)| *distance).min_by(f64::total_cmp)?;
+        // Of cuts that are as good, the one that leaves as many allocations as there are.
+        let near = cuts.into_iter().filter(|(distance, _)| *distance <= least + 0.01);
+        let (distance, place) = near.min_by_key(|(_, place)| (length - place).abs_diff(self.shared))?;
+        let cut = self.describe(part, place, all - distance, distance);
+        let is_missing = cut.is_missing(self.end) || self.is_short(length, all, all - distance);
+        if is_missing {
+            return Some(Lacks { end: self.end, share: thousandths(place, length), of_step });
+        }
+        (self.end == End::Head).then(|| self.lead(part)).flatten()
+    }
+
+    fn describe(&self, part: &Part, place: u64, gain: f64, distance: f64) -> Cut {
+        let mut counts = Counts::new();
+        let mut at = 0;
+        for piece in self.in_order(&part.pieces) {
+            if at >= place {
+                break;
+            }
+            counts.extend(piece.counts.keys().map(|&symbol| (symbol, 1)));
+            at += piece.length;
+        }
+        let unknown = counts.keys().filter(|symbol| !self.counts.contains_key(symbol)).count();
+        let from_start = if self.end == End::Head { place } else { part.length() - place };
+        Cut {
+            gain,
+            distance,
+            unknown,
+            is_clean: unknown == counts.len(),
+            is_in_small_loop: part.is_in_small_loop(from_start),
+            has_few: ratio(self.shared, part.length() - place) <= MOST_ALLOCATIONS,
+            evidence: self.evidence(part, place),
+        }
+    }
+
+    /// Whether there is less than half of one step, of another mixture.
+    fn is_short(&self, length: u64, distance: f64, gain: f64) -> bool {
+        self.all <= length / 2 && self.shared >= self.all / 2 && distance >= 0.4 && gain > 0.1
+    }
+
+    /// A beginning of the other side of which nothing is here, and whose memory is.
+    fn lead(&self, part: &Part) -> Option<Lacks> {
+        let mut place: u64 = 0;
+        let mut seen: u64 = 0;
+        let mut known: u64 = 0;
+        for piece in &part.pieces {
+            known +=
+                piece.counts.iter().filter(|(symbol, _)| self.counts.contains_key(symbol)).map(|(_, n)| n).sum::<u64>();
+            seen += piece.length;
+            if known.saturating_mul(10) > seen {
+                break;
+            }
+            place = seen;
+        }
+        let length = self.whole.sequence.length();
+        let has_few = ratio(self.shared, length - place) <= MOST_ALLOCATIONS;
+        let is_missing = place > 0 && has_few && self.evidence(part, place) == Evidence::Supports;
+        is_missing.then(|| Lacks { end: End::Head, share: thousandths(place, length), of_step: false })
+    }
+
+    /// Pieces from the end on that may be missing.
+    fn in_order<'p>(&self, pieces: &'p [Piece]) -> Box<dyn Iterator<Item = &'p Piece> + 'p> {
+        match self.end {
+            End::Head => Box::new(pieces.iter()),
+            End::Tail => Box::new(pieces.iter().rev()),
+        }
+    }
+
+    /// How much two mixtures of stacks differ, from 0 to 1.
+    fn distance(&self, counts: &Counts, length: u64) -> f64 {
+        if length == 0 {
+            return 1.0;
+        }
+        let mut compared = 0;
+        let mut differ = 0.0;
+        for (symbol, &count) in counts {
+            let here = self.counts.get(symbol).copied().unwrap_or(0);
+            compared += here;
+            differ += (ratio(here, self.shared) - ratio(count, length)).abs();
+        }
+        // The rest of this side is not there at all.
+        (differ + ratio(self.shared - compared, self.shared)) / 2.0
+    }
+
+    /// What the levels say of a cut.
+    fn evidence(&self, part: &Part, place: u64) -> Evidence {
+        let whole = self.whole.run.course;
+        let length = self.whole.sequence.length();
+        let level = |place: u64| whole.level(place, length);
+        let own = self.one.run.course;
+        let (own, there, full) = match self.end {
+            End::Head => {
+                let own = own.levels.first().copied().unwrap_or_default();
+                (own, level(part.places.start + place), level(part.places.start))
+            }
+            End::Tail => {
+                if !self.one.run.ends_at_dump {
+                    return Evidence::Silent;
+                }
+                let own = own.levels.last().copied().unwrap_or_default();
+                (own, level(part.places.end - place), level(part.places.end))
+            }
+        };
+        let highest = whole.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        // A change to the code may hold more parameters; what comes and goes tells first.
+        let coming: fn(&Level) -> u64 = match self.end {
+            End::Head => |level| level.passing,
+            End::Tail => |level| level.fresh,
+        };
+        match self.nearer(coming(&own), coming(&there), coming(&full), highest) {
+            Evidence::Silent => self.nearer(own.held, there.held, full.held, highest),
+            evidence => evidence,
+        }
+    }
+
+    /// Whether a level is that at the cut, rather than that at the end of the whole.
+    fn nearer(&self, own: u64, there: u64, full: u64, highest: u64) -> Evidence {
+        if ratio(there.abs_diff(full), highest) < LEAST_LEVEL {
+            return Evidence::Silent;
+        }
+        let (own, there, full) = (float(own), float(there), float(full));
+        let is_nearer = |scale: f64| (own - scale * there).abs() < (own - scale * full).abs();
+        if is_nearer(1.0) || is_nearer(self.scale) { Evidence::Supports } else { Evidence::Contradicts }
+    }
+}
+
+/// The best place at which one side could have been cut.
+#[derive(Debug)]
+struct Cut {
+    /// By how much the sides are more alike behind it.
+    gain: f64,
+    /// How much they differ there.
+    distance: f64,
+    /// The stacks before it that the side does not know.
+    unknown: usize,
+    /// Whether it knows none of them.
+    is_clean: bool,
+    /// Whether it lies within a loop over parameters.
+    is_in_small_loop: bool,
+    /// Whether the side has no more allocations than are left.
+    has_few: bool,
+    evidence: Evidence,
+}
+
+impl Cut {
+    fn is_missing(&self, end: End) -> bool {
+        if self.gain < LEAST_GAIN || self.distance > self.gain || !self.has_few {
+            return false;
+        }
+        // A change to the code begins and ends where a function does: a cut does not.
+        let in_the_middle = !self.is_clean && self.evidence != Evidence::Contradicts;
+        let replaced = end == End::Tail && self.is_clean && self.unknown <= FEW_STACKS;
+        (self.unknown > 0 && in_the_middle)
+            || (self.evidence == Evidence::Supports && !replaced)
+            || (self.is_in_small_loop && in_the_middle && self.distance * 2.0 <= self.gain)
+    }
+}
+
+fn sum(counts: &Counts) -> u64 {
+    counts.values().copied().fold(0, u64::saturating_add)
+}
+
+fn thousandths(part: u64, whole: u64) -> u64 {
+    let share = (u128::from(part) * 1000).checked_div(whole.into()).unwrap_or(0);
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "only compared with other approximate figures")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { float(part) / float(whole) }
+}

@@ -1,0 +1,162 @@
+//! Parts that one of two recordings lacks, told to whoever reads the comparison.
+
+use super::{DeviceDiff, Options, Sides, pairs};
+use crate::align::{End, Missing, Run, missing as missing_parts};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::profile::course::{Course, Symbol};
+use crate::profile::{Bucket, DeviceProfile, Occurrence, Profile, StackTotal};
+use crate::sides::Side;
+use crate::stack::{GroupBy, Grouper};
+use crate::text::thousands;
+
+/// What the courses of two recordings tell.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    /// The parts that one of them lacks.
+    pub(super) missing: Vec<Missing>,
+    /// Where the peaks lie, where these are different places of the program.
+    pub(super) peaks: Option<Sides<String>>,
+}
+
+/// Compares the courses of a device, where both are known.
+pub(super) fn compare(
+    profiles: &Sides<Profile>,
+    devices: Sides<Option<&DeviceProfile>>,
+    groupers: Sides<&Grouper<'_>>,
+    paired: &[(usize, usize)],
+    options: Options,
+) -> Compared {
+    let Some(devices) = devices.both() else { return Compared::default() };
+    let Some(courses) = devices.map(|device| device.course.as_ref()).both() else { return Compared::default() };
+    if groupers.before.by() == GroupBy::Stack && groupers.after.by() == GroupBy::Stack {
+        let stacks = devices.map(|device| &*device.stacks);
+        return compare_runs(courses, devices, stacks, groupers, paired);
+    }
+    // Courses go by stacks, however the comparison groups them.
+    let by_stack = profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules));
+    let both = by_stack.map(|grouper| grouper);
+    let totals = Sides { before: devices.before.grouped(both.before), after: devices.after.grouped(both.after) };
+    let stacks = totals.map(|totals| &**totals);
+    compare_runs(courses, devices, stacks, both, &pairs(stacks, both, options))
+}
+
+fn compare_runs(
+    courses: Sides<&Course>,
+    devices: Sides<&DeviceProfile>,
+    stacks: Sides<&[StackTotal]>,
+    groupers: Sides<&Grouper<'_>>,
+    paired: &[(usize, usize)],
+) -> Compared {
+    let run = |side| Run::new(courses.of(side), devices.of(side), stacks.of(side), groupers.of(side));
+    let runs = Sides { before: run(Side::Before), after: run(Side::After) };
+    let places = Sides {
+        before: place(&runs.before, devices.before, groupers.before),
+        after: place(&runs.after, devices.after, groupers.after),
+    };
+    let peaks = places.both().filter(|places| !is_same_place(places, paired));
+    Compared {
+        missing: missing_parts(&runs, paired),
+        peaks: peaks.map(|places| places.map(|place| place.text.clone())),
+    }
+}
+
+/// Where in the program a peak lies.
+struct Place {
+    /// Which of the groups made it.
+    group: Option<usize>,
+    key: String,
+    /// The function to blame.
+    function: Option<String>,
+    text: String,
+}
+
+fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Place> {
+    let peak = run.course.peak?;
+    let event = device.figures.allocated.peak_at?.event()?;
+    let key = run.grouped.keys.get(run.grouped.peak? as usize)?.clone();
+    let code = grouper.code();
+    let (label, function) = match run.course.symbols.get(peak.symbol as usize)? {
+        Symbol::Stack(stack) => {
+            let function = code.site(*stack).map(|site| code.text_at(site, None));
+            (code.label(*stack), function)
+        }
+        Symbol::Unlisted(_) => return None,
+        Symbol::NoFrames => (Bucket::NoFrames.label().to_owned(), None),
+    };
+    // The innermost phase that was open.
+    let is_open = |phase: &&Occurrence| phase.from <= u64::from(event) && u64::from(event) < phase.to;
+    let phase = device.phases.all.iter().filter(is_open).max_by_key(|phase| phase.depth);
+    let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number + 1)).unwrap_or_default();
+    let text = format!("{label}{phase} (event {})", thousands(event.into()));
+    Some(Place { group: run.totals.iter().position(|total| total.key.0 == key), key, function, text })
+}
+
+fn is_same_place(places: &Sides<Place>, paired: &[(usize, usize)]) -> bool {
+    let Sides { before, after } = places;
+    let is_pair = before.group.zip(after.group).is_some_and(|pair| paired.contains(&pair));
+    let is_same_function = before.function.is_some() && before.function == after.function;
+    before.key == after.key || is_pair || is_same_function
+}
+
+impl Missing {
+    /// The part in words: `the first 40.2 % of its allocations`.
+    #[must_use]
+    pub fn part(&self) -> String {
+        let which = match self.end {
+            End::Head => "first",
+            End::Tail => "last",
+        };
+        let of = if self.of_step { "of the allocations of a step" } else { "of the allocations" };
+        format!("the {which} {}.{} % {of}", self.share / 10, self.share % 10)
+    }
+
+    /// Why it is missing, in words.
+    #[must_use]
+    pub fn cause(&self) -> &'static str {
+        match self.end {
+            End::Head => "the ring buffer dropped it, or the recording began later",
+            End::Tail => "the recording ended earlier",
+        }
+    }
+}
+
+/// Adds a diagnostic for every part that a side lacks, and where the peak lies elsewhere.
+pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    if let Some(Sides { before, after }) = &device.peaks {
+        let message = format!("the peak moved: before at {before}, after at {after}");
+        found.push(Diagnostic::new(Code::PeakMoved, device.ordinal(), message));
+    }
+    for missing in &device.missing {
+        let other = if missing.side == Side::Before { Side::After } else { Side::Before };
+        let events = device.index.of(other).map_or(0, |index| profiles.of(other).devices[index].events);
+        let message = format!(
+            "the {} lacks {} that the {other} records: {}. {}",
+            missing.side,
+            missing.part(),
+            missing.cause(),
+            how_to_record(missing.end, events)
+        );
+        found.push(Diagnostic::new(Code::PartMissing, device.ordinal(), message));
+    }
+}
+
+/// The line that records all of it.
+fn how_to_record(end: End, events: u64) -> String {
+    let entries = room_for(events);
+    match end {
+        End::Head => format!(
+            "Record both sides from the same place on, with room for all events: \
+             torch.cuda.memory._record_memory_history(max_entries={entries})"
+        ),
+        End::Tail => "Dump both sides at the same place, after the last step: \
+                      torch.cuda.memory._dump_snapshot(PATH)"
+            .to_owned(),
+    }
+}
+
+/// Entries for twice as many events, as a round number.
+fn room_for(events: u64) -> u64 {
+    let wanted = events.saturating_mul(2).max(100_000);
+    let unit = 10_u64.saturating_pow(wanted.ilog10());
+    wanted.div_ceil(unit).saturating_mul(unit)
+}

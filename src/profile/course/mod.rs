@@ -1,0 +1,238 @@
+//! The course of a history: which stacks allocated, in which order, and what was held meanwhile. Two histories of
+//! nearly the same program run the same course, which tells whether a part of one of them is missing.
+
+mod fold;
+mod text;
+
+use rustc_hash::FxHashMap;
+
+pub use fold::{Entry, Folded};
+pub use text::Grouped;
+pub(super) use text::{SavedCourse, parse};
+
+use crate::replay::{Origin, Position, Replay};
+use crate::snapshot::{Snapshot, StackId};
+
+/// A course has at most so many entries; a history that repeats nothing is kept coarsely.
+const MOST_ENTRIES: usize = 1 << 14;
+
+/// Into so many windows a history that repeats nothing is divided, of which the order inside is lost.
+const WINDOWS: u64 = 128;
+
+/// What is held is sampled in so many equal parts of the allocations.
+const SAMPLES: u64 = 200;
+
+/// Who allocates.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Symbol {
+    /// A stack.
+    Stack(StackId),
+    /// A stack that a saved profile does not list: the beginning of its key, as grouped by default.
+    Unlisted(String),
+    /// Allocations without frames.
+    NoFrames,
+}
+
+/// Allocated bytes at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Level {
+    /// All of them.
+    pub held: u64,
+    /// Those that are freed before the recording ends.
+    pub passing: u64,
+    /// Those that were allocated since the recording began.
+    pub fresh: u64,
+}
+
+impl Level {
+    /// What changes a level.
+    fn add(&mut self, bytes: u64, is_passing: bool, is_fresh: bool) {
+        self.held = self.held.saturating_add(bytes);
+        self.passing = self.passing.saturating_add(if is_passing { bytes } else { 0 });
+        self.fresh = self.fresh.saturating_add(if is_fresh { bytes } else { 0 });
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.held = self.held.saturating_sub(other.held);
+        self.passing = self.passing.saturating_sub(other.passing);
+        self.fresh = self.fresh.saturating_sub(other.fresh);
+    }
+
+    fn plus(&mut self, other: &Self) {
+        self.held = self.held.saturating_add(other.held);
+        self.passing = self.passing.saturating_add(other.passing);
+        self.fresh = self.fresh.saturating_add(other.fresh);
+    }
+}
+
+/// The course of one device's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Course {
+    /// Those that allocate, in the order of their first allocation.
+    pub symbols: Vec<Symbol>,
+    /// Their allocations in order: indices into `symbols`.
+    pub sequence: Folded,
+    /// Levels right before allocations that lie equally far apart; the last one is that of the dump.
+    pub levels: Vec<Level>,
+    /// The allocation that made the peak; `None` where that is the start.
+    pub peak: Option<PeakAllocation>,
+}
+
+/// The allocation that made the allocated peak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeakAllocation {
+    /// Index into [`Course::symbols`].
+    pub symbol: u32,
+    /// Its place among the allocations.
+    pub place: u64,
+}
+
+impl Course {
+    /// The course of a device that was replayed; `None` where it allocates nothing.
+    pub(super) fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
+        let mut table = Table::default();
+        let sequence = Folded::new(recorded(replay).map(|origin| table.symbol(origin.of(snapshot))), MOST_ENTRIES);
+        let sequence = match sequence {
+            Some(sequence) => sequence,
+            None => windows(recorded(replay).map(|origin| table.symbol(origin.of(snapshot))))?,
+        };
+        if sequence.entries.is_empty() {
+            return None;
+        }
+        let peak_at = replay.figures.allocated.peak_at;
+        let peak = (0..).zip(recorded(replay)).find(|(_, Recorded(allocation))| Some(allocation.born) == peak_at);
+        let peak = peak.map(|(place, origin)| PeakAllocation { symbol: table.symbol(origin.of(snapshot)), place });
+        Some(Self { symbols: table.symbols, levels: levels(replay), sequence, peak })
+    }
+
+    /// Gives every stack its number in other tables.
+    pub(super) fn renumber(&mut self, mut stack: impl FnMut(StackId) -> StackId) {
+        for symbol in &mut self.symbols {
+            if let Symbol::Stack(id) = symbol {
+                *id = stack(*id);
+            }
+        }
+    }
+
+    /// The level right before an allocation, by its place among them; the length of the course is the dump.
+    #[must_use]
+    pub fn level(&self, place: u64, length: u64) -> Level {
+        let last = self.levels.len().saturating_sub(1) as u64;
+        let sample = (u128::from(place) * u128::from(last) + u128::from(length) / 2).checked_div(length.into());
+        let sample = sample.and_then(|sample| usize::try_from(sample).ok()).unwrap_or(0);
+        self.levels.get(sample).or(self.levels.last()).copied().unwrap_or_default()
+    }
+}
+
+/// An allocation of the history.
+struct Recorded<'r>(&'r crate::replay::Allocation);
+
+impl Recorded<'_> {
+    fn of(&self, snapshot: &Snapshot) -> Option<StackId> {
+        match self.0.origin(snapshot) {
+            Origin::Stack(stack) => Some(stack),
+            Origin::BeforeRecording | Origin::NotRecorded | Origin::NoFrames => None,
+        }
+    }
+}
+
+fn recorded(replay: &Replay) -> impl Iterator<Item = Recorded<'_>> {
+    let is_recorded =
+        |allocation: &&crate::replay::Allocation| allocation.born != Position::START && allocation.born != replay.dump;
+    replay.allocations.iter().filter(is_recorded).map(Recorded)
+}
+
+/// Numbers for those that allocate.
+#[derive(Default)]
+struct Table {
+    symbols: Vec<Symbol>,
+    numbers: FxHashMap<Option<StackId>, u32>,
+}
+
+impl Table {
+    fn symbol(&mut self, stack: Option<StackId>) -> u32 {
+        let next = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(stack).or_insert(next);
+        if number == next {
+            self.symbols.push(stack.map_or(Symbol::NoFrames, Symbol::Stack));
+        }
+        number
+    }
+}
+
+/// A history that repeats nothing: how often each symbol occurs in equal parts of it.
+fn windows(symbols: impl Iterator<Item = u32>) -> Option<Folded> {
+    let symbols: Vec<u32> = symbols.collect();
+    let size = (symbols.len() as u64).div_ceil(WINDOWS).max(1);
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    let mut folded = Folded::default();
+    let mut bodies: FxHashMap<u32, u32> = FxHashMap::default();
+    for window in symbols.chunks(size) {
+        let mut sorted = window.to_vec();
+        sorted.sort_unstable();
+        for run in sorted.chunk_by(|a, b| a == b) {
+            let body = *bodies.entry(run[0]).or_insert_with(|| {
+                folded.bodies.push(vec![Entry::One(run[0])]);
+                u32::try_from(folded.bodies.len() - 1).unwrap_or(u32::MAX)
+            });
+            folded.entries.push(Entry::Loop { body, count: run.len() as u64 });
+        }
+        if folded.entries.len() > MOST_ENTRIES {
+            return None;
+        }
+    }
+    Some(folded)
+}
+
+/// Samples what is held before every so many allocations, and at the dump.
+fn levels(replay: &Replay) -> Vec<Level> {
+    let count = recorded(replay).count() as u64;
+    let samples = count.clamp(1, SAMPLES);
+    let mut moments: Vec<Position> = Vec::with_capacity(usize::try_from(samples).unwrap_or(0) + 1);
+    for (place, Recorded(allocation)) in (0_u64..).zip(recorded(replay)) {
+        // Just before the allocation, which is the position after the event before it.
+        if place >= (moments.len() as u64 * count).div_ceil(samples) && (moments.len() as u64) < samples {
+            moments.push(Position::of_count(allocation.born.count().saturating_sub(1)));
+        }
+    }
+    moments.push(replay.dump);
+    let mut changes = vec![(Level::default(), Level::default()); moments.len() + 1];
+    for allocation in &replay.allocations {
+        let passing = allocation.freed != Position::NEVER && allocation.freed <= replay.dump;
+        let is_fresh = allocation.born != Position::START && allocation.born != replay.dump;
+        let from = sample_at(&moments, allocation.born);
+        let to = sample_at(&moments, allocation.freed);
+        if from < to {
+            changes[from].0.add(allocation.bytes, passing, is_fresh);
+            changes[to].1.add(allocation.bytes, passing, is_fresh);
+        }
+    }
+    let mut now = Level::default();
+    let level = |(more, less): &(Level, Level)| {
+        now.plus(more);
+        now.subtract(less);
+        now
+    };
+    changes[..moments.len()].iter().map(level).collect()
+}
+
+/// The first of the moments that is not before a position.
+fn sample_at(moments: &[Position], position: Position) -> usize {
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else { return 0 };
+    if position <= *first {
+        return 0;
+    }
+    if position > *last {
+        return moments.len();
+    }
+    // They lie nearly equally far apart: a guess is close.
+    let (begin, span) = (first.count(), (last.count() - first.count()).max(1));
+    let mut at = (position.count() - begin) * (moments.len() - 1) / span;
+    while at > 0 && moments[at - 1] >= position {
+        at -= 1;
+    }
+    while moments[at] < position {
+        at += 1;
+    }
+    at
+}

@@ -1,0 +1,255 @@
+//! A course as text that version control can compare: an entry such as `(b0c4d5 77e1f0*3)*24` a line.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Course, Entry, Folded, Level, PeakAllocation, Symbol};
+use crate::snapshot::StackId;
+use crate::stack::{GroupBy, Grouper};
+
+/// The least length of the name of a stack: the beginning of its key.
+const SHORTEST_NAME: usize = 6;
+
+/// What allocations without frames are called.
+const NO_FRAMES: &str = "-";
+
+/// Loops within loops are at most so deep.
+const DEEPEST: usize = 100;
+
+/// Levels are kept in parts of the highest.
+const PARTS: u64 = 1000;
+
+/// A course as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SavedCourse {
+    /// The entries.
+    pub(crate) sequence: Vec<String>,
+    /// The highest level, in bytes.
+    pub(crate) highest: u64,
+    /// Levels, in thousandths of that.
+    pub(crate) held: Vec<u16>,
+    pub(crate) passing: Vec<u16>,
+    pub(crate) fresh: Vec<u16>,
+    /// The allocation that made the peak, and its place among all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) peak: Option<(String, u64)>,
+}
+
+/// A course by groups of stacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grouped {
+    /// The key of every symbol; for [`Symbol::Unlisted`] its beginning.
+    pub keys: Vec<String>,
+    /// Which of them allocate.
+    pub sequence: Folded,
+    /// The one that made the peak.
+    pub peak: Option<u32>,
+}
+
+impl Course {
+    /// The same course where the stacks of a group are one symbol. `grouper` groups by [`GroupBy::Stack`].
+    #[must_use]
+    pub fn grouped(&self, grouper: &Grouper<'_>) -> Grouped {
+        debug_assert_eq!(grouper.by(), GroupBy::Stack);
+        let mut keys: Vec<String> = Vec::new();
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let number_of = |symbol: &Symbol| {
+            let key = match symbol {
+                Symbol::Stack(stack) => grouper.key(*stack).0,
+                Symbol::Unlisted(name) => name.clone(),
+                Symbol::NoFrames => NO_FRAMES.to_owned(),
+            };
+            *numbers.entry(key).or_insert_with_key(|key| {
+                keys.push(key.clone());
+                u32::try_from(keys.len() - 1).unwrap_or(u32::MAX)
+            })
+        };
+        let numbers: Vec<u32> = self.symbols.iter().map(number_of).collect();
+        let sequence = self.sequence.renamed(|symbol| numbers[symbol as usize]);
+        let peak = self.peak.map(|peak| numbers[peak.symbol as usize]);
+        Grouped { keys, sequence, peak }
+    }
+
+    /// The course as it is written.
+    pub(crate) fn saved(&self, grouper: &Grouper<'_>) -> SavedCourse {
+        let Grouped { keys, sequence, peak } = self.grouped(grouper);
+        let names = names(&keys);
+        let highest = self.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        let part = |bytes: u64| {
+            let part = (u128::from(bytes) * u128::from(PARTS) + u128::from(highest) / 2).checked_div(highest.into());
+            part.and_then(|part| u16::try_from(part).ok()).unwrap_or(0)
+        };
+        SavedCourse {
+            sequence: sequence.entries.iter().map(|&entry| text(entry, &sequence, &names)).collect(),
+            highest,
+            held: self.levels.iter().map(|level| part(level.held)).collect(),
+            passing: self.levels.iter().map(|level| part(level.passing)).collect(),
+            fresh: self.levels.iter().map(|level| part(level.fresh)).collect(),
+            peak: self.peak.zip(peak).map(|(peak, symbol)| (names[symbol as usize].to_owned(), peak.place)),
+        }
+    }
+}
+
+/// As much of each key as tells it from the others.
+fn names(keys: &[String]) -> Vec<&str> {
+    let mut sorted: Vec<&str> = keys.iter().map(String::as_str).collect();
+    sorted.sort_unstable();
+    let common = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    let longest = sorted.windows(2).map(|pair| common(pair[0], pair[1])).max().unwrap_or(0);
+    let length = SHORTEST_NAME.max(longest + 1);
+    keys.iter().map(|key| key.get(..length).unwrap_or(key)).collect()
+}
+
+fn text(entry: Entry, sequence: &Folded, names: &[&str]) -> String {
+    match entry {
+        Entry::One(symbol) => names[symbol as usize].to_owned(),
+        Entry::Loop { body, count } => {
+            let body = &sequence.bodies[body as usize];
+            let items: Vec<String> = body.iter().map(|&entry| text(entry, sequence, names)).collect();
+            match body[..] {
+                [Entry::One(_)] => format!("{}*{count}", items.join(" ")),
+                _ => format!("({})*{count}", items.join(" ")),
+            }
+        }
+    }
+}
+
+/// Reads what [`Course::saved`] wrote. `stacks` are the keys of the stacks that are listed.
+///
+/// # Errors
+/// In words, where it is not of that form.
+pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> Result<Course, String> {
+    let mut parser = Parser { stacks, course: Folded::default(), symbols: Vec::new(), numbers: HashMap::new() };
+    for entry in &saved.sequence {
+        let mut rest = entry.as_str();
+        let entry = parser.entry(&mut rest, 0)?;
+        if !rest.is_empty() {
+            return Err(format!("cannot be read from '{}' on", crate::text::cut(rest, 32)));
+        }
+        parser.course.entries.push(entry);
+    }
+    let bytes = |part: u16| {
+        let bytes = u128::from(part) * u128::from(saved.highest) / u128::from(PARTS);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    };
+    let samples = saved.held.len();
+    if saved.sequence.is_empty() || samples < 2 || saved.passing.len() != samples || saved.fresh.len() != samples {
+        return Err("has lists of the wrong length".to_owned());
+    }
+    let level = |((&held, &passing), &fresh): ((&u16, &u16), &u16)| Level {
+        held: bytes(held),
+        passing: bytes(passing),
+        fresh: bytes(fresh),
+    };
+    let levels = saved.held.iter().zip(&saved.passing).zip(&saved.fresh).map(level).collect();
+    let mut peak = None;
+    if let Some((name, place)) = &saved.peak
+        && let Entry::One(symbol) = parser.symbol(&mut name.as_str())?
+    {
+        peak = Some(PeakAllocation { symbol, place: *place });
+    }
+    Ok(Course { symbols: parser.symbols, sequence: parser.course, levels, peak })
+}
+
+struct Parser<'s> {
+    stacks: &'s BTreeMap<String, StackId>,
+    course: Folded,
+    symbols: Vec<Symbol>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Parser<'_> {
+    fn entry(&mut self, rest: &mut &str, depth: usize) -> Result<Entry, String> {
+        let is_loop = rest.starts_with('(');
+        let body = if is_loop { self.round(rest, depth)? } else { vec![self.symbol(rest)?] };
+        let Some(count) = rest.strip_prefix('*') else {
+            let [one] = body[..] else { return Err("has a loop without a count".to_owned()) };
+            return Ok(one);
+        };
+        let digits = count.bytes().take_while(u8::is_ascii_digit).count();
+        let number = count[..digits].parse::<u64>().ok().filter(|&number| number > 0);
+        let Some(number) = number else { return Err("has a count that is no number".to_owned()) };
+        *rest = &count[digits..];
+        self.course.bodies.push(body);
+        let body = u32::try_from(self.course.bodies.len() - 1).map_err(|_| "is too long".to_owned())?;
+        Ok(Entry::Loop { body, count: number })
+    }
+
+    /// What stands in brackets.
+    fn round(&mut self, rest: &mut &str, depth: usize) -> Result<Vec<Entry>, String> {
+        if depth == DEEPEST {
+            return Err("has too many loops within loops".to_owned());
+        }
+        let mut body = Vec::new();
+        loop {
+            // The bracket, or the space between two.
+            *rest = rest.get(1..).unwrap_or_default();
+            body.push(self.entry(rest, depth + 1)?);
+            match rest.as_bytes().first() {
+                Some(b' ') => {}
+                Some(b')') => break,
+                _ => return Err("has a bracket that is not closed".to_owned()),
+            }
+        }
+        *rest = &rest[1..];
+        Ok(body)
+    }
+
+    fn symbol(&mut self, rest: &mut &str) -> Result<Entry, String> {
+        let end = rest.find([' ', ')', '*', '(']).unwrap_or(rest.len());
+        let (name, left) = rest.split_at(end);
+        if name.is_empty() {
+            return Err("has an empty name".to_owned());
+        }
+        *rest = left;
+        let next = u32::try_from(self.symbols.len()).map_err(|_| "is too long".to_owned())?;
+        let number = *self.numbers.entry(name.to_owned()).or_insert(next);
+        if number == next {
+            let listed = self.stacks.range(name.to_owned()..).next().filter(|(key, _)| key.starts_with(name));
+            self.symbols.push(match listed {
+                _ if name == NO_FRAMES => Symbol::NoFrames,
+                Some((_, &stack)) => Symbol::Stack(stack),
+                None => Symbol::Unlisted(name.to_owned()),
+            });
+        }
+        Ok(Entry::One(number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(lines: &[&str]) -> Result<Course, String> {
+        let saved = SavedCourse {
+            sequence: lines.iter().map(|&line| line.to_owned()).collect(),
+            highest: 5000,
+            held: vec![0, 1000],
+            passing: vec![0, 500],
+            fresh: vec![0, 0],
+            peak: None,
+        };
+        parse(&saved, &BTreeMap::new())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let lines = ["aaaaaa", "(bbbbbb (cccccc*3 aaaaaa)*2)*24", "-", "dddddd*1164"];
+        let course = parsed(&lines).unwrap();
+        assert_eq!(course.sequence.length(), 1 + 24 * 9 + 1 + 1164);
+        assert_eq!(course.levels[1], Level { held: 5000, passing: 2500, fresh: 0 });
+        let names = ["aaaaaa", "bbbbbb", "cccccc", "-", "dddddd"];
+        let text = |&entry: &Entry| text(entry, &course.sequence, &names);
+        assert_eq!(course.sequence.entries.iter().map(text).collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn damaged_text_is_refused() {
+        for line in ["", "(a", "(a b)", "a*", "a*0", "a*x", "(a)*3)", "a b", "()*2", "a*99999999999999999999"] {
+            assert!(parsed(&[line]).is_err(), "{line}");
+        }
+        assert!(parsed(&[&"(".repeat(10_000)]).is_err());
+        assert!(parsed(&[]).is_err());
+    }
+}

@@ -1,0 +1,162 @@
+//! A part of the history that is missing on one side is found, and no change to the code is taken for one.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ptmem::align::{End, Missing};
+use ptmem::diff::{self, Diff};
+use ptmem::profile::{self, Options, Profile, saved};
+use ptmem::sides::Side;
+
+use crate::support::edit::{self, Edited};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// A file of the folder beside the repository, where that is there.
+fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(name);
+    if !path.exists() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no {}", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn profile(path: &Path) -> Profile {
+    profile::read(File::open(path).unwrap(), "snapshot", Options::default()).unwrap()
+}
+
+/// The profile as it is read back from the file that it was saved to.
+fn saved(profile: &Profile) -> Profile {
+    let text = saved::text_of(profile, saved::Bound::default(), &[]);
+    profile::read(text.as_bytes(), "saved", Options::default()).unwrap()
+}
+
+fn compare(before: Profile, after: Profile) -> Diff {
+    diff::diff(before, after, diff::Options::default())
+}
+
+fn missing(diff: &Diff) -> Vec<Missing> {
+    diff.devices.iter().flat_map(|device| device.missing.clone()).collect()
+}
+
+/// A snapshot with a part of its history, after an edit of its frames.
+fn part_of(path: &Path, from: usize, to: usize, edit: impl FnOnce(&mut Edited)) -> Profile {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("part.pkl");
+    let mut edited = Edited::open(path);
+    edit(&mut edited);
+    edited.keep_events(from, to);
+    edited.write(&file);
+    profile(&file)
+}
+
+/// Cuts off each end by as much as is given, and finds it.
+fn finds_cuts(path: &Path, heads: &[usize], tails: &[usize]) {
+    let cuts = heads.iter().map(|&cut| (End::Head, cut)).chain(tails.iter().map(|&cut| (End::Tail, cut)));
+    for (end, cut) in cuts {
+        let (from, to) = if end == End::Head { (cut, 100) } else { (0, 100 - cut) };
+        let name = format!("{}: {cut} % of the {end:?}", path.display());
+        let rename = |edited: &mut Edited| {
+            let (file, function) = edited.user_functions().into_iter().next().unwrap();
+            edit::rename_function(edited, &file, &function, "another_name");
+            edit::move_lines(edited, &file, 7);
+        };
+        let found = missing(&compare(profile(path), part_of(path, from, to, rename)));
+        assert!(matches!(found[..], [part] if (part.side, part.end) == (Side::After, end)), "{name}: {found:?}");
+        // The other way around, and with a saved profile.
+        let found = missing(&compare(part_of(path, from, to, |_| {}), saved(&profile(path))));
+        assert!(matches!(found[..], [part] if (part.side, part.end) == (Side::Before, end)), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn cuts_of_one_step_are_found() {
+    finds_cuts(&fixture("mid-forward.pkl"), &[15, 40, 70, 90], &[70, 90]);
+}
+
+#[test]
+fn cuts_of_real_steps_are_found() {
+    for name in ["gpt-ctx128-train-step.pickle", "gpt-ctx256-train-step.pickle", "gpt-medium-512-training.pickle"] {
+        let Some(path) = shared(&format!("snapshots/{name}")) else { return };
+        finds_cuts(&path, &[15, 40, 70, 90], &[15, 40, 70, 90]);
+    }
+}
+
+#[test]
+fn no_code_change_is_a_missing_part() {
+    for release in ["2.2.2", "2.11.0"] {
+        let Some(folder) = shared(&format!("recorded/{release}/pairs")) else { return };
+        let mut compared = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let before = entry.unwrap().path();
+            let name = before.file_name().unwrap().to_string_lossy().into_owned();
+            if !name.ends_with("-before.pickle.zst") {
+                continue;
+            }
+            let after = before.with_file_name(name.replace("-before.", "-after."));
+            for (before, after) in [(&before, &after), (&after, &before)] {
+                assert_eq!(missing(&compare(profile(before), profile(after))), [], "{release}: {name}");
+                assert_eq!(missing(&compare(saved(&profile(before)), profile(after))), [], "{release}: {name}, saved");
+            }
+            compared += 1;
+        }
+        assert!(compared >= 8, "{release}: {compared}");
+    }
+}
+
+#[test]
+fn no_fixture_lacks_a_part_of_itself() {
+    for path in crate::support::fixtures::snapshots() {
+        assert_eq!(missing(&compare(profile(&path), saved(&profile(&path)))), [], "{}", path.display());
+    }
+    for [before, after] in
+        [["before.pkl", "after.pkl"], ["phases-before.pkl", "phases-after.pkl"], ["leak.pkl", "no-leak.pkl"]]
+    {
+        assert_eq!(missing(&compare(profile(&fixture(before)), profile(&fixture(after)))), [], "{before}");
+    }
+}
+
+#[test]
+fn a_saved_profile_keeps_the_course_and_the_highest() {
+    let path = fixture("before.pkl");
+    let snapshot = profile(&path);
+    let text = saved::text_of(&snapshot, saved::Bound::default(), &[]);
+    let read = profile::read(text.as_bytes(), "saved", Options::default()).unwrap();
+    let lengths = [&snapshot, &read].map(|of| of.devices[0].course.clone().unwrap().sequence.length());
+    assert_eq!(lengths, [400, 400]);
+    let highest = [&snapshot, &read].map(|of| {
+        let stacks = of.devices[0].stacks.iter();
+        stacks.map(|stack| (stack.label.clone(), stack.highest)).collect::<Vec<_>>()
+    });
+    assert_eq!(highest[0], highest[1]);
+    assert_eq!(saved::text_of(&read, saved::Bound::default(), &[]), text);
+}
+
+#[test]
+fn profiles_without_a_course_are_read() {
+    let text = saved::text_of(&profile(&fixture("mid-forward.pkl")), saved::Bound::default(), &[]);
+    let (from, to) = (text.find("      \"course\"").unwrap(), text.find("      \"phases\"").unwrap());
+    let old = crate::support::signed(&format!("{}{}", &text[..from], &text[to..]));
+    let old = profile::read(old.as_bytes(), "saved", Options::default()).unwrap();
+    assert_eq!(old.devices[0].course, None);
+    assert_eq!(missing(&compare(old, part_of(&fixture("mid-forward.pkl"), 40, 100, |_| {}))), []);
+}
+
+/// No stack ever holds more than its highest, and that of the device at its peak is the sum of what they hold then.
+#[test]
+fn the_highest_of_a_stack_bounds_every_moment() {
+    for path in crate::support::fixtures::snapshots() {
+        for device in profile(&path).devices {
+            for stack in &device.stacks {
+                let highest = stack.highest.unwrap().bytes;
+                assert!(highest >= stack.largest(), "{}: {}", path.display(), stack.label);
+                let most = stack.baseline.bytes.saturating_add(stack.allocated_total);
+                assert!(highest <= most.max(stack.largest()), "{}: {}", path.display(), stack.label);
+            }
+        }
+    }
+}
