@@ -71,9 +71,13 @@ fn scaled_quotient(value: u128, scale: u128, divisor: u128) -> u128 {
     value.saturating_mul(scale).saturating_add(divisor / 2) / divisor
 }
 
+/// Growth to this multiple of the amount before is no longer told in percent.
+const MULTIPLE_FROM: u128 = 11;
+
 /// The change from `before` by `delta` in percent, as `+7.1 %`; `None` where `before` is 0.
 ///
-/// One decimal; a change that would print as `0.0` gets more, up to six.
+/// One decimal; a change that would print as `0.0` gets more, up to six. From tenfold growth on it is what there is
+/// now as a multiple of what there was, as `42 times`.
 #[must_use]
 pub fn format_percent(delta: i128, before: u64) -> Option<String> {
     if before == 0 {
@@ -84,6 +88,10 @@ pub fn format_percent(delta: i128, before: u64) -> Option<String> {
         1.. => '+',
         _ => '-',
     };
+    let now = i128::from(before).saturating_add(delta).unsigned_abs();
+    if delta > 0 && now >= u128::from(before) * MULTIPLE_FROM {
+        return Some(format!("{} times", scaled_quotient(now, 1, u128::from(before))));
+    }
     for decimals in [1_u32, 2, 3, 4, 5, 6] {
         let scale = 10_u128.pow(decimals);
         let digits = scaled_quotient(delta.unsigned_abs(), 100 * scale, u128::from(before));
@@ -349,6 +357,10 @@ mod tests {
         assert_eq!(format_percent(-1, 100_000).as_deref(), Some("-0.001 %"));
         assert_eq!(format_percent(0, 5).as_deref(), Some("0 %"));
         assert_eq!(format_percent(5, 0), None);
+        assert_eq!(format_percent(99, 10).as_deref(), Some("+990.0 %"));
+        assert_eq!(format_percent(100, 10).as_deref(), Some("11 times"));
+        assert_eq!(format_percent(40_327, 1_000).as_deref(), Some("41 times"));
+        assert_eq!(format_percent(i128::MAX, 1).as_deref(), Some("170141183460469231731687303715884105727 times"));
         assert_eq!(format_share(1, 3).as_deref(), Some("33.3 %"));
         assert_eq!(format_share(0, 0), None);
     }

@@ -194,12 +194,12 @@ impl Row {
         if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
             return None;
         }
-        let many = times(u128::from(after.blocks), u128::from(before.blocks), "many");
+        let many = times(u128::from(after.blocks), u128::from(before.blocks), Amount::Blocks);
         // The means as fractions: their quotient needs no division of its own.
         let large = times(
             u128::from(after.bytes) * u128::from(before.blocks),
             u128::from(before.bytes) * u128::from(after.blocks),
-            "large",
+            Amount::Bytes,
         );
         Some(match (many, large) {
             (Some(many), Some(large)) => format!("{many}, {large}"),
@@ -210,15 +210,27 @@ impl Row {
     }
 }
 
-/// `twice as many` and the like; nothing where it is about as many.
-fn times(after: u128, before: u128, what: &str) -> Option<String> {
+/// The part of a change that is put into words: how many blocks there are, or how large they are.
+#[derive(Clone, Copy)]
+enum Amount {
+    Blocks,
+    Bytes,
+}
+
+/// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
+fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
     let hundredths = (after * 200 + before) / (before * 2).max(1);
+    let (what, less) = match amount {
+        Amount::Blocks => ("many", "fewer"),
+        Amount::Bytes => ("large", "smaller"),
+    };
     Some(match hundredths {
         96..105 => return None,
         50 => format!("half as {what}"),
         200 => format!("twice as {what}"),
-        0 => format!("hardly any as {what}"),
-        1..1000 => {
+        0 => format!("over 99 % {less}"),
+        1..96 => format!("{} % {less}", 100 - hundredths),
+        105..1000 => {
             let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
             format!("{} times as {what}", text.trim_end_matches('0').trim_end_matches('.'))
         }

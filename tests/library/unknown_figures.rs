@@ -1,4 +1,5 @@
-//! A figure that is not known is null, empty or left out in every format for machines: never a stand-in.
+//! A figure that is not known is null, empty or left out in every format for machines, and `unknown` in those for
+//! people: never a stand-in.
 
 use std::path::PathBuf;
 
@@ -43,6 +44,56 @@ fn a_state_without_history_has_no_peak() {
             assert_eq!(stack[key], Json::Null, "{key}: {stack}");
         }
         assert!(stack["end"].is_u64());
+    }
+}
+
+/// The text without the escapes of a terminal.
+fn plain(report: &str) -> String {
+    let mut parts = report.split('\u{1b}');
+    let first = parts.next().unwrap().to_owned();
+    first + &parts.map(|part| part.split_once('m').unwrap().1).collect::<String>()
+}
+
+/// The cells of the first row of a report that begins with a name, whether in columns or between bars.
+fn row(report: &str, name: &str) -> Vec<String> {
+    let report = plain(report);
+    let line = report.lines().map(|line| line.replace('|', "  ").replace('\u{a0}', " "));
+    let mut rows = line.map(|line| {
+        let cells = line.split("  ").map(|cell| cell.trim().trim_matches('*').to_owned());
+        cells.filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
+    });
+    rows.find(|cells| cells.first().is_some_and(|first| first == name)).unwrap_or_else(|| panic!("{name}: {report}"))
+}
+
+#[test]
+fn people_are_told_that_a_state_without_history_has_no_peak() {
+    let profile = load(STATE_ONLY);
+    for format in [Format::Table, Format::Markdown] {
+        let report = shown(&profile, format);
+        for counter in ["allocated", "active", "requested", "reserved"] {
+            assert_eq!(row(&report, counter)[1..4], ["unknown", "unknown", "unknown"], "{report}");
+            assert_eq!(row(&report, counter).len(), 5, "the end and nothing else: {report}");
+        }
+        assert!(report.contains("in the state at the dump"), "{report}");
+        assert!(!report.contains("at the peak"), "{report}");
+        assert!(report.contains("state-only"), "{report}");
+    }
+}
+
+#[test]
+fn people_are_told_of_no_change_against_a_state_without_history() {
+    let diff = diff::diff(load("before.pkl"), load(STATE_ONLY), diff::Options::default());
+    let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
+    let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
+    let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 1 << 20 };
+    let gate = Gate { comparisons: vec![comparison], ..Gate::default() };
+    for format in [Format::Table, Format::Markdown] {
+        let report = format.render(Subject::Gate(&gate), &Options::default()).unwrap();
+        for metric in ["peak", "baseline", "active", "requested", "reserved"] {
+            assert_eq!(row(&report, metric)[2..4], ["unknown", "unknown"], "{metric}: {report}");
+        }
+        assert!(row(&report, "end")[3].starts_with('-'), "{report}");
+        assert!(report.contains("of the after in the state at the dump"), "{report}");
     }
 }
 

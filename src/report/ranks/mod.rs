@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use super::Options;
+use super::known;
 use super::view::Mark;
 use crate::diff::{self, DeviceDiff, Metric, Row, RowKind};
 use crate::profile::DeviceProfile;
@@ -50,7 +51,7 @@ impl<'a> Compared<'a> {
 
     /// Bytes that the peak gained.
     pub(super) fn growth(&self) -> Option<i128> {
-        self.device?.metric(Metric::Peak).delta()
+        known::change(Metric::Peak, self.device?, &self.of.diff.profiles).delta()
     }
 
     /// The finding of the checks; none where nothing was checked.
@@ -78,7 +79,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn peak(&self) -> Option<u64> {
-        Metric::Peak.value(self.device?)
+        known::value(Metric::Peak, self.device?)
     }
 
     /// The finding of the checks; none where nothing was checked.

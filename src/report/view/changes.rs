@@ -3,14 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use super::device::{curve, moment_name};
+use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::{
     Block, CallStack, CallStacks, Column, Content, Mark, Note, Noun, Row, StackChange, Table, Timeline, Tone, Value,
     explain, phases, tree,
 };
-use crate::diff::{self, Change, DeviceDiff, Kind, Metric, RowKind};
+use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
+use crate::profile::Moment;
+use crate::replay::History;
 use crate::report::Options;
+use crate::report::known;
 use crate::report::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
 use crate::stack::Code;
@@ -48,14 +51,27 @@ impl Changed<'_> {
         &self.comparison.diff
     }
 
+    /// The moment whose stacks are listed; a side without a history has its state at the dump in place of the peak.
     fn moment(&self) -> String {
-        moment_name(self.diff().profiles.after.options.at)
+        let profiles = &self.diff().profiles;
+        let at = profiles.after.options.at;
+        let moment = moment_name(at);
+        if !matches!(at, Moment::Peak | Moment::Baseline) {
+            return moment;
+        }
+        let device = |side: Side| self.device.index.of(side).map(|index| &profiles.of(side).devices[index]);
+        let has_none = |side: &Side| device(*side).is_some_and(|device| device.figures.history == History::StateOnly);
+        match Side::BOTH.into_iter().filter(has_none).collect::<Vec<_>>()[..] {
+            [] => moment,
+            [side] => format!("{moment}, of the {} {IN_STATE}", side.name()),
+            _ => IN_STATE.to_owned(),
+        }
     }
 
     /// The metrics, those first that explain the verdict.
     fn metrics(&self) -> Table {
         let mut rows: Vec<(Standing, Row)> =
-            self.device.metrics.iter().map(|&(metric, change)| self.metric(metric, change)).collect();
+            self.device.metrics.iter().map(|&(metric, _)| self.metric(metric)).collect();
         rows.sort_by_key(|(standing, _)| Reverse(*standing));
         let columns = vec![
             Column::words(""),
@@ -68,7 +84,8 @@ impl Changed<'_> {
         Table { columns, rows: rows.into_iter().map(|(_, row)| row).collect(), ..Table::default() }
     }
 
-    fn metric(&self, metric: Metric, change: Change) -> (Standing, Row) {
+    fn metric(&self, metric: Metric) -> (Standing, Row) {
+        let change = known::change(metric, self.device, &self.diff().profiles);
         let number = self.device.ordinal();
         let checks = self.comparison.judgement.checks.iter();
         let of_metric =

@@ -7,10 +7,11 @@ use super::remarks::remarks;
 use super::{
     Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone, Value, View,
 };
-use crate::diff::{DeviceDiff, Metric};
+use crate::diff::{Change, DeviceDiff, Metric};
 use crate::profile::others;
 use crate::report::Options;
 use crate::report::finding::grew_most;
+use crate::report::known;
 use crate::report::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
 use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
@@ -65,7 +66,7 @@ fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> S
     Section {
         name: device.name(),
         standing: comparison.judgement.standing(device.ordinal()),
-        growth: device.metric(Metric::Peak).delta().unwrap_or(0),
+        growth: peak(comparison, Some(device)).delta().unwrap_or(0),
         blocks: Changed { comparison, device, others: None, options }.blocks(),
     }
 }
@@ -141,7 +142,8 @@ fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
         return None;
     }
     devices.sort_by_key(|&(comparison, device)| {
-        Reverse((comparison.judgement.standing(device.and_then(DeviceDiff::ordinal)), growth(device).unwrap_or(0)))
+        let standing = comparison.judgement.standing(device.and_then(DeviceDiff::ordinal));
+        Reverse((standing, peak(comparison, device).delta().unwrap_or(0)))
     });
     let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
     for job in &gate.ranks {
@@ -151,8 +153,9 @@ fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
     Some(Overview { table, is_in_groups: true })
 }
 
-fn growth(device: Option<&DeviceDiff>) -> Option<i128> {
-    device?.metric(Metric::Peak).delta()
+/// The change of the peak of a device, as far as it is known.
+fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
+    device.map(|device| known::change(Metric::Peak, device, &comparison.diff.profiles)).unwrap_or_default()
 }
 
 /// The mark of a device, or of a comparison in which neither side holds anything.
@@ -167,11 +170,10 @@ fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
         Some(name) => format!("{name}: {device_name}"),
         None => device_name,
     };
-    figures_row(name, device, mark_of(comparison, device))
+    figures_row(name, peak(comparison, device), mark_of(comparison, device))
 }
 
-fn figures_row(name: String, device: Option<&DeviceDiff>, mark: Option<Mark>) -> Row {
-    let change = device.map(|device| device.metric(Metric::Peak)).unwrap_or_default();
+fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
     let cells = [
         Value::words(name),
         Value::size(change.before),
@@ -187,7 +189,8 @@ fn figures_row(name: String, device: Option<&DeviceDiff>, mark: Option<Mark>) ->
 fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
     let limit = if options.top == 0 { usize::MAX } else { options.top };
     let (listed, rest) = lines.split_at(limit.min(lines.len()));
-    let listed = listed.iter().map(|line| figures_row(named(name, &line.name), line.device, line.mark()));
+    let listed =
+        listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
     let mut rows: Vec<Row> = listed.collect();
     if !rest.is_empty() {
         let mut cells = vec![Value::Nothing; 6];
@@ -227,7 +230,8 @@ fn explanation(gate: &Gate) -> Option<Explanation> {
         .into_iter()
         .flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
     let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
-        Reverse((comparison.judgement.standing(device.ordinal()), growth(Some(device)).unwrap_or(0)))
+        let growth = peak(comparison, Some(device)).delta();
+        Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
     })?;
     let number = device.ordinal();
     // Which stacks make the peak of a phase is not known.

@@ -3,8 +3,12 @@
 use super::{Column, Content, Curve, Exactness, Fact, Marks, Phrase, Row, Table, Timeline, Tone, Value};
 use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{Counter, History, Oom, Position};
+use crate::report::known::KnownCounter;
 use crate::sides::Side;
 use crate::text::thousands;
+
+/// The moment of stacks where no history says what the peak and the baseline were.
+pub(super) const IN_STATE: &str = "in the state at the dump";
 
 /// Failed allocations that are told in full: a job that catches and retries runs out of memory many times.
 const MOST_FAILURES: usize = 3;
@@ -24,7 +28,9 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
         .and(" in total");
     let frees = Phrase::count(figures.free_count, "free", "frees");
     facts.push(Fact { name: "allocations", lines: vec![vec![allocations, frees]] });
-    let at_peak = with_share(figures.fragmentation_at_peak, figures.reserved.peak).and(" at the reserved peak");
+    let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
+    let fragmentation = figures.fragmentation_at_peak.filter(|_| reserved_peak.is_some());
+    let at_peak = with_share(fragmentation, reserved_peak).and(" at the reserved peak");
     let at_end = with_share(Some(figures.fragmentation_at_end), Some(figures.reserved.end)).and(" at the end");
     facts.push(Fact { name: "fragmentation", lines: vec![vec![at_peak, at_end]] });
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
@@ -33,7 +39,7 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
         let times = if more == 1 { " more time" } else { " more times" };
         facts.push(Fact::new("", Phrase::from("and ").and(Value::Count(more)).and(times)));
     }
-    facts.extend(device_memory.map(|memory| headroom(memory, figures.reserved.peak)));
+    facts.extend(device_memory.map(|memory| headroom(memory, reserved_peak)));
     facts
 }
 
@@ -113,10 +119,10 @@ fn out_of_memory(oom: &Oom) -> Fact {
 pub(super) fn counters(device: &DeviceProfile) -> Table {
     let figures = &device.figures;
     let rows = vec![
-        counter_row(Tone::Main, "allocated", &figures.allocated),
-        counter_row(Tone::Plain, "active", &figures.active),
-        counter_row(Tone::Plain, "requested", &figures.requested),
-        counter_row(Tone::Plain, "reserved", &figures.reserved),
+        counter_row(Tone::Main, "allocated", &figures.allocated, figures.history),
+        counter_row(Tone::Plain, "active", &figures.active, figures.history),
+        counter_row(Tone::Plain, "requested", &figures.requested, figures.history),
+        counter_row(Tone::Plain, "reserved", &figures.reserved, figures.history),
     ];
     let columns = vec![
         Column::words(""),
@@ -129,25 +135,28 @@ pub(super) fn counters(device: &DeviceProfile) -> Table {
     Table { columns, rows, ..Table::default() }
 }
 
-fn counter_row(tone: Tone, name: &str, counter: &Counter) -> Row {
+fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> Row {
+    let known = KnownCounter::new(counter, history);
+    let peak_at = counter.peak_at.filter(|_| known.peak.is_some());
     let cells = [
         name.into(),
-        Value::size(counter.baseline),
-        Value::size(counter.peak),
-        counter.peak_at.map_or(Value::Unknown, |position| Value::Event(position.event())),
+        Value::size(known.baseline),
+        Value::size(known.peak),
+        peak_at.map_or(Value::Unknown, |position| Value::Event(position.event())),
         Value::Size(counter.end),
-        Value::Error(exactness(counter)),
+        Value::Error(exactness(known, counter)),
     ];
     Row::new(tone, cells)
 }
 
-fn exactness(counter: &Counter) -> Exactness {
-    match (counter.baseline_error, counter.peak_error) {
-        (Some(0), Some(0)) => Exactness::Exact,
-        (Some(error), Some(0)) => Exactness::Baseline(error),
-        (Some(baseline), Some(peak)) => Exactness::Within(baseline.max(peak)),
-        _ if counter.peak.is_some() => Exactness::Unreliable,
-        _ => Exactness::Exact,
+/// The bound of the figures that are known.
+fn exactness(known: KnownCounter, counter: &Counter) -> Exactness {
+    let baseline = counter.baseline_error.filter(|_| known.baseline.is_some()).unwrap_or(0);
+    let peak = counter.peak_error.filter(|_| known.peak.is_some()).unwrap_or(0);
+    match (baseline, peak) {
+        (0, 0) => Exactness::Exact,
+        (error, 0) => Exactness::Baseline(error),
+        (baseline, peak) => Exactness::Within(baseline.max(peak)),
     }
 }
 
@@ -155,7 +164,7 @@ fn exactness(counter: &Counter) -> Exactness {
 pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
     let curve = curve(device, None)?;
     let marks = Marks {
-        baseline: device.figures.allocated.baseline?,
+        baseline: KnownCounter::new(&device.figures.allocated, device.figures.history).baseline?,
         peak_event: device.figures.allocated.peak_at.and_then(Position::event).unwrap_or(0) as usize,
         events: usize::try_from(device.events).unwrap_or(usize::MAX),
     };
@@ -166,7 +175,7 @@ pub(super) fn timeline(device: &DeviceProfile) -> Option<Content> {
 /// The curve of a device, where it is more than a point.
 pub(super) fn curve(device: &DeviceProfile, side: Option<Side>) -> Option<Curve> {
     let points = &device.figures.timeline.allocated;
-    let peak = device.figures.allocated.peak?;
+    let peak = KnownCounter::new(&device.figures.allocated, device.figures.history).peak?;
     (points.len() > 1).then(|| Curve { side, points: points.clone(), peak, marks: None })
 }
 
@@ -185,6 +194,10 @@ pub(super) fn moment_name(moment: Moment) -> String {
 /// The moment that the stacks of a device are listed for, in words.
 pub(super) fn moment_of(profile: &Profile, device: &DeviceProfile) -> String {
     let moment = moment_name(profile.options.at);
+    let stands_in = matches!(profile.options.at, Moment::Peak | Moment::Baseline);
+    if stands_in && device.figures.history == History::StateOnly {
+        return IN_STATE.to_owned();
+    }
     let is_oom = profile.options.at == Moment::Peak && device.at_is_oom();
     if is_oom { format!("{moment}, when memory ran out") } else { moment }
 }

@@ -9,6 +9,7 @@ use super::{
 use crate::diff::Metric;
 use crate::profile::{DeviceProfile, Profile, others};
 use crate::report::Options;
+use crate::report::known;
 use crate::report::ranks::{self, Others, Shown};
 use crate::tree as call_tree;
 use crate::verdict::{Judgement, Readings, Standing};
@@ -145,7 +146,7 @@ fn rank_table(lines: &[Shown<'_>], options: &Options) -> Table {
 fn rank_row(line: &Shown<'_>) -> Row {
     let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
     let mut cells = vec![Value::words(&*line.name)];
-    cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| metric.value(device)))));
+    cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| known::value(metric, device)))));
     cells.push(Value::mark(line.mark()));
     Row::new(Tone::of_mark(line.mark()), cells)
 }
