@@ -33,7 +33,7 @@ pub(in crate::profile) fn read(
         saved.at.parse().map_err(|error: super::super::ParseMomentError| Error::Damaged(format!("\"at\": {error}")))?;
     let asked = options.at;
     require_moment(&saved, asked, kept)?;
-    let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked, kept };
+    let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked, moment: asked, kept };
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
@@ -104,6 +104,8 @@ struct Reader {
     tables: Tables,
     frames: HashMap<String, FrameId>,
     asked: Moment,
+    /// The moment that is shown of the device that is read.
+    moment: Moment,
     kept: Moment,
 }
 
@@ -155,10 +157,10 @@ impl Reader {
         Ok(if forward.is_empty() { stack } else { self.tables.intern_forward(stack, &forward) })
     }
 
-    /// The sums, with those of the moment that was asked for.
+    /// The sums, with those of the moment that is shown.
     fn sums(&self, saved: &SavedSums) -> Sums {
         let sums = saved.sums();
-        let at = match self.asked {
+        let at = match self.moment {
             Moment::Baseline => sums.baseline,
             Moment::Peak => sums.peak,
             Moment::End => sums.end,
@@ -209,6 +211,9 @@ impl Reader {
 
     fn device(&mut self, saved: SavedDevice) -> Result<DeviceProfile, Error> {
         let place = format!("device {}", saved.device);
+        let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
+        let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
+        self.moment = shown_moment(self.asked, history);
         let mut totals = Totals {
             stacks: self.stacks(&saved.stacks)?,
             metadata: self.tags(&saved.metadata)?,
@@ -220,8 +225,6 @@ impl Reader {
             require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
         }
         totals.sort(&self.tables);
-        let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
-        let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
         let figures = Figures {
             history,
             allocated: saved.allocated.counter(),
@@ -255,14 +258,14 @@ impl Reader {
         })
     }
 
-    /// The position that the moment that was asked for means.
+    /// The position of the moment that is shown.
     fn at(&self, allocated: &Counter, oom: Option<Position>, events: u64, at_event: Option<i64>) -> Option<Position> {
-        match self.asked {
+        match self.moment {
             Moment::Baseline => Some(Position::START),
             Moment::Peak => allocated.peak_at,
             Moment::End => Some(Position::after(usize::try_from(events).unwrap_or(usize::MAX))),
             Moment::Oom => oom,
-            Moment::Event(_) | Moment::Time(_) if self.asked == self.kept => at_event.map(position),
+            Moment::Event(_) | Moment::Time(_) if self.moment == self.kept => at_event.map(position),
             Moment::Event(_) | Moment::Time(_) => None,
         }
     }
@@ -277,6 +280,14 @@ fn read_course(course: &SavedCourse, saved: &[SavedStack], stacks: &[Exact]) -> 
         }
     }
     course::parse(course, &listed)
+}
+
+/// The moment that is shown of a device: without a history, the state at the dump in place of the peak.
+fn shown_moment(asked: Moment, history: History) -> Moment {
+    match asked {
+        Moment::Peak if history == History::StateOnly => Moment::End,
+        asked => asked,
+    }
 }
 
 fn languages(saved: &[String]) -> Languages {
