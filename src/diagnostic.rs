@@ -114,6 +114,8 @@ pub enum Code {
     WithinError,
     /// A check passes only because its growth was accepted in the configuration.
     AcceptedGrowth,
+    /// A rule of the configuration matches nothing in any comparison.
+    UnusedRule,
     /// The after needs less memory than the stored before.
     Improved,
     /// A saved profile holds a diagnostic that this version does not know.
@@ -131,7 +133,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -175,6 +177,7 @@ impl Code {
         Self::SameInput,
         Self::WithinError,
         Self::AcceptedGrowth,
+        Self::UnusedRule,
         Self::Improved,
         Self::UnknownDiagnostic,
     ];
@@ -467,7 +470,7 @@ impl Code {
             Self::SameInput => Description {
                 name: "same-input",
                 severity: Warning,
-                distrusted: true,
+                distrusted: false,
                 meaning: "Both sides are the same file.",
                 help: "Check the paths of before and after.",
             },
@@ -477,6 +480,13 @@ impl Code {
                 distrusted: true,
                 meaning: "The error bound of a gated figure reaches across its limit: it could pass or fail.",
                 help: "Record from the start of the process, and start again right before the steps to measure, so that figures are exact.",
+            },
+            Self::UnusedRule => Description {
+                name: "unused-rule",
+                severity: Warning,
+                distrusted: false,
+                meaning: "A rule of the configuration matches nothing in any comparison.",
+                help: "Correct its pattern, or remove it.",
             },
             Self::AcceptedGrowth => Description {
                 name: "accepted-growth",

@@ -100,6 +100,30 @@ pub(crate) fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>
     }
 }
 
+/// The name in which a pattern nearly occurs; `None` where none is near.
+pub(crate) fn nearest<'n>(pattern: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let literal: String = pattern.chars().filter(|c| !"*?[]{}".contains(*c)).collect();
+    let far = literal.chars().count().min(MOST_LETTERS).div_ceil(3);
+    let (distance, name) = names.map(|name| (distance_within(&literal, name), name)).min()?;
+    (distance <= far).then_some(name)
+}
+
+/// Levenshtein distance to the part of a text that is nearest.
+fn distance_within(part: &str, text: &str) -> usize {
+    let text: Vec<char> = text.chars().take(512).collect();
+    let mut row = vec![0; text.len() + 1];
+    for (i, x) in part.chars().take(MOST_LETTERS).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in text.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.into_iter().min().unwrap_or(0)
+}
+
 /// `1 block`, `2 blocks`.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })

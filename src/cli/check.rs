@@ -10,20 +10,28 @@ use super::args::CheckArguments;
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::report::{report_options, write_reports};
-use super::{config, exit_code, ranks};
+use super::{config, exit_code, headroom, ranks};
 
 pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     let strict = arguments.trust.strict.then_some(true);
-    let limits = Limits { maximum: arguments.max, strict, ..Limits::default() }.over(&config.limits);
-    if limits.maximum.is_empty() {
+    let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
+    let limits = arguments.capacity.limits(limits).over(&config.limits);
+    let headroom = headroom(&limits)?;
+    if limits.maximum.is_empty() && headroom.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
-    let strict = limits.strict.unwrap_or_default();
-    let thresholds = Thresholds { maximum: limits.maximum, strict, ..Thresholds::default() };
+    let thresholds = Thresholds {
+        maximum: limits.maximum,
+        strict: limits.strict.unwrap_or_default(),
+        allow_oom: limits.allow_oom.unwrap_or_default(),
+        headroom,
+        ..Thresholds::default()
+    };
     let mut options = report_options(&arguments.view, output);
+    options.device_memory = limits.device_memory;
     if let Some(found) = &found {
         let of_profile = arguments.stacks.profile_options(&config, &arguments.view.input);
         let readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;

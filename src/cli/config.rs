@@ -10,20 +10,58 @@ use ptmem::verdict::Day;
 
 use super::args::ConfigArguments;
 
-/// Where a configuration is looked for, from the working directory; the first that exists counts.
+/// Where a configuration is looked for in a folder; the first that exists counts.
 const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
-/// The configuration that was asked for, or that is there.
+/// A configuration, and the folder that its paths begin at.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) config: Config,
+    /// Empty for the working directory.
+    pub(super) folder: PathBuf,
+}
+
+/// The configuration that was asked for, or the nearest one that is there.
 pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
+    Ok(load_with_folder(arguments)?.config)
+}
+
+/// The same, with its folder.
+pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
     if arguments.no_config {
-        return Ok(Config::default());
+        return Ok(Loaded::default());
     }
-    // One that is there but cannot be read is an error, not a gate without limits.
-    let found = PLACES.iter().map(PathBuf::from).find(|path| path.symlink_metadata().is_ok());
-    let Some(path) = arguments.config.clone().or(found) else { return Ok(Config::default()) };
+    let found = match &arguments.config {
+        Some(path) => Some((path.clone(), PathBuf::new())),
+        None => find(),
+    };
+    let Some((path, folder)) = found else { return Ok(Loaded::default()) };
     let name = path.display().to_string();
     let text = read(&path).with_context(|| name.clone())?;
-    Config::parse(&text).with_context(|| name)
+    Ok(Loaded { config: Config::parse(&text).with_context(|| name)?, folder })
+}
+
+/// The nearest configuration and its folder: in the working directory, else in a folder above it, up to the root of the
+/// repository.
+fn find() -> Option<(PathBuf, PathBuf)> {
+    let mut folder = PathBuf::new();
+    for above in folders() {
+        // One that is there but cannot be read is an error, not a gate without limits.
+        let found = PLACES.iter().map(|place| folder.join(place)).find(|path| path.symlink_metadata().is_ok());
+        if let Some(path) = found {
+            return Some((path, folder));
+        }
+        folder = above;
+    }
+    None
+}
+
+/// The folders above the working directory as paths from there, each for the one before it, and one that ends them.
+/// Outside a repository there are none.
+fn folders() -> Vec<PathBuf> {
+    let here = env::current_dir().unwrap_or_default();
+    let depth = here.ancestors().position(|folder| folder.join(".git").exists()).unwrap_or(0);
+    (1..=depth + 1).map(|steps| std::iter::repeat_n("..", steps).collect()).collect()
 }
 
 fn read(path: &Path) -> Result<String> {

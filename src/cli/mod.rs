@@ -20,8 +20,8 @@ mod simulate;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use ptmem::verdict::Verdict;
+use anyhow::{Context, Result};
+use ptmem::verdict::{Headroom, Limits, Verdict};
 
 use args::{Arguments, Command};
 
@@ -42,6 +42,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),
     }
+}
+
+/// The memory that must be left free, where it is limited.
+fn headroom(limits: &Limits) -> Result<Option<Headroom>> {
+    limits.headroom().context("give --device-memory, such as 80GiB, or device-memory in ptmem.toml")
 }
 
 fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {

@@ -26,6 +26,9 @@ pub(super) struct File {
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
     pub(super) allow_partial: Option<bool>,
+    pub(super) allow_oom: Option<bool>,
+    pub(super) device_memory: Option<Size>,
+    pub(super) min_headroom: Option<Size>,
     pub(super) group_by: Option<By>,
     pub(super) allocator_settings: Option<Settings>,
     pub(super) match_ratio: Option<Ratio>,
@@ -73,6 +76,9 @@ pub(super) struct FileSuite {
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
     pub(super) allow_partial: Option<bool>,
+    pub(super) allow_oom: Option<bool>,
+    pub(super) device_memory: Option<Size>,
+    pub(super) min_headroom: Option<Size>,
     #[serde(default)]
     pub(super) compare: Vec<FilePair>,
 }
@@ -92,6 +98,9 @@ pub(super) struct FilePair {
     pub(super) min_delta: Option<Size>,
     pub(super) strict: Option<bool>,
     pub(super) allow_partial: Option<bool>,
+    pub(super) allow_oom: Option<bool>,
+    pub(super) device_memory: Option<Size>,
+    pub(super) min_headroom: Option<Size>,
 }
 
 /// Values that are read from a text.

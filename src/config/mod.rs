@@ -1,6 +1,7 @@
 //! The configuration file `ptmem.toml`.
 
 mod file;
+mod usage;
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use crate::snapshot::AllocatorSettings;
 use crate::stack::{CategoryRule, GroupBy, Rules};
 use crate::text::did_you_mean;
 use crate::verdict::{Accepted, Limits, Subject};
-use file::{Date, File, FileAccept, FileCategory, FilePair, FileSuite, Growths, Maxima, Size};
+use file::{Date, File, FileAccept, FileCategory, FileSuite};
+pub use usage::Usage;
 
 /// What a configuration file says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -67,6 +69,22 @@ impl Error {
     }
 }
 
+/// The limits of a table that may have all of them: the file, a suite or a comparison.
+macro_rules! limits {
+    ($table:expr) => {
+        Limits {
+            growth: $table.max_growth.0.into_iter().chain($table.warn_growth.0).collect(),
+            maximum: $table.max.0,
+            min_delta: $table.min_delta.map(|size| size.0),
+            strict: $table.strict,
+            allow_partial: $table.allow_partial,
+            allow_oom: $table.allow_oom,
+            device_memory: $table.device_memory.map(|size| size.0),
+            min_headroom: $table.min_headroom.map(|size| size.0),
+        }
+    };
+}
+
 impl Config {
     /// Reads the text of a configuration file.
     ///
@@ -79,13 +97,7 @@ impl Config {
         let categories = file.category.into_iter().map(category).collect();
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
         Ok(Self {
-            limits: limits(
-                file.max_growth,
-                file.warn_growth,
-                file.max,
-                file.min_delta,
-                Trust { strict: file.strict, allow_partial: file.allow_partial },
-            ),
+            limits: limits!(file),
             group_by: file.group_by.map(|by| by.0),
             allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
@@ -136,38 +148,16 @@ fn suite(name: &str, read: FileSuite) -> Result<Suite, Error> {
         return Err(Error::new(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
     }
     let mut pairs: Vec<Pair> = Vec::new();
-    for FilePair { name: pair, before, after, max_growth, warn_growth, max, min_delta, strict, allow_partial } in
-        read.compare
-    {
-        if pair.is_empty() {
+    for pair in read.compare {
+        if pair.name.is_empty() {
             return Err(Error::new(format!("the suite '{name}' has a comparison without a 'name'")));
         }
-        if pairs.iter().any(|other| other.name == pair) {
-            return Err(Error::new(format!("the suite '{name}' has two comparisons named '{pair}'")));
+        if pairs.iter().any(|other| other.name == pair.name) {
+            return Err(Error::new(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
         }
-        let limits = limits(max_growth, warn_growth, max, min_delta, Trust { strict, allow_partial });
-        pairs.push(Pair { name: pair, before, after, limits });
+        pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits: limits!(pair) });
     }
-    let trust = Trust { strict: read.strict, allow_partial: read.allow_partial };
-    let limits = limits(read.max_growth, read.warn_growth, read.max, read.min_delta, trust);
-    Ok(Suite { limits, pairs })
-}
-
-/// How doubt affects the verdict.
-struct Trust {
-    strict: Option<bool>,
-    allow_partial: Option<bool>,
-}
-
-fn limits(
-    max_growth: Growths<true>,
-    warn_growth: Growths<false>,
-    max: Maxima,
-    min_delta: Option<Size>,
-    Trust { strict, allow_partial }: Trust,
-) -> Limits {
-    let growth = max_growth.0.into_iter().chain(warn_growth.0).collect();
-    Limits { growth, maximum: max.0, min_delta: min_delta.map(|size| size.0), strict, allow_partial }
+    Ok(Suite { limits: limits!(read), pairs })
 }
 
 /// What the reader of TOML says, in one line, with the nearest name of an unknown key.
@@ -192,6 +182,9 @@ mod tests {
     const WHOLE: &str = r#"
 min-delta = "4MiB"
 strict = true
+allow-oom = true
+device-memory = "80GiB"
+min-headroom = "8GiB"
 group-by = "function"
 match-ratio = 0.8
 strip-prefix = "/workspace"
@@ -239,6 +232,9 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!(config.limits.growth[2].level, Level::Warn);
         assert_eq!(config.limits.maximum, [Maximum { figure: Figure::Metric(Metric::Reserved), limit: 75 << 30 }]);
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
+        assert_eq!(config.limits.allow_oom, Some(true));
+        let headroom = config.limits.headroom().unwrap().unwrap();
+        assert_eq!((headroom.device_memory, headroom.least), (80 << 30, 8 << 30));
         assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
         assert_eq!(config.rules.strip_prefix, ["/workspace"]);
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
@@ -275,6 +271,7 @@ max-growth = ["peak=2%", "end=0"]
             ("[[accept]]\npattern=\"x\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = \"soon\"", "expected a date"),
             ("[suite.a]", "the suite 'a' compares nothing"),
             ("[[suite.a.compare]]\nname=\"x\"\nbefore=\"b\"\nafter=\"c\"\nafer=\"d\"", "did you mean 'after'?"),
+            ("min-headroom = \"8\"", "has no unit"),
             ("x = ", "line 1"),
         ] {
             let message = Config::parse(text).unwrap_err().to_string();

@@ -1,5 +1,6 @@
 //! Compares two profiles: devices, figures and stacks.
 
+mod categories;
 mod course;
 mod phases;
 mod stacks;
@@ -15,6 +16,7 @@ use crate::replay::History;
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Code, Grouper};
+pub use categories::CategoryChange;
 pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
 use stacks::rows;
@@ -259,6 +261,8 @@ pub struct DeviceDiff {
     pub missing: Vec<Missing>,
     /// Where the peaks lie, where these are different places of the program.
     pub peaks: Option<Sides<String>>,
+    /// The change by what memory is for, at the moment that is compared.
+    pub categories: Vec<CategoryChange>,
 }
 
 impl DeviceDiff {
@@ -361,8 +365,11 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let profiles = Sides { before, after };
     let groupers = profiles.map_at_once(Profile::grouper);
     let mut of_phases = Vec::new();
-    let pair = |index| compare(&profiles, &groupers, index, options, &mut of_phases);
-    let devices = pairs.into_iter().map(pair).collect::<Vec<_>>();
+    let of_categories = categories::groupers(&profiles);
+    let mut devices = Vec::with_capacity(pairs.len());
+    for index in pairs {
+        devices.push(compare(&profiles, &groupers, &of_categories, index, options, &mut of_phases));
+    }
     let mut diagnostics = Vec::new();
     for device in &devices {
         compare_recordings(&profiles, device, &mut diagnostics);
@@ -393,6 +400,7 @@ fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> 
 fn compare(
     profiles: &Sides<Profile>,
     groupers: &Sides<Grouper<'_>>,
+    of_categories: &Sides<Grouper<'_>>,
     index: Sides<Option<usize>>,
     options: Options,
     found: &mut Vec<Diagnostic>,
@@ -417,9 +425,10 @@ fn compare(
     let course::Compared { missing, peaks: places } = course::compare(profiles, devices, both, &pairs, options);
     let (rows, unlisted) =
         if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { (Vec::new(), Vec::new()) };
+    let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
-    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases, missing, peaks: places }
+    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases, missing, peaks: places, categories }
 }
 
 /// Which rows to show.

@@ -1,6 +1,10 @@
 //! The figures of a device that can be limited.
 
-use super::DeviceProfile;
+use std::collections::BTreeMap;
+
+use super::{Bucket, DeviceProfile, Held};
+use crate::replay::History;
+use crate::sides::Sides;
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,11 +22,14 @@ pub enum Metric {
     Requested,
     /// Peak of reserved bytes: `max_memory_reserved()`.
     Reserved,
+    /// Reserved bytes that were not active at the reserved peak.
+    Fragmentation,
 }
 
 impl Metric {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 6] = [Self::Peak, Self::Baseline, Self::End, Self::Active, Self::Requested, Self::Reserved];
+    pub const ALL: [Self; 7] =
+        [Self::Peak, Self::Baseline, Self::End, Self::Active, Self::Requested, Self::Reserved, Self::Fragmentation];
 
     /// Its name on the command line and in reports.
     #[must_use]
@@ -34,6 +41,7 @@ impl Metric {
             Self::Active => "active",
             Self::Requested => "requested",
             Self::Reserved => "reserved",
+            Self::Fragmentation => "fragmentation",
         }
     }
 
@@ -47,12 +55,21 @@ impl Metric {
             Self::Active => "highest active bytes within the recording",
             Self::Requested => "highest requested bytes within the recording",
             Self::Reserved => "highest reserved bytes within the recording",
+            Self::Fragmentation => "reserved less active bytes at the reserved peak",
         }
     }
 
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
+        let is_known = !self.needs_history() || device.figures.history == History::Recorded;
+        is_known.then(|| self.at_least(device))?
+    }
+
+    /// The value as far as the device shows it: without a history, that of the state at the dump, which is a lower
+    /// bound of every peak. For fragmentation there is none.
+    #[must_use]
+    pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
         match self {
             Self::Peak => device.figures.allocated.peak,
             Self::Baseline => device.figures.allocated.baseline,
@@ -60,6 +77,8 @@ impl Metric {
             Self::Active => device.figures.active.peak,
             Self::Requested => device.figures.requested.peak,
             Self::Reserved => device.figures.reserved.peak,
+            Self::Fragmentation if device.figures.history != History::Recorded => None,
+            Self::Fragmentation => device.figures.fragmentation_at_peak,
         }
     }
 
@@ -74,6 +93,7 @@ impl Metric {
             Self::Active => device.figures.active.peak_error,
             Self::Requested => device.figures.requested.peak_error,
             Self::Reserved => device.figures.reserved.peak_error,
+            Self::Fragmentation => device.figures.reserved.peak_error?.checked_add(device.figures.active.max_error()?),
         }
     }
 
@@ -81,8 +101,43 @@ impl Metric {
     #[must_use]
     pub fn needs_history(self) -> bool {
         match self {
-            Self::Peak | Self::Baseline | Self::Active | Self::Requested | Self::Reserved => true,
+            Self::Peak | Self::Baseline | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
             Self::End => false,
         }
+    }
+
+    /// Whether it is taken at a peak, which is the limit of the device where memory ran out.
+    #[must_use]
+    pub fn is_peak(self) -> bool {
+        match self {
+            Self::Peak | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
+            Self::Baseline | Self::End => false,
+        }
+    }
+
+    /// Whether it is one of PyTorch's counters, rather than a difference of two.
+    #[must_use]
+    pub fn is_counter(self) -> bool {
+        self != Self::Fragmentation
+    }
+
+    /// Whether both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
+    /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
+    /// wrong, and all stacks have to hold the same.
+    #[must_use]
+    pub fn has_same_bound(self, sides: Sides<&DeviceProfile>) -> bool {
+        let errors = sides.map(|device| self.max_error(device));
+        if errors.before.is_none() || errors.before != errors.after {
+            return false;
+        }
+        let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
+        let unknown = sides.map(|device| self.held_by_unknown(device, checked));
+        unknown.before == unknown.after
+    }
+
+    /// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
+    fn held_by_unknown(self, device: &DeviceProfile, checked: bool) -> BTreeMap<&str, [Held; 3]> {
+        let stacks = device.stacks.iter().filter(|total| !checked || total.bucket == Some(Bucket::NotRecorded));
+        stacks.map(|total| (total.key.0.as_str(), [total.baseline, total.peak, total.end])).collect()
     }
 }

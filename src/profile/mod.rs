@@ -27,7 +27,7 @@ use crate::container;
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Replay};
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
-use crate::snapshot::{self, Copier, Event, Snapshot};
+use crate::snapshot::{self, Action, Copier, Event, Snapshot};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use course::Course;
@@ -163,7 +163,8 @@ impl Profile {
     /// Leaves nothing but what a report shows of one side of a comparison among many.
     pub(crate) fn forget_stacks(&mut self) {
         for device in &mut self.devices {
-            (device.totals, device.stacks) = (Totals::default(), Vec::new());
+            device.totals = Totals::default();
+            device.stacks = Vec::new();
         }
         self.tables = Arc::default();
     }
@@ -219,6 +220,8 @@ pub struct DeviceProfile {
     /// In which order the stacks allocate; `None` where nothing does, where nothing repeats, or where a profile was saved
     /// before that was kept.
     pub course: Option<Course>,
+    /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
+    pub failed_request: Option<String>,
     totals: Totals,
     /// For the highest of groups, until these are made.
     moves: Moves,
@@ -231,6 +234,12 @@ impl DeviceProfile {
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
         self.events > markers || self.figures.active.end > 0
+    }
+
+    /// Whether an allocation failed for lack of memory.
+    #[must_use]
+    pub fn ran_out_of_memory(&self) -> bool {
+        !self.figures.ooms.is_empty()
     }
 
     /// The stacks in the groups of another grouping.
@@ -462,6 +471,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             cut: None,
             phases,
             intervals,
+            failed_request: failed_request(&snapshot, events, &options.rules),
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
@@ -500,6 +510,13 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         diagnostics,
         tables: Arc::new(tables),
     })
+}
+
+/// The label of the stack whose request was the first to fail, where it was captured.
+fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Option<String> {
+    let failed = events.iter().find(|event| event.action == Action::Oom)?;
+    let stack = failed.stack.filter(|stack| snapshot.tables.has_frames(*stack))?;
+    Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
 }
 
 /// What is to be looked at on each device.

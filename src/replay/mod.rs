@@ -208,6 +208,16 @@ pub struct Checks {
     pub end_matches: bool,
 }
 
+impl Checks {
+    /// Whether none failed.
+    #[must_use]
+    pub fn hold(&self) -> bool {
+        self.sizes_recovered == self.sizes_total
+            && self.checkpoints_matched == self.checkpoints_total
+            && self.end_matches
+    }
+}
+
 /// A failed allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

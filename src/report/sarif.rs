@@ -201,7 +201,15 @@ fn source_path(subject: Subject<'_>) -> Option<&str> {
 
 /// Every rule that a result may name.
 fn rules() -> Vec<Rule> {
-    let others = [About::Stacks, About::Imbalance, About::Ranks, About::Phases, About::Leaks];
+    let others = [
+        About::Stacks,
+        About::Imbalance,
+        About::Ranks,
+        About::Phases,
+        About::Leaks,
+        About::OutOfMemory,
+        About::Headroom,
+    ];
     Metric::ALL.into_iter().map(About::Metric).chain(others).map(Rule::new).collect()
 }
 
@@ -214,6 +222,8 @@ fn rule_id(about: About) -> &'static str {
         About::Imbalance => IMBALANCE,
         About::Ranks => "ranks",
         About::Leaks => "leak",
+        About::OutOfMemory => "oom",
+        About::Headroom => "headroom",
     }
 }
 
@@ -225,6 +235,8 @@ fn rule_description(about: About) -> &'static str {
         About::Imbalance => "how far the highest peak of all ranks lies above their median",
         About::Ranks => "ranks that only one side has",
         About::Leaks => "bytes that do not come back",
+        About::OutOfMemory => "memory that ran out",
+        About::Headroom => "bytes of the device that the reserved peak leaves free",
     }
 }
 

@@ -4,6 +4,10 @@ use super::Code;
 use super::operator::Symbol;
 use crate::snapshot::{FrameId, StackId};
 
+/// The categories that are built in, in the order in which a training step meets them.
+pub const CATEGORIES: [&str; 8] =
+    ["parameters", "data", "forward", "backward", "gradients", "optimizer", "communication", "other"];
+
 /// The category of a stack. The first rule that holds for one of its frames decides.
 pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {
     code.own_category(stack).unwrap_or_else(|| built_in(code, stack))

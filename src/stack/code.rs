@@ -207,6 +207,21 @@ impl<'t> Code<'t> {
         self.categories.get(first).map(String::as_str)
     }
 
+    /// For each category of the user, whether it is the first that matches some frame.
+    #[must_use]
+    pub fn used_categories(&self) -> Vec<bool> {
+        let mut used = vec![false; self.categories.len()];
+        for category in self.frames.iter().filter_map(|known| known.category) {
+            used[category] = true;
+        }
+        used
+    }
+
+    /// The paths of all files, as the patterns of `own` and `foreign` see them.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| &*file.path)
+    }
+
     /// The tables that the frames come from.
     #[must_use]
     pub fn tables(&self) -> &'t Tables {

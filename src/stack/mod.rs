@@ -18,6 +18,7 @@ use std::fmt;
 
 use sha1::{Digest as _, Sha1};
 
+pub use category::CATEGORIES;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
 pub use order::{InOrder, pair_in_order};

@@ -74,6 +74,10 @@ pub enum About {
     Ranks,
     /// Memory that does not come back.
     Leaks,
+    /// Memory that ran out.
+    OutOfMemory,
+    /// Memory of the device that is left free.
+    Headroom,
 }
 
 /// One threshold applied to one figure.

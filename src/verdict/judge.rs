@@ -1,12 +1,13 @@
 //! The judge: applies limits to the figures of a comparison or of one snapshot.
 
-use super::accepted::Budget;
-use super::{Check, Figure, Growth, Judgement, Level, Maximum, Outcome, Target, Thresholds, Verdict};
-use crate::align::End;
+use std::cmp::Reverse;
+
+use super::growth::Gated;
+use super::maxima::Limited;
+use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
-use crate::pattern::Pattern;
-use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment, Profile};
+use crate::diff::{Diff, Sides};
+use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
 use crate::units::Size;
 
@@ -14,6 +15,7 @@ use crate::units::Size;
 #[must_use]
 pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
+    judge.out_of_memory_of_diff(diff, thresholds);
     judge.imbalance_of_one(thresholds);
     for growth in thresholds.growth.iter().filter(|growth| growth.target != Target::Imbalance) {
         if diff.devices.is_empty() {
@@ -25,13 +27,11 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         judge.unmatched_pattern(diff, growth, thresholds);
         judge.unmatched_phase(diff, growth);
     }
-    for maximum in &thresholds.maximum {
-        let devices = diff
-            .devices
-            .iter()
-            .map(|device| (device.index.after.map(|i| &diff.profiles.after.devices[i]), device.ordinal()));
-        judge.maxima(maximum, devices);
-    }
+    let devices = diff.devices.iter().map(|device| Limited {
+        profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),
+        number: device.ordinal(),
+    });
+    judge.maxima(&devices.collect::<Vec<_>>(), thresholds);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
 }
@@ -40,11 +40,13 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 #[must_use]
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
-    judge.imbalance_of_one(thresholds);
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    for maximum in &thresholds.maximum {
-        judge.maxima(maximum, active.iter().map(|device| (Some(*device), Some(device.device))));
+    for device in &active {
+        judge.out_of_memory(device, thresholds);
     }
+    judge.imbalance_of_one(thresholds);
+    let devices = active.iter().map(|device| Limited { profile: Some(*device), number: Some(device.device) });
+    judge.maxima(&devices.collect::<Vec<_>>(), thresholds);
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Judge {
 }
 
 /// The reason why a figure that needs a history cannot be known, if there is one.
-fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
+pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
     let why = match device.figures.history {
         History::Recorded => return None,
         History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
@@ -65,171 +67,8 @@ fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
     Some(format!("the {side} {why}"))
 }
 
-/// A device of a comparison under one limit on growth.
-struct Gated<'a> {
-    diff: &'a Diff,
-    device: &'a DeviceDiff,
-    /// The device on each side, where it exists.
-    profiles: Sides<Option<&'a DeviceProfile>>,
-    growth: &'a Growth,
-    thresholds: &'a Thresholds,
-}
-
-impl<'a> Gated<'a> {
-    fn new(diff: &'a Diff, device: &'a DeviceDiff, growth: &'a Growth, thresholds: &'a Thresholds) -> Self {
-        let profiles = Sides {
-            before: device.index.before.map(|i| &diff.profiles.before.devices[i]),
-            after: device.index.after.map(|i| &diff.profiles.after.devices[i]),
-        };
-        Self { diff, device, profiles, growth, thresholds }
-    }
-
-    /// A check of the limit on the device that nothing is known of yet.
-    fn check(&self) -> Check {
-        let Growth { target, limit, level } = self.growth;
-        Check { device: self.device.ordinal(), ..Check::new(target.about(), target.name(), limit.to_string(), *level) }
-    }
-
-    /// The same, with the reason why it cannot be told.
-    fn inconclusive(&self, reason: String) -> Check {
-        Check { reason: Some(reason), ..self.check() }
-    }
-
-    /// The reason why a side has no history, where the limit needs one.
-    fn no_history(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
-        let needs_history = match &self.growth.target {
-            Target::Metric(metric) => metric.needs_history(),
-            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Imbalance => true,
-        };
-        let reason = sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
-        needs_history.then(|| format!("{reason}; {} cannot be compared", self.growth.target.name()))
-    }
-
-    fn budget(&self) -> Budget<'a> {
-        Budget::new(&self.thresholds.accepted, self.thresholds.today)
-    }
-
-    /// Whether the rows of the comparison are those at the peak.
-    fn has_rows_at_peak(&self) -> bool {
-        self.diff.profiles.after.options.at == Moment::Peak
-    }
-
-    /// Whether a limit for certain stacks takes the place of this one for a row.
-    fn is_replaced(&self, row: &Row) -> bool {
-        let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
-        same_level.into_iter().any(|other| matches!(&other.target, Target::Stack(Some(glob)) if row.matches(glob)))
-    }
-
-    /// Whether a limit on stacks, all or those that a pattern names, concerns a row.
-    fn concerns(&self, row: &Row, pattern: Option<&Pattern>) -> bool {
-        let largest = match row.before_within {
-            Some(_) => u128::from(row.held.after.bytes),
-            None => row.delta().unsigned_abs(),
-        };
-        largest >= u128::from(self.thresholds.min_delta)
-            && !matches!(row.kind, RowKind::Others(_))
-            && pattern.map_or_else(|| !self.is_replaced(row), |pattern| row.matches(pattern))
-    }
-
-    /// The reason why a side lacks a part that the limit is about, unless that is allowed.
-    fn part_missing(&self) -> Option<String> {
-        let missing = self.device.missing.iter().find(|missing| match &self.growth.target {
-            Target::Metric(Metric::Baseline) => missing.end == End::Head,
-            Target::Metric(Metric::End) => missing.end == End::Tail,
-            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) => true,
-            Target::Phase(_) | Target::Imbalance => false,
-        })?;
-        let name = self.growth.target.name();
-        (!self.thresholds.allow_partial).then(|| {
-            format!(
-                "the {} lacks {} that the other side records ({}); {name} cannot be compared. --allow-partial \
-                 compares anyway",
-                missing.side,
-                missing.part(),
-                missing.cause()
-            )
-        })
-    }
-
-    /// Whether a stack only was held at another moment: its highest stays within the limit.
-    fn is_held_elsewhere(&self, row: &Row) -> bool {
-        // At other moments than the peak, what is held then is what counts.
-        self.has_rows_at_peak()
-            && row.highest.both().is_some_and(|highest| {
-                let delta = i128::from(highest.after) - i128::from(highest.before);
-                delta <= 0 || self.growth.limit.holds(highest.before, delta)
-            })
-    }
-
-    /// The check of a row whose highest exceeds the limit; `None` where it does not.
-    fn check_of_highest(&self, row: &Row) -> Option<Check> {
-        let limit = &self.growth.limit;
-        let change = Change { before: row.highest.before, after: row.highest.after };
-        let check = Check {
-            scope: Some(row.label.clone()),
-            key: Some(row.key.clone()),
-            before: change.before,
-            after: change.after,
-            ..self.check()
-        };
-        let (Some(before), Some(delta)) = (change.before, change.delta()) else {
-            let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
-            return Some(Check { reason: Some(reason), ..check });
-        };
-        if limit.holds(before, delta) || delta.unsigned_abs() < u128::from(self.thresholds.min_delta) {
-            return None;
-        }
-        let allowed = Some(limit.allowed(before));
-        Some(Check { delta: Some(delta), allowed, outcome: Outcome::Exceeded, ..check })
-    }
-
-    /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
-    fn check_of_row(&self, row: &Row) -> Option<Check> {
-        let limit = &self.growth.limit;
-        let before = row.held.before.bytes;
-        let after = row.held.after.bytes;
-        // At worst, a row without a certain partner held nothing before.
-        let least = if row.before_within.is_some() { 0 } else { before };
-        if limit.holds(least, i128::from(after) - i128::from(least)) || self.is_held_elsewhere(row) {
-            return None;
-        }
-        let mut check = Check {
-            scope: Some(row.label.clone()),
-            key: Some(row.key.clone()),
-            before: Some(before),
-            after: Some(after),
-            delta: Some(row.delta()),
-            allowed: Some(limit.allowed(before)),
-            outcome: Outcome::Exceeded,
-            ..self.check()
-        };
-        if let RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded) = row.kind {
-            let reason = "allocated before the recording: record from the start of the process, and start again right \
-                          before the steps, to see its stacks";
-            check.reason = Some(reason.to_owned());
-        }
-        if let Some(most) = row.before_within {
-            let certain = i128::from(after) - i128::from(most);
-            let is_certain = !row.moved
-                && !limit.holds(most, certain)
-                && certain.unsigned_abs() >= u128::from(self.thresholds.min_delta);
-            let consequence = if is_certain { "it may have held up to that before" } else { "so it cannot be told" };
-            let most = Size(most);
-            check.reason = Some(format!(
-                "a side lists no stacks below {most}: {consequence}; save it without --top and --min-bytes"
-            ));
-            if !is_certain {
-                check.outcome = Outcome::Inconclusive;
-            }
-        }
-        Some(check)
-    }
-
-    /// Whether stacks that a saved profile does not list could exceed the limit.
-    fn matters(&self, cut: &Cut) -> bool {
-        cut.largest >= self.thresholds.min_delta && !self.growth.limit.holds(0, i128::from(cut.largest))
-    }
-}
+/// The errors of figures that are exact.
+pub(super) const NO_ERROR: Sides<Option<u64>> = Sides { before: Some(0), after: Some(0) };
 
 impl Judge {
     /// One snapshot has nothing to be out of balance with.
@@ -253,173 +92,6 @@ impl Judge {
         self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
 
-    /// The same of an absolute limit.
-    fn cannot_tell_maximum(&mut self, maximum: &Maximum, reason: &str) {
-        let check = Check::new(
-            maximum.figure.about(),
-            maximum.figure.name().to_owned(),
-            Size(maximum.limit).to_string(),
-            Level::Fail,
-        );
-        self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
-    }
-
-    /// Applies a limit on growth to a device.
-    fn growth(&mut self, gated: &Gated<'_>) {
-        if let Some(side) = gated.profiles.missing() {
-            self.checks.push(gated.inconclusive(format!("the device is missing in the {side}")));
-            return;
-        }
-        let Some(sides) = gated.profiles.both() else { return };
-        if let Some(reason) = gated.no_history(sides) {
-            self.checks.push(gated.inconclusive(reason));
-            return;
-        }
-        if let Some(reason) = gated.part_missing() {
-            self.checks.push(gated.inconclusive(reason));
-            return;
-        }
-        match &gated.growth.target {
-            Target::Metric(metric) => self.growth_of_metric(gated, *metric, sides),
-            Target::Stack(pattern) => self.growth_of_stacks(gated, pattern.as_ref(), sides),
-            Target::StackHighest(pattern) => self.growth_of_highest(gated, pattern.as_ref(), sides),
-            Target::Phase(pattern) => {
-                let rows = &gated.device.phases;
-                self.phases(&gated.check(), gated.growth, pattern, rows, sides, &gated.budget());
-            }
-            // Of all ranks together.
-            Target::Imbalance => {}
-        }
-    }
-
-    /// A figure of a device.
-    fn growth_of_metric(&mut self, gated: &Gated<'_>, metric: Metric, sides: Sides<&DeviceProfile>) {
-        let change = gated.device.metric(metric);
-        let limit = &gated.growth.limit;
-        let mut check = Check { before: change.before, after: change.after, delta: change.delta(), ..gated.check() };
-        let (Some(before), Some(delta)) = (change.before, change.delta()) else {
-            check.reason = Some(format!("{} cannot be computed", check.metric));
-            self.checks.push(check);
-            return;
-        };
-        check.allowed = Some(limit.allowed(before));
-        check.outcome = if limit.holds(before, delta) { Outcome::Pass } else { Outcome::Exceeded };
-        self.doubt(&mut check, metric.max_error(sides.before), metric.max_error(sides.after));
-        if check.outcome == Outcome::Exceeded {
-            let budget = gated.budget();
-            budget.accept_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
-            // Whether it is accepted may depend on stacks that a saved profile does not list.
-            let is_cut = sides.before.cut.is_some() || sides.after.cut.is_some();
-            if check.outcome == Outcome::Exceeded && is_cut {
-                budget.doubt_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
-            }
-            self.tell_accepted(&check);
-        }
-        self.checks.push(check);
-    }
-
-    /// The totals of stacks, all or those that a pattern names: a check for each that exceeds the limit, or one that
-    /// passes.
-    fn growth_of_stacks(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
-        if let Some(side) = sides.map(|device| device.at).missing() {
-            let moment = gated.diff.profiles.after.options.at;
-            self.checks.push(gated.inconclusive(format!("the {side} has no moment '{moment}' to compare stacks at")));
-            return;
-        }
-        let checked = self.checks.len();
-        if let Some(cut) = sides.after.cut.filter(|cut| gated.matters(cut)) {
-            let largest = Size(cut.largest);
-            let reason = format!("the after lists no stacks below {largest}; give the snapshot itself");
-            self.checks.push(gated.inconclusive(reason));
-        }
-        let mut budget = gated.budget();
-        let rows = gated.device.rows.iter().chain(&gated.device.unlisted);
-        for row in rows.filter(|row| gated.concerns(row, pattern)) {
-            let Some(mut check) = gated.check_of_row(row) else { continue };
-            budget.accept_stack(&mut check, row);
-            self.tell_accepted(&check);
-            self.checks.push(check);
-        }
-        if self.checks.len() == checked {
-            self.checks.push(Check { outcome: Outcome::Pass, ..gated.check() });
-        }
-    }
-
-    /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
-    fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
-        if let Some(side) = sides.map(|device| device.cut).each().into_iter().find_map(|(side, cut)| cut.map(|_| side))
-        {
-            let reason = format!("the {side} does not list all stacks; give the snapshot itself");
-            self.checks.push(gated.inconclusive(reason));
-            return;
-        }
-        let checked = self.checks.len();
-        let mut budget = gated.budget();
-        let rows = gated.device.rows.iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
-        for row in rows.filter(|row| pattern.is_none_or(|pattern| row.matches(pattern))) {
-            let Some(mut check) = gated.check_of_highest(row) else { continue };
-            budget.accept_stack(&mut check, row);
-            self.tell_accepted(&check);
-            self.checks.push(check);
-        }
-        if self.checks.len() == checked {
-            self.checks.push(Check { outcome: Outcome::Pass, ..gated.check() });
-        }
-    }
-
-    /// A pattern that matches no stack on any device checks nothing.
-    fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
-        if !growth.matches(diff) {
-            self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
-            // Another rank may have such a stack.
-            if thresholds.one_of_ranks {
-                return;
-            }
-            let reason = "the pattern matches no stack on either side; it is compared with labels such as \
-                          'forward (model.py:12)'";
-            self.cannot_tell(growth, reason);
-        }
-    }
-
-    fn maxima<'d>(
-        &mut self,
-        maximum: &Maximum,
-        devices: impl Iterator<Item = (Option<&'d DeviceProfile>, Option<u32>)>,
-    ) {
-        let Figure::Metric(figure) = maximum.figure else { return };
-        let mut any = false;
-        for (profile, number) in devices {
-            any = true;
-            let (metric, limit) = (figure.name().to_owned(), Size(maximum.limit).to_string());
-            let mut check = Check {
-                device: number,
-                after: profile.and_then(|device| figure.value(device)),
-                allowed: Some(u128::from(maximum.limit)),
-                absolute: true,
-                ..Check::new(maximum.figure.about(), metric, limit, Level::Fail)
-            };
-            let no_history = profile.and_then(|device| no_history(device, "snapshot"));
-            match (profile, check.after) {
-                (None, _) => check.reason = Some("the device is missing in the after".to_owned()),
-                // What is held at the dump is a lower bound of every peak: enough to fail, not to pass.
-                (_, Some(value)) if value > maximum.limit => check.outcome = Outcome::Exceeded,
-                _ if figure.needs_history() && no_history.is_some() => {
-                    check.reason = no_history.map(|why| format!("{why}; {} is not known", check.metric));
-                }
-                (Some(device), Some(_)) => {
-                    check.outcome = Outcome::Pass;
-                    self.doubt(&mut check, Some(0), figure.max_error(device));
-                }
-                (Some(_), None) => check.reason = Some(format!("{} cannot be computed", check.metric)),
-            }
-            self.checks.push(check);
-        }
-        if !any {
-            let reason = "the snapshot holds no memory on any device";
-            self.cannot_tell_maximum(maximum, reason);
-        }
-    }
-
     /// Says where a check passes only because growth was agreed to.
     pub(super) fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
@@ -430,12 +102,11 @@ impl Judge {
         }
     }
 
-    /// Remarks where the bounds of inexact figures reach across the limit.
-    pub(super) fn doubt(&mut self, check: &mut Check, before: Option<u64>, after: Option<u64>) {
-        let (Some(before), Some(after)) = (before, after) else {
-            let message = format!("{} is not exact, and its error is not known", check.metric);
-            check.reason = Some(message.clone());
-            self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
+    /// Warns where the bounds of inexact figures reach across the limit; where a bound is not known, nothing is.
+    pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
+        let (Some(before), Some(after)) = (errors.before, errors.after) else {
+            check.outcome = Outcome::Inconclusive;
+            check.reason = Some(format!("{} is not exact, and its error is not known", check.metric));
             return;
         };
         let error = i128::from(before) + i128::from(after);
@@ -461,19 +132,7 @@ impl Judge {
         strict: bool,
         many_devices: bool,
     ) -> Judgement {
-        // Failures first, the largest first; what passed keeps its order.
-        let weight = |check: &Check| {
-            let beyond = check.delta.unwrap_or(0).max(check.after.map_or(0, i128::from));
-            let rank = match (check.outcome, check.level) {
-                (Outcome::Exceeded, Level::Fail) => 0,
-                (Outcome::Inconclusive, _) => 1,
-                (Outcome::Exceeded, Level::Warn) => 2,
-                (Outcome::Pass, _) if check.accepted => return (3, 0),
-                (Outcome::Pass, _) => return (4, 0),
-            };
-            (rank, if check.delta.is_some() { -check.delta.unwrap_or(0) } else { -beyond })
-        };
-        self.checks.sort_by_key(weight);
+        self.checks.sort_by_key(order);
         let mut distrust = Vec::new();
         if strict && !self.checks.is_empty() {
             distrust.extend(known.map(|diagnostic| diagnostic.code));
@@ -495,4 +154,19 @@ impl Judge {
         };
         Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices }
     }
+}
+
+/// The place of a check among others: memory that ran out first, then failures, the largest first; checks that pass
+/// keep their order.
+fn order(check: &Check) -> impl Ord + use<> {
+    let group = match (check.outcome, check.level) {
+        (Outcome::Exceeded, Level::Fail) if check.about == About::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) => 1,
+        (Outcome::Inconclusive, _) => 2,
+        (Outcome::Exceeded, Level::Warn) => 3,
+        (Outcome::Pass, _) if check.accepted => return (4, Reverse(0)),
+        (Outcome::Pass, _) => return (5, Reverse(0)),
+    };
+    let bytes = check.delta.or(check.after.map(i128::from)).unwrap_or(0);
+    (group, Reverse(bytes))
 }

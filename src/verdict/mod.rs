@@ -4,8 +4,11 @@ mod accepted;
 mod checks;
 mod collect;
 mod gate;
+mod growth;
 mod judge;
 mod leak;
+mod maxima;
+mod memory;
 mod phases;
 mod ranks;
 mod threshold;
@@ -19,11 +22,22 @@ use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
 pub use ranks::{Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one};
-pub use threshold::{Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target};
+pub use threshold::{
+    Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory,
+};
 pub use words::{Headline, Verdict};
 
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
 pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;
+
+/// Memory of a device that must be left free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headroom {
+    /// Bytes of the device.
+    pub device_memory: u64,
+    /// Bytes that must be left between the reserved peak and that.
+    pub least: u64,
+}
 
 /// The limits of one comparison or snapshot, and how strictly they are applied.
 #[derive(Debug, Clone)]
@@ -42,6 +56,10 @@ pub struct Thresholds {
     pub accepted: Vec<Accepted>,
     /// The day on which it has to be valid.
     pub today: Day,
+    /// Memory may run out: the program probes for the most that fits.
+    pub allow_oom: bool,
+    /// Memory that must be left free.
+    pub headroom: Option<Headroom>,
     /// Whether this is one rank of several, so that [`judge_ranks`] tells what concerns all of them.
     pub one_of_ranks: bool,
 }
@@ -57,6 +75,8 @@ impl Default for Thresholds {
             allow_partial: false,
             accepted: Vec::new(),
             today: Day::default(),
+            allow_oom: false,
+            headroom: None,
             one_of_ranks: false,
         }
     }
@@ -93,6 +113,6 @@ impl Thresholds {
     /// Whether there is any limit.
     #[must_use]
     pub fn limits_anything(&self) -> bool {
-        !self.growth.is_empty() || !self.maximum.is_empty()
+        !self.growth.is_empty() || !self.maximum.is_empty() || self.headroom.is_some()
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use super::accepted::Budget;
+use super::judge::NO_ERROR;
 use super::{Check, Growth, Judge, Outcome, Target};
 use crate::diff::{Diff, PhaseRow, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
-use crate::profile::{DeviceProfile, MOST_PHASES};
+use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
 use crate::text::{shorten, thousands};
 
 /// By how many bytes a phase grew beyond its limit, negative where it did not.
@@ -49,6 +50,7 @@ impl Judge {
             names[place].push(row);
         }
         let errors = devices.map(|device| device.figures.allocated.max_error());
+        let errors = if Metric::Peak.has_same_bound(devices) { NO_ERROR } else { errors };
         let (mut any, mut nearest) = (false, None);
         for rows in &names {
             // Of equal ones the first.
@@ -81,7 +83,7 @@ impl Judge {
                 continue;
             }
             any = true;
-            self.doubt(&mut of_phase, errors.before, errors.after);
+            self.doubt(&mut of_phase, errors);
             let mut remarks: Vec<String> = of_phase.reason.take().into_iter().collect();
             let exceeding = rows.iter().filter(|row| excess(growth, row).is_some_and(|beyond| beyond > 0)).count();
             if exceeding > 1 {
@@ -98,9 +100,9 @@ impl Judge {
         }
         // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
         if let (false, Some((_, mut nearest))) = (any, nearest) {
-            self.doubt(&mut nearest, errors.before, errors.after);
+            self.doubt(&mut nearest, errors);
             let reason = nearest.reason.map(|reason| format!("{}: {reason}", nearest.scope.unwrap_or_default()));
-            self.checks.push(Check { outcome: Outcome::Pass, reason, ..check.clone() });
+            self.checks.push(Check { outcome: nearest.outcome, reason, ..check.clone() });
         }
     }
 

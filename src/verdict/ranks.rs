@@ -213,12 +213,7 @@ pub fn judge_ranks(
         let mut check = Check {
             absolute: true,
             allowed: Some(maximum.limit.into()),
-            ..Check::new(
-                About::Imbalance,
-                maximum.figure.name().to_owned(),
-                Size(maximum.limit).to_string(),
-                Level::Fail,
-            )
+            ..Check::new(About::Imbalance, maximum.figure.name(), Size(maximum.limit).to_string(), Level::Fail)
         };
         match &after {
             Ok(spread) => {
@@ -226,7 +221,7 @@ pub fn judge_ranks(
                 let holds = spread.imbalance() <= maximum.limit;
                 check.outcome = if holds { Outcome::Pass } else { Outcome::Exceeded };
                 check.reason = (!holds).then(|| explain(spread));
-                judge.doubt(&mut check, Some(0), after_error);
+                judge.doubt(&mut check, Sides { before: Some(0), after: after_error });
             }
             Err(why) => check.reason = Some(why.clone()),
         }
@@ -269,7 +264,7 @@ impl Judge {
         check.allowed = Some(limit.allowed(old));
         check.outcome = if limit.holds(old, delta) { Outcome::Pass } else { Outcome::Exceeded };
         check.reason = (check.outcome == Outcome::Exceeded).then(|| explain(after));
-        self.doubt(&mut check, before_error, after_error);
+        self.doubt(&mut check, Sides { before: before_error, after: after_error });
         self.checks.push(check);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::About;
+use super::{About, Headroom};
 use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::profile::Metric;
@@ -105,36 +105,41 @@ const STACK_HIGHEST: &str = "stack-highest";
 pub const IMBALANCE: &str = "imbalance";
 
 /// What an absolute limit is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Figure {
     /// A figure of a device.
     Metric(Metric),
+    /// Every stack's total at the peak, or that of those whose label matches.
+    Stack(Option<Pattern>),
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,
 }
 
 impl Figure {
     /// The thing that checks of it are about.
-    pub(super) fn about(self) -> About {
+    pub(super) fn about(&self) -> About {
         match self {
-            Self::Metric(metric) => About::Metric(metric),
+            Self::Metric(metric) => About::Metric(*metric),
+            Self::Stack(_) => About::Stacks,
             Self::Imbalance => About::Imbalance,
         }
     }
 
     /// As it is written.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> String {
         match self {
-            Self::Metric(metric) => metric.name(),
-            Self::Imbalance => IMBALANCE,
+            Self::Metric(metric) => metric.name().to_owned(),
+            Self::Stack(None) => "stack".to_owned(),
+            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
+            Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
 }
 
 /// An absolute limit: `METRIC=SIZE`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maximum {
     /// What is limited.
     pub figure: Figure,
@@ -168,9 +173,10 @@ pub enum ParseThresholdError {
     Pattern(#[from] ParsePatternError),
 }
 
-const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase:GLOB and \
-     imbalance";
-const MAXIMUM_METRICS: &str = "peak, baseline, end, active, requested, reserved and imbalance";
+const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, \
+     stack-highest, stack-highest:GLOB, phase:GLOB and imbalance";
+const MAXIMUM_METRICS: &str =
+    "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
@@ -232,10 +238,15 @@ impl FromStr for Maximum {
     type Err = ParseThresholdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, size) = text.split_once('=').ok_or(ParseThresholdError::NoMetric)?;
+        // The size has no '=', a pattern may.
+        let (name, size) = text.rsplit_once('=').ok_or(ParseThresholdError::NoMetric)?;
         let figure = match name.trim() {
             IMBALANCE => Figure::Imbalance,
-            name => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
+            "stack" => Figure::Stack(None),
+            name => match name.strip_prefix("stack:") {
+                Some(glob) => Figure::Stack(Some(Pattern::glob(glob)?)),
+                None => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
+            },
         };
         Ok(Self { figure, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
     }
@@ -246,6 +257,11 @@ impl fmt::Display for Growth {
         write!(f, "{}={}", self.target.name(), self.limit)
     }
 }
+
+/// Headroom is limited, and the memory of the device is not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the least headroom needs the memory of the device")]
+pub struct UnknownDeviceMemory;
 
 /// The limits of a gate, each only where it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -260,6 +276,12 @@ pub struct Limits {
     pub strict: Option<bool>,
     /// Recordings are compared although one lacks a part of the other.
     pub allow_partial: Option<bool>,
+    /// Memory may run out.
+    pub allow_oom: Option<bool>,
+    /// Bytes of the device.
+    pub device_memory: Option<u64>,
+    /// Bytes of the device that must be left free.
+    pub min_headroom: Option<u64>,
 }
 
 impl Limits {
@@ -267,16 +289,29 @@ impl Limits {
     #[must_use]
     pub fn over(self, base: &Self) -> Self {
         let mut limits = self;
-        let more: Vec<_> = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of))).collect();
-        let more_maximum: Vec<_> =
-            base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.figure == of.figure)).collect();
-        let (growth, maximum) = (more.into_iter().cloned().collect::<Vec<_>>(), more_maximum);
-        limits.maximum.extend(maximum.into_iter().copied().collect::<Vec<_>>());
+        let growth = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of)));
+        let growth: Vec<_> = growth.cloned().collect();
         limits.growth.extend(growth);
+        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.figure == of.figure));
+        let maximum: Vec<_> = maximum.cloned().collect();
+        limits.maximum.extend(maximum);
         limits.min_delta = limits.min_delta.or(base.min_delta);
         limits.strict = limits.strict.or(base.strict);
         limits.allow_partial = limits.allow_partial.or(base.allow_partial);
+        limits.allow_oom = limits.allow_oom.or(base.allow_oom);
+        limits.device_memory = limits.device_memory.or(base.device_memory);
+        limits.min_headroom = limits.min_headroom.or(base.min_headroom);
         limits
+    }
+
+    /// The memory that must be left free; `None` where nothing is said of it.
+    ///
+    /// # Errors
+    /// Where it is not known of how much.
+    pub fn headroom(&self) -> Result<Option<Headroom>, UnknownDeviceMemory> {
+        let Some(least) = self.min_headroom else { return Ok(None) };
+        let device_memory = self.device_memory.ok_or(UnknownDeviceMemory)?;
+        Ok(Some(Headroom { device_memory, least }))
     }
 }
 
@@ -320,7 +355,10 @@ mod tests {
         assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { figure: Figure::Imbalance, limit: 1 << 30 }));
         assert_eq!(growth("imbalance=1GiB").unwrap().target, Target::Imbalance);
         assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
-        for text in ["70GiB", "peak=5%", "stack=5MiB", "peak="] {
+        assert_eq!("fragmentation=1GiB".parse::<Maximum>().unwrap().figure, Figure::Metric(Metric::Fragmentation));
+        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().figure, Figure::Stack(None));
+        assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().figure.name(), "stack:a=b*");
+        for text in ["70GiB", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
             assert!(text.parse::<Maximum>().is_err(), "{text}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Check, Judgement, Level, Outcome};
+use super::{About, Check, Judgement, Level, Outcome};
 use crate::units::{Size, format_percent};
 
 /// The answer.
@@ -117,11 +117,10 @@ impl Judgement {
             return format!("{subject}: {reason}");
         }
         if let Some(words) = &check.words {
-            let allowed = if check.outcome == Outcome::Exceeded || check.scope.is_some() {
-                format!(", allowed {}", check.limit)
-            } else {
-                String::new()
-            };
+            // Some words state the limit themselves.
+            let states_limit = matches!(check.about, About::OutOfMemory | About::Headroom);
+            let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.scope.is_some());
+            let allowed = if tells_limit { format!(", allowed {}", check.limit) } else { String::new() };
             return format!("{device}{words}{allowed}");
         }
         let mut text = match (check.absolute, check.after, check.delta) {
@@ -138,7 +137,8 @@ impl Judgement {
                 let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
                 format!("{subject} {change}{percent}, allowed {}", check.limit)
             }
-            _ => format!("{device}no {} grew by more than {}", check.metric, check.limit),
+            (true, None, _) => format!("{device}no {} is larger than {}", check.metric, check.limit),
+            (false, _, None) => format!("{device}no {} grew by more than {}", check.metric, check.limit),
         };
         // Rounded, the figure and its limit may read the same.
         let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };

@@ -26,4 +26,5 @@ mod replay_settings;
 mod saved_profiles;
 mod snapshot_bad_input;
 mod unknown_figures;
+mod verdicts;
 mod wrapped;

@@ -252,7 +252,7 @@ fn limits_that_mean_nothing_say_what_is_accepted() {
         (&["diff", path, path, "--max", "70GiB"], "70GiB", "METRIC=SIZE, such as peak=70GiB"),
         (&["check", path, "--max", "70GiB"], "70GiB", "METRIC=SIZE, such as peak=70GiB"),
         (&["check", path, "--max", "peak=5%"], "peak=5%", "GiB"),
-        (&["check", path, "--max", "stack=5GiB"], "'stack'", metrics),
+        (&["check", path, "--max", "phase:x=5GiB"], "'phase:x'", metrics),
         (&["check", path], "nothing to check", "--max reserved=75GiB"),
         (&["show", path, "--at", "lunch"], "lunch", "peak, baseline, end, oom, event:N"),
         (&["show", path, "--device-memory", "much"], "much", "is not a number"),

@@ -236,3 +236,58 @@ fn rules_about_frames_come_from_the_file() {
     }
     assert!(show(category, &["--group-by", "stack"]).contains("aten::native_layer_norm"), "a flag wins");
 }
+
+#[test]
+fn the_configuration_is_found_upwards_to_the_root_of_the_repository() {
+    let folder = folder();
+    let sub = folder.path().join("a/b");
+    fs::create_dir_all(&sub).unwrap();
+    let suite =
+        "max-growth = \"5%\"\n[[suite.all.compare]]\nname = \"x\"\nbefore = \"before.pkl\"\nafter = \"after.pkl\"\n";
+    fs::write(folder.path().join("ptmem.toml"), suite).unwrap();
+    let diff = ["diff", "../../before.pkl", "../../after.pkl"];
+    // Outside a repository, folders above do not count.
+    assert_eq!(verdict(&ptmem(&sub, &diff)).1, "PASS nothing was gated: no threshold was given");
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    let fails = (1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %".to_owned());
+    assert_eq!(verdict(&ptmem(&sub, &diff)), fails);
+    // Paths of a suite begin where the file lies.
+    assert_eq!(ptmem(&sub, &["diff", "--suite", "all"]).status.code(), Some(1));
+    // The nearest one counts, and nothing above the root.
+    fs::write(folder.path().join("a/ptmem.toml"), "max-growth = \"30%\"").unwrap();
+    assert_eq!(verdict(&ptmem(&sub, &diff)).0, 0);
+    fs::remove_file(folder.path().join("a/ptmem.toml")).unwrap();
+    fs::create_dir(folder.path().join("a/.git")).unwrap();
+    assert_eq!(verdict(&ptmem(&sub, &diff)).1, "PASS nothing was gated: no threshold was given");
+}
+
+#[test]
+fn rules_that_match_nothing_are_a_warning() {
+    let folder = folder();
+    let config = "foreign = [\"*/vendored/*\"]\n[[category]]\nname = \"unknown\"\nframes = [\"no_such_function\"]\n\
+                  [[accept]]\npattern = \"atention\"\nbytes = \"1MiB\"\nreason = \"x\"\nexpires = 2027-12-31\n";
+    fs::write(folder.path().join("ptmem.toml"), config).unwrap();
+    let output = ptmem(folder.path(), &[&DIFF[..], &["--format", "json"]].concat());
+    let report = text(&output.stdout);
+    for expected in ["'*/vendored/*'", "[[category]] 'unknown'", "'atention'", "the nearest stack is 'attention"] {
+        assert!(report.contains(expected), "{expected}: {report}");
+    }
+    assert_eq!(report.matches("\"unused-rule\"").count(), 3);
+    let used = "[[category]]\nname = \"attention\"\nframes = [\"attention\"]\n";
+    fs::write(folder.path().join("ptmem.toml"), used).unwrap();
+    let output = ptmem(folder.path(), &[&DIFF[..], &["--format", "json"]].concat());
+    assert!(!text(&output.stdout).contains("unused-rule"));
+}
+
+#[test]
+fn headroom_needs_the_memory_of_the_device() {
+    let folder = folder();
+    let check = |more: &[&str]| ptmem(folder.path(), &[&["check", "before.pkl"], more].concat());
+    let output = check(&["--min-headroom", "8MiB"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--device-memory"), "{}", text(&output.stderr));
+    assert_eq!(check(&["--device-memory", "320MiB", "--min-headroom", "8MiB"]).status.code(), Some(0));
+    fs::write(folder.path().join("ptmem.toml"), "device-memory = \"310MiB\"\n").unwrap();
+    let line = verdict(&check(&["--min-headroom", "8MiB"]));
+    assert!(line.0 == 1 && line.1.starts_with("FAIL headroom is 4.00 MiB"), "{line:?}");
+}

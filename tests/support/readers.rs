@@ -456,7 +456,7 @@ pub fn check_folded(text: &str, json: &Value) {
 }
 
 pub fn check_series(bencher: &str, benchmark: &str, json: &Value) {
-    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved", "leak"];
+    let metrics = ["peak", "baseline", "end", "active", "requested", "reserved", "fragmentation", "leak"];
     let bencher: Value = serde_json::from_str(bencher).unwrap();
     let mut figures = Vec::new();
     for (name, measures) in bencher.as_object().unwrap() {

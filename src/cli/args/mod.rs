@@ -138,6 +138,8 @@ pub(crate) struct DiffArguments {
     /// Neither list nor gate stacks that changed by less than SIZE [default: 1MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
     pub(crate) min_delta: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) capacity: Capacity,
     /// Compare every pair of this suite in ptmem.toml and give one verdict
     #[arg(
         long,
@@ -190,13 +192,14 @@ pub(crate) struct DiffArguments {
 impl DiffArguments {
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
-        Limits {
+        self.capacity.limits(Limits {
             growth: self.max_growth.iter().chain(&self.warn_growth).cloned().collect(),
             maximum: self.max.clone(),
             min_delta: self.min_delta.map(|size| size.0),
             strict: self.trust.strict.then_some(true),
             allow_partial: self.allow_partial.then_some(true),
-        }
+            ..Limits::default()
+        })
     }
 }
 
@@ -205,8 +208,8 @@ pub(crate) struct CheckArguments {
     /// The snapshot or saved profile; - is standard input. For the ranks of a job: a directory or a quoted glob with
     /// one file per rank
     pub(crate) snapshot: PathBuf,
-    /// Fail when METRIC (peak, baseline, end, active, requested, reserved, imbalance) exceeds SIZE. Repeatable; at
-    /// least one, here or in ptmem.toml
+    /// Fail when METRIC (peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB,
+    /// imbalance) exceeds SIZE. Repeatable; at least one, here or in ptmem.toml
     #[arg(
         long,
         value_name = "METRIC=SIZE",
@@ -216,6 +219,8 @@ pub(crate) struct CheckArguments {
     )]
     pub(crate) max: Vec<Maximum>,
     #[command(flatten)]
+    pub(crate) capacity: Capacity,
+    #[command(flatten)]
     pub(crate) trust: Trust,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
@@ -223,6 +228,34 @@ pub(crate) struct CheckArguments {
     pub(crate) stacks: Stacks,
     #[command(flatten)]
     pub(crate) view: View,
+}
+
+/// The device, and memory that must be left free on it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::LIMITS)]
+pub(crate) struct Capacity {
+    /// Memory of the device, such as 80GiB
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    /// Fail when the reserved peak leaves less than SIZE of --device-memory
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) min_headroom: Option<SizeArgument>,
+    /// Let memory run out, as programs do that probe for the largest batch; otherwise an out-of-memory event is a
+    /// regression
+    #[arg(long)]
+    pub(crate) allow_oom: bool,
+}
+
+impl Capacity {
+    /// The limits, and those of the command line beside them.
+    pub(crate) fn limits(&self, others: Limits) -> Limits {
+        Limits {
+            allow_oom: self.allow_oom.then_some(true),
+            device_memory: self.device_memory.map(|size| size.0),
+            min_headroom: self.min_headroom.map(|size| size.0),
+            ..others
+        }
+    }
 }
 
 /// How doubt and failure affect the verdict and the exit code.
@@ -344,7 +377,8 @@ pub(crate) struct LeakArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::INPUT)]
 pub(crate) struct ConfigArguments {
-    /// Read this configuration file instead of ptmem.toml or .github/ptmem.toml in the working directory
+    /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml, which is looked for upwards
+    /// to the root of the repository
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     pub(crate) config: Option<PathBuf>,
     /// Read no configuration file

@@ -43,11 +43,14 @@ Examples of limits:
   --max-growth 'stack:*attention*=0'  stacks with a matching label not at all
   --max-growth phase:forward=5%       the peak inside phases of that name by 5 percent
   --max reserved=75GiB                the after may reserve at most 75 GiB
+  --max stack=4GiB                    no single call stack may hold more than 4 GiB at the peak
+  --device-memory 80GiB --min-headroom 8GiB
+                                      the reserved peak leaves 8 GiB of the device free
 
 Metrics, in bytes per device: peak, baseline, end (allocated bytes); active, requested, reserved
-(peaks of these counters); stack (each stack's total at the peak); stack:GLOB (stacks with a
-matching label); phase:GLOB (the peak inside phases with a matching name). Over all ranks:
-imbalance (the highest peak minus the median peak).
+(peaks of these counters); fragmentation (reserved minus active at the reserved peak); stack (each
+stack's total at the peak); stack:GLOB (stacks with a matching label); phase:GLOB (the peak inside
+phases with a matching name). Over all ranks: imbalance (the highest peak minus the median peak).
 
 A limit on stack:GLOB replaces the limit on stack for the stacks that match. An option replaces the
 same limit in ptmem.toml.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use ptmem::config::Config;
+use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{Kind, Profile};
@@ -86,18 +86,27 @@ pub(super) fn compare_all(
     // Few comparisons leave cores for both sides of each.
     run.parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
     let sizes: Vec<u64> = items.iter().map(Item::size).collect();
+    let mut usage = Usage::default();
     ranks::in_order(
         jobs,
         &sizes,
         |index| run.compare(&items[index]),
-        |index, comparison| {
+        |index, (comparison, used)| {
             let item = &items[index];
+            usage.merge(used);
             made[item.pair].push(item.member.clone(), comparison);
         },
     )?;
     let mut gate = Gate::default();
     for made in made {
         made.finish(&mut gate);
+    }
+    let judgement = match (gate.ranks.first_mut(), gate.comparisons.first_mut()) {
+        (Some(ranks), _) => Some(&mut ranks.judgement),
+        (None, first) => first.map(|comparison| &mut comparison.judgement),
+    };
+    if let Some(judgement) = judgement {
+        judgement.diagnostics.extend(usage.unused(config));
     }
     Ok(gate)
 }
@@ -139,14 +148,16 @@ impl<'a> Run<'a> {
             min_delta: pair.limits.min_delta.unwrap_or(verdict::DEFAULT_MIN_DELTA),
             strict: pair.limits.strict.unwrap_or_default(),
             allow_partial: pair.limits.allow_partial.unwrap_or_default(),
+            allow_oom: pair.limits.allow_oom.unwrap_or_default(),
+            headroom: pair.headroom,
             accepted: self.config.accepted.clone(),
             today: self.today,
             one_of_ranks,
         }
     }
 
-    /// Makes and judges one comparison.
-    fn compare(&self, item: &Item<'_>) -> Result<Comparison> {
+    /// Makes and judges one comparison, and finds the rules of the configuration that it uses.
+    fn compare(&self, item: &Item<'_>) -> Result<(Comparison, Usage)> {
         let pair = &self.pairs[item.pair];
         let thresholds = self.thresholds(pair, item.member.is_some());
         if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
@@ -160,8 +171,11 @@ impl<'a> Run<'a> {
             diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
         }
         let judgement = verdict::judge_diff(&diff, &thresholds);
+        let usage = Usage::of(self.config, &diff);
         let min_delta = thresholds.min_delta;
-        Ok(Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta })
+        let comparison =
+            Comparison { name: item.name.clone(), member: item.member.clone(), diff, judgement, min_delta };
+        Ok((comparison, usage))
     }
 
     fn read(&self, files: Sides<&Path>) -> Result<Sides<Profile>> {

@@ -10,16 +10,17 @@ use anyhow::{Result, bail};
 use ptmem::report::Subject;
 
 use super::args::DiffArguments;
+use super::config::{self, Loaded};
+use super::exit_code;
 use super::output::{self, Output};
 use super::report::{report_options, write_reports};
-use super::{config, exit_code};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use update::{improvement, update};
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
-    let config = config::load(&arguments.config)?;
-    let pairs = pairs(&arguments, &config)?;
+    let Loaded { config, folder } = config::load_with_folder(&arguments.config)?;
+    let pairs = pairs(&arguments, &config, &folder)?;
     let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
     let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
     let inputs = inputs.chain(arguments.config.config.as_deref());

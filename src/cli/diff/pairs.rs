@@ -1,14 +1,14 @@
 //! The pairs of files, or of sets of files, that the command line or a suite names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ptmem::config::{self, Config};
-use ptmem::verdict::Limits;
+use ptmem::verdict::{Headroom, Limits};
 
 use super::super::args::DiffArguments;
-use super::super::output;
 use super::super::ranks::{self, Found};
+use super::super::{headroom, output};
 use super::update::shell_word;
 
 /// What to compare.
@@ -17,9 +17,15 @@ pub(super) struct Pair {
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
     pub(super) limits: Limits,
+    pub(super) headroom: Option<Headroom>,
 }
 
 impl Pair {
+    fn new(name: Option<String>, before: PathBuf, after: PathBuf, limits: Limits) -> Result<Self> {
+        let headroom = headroom(&limits)?;
+        Ok(Self { name, before, after, limits, headroom })
+    }
+
     /// Says in an error of which comparison of a suite it is.
     pub(super) fn context<T>(&self, result: Result<T>) -> Result<T> {
         match &self.name {
@@ -34,21 +40,19 @@ impl Pair {
     }
 }
 
-/// The pairs to compare, each with its limits.
-pub(super) fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pair>> {
+/// The pairs to compare, each with its limits. Paths of a suite begin at the folder of the configuration.
+pub(super) fn pairs(arguments: &DiffArguments, config: &Config, folder: &Path) -> Result<Vec<Pair>> {
     let limits = arguments.limits();
     if let Some(name) = &arguments.suite {
         let suite = config.suite(name)?;
-        let pair = |pair: &config::Pair| Pair {
-            name: Some(pair.name.clone()),
-            before: PathBuf::from(&pair.before),
-            after: PathBuf::from(&pair.after),
-            limits: limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits),
+        let pair = |pair: &config::Pair| {
+            let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
+            Pair::new(Some(pair.name.clone()), folder.join(&pair.before), folder.join(&pair.after), limits)
         };
         if let Some(pair) = suite.pairs.iter().find(|pair| pair.before == "-" || pair.after == "-") {
             bail!("comparison '{}': standard input cannot be part of a suite; expected the name of a file", pair.name);
         }
-        return Ok(suite.pairs.iter().map(pair).collect());
+        return suite.pairs.iter().map(pair).collect();
     }
     let (before, after) = match (&arguments.before, &arguments.after, &arguments.update) {
         (Some(before), Some(after), _) => (before, after),
@@ -75,5 +79,5 @@ pub(super) fn pairs(arguments: &DiffArguments, config: &Config) -> Result<Vec<Pa
         bail!("{profile}: no such file; write the first one with: ptmem profile {after} -o {profile}");
     }
     let limits = limits.over(&config.limits);
-    Ok(vec![Pair { name: None, before: before.clone(), after: after.clone(), limits }])
+    Ok(vec![Pair::new(None, before.clone(), after.clone(), limits)?])
 }

@@ -137,6 +137,8 @@ pub(super) struct SavedDevice {
     pub(super) phases: Vec<SavedPhase>,
     #[serde(default)]
     pub(super) phases_cut: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failed_request: Option<String>,
 }
 
 /// A counter of the allocator.

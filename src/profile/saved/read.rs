@@ -255,6 +255,7 @@ impl Reader {
             course,
             moves: Moves::default(),
             figures,
+            failed_request: saved.failed_request,
         })
     }
 

@@ -99,6 +99,7 @@ impl Writer<'_> {
             course: device.course.as_ref().map(|course| course.saved(self.grouper)),
             phases: phases::saved(&device.phases),
             phases_cut: device.phases.cut,
+            failed_request: device.failed_request.clone(),
         }
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::phases::PhaseChangeReport;
 use super::shared::{CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
-use crate::diff::{self, DeviceDiff, Diff, Row, Side};
+use crate::diff::{self, CategoryChange, DeviceDiff, Diff, Row, Side, Sides};
 use crate::profile::Bucket;
 use crate::report::Options;
 use crate::snapshot::Tables;
@@ -36,11 +36,28 @@ struct DeviceReport<'a> {
     after_device: Option<u32>,
     rank: Option<u64>,
     metrics: Metrics<'a>,
+    categories: Vec<CategoryReport<'a>>,
     stacks: Vec<RowReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Vec<PhaseChangeReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeReport>>,
+}
+
+/// The memory of one category at the moment that is compared.
+#[derive(Debug, Serialize)]
+struct CategoryReport<'a> {
+    name: &'a str,
+    before: u64,
+    after: u64,
+    delta: i128,
+}
+
+impl<'a> CategoryReport<'a> {
+    fn new(change: &'a CategoryChange) -> Self {
+        let Sides { before, after } = change.held;
+        Self { name: &change.name, before, after, delta: change.delta() }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -104,6 +121,7 @@ impl<'a> DeviceReport<'a> {
             after_device: device.device.after,
             rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
             metrics: Metrics { device, profiles: &comparison.diff.profiles },
+            categories: device.categories.iter().map(CategoryReport::new).collect(),
             stacks: if has_stacks { stacks(device, comparison, options) } else { Vec::new() },
             phases: phases.then(|| device.phases.iter().map(PhaseChangeReport::new).collect()),
             tree: if has_stacks { tree_of(device, &comparison.diff, options) } else { None },

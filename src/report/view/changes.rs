@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::{
-    Block, CallStack, CallStacks, Column, Content, Mark, Note, Noun, Row, StackChange, Table, Timeline, Tone, Value,
-    explain, phases, tree,
+    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, StackChange, Table, Timeline,
+    Tone, Value, explain, phases, tree,
 };
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::profile::Moment;
@@ -37,6 +37,7 @@ impl Changed<'_> {
     pub(super) fn blocks(&self) -> Vec<Block> {
         let judgement = &self.comparison.judgement;
         let mut blocks = vec![Block::open(Content::Table(self.metrics()))];
+        blocks.extend(self.categories());
         if self.options.shows_phases(self.comparison) {
             blocks.push(Block::open(phases::changes(self.device, judgement, self.options)));
         }
@@ -45,6 +46,16 @@ impl Changed<'_> {
             _ => blocks.extend(self.stacks()),
         }
         blocks
+    }
+
+    /// The change by what memory is for, at the moment that is compared.
+    fn categories(&self) -> Option<Block> {
+        let changes = self.device.categories.iter();
+        let items: Vec<Phrase> = changes
+            .map(|change| Phrase::from(Value::code(&*change.name)).and(" ").and(Value::Change(change.delta())))
+            .collect();
+        let fact = Fact { name: "categories", lines: vec![items] };
+        (!self.device.categories.is_empty()).then(|| Block::open(Content::Facts(vec![fact])))
     }
 
     fn diff(&self) -> &diff::Diff {

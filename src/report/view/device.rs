@@ -34,6 +34,9 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
     let at_end = with_share(Some(figures.fragmentation_at_end), Some(figures.reserved.end)).and(" at the end");
     facts.push(Fact { name: "fragmentation", lines: vec![vec![at_peak, at_end]] });
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
+    if let Some(label) = &device.failed_request {
+        facts.push(Fact::new("", Phrase::from("first requested by ").and(Value::code(label.clone()))));
+    }
     let more = figures.ooms.len().saturating_sub(MOST_FAILURES) as u64;
     if more > 0 {
         let times = if more == 1 { " more time" } else { " more times" };

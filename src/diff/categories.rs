@@ -1,0 +1,53 @@
+//! The change of memory by what it is for.
+
+use std::collections::BTreeMap;
+
+use super::Sides;
+use crate::profile::{DeviceProfile, Profile};
+use crate::stack::{GroupBy, Grouper};
+
+/// The memory of one category on both sides, at the moment that is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CategoryChange {
+    /// Its name: one of the user's, one that is built in, or a name for memory without a known stack.
+    pub name: String,
+    /// Bytes held.
+    pub held: Sides<u64>,
+}
+
+impl CategoryChange {
+    /// Bytes gained.
+    #[must_use]
+    pub fn delta(&self) -> i128 {
+        i128::from(self.held.after) - i128::from(self.held.before)
+    }
+}
+
+/// Groups the stacks of both sides by category.
+pub(super) fn groupers(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
+    profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules))
+}
+
+/// The categories that hold memory on either side of a device. They add up to the change of the allocated bytes.
+pub(super) fn changes(devices: Sides<Option<&DeviceProfile>>, groupers: &Sides<Grouper<'_>>) -> Vec<CategoryChange> {
+    let mut by_name: BTreeMap<(usize, String), Sides<u64>> = BTreeMap::new();
+    for (side, device) in devices.each() {
+        for total in device.map(|device| device.grouped(groupers.of(side))).unwrap_or_default() {
+            let held = by_name.entry((place(&total.label), total.label)).or_default().of_mut(side);
+            *held = held.saturating_add(total.at.bytes);
+        }
+    }
+    let changes = by_name.into_iter().map(|((_, name), held)| CategoryChange { name, held });
+    changes.filter(|change| change.held != Sides::default()).collect()
+}
+
+/// The place of a category in a report: those of the user first, then those that are built in, in the order in which a
+/// training step meets them, then memory without a known stack.
+fn place(name: &str) -> usize {
+    let built_in = crate::stack::CATEGORIES.iter().position(|known| *known == name);
+    match built_in {
+        Some(place) => 1 + place,
+        None if name.starts_with(['<', '[']) => 1 + crate::stack::CATEGORIES.len(),
+        None => 0,
+    }
+}

@@ -1,0 +1,220 @@
+//! Absolute limits: on figures, on stacks, and on what has to be left free.
+
+use super::judge::no_history;
+use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
+use crate::pattern::Pattern;
+use crate::profile::{Bucket, DeviceProfile, Metric, StackTotal};
+use crate::sides::Sides;
+use crate::units::Size;
+
+/// A device under absolute limits.
+#[derive(Clone, Copy)]
+pub(super) struct Limited<'a> {
+    /// `None` where the device is missing in the after.
+    pub(super) profile: Option<&'a DeviceProfile>,
+    /// Its ordinal.
+    pub(super) number: Option<u32>,
+}
+
+impl Maximum {
+    /// A check of the limit that nothing is known of yet.
+    fn check(&self) -> Check {
+        Check {
+            allowed: Some(u128::from(self.limit)),
+            absolute: true,
+            ..Check::new(self.figure.about(), self.figure.name(), Size(self.limit).to_string(), Level::Fail)
+        }
+    }
+
+    /// Whether a limit for certain stacks takes the place of this one, which is for all.
+    fn is_replaced(&self, total: &StackTotal, thresholds: &Thresholds) -> bool {
+        let mut patterns = thresholds.maximum.iter().filter_map(|other| match &other.figure {
+            Figure::Stack(pattern) => pattern.as_ref(),
+            Figure::Metric(_) | Figure::Imbalance => None,
+        });
+        self.figure == Figure::Stack(None) && patterns.any(|pattern| pattern.matches(&total.label))
+    }
+
+    /// Whether it is about anything that is there: a pattern may match no stack.
+    #[must_use]
+    pub fn matches<'d>(&self, mut devices: impl Iterator<Item = &'d DeviceProfile>) -> bool {
+        let Figure::Stack(Some(pattern)) = &self.figure else { return true };
+        devices.any(|device| device.stacks.iter().any(|total| pattern.matches(&total.label)))
+    }
+}
+
+impl Judge {
+    /// Applies all absolute limits.
+    pub(super) fn maxima(&mut self, devices: &[Limited<'_>], thresholds: &Thresholds) {
+        for maximum in &thresholds.maximum {
+            if devices.is_empty() && maximum.figure != Figure::Imbalance {
+                self.cannot_tell_maximum(maximum, "the snapshot holds no memory on any device");
+            }
+            for device in devices {
+                self.maximum(maximum, *device, thresholds);
+            }
+            let known = devices.iter().filter_map(|device| device.profile);
+            if !devices.is_empty() && !maximum.matches(known) {
+                self.unmatched_maximum(maximum, thresholds);
+            }
+        }
+        if let Some(headroom) = thresholds.headroom {
+            for device in devices {
+                let check = self.headroom(headroom, *device, thresholds);
+                self.checks.push(check);
+            }
+            if devices.is_empty() {
+                let reason = Some("the snapshot holds no memory on any device".to_owned());
+                self.checks.push(Check { reason, ..headroom.check() });
+            }
+        }
+    }
+
+    fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, thresholds: &Thresholds) {
+        match &maximum.figure {
+            Figure::Metric(metric) => {
+                let check = self.maximum_of_metric(*metric, maximum.check(), device, thresholds);
+                self.checks.push(check);
+            }
+            Figure::Stack(pattern) => self.maximum_of_stacks(maximum, pattern.as_ref(), device, thresholds),
+            // Of all ranks together.
+            Figure::Imbalance => {}
+        }
+    }
+
+    /// Compares a figure of a device with what the check allows.
+    fn maximum_of_metric(
+        &mut self,
+        metric: Metric,
+        check: Check,
+        device: Limited<'_>,
+        thresholds: &Thresholds,
+    ) -> Check {
+        let mut check = Check { device: device.number, ..check };
+        let Some(profile) = device.profile else {
+            check.reason = Some("the device is missing in the after".to_owned());
+            return check;
+        };
+        // The state at the dump is a lower bound of every peak: enough to fail, not to pass.
+        let least = metric.at_least(profile);
+        if least.map(u128::from) > check.allowed {
+            check.after = least;
+            check.outcome = Outcome::Exceeded;
+            return check;
+        }
+        check.after = metric.value(profile);
+        if let Some(why) = no_history(profile, "snapshot").filter(|_| metric.needs_history()) {
+            check.reason = Some(format!("{why}; {} is not known", check.metric));
+        } else if check.after.is_none() {
+            check.reason = Some(format!("{} is not known", check.metric));
+        } else if metric.is_peak() && profile.ran_out_of_memory() && !thresholds.allow_oom {
+            check.reason =
+                Some("memory ran out: the peak is the limit of the device, not the need of the program".to_owned());
+        } else {
+            check.outcome = Outcome::Pass;
+            self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(profile) });
+        }
+        check
+    }
+
+    /// A check for each stack that holds more than the limit, or one that passes.
+    fn maximum_of_stacks(
+        &mut self,
+        maximum: &Maximum,
+        pattern: Option<&Pattern>,
+        device: Limited<'_>,
+        thresholds: &Thresholds,
+    ) {
+        let check = Check { device: device.number, ..maximum.check() };
+        let reason = match device.profile {
+            None => Some("the device is missing in the after".to_owned()),
+            Some(profile) if profile.at.is_none() => {
+                Some(format!("there is no such moment; {} is not known", check.metric))
+            }
+            Some(profile) => no_history(profile, "snapshot").map(|why| format!("{why}; {} is not known", check.metric)),
+        };
+        if let (Some(_), _) | (_, None) = (&reason, device.profile) {
+            self.checks.push(Check { reason, ..check });
+            return;
+        }
+        let Some(profile) = device.profile else { return };
+        let checked = self.checks.len();
+        for total in &profile.stacks {
+            let concerned = match pattern {
+                Some(pattern) => pattern.matches(&total.label),
+                None => !maximum.is_replaced(total, thresholds),
+            };
+            let is_one = total.bucket != Some(Bucket::Others);
+            if concerned && is_one && total.at.bytes > maximum.limit {
+                self.checks.push(Check {
+                    scope: Some(total.label.clone()),
+                    key: Some(total.key.0.clone()),
+                    after: Some(total.at.bytes),
+                    outcome: Outcome::Exceeded,
+                    ..check.clone()
+                });
+            }
+        }
+        if self.checks.len() > checked {
+            return;
+        }
+        match profile.cut.filter(|cut| cut.largest > maximum.limit) {
+            Some(cut) => {
+                let largest = Size(cut.largest);
+                let reason = format!("the profile lists no stacks below {largest}; give the snapshot itself");
+                self.checks.push(Check { reason: Some(reason), ..check });
+            }
+            None => self.checks.push(Check { outcome: Outcome::Pass, ..check }),
+        }
+    }
+
+    /// A pattern that matches no stack checks nothing.
+    fn unmatched_maximum(&mut self, maximum: &Maximum, thresholds: &Thresholds) {
+        let name = maximum.figure.name();
+        self.checks.retain(|check| !check.absolute || check.metric != name || check.outcome != Outcome::Pass);
+        // Another rank may have such a stack.
+        if !thresholds.one_of_ranks {
+            self.cannot_tell_maximum(maximum, UNMATCHED);
+        }
+    }
+
+    /// Adds a check of an absolute limit that cannot be told, for a reason that concerns no single device.
+    pub(super) fn cannot_tell_maximum(&mut self, maximum: &Maximum, reason: &str) {
+        self.checks.push(Check { reason: Some(reason.to_owned()), ..maximum.check() });
+    }
+
+    /// Compares the reserved peak with the memory of the device.
+    fn headroom(&mut self, headroom: Headroom, device: Limited<'_>, thresholds: &Thresholds) -> Check {
+        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(), device, thresholds);
+        check.words = check.after.map(|reserved| {
+            let Headroom { device_memory, least } = headroom;
+            let left = match device_memory.checked_sub(reserved) {
+                Some(left) => format!("headroom is {}", Size(left)),
+                None => "there is no headroom".to_owned(),
+            };
+            format!(
+                "{left}: {} of {} reserved at the peak, at least {} must be left",
+                Size(reserved),
+                Size(device_memory),
+                Size(least)
+            )
+        });
+        check
+    }
+}
+
+/// The reason of a check whose pattern matches no stack of a snapshot.
+pub(super) const UNMATCHED: &str =
+    "the pattern matches no stack; it is compared with labels such as 'forward (model.py:12)'";
+
+impl Headroom {
+    /// A check of it that nothing is known of yet: the reserved peak may take all but the headroom.
+    fn check(self) -> Check {
+        let limit = format!("{} of {}", Size(self.least), Size(self.device_memory));
+        Check {
+            allowed: Some(u128::from(self.device_memory.saturating_sub(self.least))),
+            absolute: true,
+            ..Check::new(About::Headroom, "headroom".to_owned(), limit, Level::Fail)
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Verdicts in situations in which a gate must be neither green nor red for nothing: memory that ran out, figures that
+//! are not known, bounds, devices that did nothing; and limits on stacks, fragmentation and headroom.
+
+use crate::support::pickle::{self, Value};
+use ptmem::diff::{self, Diff};
+use ptmem::profile::{self, Options, Profile};
+use ptmem::report::{self, Format, Subject};
+use ptmem::verdict::{
+    Comparison, Gate, Growth, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
+};
+
+const MIB: u64 = 1 << 20;
+const A: u64 = 0x7f00_0000_0000;
+
+fn event(action: &str, addr: u64, size: u64) -> Value {
+    let frame = [("name", "main".into()), ("filename", "/repo/train.py".into()), ("line", 7.into())];
+    Value::dict([
+        ("action", action.into()),
+        (if action == "oom" { "device_free" } else { "addr" }, addr.into()),
+        ("size", size.into()),
+        ("stream", 0.into()),
+        ("time_us", 1_700_000_000_000_000_u64.into()),
+        ("frames", vec![Value::dict(frame)].into()),
+    ])
+}
+
+fn oom() -> Value {
+    event("oom", 3 * MIB, 50 * MIB)
+}
+
+/// A segment of 20 MiB at the dump, with one block in use at its start.
+fn segment(device: u64, used: u64) -> Value {
+    let block = |address: u64, size: u64, state: &str| {
+        Value::dict([
+            ("address", address.into()),
+            ("size", size.into()),
+            ("requested_size", size.into()),
+            ("state", state.into()),
+            ("frames", Value::List(vec![])),
+        ])
+    };
+    let blocks = vec![block(A, used, "active_allocated"), block(A + used, 20 * MIB - used, "inactive")];
+    Value::dict([
+        ("device", device.into()),
+        ("address", A.into()),
+        ("total_size", (20 * MIB).into()),
+        ("stream", 0.into()),
+        ("segment_type", "large".into()),
+        ("is_expandable", false.into()),
+        ("blocks", blocks.into()),
+    ])
+}
+
+fn read(segments: Vec<Value>, traces: Vec<Vec<Value>>) -> Profile {
+    let traces: Vec<Value> = traces.into_iter().map(Value::from).collect();
+    let value = Value::dict([("segments", segments.into()), ("device_traces", traces.into())]);
+    profile::read(&*pickle::write(&value, pickle::Options::default()), "x.pkl", Options::default()).unwrap()
+}
+
+/// One device that allocates a block of so many MiB, and then what is given.
+fn allocating(mib: u64, then: Vec<Value>) -> Profile {
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, mib * MIB)];
+    events.extend(then);
+    read(vec![segment(0, mib * MIB)], vec![events])
+}
+
+fn growth(limits: &[&str]) -> Thresholds {
+    let growth = limits.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    Thresholds { growth, ..Thresholds::default() }
+}
+
+fn maximum(limits: &[&str]) -> Thresholds {
+    Thresholds { maximum: limits.iter().map(|limit| limit.parse().unwrap()).collect(), ..Thresholds::default() }
+}
+
+fn compare(before: Profile, after: Profile) -> Diff {
+    diff::diff(before, after, diff::Options::default())
+}
+
+/// The verdict and its line.
+fn told(judgement: &Judgement) -> (Verdict, String) {
+    (judgement.verdict, judgement.headline().to_string())
+}
+
+#[test]
+fn memory_that_ran_out_in_the_after_is_a_regression() {
+    let ran_out = || compare(allocating(4, vec![]), allocating(4, vec![oom()]));
+    let expected = "FAIL out of memory: 50.00 MiB requested by main (train.py:7), with 4.00 MiB allocated and 20.00 MiB \
+                    reserved, 3.00 MiB free on the device";
+    for limits in [&[][..], &["0"], &["end=0", "stack=0"]] {
+        let (verdict, line) = told(&judge_diff(&ran_out(), &growth(limits)));
+        assert_eq!((verdict, &*line), (Verdict::Regression, expected), "{limits:?}");
+    }
+    let allowed = Thresholds { allow_oom: true, ..growth(&["0", "stack=0"]) };
+    assert_eq!(judge_diff(&ran_out(), &allowed).verdict, Verdict::Pass);
+    // What no longer runs out is mended.
+    let mended = compare(allocating(4, vec![oom()]), allocating(4, vec![]));
+    assert_eq!(judge_diff(&mended, &growth(&["0"])).verdict, Verdict::Pass);
+}
+
+#[test]
+fn memory_that_ran_out_on_both_sides_hides_the_peak() {
+    let both = || compare(allocating(4, vec![oom()]), allocating(4, vec![oom()]));
+    for limit in ["peak=5%", "active=5%", "reserved=0", "fragmentation=1GiB", "stack=1MiB", "stack:main*=1GiB"] {
+        let (verdict, line) = told(&judge_diff(&both(), &growth(&[limit])));
+        assert_eq!(verdict, Verdict::Inconclusive, "{limit}: {line}");
+        assert!(line.contains("memory ran out on both sides"), "{line}");
+        let allowed = Thresholds { allow_oom: true, ..growth(&[limit]) };
+        assert_eq!(judge_diff(&both(), &allowed).verdict, Verdict::Pass, "{limit}");
+    }
+    for limit in ["end=0", "baseline=0"] {
+        assert_eq!(judge_diff(&both(), &growth(&[limit])).verdict, Verdict::Pass, "{limit}");
+    }
+    assert_eq!(judge_diff(&both(), &maximum(&["peak=1GiB"])).verdict, Verdict::Inconclusive);
+    assert_eq!(judge_diff(&both(), &maximum(&["peak=1MiB"])).verdict, Verdict::Regression);
+}
+
+#[test]
+fn memory_that_ran_out_fails_the_check_of_one_snapshot() {
+    let (verdict, line) = told(&judge_profile(&allocating(4, vec![oom(), oom()]), &maximum(&["peak=1GiB"])));
+    assert_eq!(verdict, Verdict::Regression);
+    assert!(line.contains("out of memory") && line.contains("2 requests failed"), "{line}");
+    // Also where no allocations were recorded.
+    let only_oom = read(vec![segment(0, 4 * MIB)], vec![vec![oom()]]);
+    assert_eq!(judge_profile(&only_oom, &maximum(&["end=1GiB"])).verdict, Verdict::Regression);
+    let allowed = Thresholds { allow_oom: true, ..maximum(&["end=1GiB"]) };
+    assert_eq!(judge_profile(&only_oom, &allowed).verdict, Verdict::Pass);
+    let before = read(vec![segment(0, 4 * MIB)], vec![vec![]]);
+    let after = read(vec![segment(0, 4 * MIB)], vec![vec![oom()]]);
+    assert_eq!(judge_diff(&compare(before, after), &growth(&["end=0"])).verdict, Verdict::Regression);
+}
+
+#[test]
+fn a_figure_that_is_not_known_is_neither_gated_nor_exported() {
+    let state_only = || read(vec![segment(0, 4 * MIB)], vec![vec![]]);
+    let (verdict, line) = told(&judge_diff(&compare(allocating(8, vec![]), state_only()), &growth(&["0"])));
+    assert!(verdict == Verdict::Inconclusive && line.contains("records no allocations"), "{line}");
+    // The state is a lower bound of the peak: enough to fail.
+    assert_eq!(judge_profile(&state_only(), &maximum(&["peak=1MiB"])).verdict, Verdict::Regression);
+    assert_eq!(judge_profile(&state_only(), &maximum(&["peak=8MiB"])).verdict, Verdict::Inconclusive);
+    let diff = compare(allocating(8, vec![]), state_only());
+    let judgement = judge_diff(&diff, &growth(&["0"]));
+    let gate = Gate {
+        comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
+        ..Gate::default()
+    };
+    let options = report::Options::default();
+    let output = Format::GithubOutput.render(Subject::Gate(&gate), &options).unwrap();
+    assert!(output.contains("peak-after=\n") && output.contains("percent=\n"), "{output}");
+    let bencher = Format::Bencher.render(Subject::Gate(&gate), &options).unwrap();
+    assert!(bencher.contains("\"end\"") && !bencher.contains("\"peak\""), "{bencher}");
+}
+
+/// A history in which a block is freed that was allocated before it, so that its size is not known to the byte.
+fn bounded(freed: u64, allocated: u64) -> Profile {
+    let events = vec![
+        event("free_requested", A + 8 * MIB, freed * MIB),
+        event("free_completed", A + 8 * MIB, freed * MIB),
+        event("alloc", A, allocated * MIB),
+    ];
+    read(vec![segment(0, allocated * MIB)], vec![events])
+}
+
+#[test]
+fn a_bound_across_the_limit_warns_and_cancels_where_it_is_the_same() {
+    let error = bounded(4, 2).devices[0].figures.allocated.peak_error;
+    assert!(error.is_some_and(|error| error > 0), "{error:?}");
+    for strict in [false, true] {
+        let thresholds = Thresholds { strict, ..growth(&["peak=0", "baseline=0", "active=0"]) };
+        let judgement = judge_diff(&compare(bounded(4, 2), bounded(4, 2)), &thresholds);
+        assert_eq!(judgement.verdict, Verdict::Pass, "strict {strict}: {}", judgement.headline());
+        assert!(judgement.diagnostics.is_empty(), "{:?}", judgement.diagnostics);
+    }
+    // Another block, another bound.
+    let judgement = judge_diff(&compare(bounded(4, 2), bounded(3, 2)), &growth(&["peak=0"]));
+    assert_eq!(judgement.verdict, Verdict::Pass);
+    assert!(judgement.checks[0].reason.as_ref().unwrap().contains("reaches across the limit"), "{judgement:?}");
+    let strict = Thresholds { strict: true, ..growth(&["peak=0"]) };
+    assert_eq!(judge_diff(&compare(bounded(4, 2), bounded(3, 2)), &strict).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn devices_that_did_nothing_are_not_gated() {
+    let events = || vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+    let dump = || vec![event("snapshot", 0, 0)];
+    let on_1 = |idle: Vec<Value>| read(vec![segment(1, 4 * MIB)], vec![idle, events()]);
+    let limits = &["0", "reserved=0", "stack=0"];
+    for (before, after) in [
+        (on_1(dump()), on_1(dump())),
+        (on_1(vec![]), on_1(dump())),
+        (on_1([dump(), dump()].concat()), on_1(dump())),
+        (on_1(dump()), allocating(4, vec![])),
+    ] {
+        let diff = compare(before, after);
+        assert_eq!(diff.devices.len(), 1, "{:?}", diff.devices);
+        let judgement = judge_diff(&diff, &growth(limits));
+        assert_eq!(judgement.verdict, Verdict::Pass, "{}", judgement.headline());
+        assert!(judgement.checks.iter().all(|check| !judgement.sentence(check).contains("device")));
+    }
+    // A device that did something and is gone is another matter.
+    let both = read(vec![segment(0, 4 * MIB), segment(1, 4 * MIB)], vec![events(), events()]);
+    assert_eq!(judge_diff(&compare(both, on_1(dump())), &growth(limits)).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn stacks_can_be_limited_absolutely() {
+    let judge = |limits: &[&str]| told(&judge_profile(&allocating(4, vec![]), &maximum(limits)));
+    assert_eq!(judge(&["stack=4MiB"]), (Verdict::Pass, "PASS no stack is larger than 4.00 MiB".to_owned()));
+    let (verdict, line) = judge(&["stack=3MiB"]);
+    assert_eq!(verdict, Verdict::Regression);
+    assert_eq!(line, "FAIL stack main (train.py:7) is 4.00 MiB, allowed 3.00 MiB");
+    // A limit for certain stacks takes the place of that for all.
+    assert_eq!(judge(&["stack=3MiB", "stack:main*=4MiB"]).0, Verdict::Pass);
+    assert_eq!(judge(&["stack:main*=3MiB"]).0, Verdict::Regression);
+    let (verdict, line) = judge(&["stack:attention*=3MiB"]);
+    assert!(verdict == Verdict::Inconclusive && line.contains("matches no stack"), "{line}");
+}
+
+#[test]
+fn fragmentation_is_a_metric() {
+    let diff = compare(allocating(8, vec![]), allocating(4, vec![]));
+    let (verdict, line) = told(&judge_diff(&diff, &growth(&["fragmentation=1MiB"])));
+    // At the reserved peak, the start of the segment, nothing is active yet.
+    assert_eq!((verdict, &*line), (Verdict::Pass, "PASS fragmentation did not change, allowed 1.00 MiB"));
+    assert_eq!(judge_profile(&allocating(4, vec![]), &maximum(&["fragmentation=20MiB"])).verdict, Verdict::Pass);
+    let (verdict, line) = told(&judge_profile(&allocating(4, vec![]), &maximum(&["fragmentation=19MiB"])));
+    assert_eq!((verdict, &*line), (Verdict::Regression, "FAIL fragmentation is 20.00 MiB, allowed 19.00 MiB"));
+}
+
+#[test]
+fn headroom_is_left_on_the_device() {
+    let judge = |memory: u64, least: u64| {
+        let headroom = Some(Headroom { device_memory: memory * MIB, least: least * MIB });
+        told(&judge_profile(&allocating(4, vec![]), &Thresholds { headroom, ..Thresholds::default() }))
+    };
+    assert_eq!(judge(24, 4).0, Verdict::Pass);
+    let expected =
+        "FAIL headroom is 4.00 MiB: 20.00 MiB of 24.00 MiB reserved at the peak, at least 5.00 MiB must be left";
+    assert_eq!(judge(24, 5), (Verdict::Regression, expected.to_owned()));
+    assert!(judge(16, 0).1.starts_with("FAIL there is no headroom"));
+}
+
+#[test]
+fn categories_add_up_to_the_change() {
+    let diff = compare(allocating(8, vec![]), allocating(4, vec![]));
+    let categories: i128 = diff.devices[0].categories.iter().map(diff::CategoryChange::delta).sum();
+    assert_eq!(Some(categories), diff.devices[0].metric(diff::Metric::Peak).delta());
+}
