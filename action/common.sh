@@ -43,6 +43,42 @@ valid_key() {
   return 1
 }
 
+# The address of this run.
+run_address() {
+  printf '%s/%s/actions/runs/%s' "${GITHUB_SERVER_URL:-https://github.com}" "${GITHUB_REPOSITORY:-}" "${GITHUB_RUN_ID:-}"
+  case ${GITHUB_RUN_ATTEMPT:-1} in
+    1) ;;
+    *) printf '/attempts/%s' "$GITHUB_RUN_ATTEMPT" ;;
+  esac
+}
+
+# The commit of the run: of a pull request its own, not the one that GitHub merges for the run.
+commit_of_run() {
+  local event=${GITHUB_EVENT_PATH:-} head=
+  if [ -f "$event" ] && command -v jq > /dev/null; then
+    head=$(jq -r '.pull_request.head.sha // empty' "$event" | tr -d '\r') || head=
+  fi
+  printf '%s' "${head:-${GITHUB_SHA:-}}"
+}
+
+# could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict. The reason may quote
+# anything: in a block of code it is neither Markdown nor a mention, and nothing in it ends the block.
+could_not_run_report() {
+  local key=$1 reason=$2 quote="'" commit title
+  commit=$(commit_of_run)
+  title="could not run${commit:+ at ${commit:0:7}}"
+  if [ "$key" != default ]; then
+    title="\`$key\` $title"
+  fi
+  printf '<!-- ptmem:%s -->\n### ⚠️ %s\n\n' "$key" "$title"
+  printf '```text\n%s\n```\n' "${reason//\`/$quote}"
+  printf '\nThere is no verdict on this commit.'
+  if [ -n "${GITHUB_RUN_ID:-}" ]; then
+    printf ' [Log of the run](%s)' "$(run_address)"
+  fi
+  printf '\n'
+}
+
 # A folder of its own below RUNNER_TEMP. Windows gives RUNNER_TEMP with backslashes; slashes mean the same to all.
 new_folder() {
   local temporary=${RUNNER_TEMP:-${TMPDIR:-/tmp}}

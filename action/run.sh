@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares the two snapshots once and passes the results on: annotations and the tool's own text to the log, the
-# report to the summary, the verdict to the outputs. Succeeds whatever the verdict is, so that a comment can follow;
-# verdict.sh ends the job.
+# Runs diff, check or leak once and passes the results on: annotations and the tool's own text to the log, the report
+# to the summary, the verdict to the outputs. Succeeds whatever the verdict is, so that a comment can follow; verdict.sh
+# ends the job.
 set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,31 +15,44 @@ summary=${PTMEM_SUMMARY:-true}
 annotations=${PTMEM_ANNOTATIONS:-true}
 exit_zero=${PTMEM_EXIT_ZERO:-false}
 key=${PTMEM_COMMENT_KEY:-default}
+subcommand=${PTMEM_COMMAND:-diff}
 before=${PTMEM_BEFORE:-}
 after=${PTMEM_AFTER:-}
 
+folder=$(new_folder)
+
+# could_not_run REASON: the reason as it is goes to the annotation, the summary, and the report that takes the place of
+# the last verdict in the comment.
 could_not_run() {
   error "$1"
+  could_not_run_report "$key" "$1" > "$folder/report.md"
   printf 'verdict=error\nexit-code=2\n' >> "$outputs"
+  # Without a valid key nobody knows which comment it would be.
+  if [ $key_is_valid = true ]; then
+    printf 'report-markdown=%s\n' "$folder/report.md" >> "$outputs"
+  fi
   if [ "$summary" != false ]; then
-    printf 'ptmem could not run (exit code 2). The log of this step says why.\n' >> "$page"
+    cat "$folder/report.md" >> "$page"
   fi
   exit 0
 }
 
 # Each invalid input gets its own annotation; all are reported at once.
 valid=true
+key_is_valid=true
+one_of command "$subcommand" diff check leak || valid=false
 one_of comment "${PTMEM_COMMENT:-auto}" auto always on-change never || valid=false
 one_of summary "$summary" true false || valid=false
 one_of annotations "$annotations" true false || valid=false
 one_of exit-zero "$exit_zero" true false || valid=false
-valid_key "$key" || valid=false
+if ! valid_key "$key"; then
+  key_is_valid=false
+  valid=false
+fi
 if [ $valid = false ]; then
-  could_not_run "the inputs are not valid"
+  could_not_run "the inputs are not valid; the annotations of the step name each"
 fi
 cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: there is no folder '$PTMEM_WORKING_DIRECTORY'"
-
-folder=$(new_folder)
 
 # xargs splits into words and knows quotes and backslashes, but evaluates nothing. It does not know lines that go on
 # after a backslash, and of nothing it would make one empty word.
@@ -62,25 +75,51 @@ while IFS= read -r word; do
   esac
 done < "$folder/words.txt"
 
-command=(ptmem diff)
-if [ -n "$before" ] && [ -n "$after" ]; then
-  # A file whose name begins with a dash is neither an option nor standard input.
-  case $before in -*) before=./$before ;; esac
-  case $after in -*) after=./$after ;; esac
-  command+=("$before" "$after")
-elif [ -n "$before$after" ]; then
-  could_not_run "before and after: both are needed, or neither with --suite in args"
-elif [ $suite = false ]; then
-  could_not_run "before and after: these inputs are required, unless args holds --suite"
-fi
-while IFS= read -r limit; do
-  # Lines of YAML come with blanks around them.
-  limit=${limit#"${limit%%[![:space:]]*}"}
-  limit=${limit%"${limit##*[![:space:]]}"}
-  if [ -n "$limit" ]; then
-    command+=(--max-growth "$limit")
+command=(ptmem "$subcommand")
+
+# add_path PATH: a file whose name begins with a dash is neither an option nor standard input.
+add_path() {
+  case $1 in
+    -*) command+=("./$1") ;;
+    *) command+=("$1") ;;
+  esac
+}
+
+# add_lines FUNCTION TEXT: calls the function with each line. Lines of YAML come with blanks around them.
+add_lines() {
+  local line
+  while IFS= read -r line; do
+    line=${line#"${line%%[![:space:]]*}"}
+    line=${line%"${line##*[![:space:]]}"}
+    if [ -n "$line" ]; then
+      "$1" "$line"
+    fi
+  done <<< "$2"
+}
+
+add_limit() { command+=(--max-growth "$1"); }
+
+if [ "$subcommand" = diff ]; then
+  if [ -n "$before" ] && [ -n "$after" ]; then
+    add_path "$before"
+    add_path "$after"
+  elif [ -n "$before$after" ]; then
+    could_not_run "before and after: both are needed, or neither with --suite in args"
+  elif [ $suite = false ]; then
+    could_not_run "before and after: these inputs are required, unless args holds --suite"
   fi
-done <<< "${PTMEM_MAX_GROWTH:-}"
+  add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
+elif [ -n "$before" ]; then
+  could_not_run "before: ptmem $subcommand compares with no before; give the snapshot as after"
+elif [[ ${PTMEM_MAX_GROWTH:-} =~ [^[:space:]] ]]; then
+  could_not_run "max-growth: is a limit of ptmem diff; give those of ptmem $subcommand in args"
+elif ! [[ $after =~ [^[:space:]] ]]; then
+  could_not_run "after: this input is required"
+elif [ "$subcommand" = check ]; then
+  add_path "$after"
+else
+  add_lines add_path "$after"
+fi
 if [ -n "${PTMEM_CONFIG:-}" ]; then
   command+=(--config "$PTMEM_CONFIG")
 fi
@@ -109,14 +148,19 @@ if [ "${GITHUB_ACTIONS:-}" = true ]; then
   printf '::stop-commands::%s\n' "$word"
 fi
 status=0
-"${command[@]}" 2>&1 || status=$?
+"${command[@]}" 2>&1 | tee "$folder/log.txt" || status=${PIPESTATUS[0]}
 if [ -n "$word" ]; then
   printf '\n::%s::\n' "$word"
 fi
 
 case $status in
   0 | 1 | 3) ;;
-  2) could_not_run "could not run; its message is in the log" ;;
+  2)
+    # The error is the end of the text, maybe in colours.
+    reason=$(sed $'s/\033\\[[0-9;]*m//g' "$folder/log.txt" | tr -d '\r' |
+      awk '/^error: / { text = ""; found = 1; sub(/^error: /, "") } found { text = text $0 "\n" } END { printf "%s", text }')
+    could_not_run "${reason:-could not run; its message is in the log}"
+    ;;
   *) could_not_run "ended with exit code $status, which is no verdict" ;;
 esac
 if ! [ -f "$folder/outputs.txt" ]; then

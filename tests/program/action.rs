@@ -27,7 +27,7 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 23] = [
+const TOOLS: [&str; 24] = [
     "awk",
     "bash",
     "cat",
@@ -49,6 +49,7 @@ const TOOLS: [&str; 23] = [
     "shasum",
     "sleep",
     "tar",
+    "tee",
     "tr",
     "uname",
 ];
@@ -842,7 +843,7 @@ fn exit_zero_reports_and_only_errors_fail() {
     assert_eq!((job.outputs()["verdict"].as_str(), job.outputs()["exit-code"].as_str()), ("regression", "1"));
     assert_eq!(verdict(&mut job), 0);
     let mut job = gate("before.pkl", "missing.pkl");
-    job.set("PTMEM_EXIT_ZERO", "true").run("run.sh").says(0, "::error::ptmem: could not run");
+    job.set("PTMEM_EXIT_ZERO", "true").run("run.sh").says(0, "::error::ptmem: missing.pkl: no such file");
     assert_eq!(verdict(&mut job), 2);
 }
 
@@ -853,15 +854,84 @@ fn what_could_not_run_says_so() {
     }
     let mut job = gate("before.pkl", "missing.pkl");
     let finished = job.run("run.sh");
-    finished.says(0, "missing.pkl: ");
-    finished.says(0, "::error::ptmem: could not run; its message is in the log");
-    assert_eq!(job.read("output"), "verdict=error\nexit-code=2\n");
-    assert_eq!(job.read("summary"), "ptmem could not run (exit code 2). The log of this step says why.\n");
+    finished.says(0, "::error::ptmem: missing.pkl: no such file; expected a snapshot");
+    could_not_run(&job);
+    let summary = job.read("summary");
+    assert!(summary.contains("\n### ⚠️ could not run\n\n```text\nmissing.pkl: no such file; expected"), "{summary}");
+    assert_eq!(summary, fs::read_to_string(&job.outputs()["report-markdown"]).unwrap());
     assert_eq!(verdict(&mut job), 2);
-    // A limit that means nothing, too.
+    // A limit that means nothing, a file that is cut off, too: in the words of the tool.
     let mut job = gate("before.pkl", "after.pkl");
-    job.set("PTMEM_MAX_GROWTH", "a lot").run("run.sh").says(0, "a lot");
+    let limit = "::error::ptmem: invalid value 'a lot' for '--max-growth <[METRIC=]LIMIT>'";
+    job.set("PTMEM_MAX_GROWTH", "a lot").run("run.sh").says(0, limit);
     assert_eq!(verdict(&mut job), 2);
+    let job = gate("before.pkl", "after.pkl");
+    let whole = fs::read(root().join("fixtures/after.pkl")).unwrap();
+    fs::write(job.path("workspace/after.pkl"), &whole[..whole.len() / 2]).unwrap();
+    job.run("run.sh").says(0, "::error::ptmem: after.pkl: byte ");
+    assert!(job.read("summary").contains("\nafter.pkl: byte "), "{}", job.read("summary"));
+}
+
+/// The outputs of a run without a verdict.
+#[track_caller]
+fn could_not_run(job: &Job) {
+    let outputs = job.outputs();
+    assert_eq!((outputs["verdict"].as_str(), outputs["exit-code"].as_str()), ("error", "2"));
+    assert!(!outputs.contains_key("peak-after"), "{outputs:?}");
+}
+
+#[test]
+fn a_run_that_could_not_run_takes_the_place_of_the_old_verdict() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![comment(70, "<!-- ptmem:large/v2 -->\n### ✅ PASS")]);
+    let mut job = commenting(&server.url);
+    let event = json!({"pull_request": {"number": 7, "head": {"sha": "abc1234def567890"}}});
+    fs::write(job.path("event.json"), event.to_string()).unwrap();
+    let message = "before\\n\\033[31merror\\033[0m: a ``` @b: bad <i>\\nmore\\n";
+    job.program("ptmem", &format!("#!/bin/sh\nprintf '{message}' >&2\nexit 2\n"));
+    job.set("PTMEM_BEFORE", "a").set("PTMEM_AFTER", "b").set("PTMEM_COMMENT_KEY", "large/v2");
+    job.set("GITHUB_RUN_ID", "55").set("GITHUB_RUN_ATTEMPT", "2").set("GITHUB_SHA", "merge00");
+    job.run("run.sh").says(0, "::error::ptmem: a ``` @b: bad <i>%0Amore");
+    let report = job.outputs()["report-markdown"].clone();
+    job.set("PTMEM_REPORT", report).set("PTMEM_VERDICT", "error").run("comment.sh").is_quiet();
+    let requests = server.requests();
+    assert_eq!(requests.last().unwrap().line(), "PATCH /repos/someone/model/issues/comments/70");
+    assert_eq!(
+        requests.last().unwrap().text(),
+        "<!-- ptmem:large/v2 -->\n### ⚠️ `large/v2` could not run at abc1234\n\n\
+         ```text\na ''' @b: bad <i>\nmore\n```\n\nThere is no verdict on this commit. \
+         [Log of the run](https://github.com/someone/model/actions/runs/55/attempts/2)\n"
+    );
+}
+
+#[test]
+fn check_and_leak_run_as_well() {
+    if skipped() {
+        return;
+    }
+    let mut job = gate("", "after.pkl");
+    job.set("PTMEM_COMMAND", "check").set("PTMEM_MAX_GROWTH", "").set("PTMEM_ARGS", "--max peak=100MiB");
+    let finished = job.run("run.sh");
+    finished.says(0, "::error ");
+    assert_eq!(job.outputs()["verdict"], "regression");
+    assert!(job.read("summary").contains("❌ FAIL"), "{}", job.read("summary"));
+    assert_eq!(verdict(&mut job), 1);
+    let mut job = recorded("exit 2");
+    job.set("PTMEM_COMMAND", "leak").set("PTMEM_AFTER", "\n nightly/*.pkl \n-last.pkl\n").run("run.sh");
+    assert_eq!(arguments(&job), "[leak][nightly/*.pkl][./-last.pkl]");
+    for (name, value, message) in [
+        ("PTMEM_BEFORE", "a", "before: ptmem leak compares with no before"),
+        ("PTMEM_MAX_GROWTH", " 5% ", "max-growth: is a limit of ptmem diff; give those of ptmem leak in args"),
+        ("PTMEM_AFTER", " ", "after: this input is required"),
+        ("PTMEM_COMMAND", "show", "command: 'show' is not accepted; expected one of: diff, check, leak"),
+    ] {
+        let mut job = recorded("exit 0");
+        job.set("PTMEM_COMMAND", "leak").set("PTMEM_AFTER", "a").set(name, value);
+        job.run("run.sh").says(0, &format!("::error::ptmem: {message}"));
+        could_not_run(&job);
+    }
 }
 
 #[test]
@@ -872,7 +942,7 @@ fn a_tool_that_gives_no_verdict_is_an_error() {
     for script in ["exit 0", "exit 1", "exit 3", "exit 101", "kill -9 $$"] {
         let mut job = recorded(script);
         job.set("PTMEM_BEFORE", "a").set("PTMEM_AFTER", "b").run("run.sh").says(0, "::error::ptmem: ");
-        assert_eq!(job.read("output"), "verdict=error\nexit-code=2\n", "{script}");
+        could_not_run(&job);
         assert_eq!(verdict(&mut job), 2);
     }
     let job = Job::new();
@@ -1015,7 +1085,8 @@ fn inputs_that_mean_nothing_say_what_is_accepted() {
         let mut job = recorded("exit 0");
         job.set("PTMEM_BEFORE", "a").set("PTMEM_AFTER", "b").set(name, value);
         job.run("run.sh").says(0, &format!("::error::ptmem: {message}"));
-        assert_eq!(job.read("output"), "verdict=error\nexit-code=2\n");
+        could_not_run(&job);
+        assert_eq!(job.outputs().contains_key("report-markdown"), name != "PTMEM_COMMENT_KEY");
         assert_eq!(verdict(&mut job), 2, "{name}");
         assert!(!job.path("arguments").exists(), "{name}");
     }
@@ -1059,7 +1130,7 @@ fn the_page_for_users_lists_every_input_and_output() {
     let page = fs::read_to_string(root().join("docs/github-action.md")).unwrap();
     let text = fs::read_to_string(root().join("action.yml")).unwrap();
     let (inputs, outputs) = (names(&text, "inputs"), names(&text, "outputs"));
-    assert_eq!((inputs.len(), outputs.len()), (14, 8));
+    assert_eq!((inputs.len(), outputs.len()), (15, 8));
     for name in inputs.iter().chain(&outputs) {
         assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
     }
