@@ -50,10 +50,10 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), matcher })
     }
 
-    /// Whether a text matches.
+    /// Whether a text matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        self.matcher.is_match(text)
+        self.text == text || self.matcher.is_match(text)
     }
 
     /// As the user wrote it.
@@ -83,6 +83,8 @@ mod tests {
         let search = Pattern::search("attention").unwrap();
         assert!(search.matches("self_attention (model.py)") && search.as_str() == "attention");
         assert!(!Pattern::search("attn*").unwrap().matches("self_attn"));
+        let pasted = Pattern::glob("<module> (train.ipynb cell [12]:3) aten::mm").unwrap();
+        assert!(pasted.matches("<module> (train.ipynb cell [12]:3) aten::mm"));
         for bad in ["", "[", "{a"] {
             assert!(Pattern::search(bad).is_err(), "{bad}");
         }

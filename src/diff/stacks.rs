@@ -7,7 +7,7 @@ use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
-use crate::stack::{Figures, Grouper, InOrder, pair, pair_in_order};
+use crate::stack::{Figures, Grouper, InOrder, distinct_labels, pair, pair_in_order};
 
 /// One row for every stack, the largest change first; and the stacks of the after that were put with others.
 pub(super) fn rows(
@@ -59,6 +59,7 @@ pub(super) fn rows(
     }
     let cut = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.stacks).max();
     rows.extend(cut.map(|cut| Row::others(cut.max(count), others)));
+    tell_apart(&mut rows, groupers);
     rows.sort_by(|a, b| {
         let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
         // Of equal size, what grew comes first; then an order that is always the same.
@@ -68,6 +69,31 @@ pub(super) fn rows(
             .then_with(|| a.key.cmp(&b.key))
     });
     (rows, unlisted)
+}
+
+/// Gives rows of one label different ones: they could not be told apart, nor be given a limit each. The label that they
+/// share stays a name of all of them.
+fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
+    let mut by_label: HashMap<String, Vec<usize>> = HashMap::new();
+    for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.kind == RowKind::Stack) {
+        by_label.entry(row.label.clone()).or_default().push(index);
+    }
+    for (label, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        alike.sort_unstable_by_key(|&index| (rows[index].key.clone(), rows[index].stack.after.is_none()));
+        let after = |row: &Row| row.stack.after.map(|stack| (&groupers.after, stack));
+        let before = |row: &Row| row.stack.before.map(|stack| (&groupers.before, stack));
+        let Some(stacks) = alike.iter().map(|&row| after(&rows[row]).or_else(|| before(&rows[row]))).collect() else {
+            continue;
+        };
+        let stacks: Vec<(&Grouper<'_>, StackId)> = stacks;
+        for (&index, distinct) in alike.iter().zip(distinct_labels(&label, &stacks)) {
+            if distinct != label {
+                rows[index].aliases.retain(|alias| *alias != distinct);
+                rows[index].aliases.push(label.clone());
+                rows[index].label = distinct;
+            }
+        }
+    }
 }
 
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared

@@ -348,8 +348,7 @@ impl Device {
         skip: usize,
     ) -> Leak {
         let labels = total.members.iter().map(|member| latest.grouper.label(member.stack));
-        let labels = labels.filter(|_| !options.group_by.is_tag());
-        let names = Leak::names(std::iter::once(total.label.clone()).chain(labels));
+        let names = Leak::names(labels.filter(|_| !options.group_by.is_tag()));
         Leak {
             label: total.label.clone(),
             key: total.key.0.clone(),

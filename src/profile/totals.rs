@@ -6,7 +6,7 @@ use super::exact::{Exact, Sums, Whose};
 use super::highest::{Highest, Moves, Part};
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
-use crate::stack::{CppDigest, GroupBy, Grouper, Key};
+use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -243,6 +243,23 @@ pub(super) fn set_highest(groups: &mut [StackTotal], stacks: &mut [Exact], moves
     }
 }
 
+/// Gives groups of one label different ones: what has one name in a report cannot be told apart, nor be given a limit.
+fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
+    let mut by_label: HashMap<String, Vec<(Key, usize, StackId)>> = HashMap::new();
+    for (index, total) in groups.iter().enumerate() {
+        if let Some(stack) = total.stack().filter(|_| total.bucket.is_none()) {
+            by_label.entry(total.label.clone()).or_default().push((total.key.clone(), index, stack));
+        }
+    }
+    for (label, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        alike.sort_unstable();
+        let stacks: Vec<_> = alike.iter().map(|(_, _, stack)| (grouper, *stack)).collect();
+        for ((_, index, _), label) in alike.iter().zip(distinct_labels(&label, &stacks)) {
+            groups[*index].label = label;
+        }
+    }
+}
+
 /// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
 /// groups that [`Bucket::Others`] stands for.
 pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
@@ -271,6 +288,7 @@ pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Ve
         group.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
         group.add(sums);
     }
+    tell_apart(&mut groups, grouper);
     // Of equal size, by name: keys are digests, whose order means nothing.
     groups.sort_by(|a, b| {
         let size = b.peak.bytes.cmp(&a.peak.bytes);

@@ -432,33 +432,6 @@ impl<'t> Code<'t> {
         self.operation(stack).backward
     }
 
-    /// What a stack is called: `function (path:line)` of the frame to blame, followed by the operator where
-    /// one is known, and led by `backward` where autograd runs it; without Python frames what the C++ does.
-    #[must_use]
-    pub fn label(&self, stack: StackId) -> String {
-        self.label_at(stack, |site| self.line(site))
-    }
-
-    /// The same without the line, which moves.
-    #[must_use]
-    pub fn label_without_line(&self, stack: StackId) -> String {
-        self.label_at(stack, |_| None)
-    }
-
-    fn label_at(&self, stack: StackId, line: impl Fn(FrameId) -> Option<u32>) -> String {
-        let operation = self.operation(stack);
-        let Some(site) = self.site(stack) else { return operation.label() };
-        let backward = if operation.backward { "backward: " } else { "" };
-        // The node says more where the frames are those of the forward pass.
-        let forward = !self.tables.forward(stack).is_empty();
-        let operator = match (operation.node.filter(|_| forward), operation.operator) {
-            (Some(node), _) => format!(" {node}"),
-            (None, Some(operator)) => format!(" aten::{operator}"),
-            (None, None) => String::new(),
-        };
-        format!("{backward}{}{operator}", self.text_at(site, line(site)))
-    }
-
     pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {
         &self.files[self.known(frame).file].digest
     }

@@ -8,6 +8,7 @@
 mod category;
 mod classify;
 mod code;
+mod label;
 mod operator;
 mod order;
 mod pairing;
@@ -21,6 +22,7 @@ use sha1::{Digest as _, Sha1};
 pub use category::CATEGORIES;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
+pub use label::distinct_labels;
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
 pub use rules::{CategoryRule, Rules};
@@ -397,6 +399,42 @@ mod tests {
     const ENGINE: (&str, &str, i128) = ("torch::autograd::Engine::thread_main(X const&)", "??", 0);
 
     #[test]
+    fn library_code_below_the_line_of_the_user_is_named_as_well() {
+        const ACTIVATIONS: &str = "/opt/venv/lib/python3.11/site-packages/transformers/activations.py";
+        const BERT: &str = "/opt/venv/lib/python3.11/site-packages/transformers/models/bert.py";
+        let train = ("<module>", "/home/me/repo/train.py", 8);
+        let frames = [UNWIND, MM, ("forward", LINEAR, 125), ("forward", ACTIVATIONS, 57), ("forward", BERT, 9), train];
+        assert_eq!(label(&frames, &[]), "<module> (train.py:8) > forward (transformers/activations.py:57) aten::mm");
+        // Library code that calls the user, such as a trainer, is no part of it.
+        let frames = [UNWIND, MM, train, ("fit", BERT, 9)];
+        assert_eq!(label(&frames, &[]), "<module> (train.py:8) aten::mm");
+    }
+
+    #[test]
+    fn equal_labels_are_told_apart_by_their_callers() {
+        let helper = ("forward", "/home/me/repo/model.py", 39);
+        let main = ("<module>", "/home/me/repo/train.py", 3);
+        let mut tables = Tables::default();
+        let callers = [52, 53].map(|line| ("attention", "/home/me/repo/model.py", line));
+        let mut stacks: Vec<_> = callers.iter().map(|&caller| stack(&mut tables, &[helper, caller, main])).collect();
+        stacks.push(stack(&mut tables, &[helper, main]));
+        let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+        let all: Vec<_> = stacks.iter().map(|&stack| (&grouper, stack)).collect();
+        let labels = distinct_labels(&grouper.label(stacks[0]), &all);
+        assert_eq!(
+            labels,
+            [
+                "forward (model.py:39) from attention (model.py:52)",
+                "forward (model.py:39) from attention (model.py:53)",
+                "forward (model.py:39) from <module> (train.py:3)",
+            ]
+        );
+        // What does not differ in its frames is numbered.
+        let labels = distinct_labels("x", &[all[0], all[0]]);
+        assert_eq!(labels, ["x", "x #2"]);
+    }
+
+    #[test]
     fn the_label_is_the_innermost_line_of_the_user() {
         let forward = ("forward", "/home/me/repo/net/model.py", 54);
         let main = ("<module>", "/home/me/repo/train.py", 3);
@@ -427,7 +465,7 @@ mod tests {
     #[test]
     fn a_prefix_can_make_installed_code_the_users() {
         let frames = [("f", "/env/lib/python3.11/site-packages/mine/core.py", 7), ("g", "/home/me/run.py", 1)];
-        assert_eq!(label(&frames, &[]), "g (run.py:1)");
+        assert_eq!(label(&frames, &[]), "g (run.py:1) > f (mine/core.py:7)");
         assert_eq!(label(&frames, &["/env/lib/python3.11/site-packages/mine"]), "f (core.py:7)");
         // An environment within the prefix stays one.
         assert_eq!(label(&[("forward", LINEAR, 1), ("g", "/opt/run.py", 1)], &["/opt"]), "g (run.py:1)");
