@@ -176,8 +176,6 @@ pub(super) fn run(
 ) -> Counted {
     let Lifetimes { allocations, of_event, .. } = lifetimes;
     let mut counters = Counters::at_start(lifetimes, sizes, unrecorded);
-    let is_uncertain = !sizes.spreads.is_empty();
-    let spread_of = |index: u32| if is_uncertain { sizes.spreads.get(&index).copied() } else { None };
     let mut pools = pools.into_iter();
     let mut replaced = lifetimes.replaced.iter().peekable();
     let mut step = |counters: &mut Counters, i: usize| {
@@ -188,13 +186,13 @@ pub(super) fn run(
         }
         let allocation = &allocations[index as usize];
         if allocation.born != now {
-            counters.free(allocation, spread_of(index), now);
+            counters.free(allocation, sizes.spread_of(index), now);
             return;
         }
         if let Some(&gone) = replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], spread_of(gone), now);
+            counters.free(&allocations[gone as usize], sizes.spread_of(gone), now);
         }
-        counters.begin(allocation, spread_of(index), now);
+        counters.begin(allocation, sizes.spread_of(index), now);
     };
 
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));

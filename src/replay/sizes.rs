@@ -60,6 +60,15 @@ pub(super) struct Sizes {
     pub(super) segments_at_start: Vec<(u64, u64)>,
 }
 
+impl Sizes {
+    /// How far the size of an allocation may be off, where it is not certain.
+    #[inline]
+    pub(super) fn spread_of(&self, allocation: u32) -> Option<Spread> {
+        // Nearly always all are certain.
+        if self.spreads.is_empty() { None } else { self.spreads.get(&allocation).copied() }
+    }
+}
+
 /// Gives every allocation its bytes.
 ///
 /// # Errors

@@ -76,8 +76,11 @@ impl Decision {
     }
 
     /// Whether `max_split_size_mb` decides if the rest is split off: it is at least 20 MiB, and limits the rest as well.
-    fn is_up_to_max_split(self, most_rounding: u64) -> bool {
-        self.pool == Pool::Large && self.least >= LARGE_BUFFER && (SMALL_SIZE + 1..most_rounding).contains(&self.rest())
+    /// A larger rest than that shows another setting, or a segment that was made for the request.
+    fn is_up_to_max_split(self, rules: &Rules) -> bool {
+        let is_limited = rules.settings.max_split_size.is_some_and(|limit| self.least >= limit);
+        let is_large = self.pool == Pool::Large && self.least >= LARGE_BUFFER && self.rest() > SMALL_SIZE;
+        is_large && (is_limited || self.rest() < rules.most_rounding())
     }
 }
 
@@ -187,7 +190,7 @@ impl Rules {
 
     /// Learns what became of a decision. Returns whether some settings explain it.
     pub(super) fn learn(&mut self, decision: Decision, actual: u64, at: Position) -> bool {
-        let up_to_max_split = decision.is_up_to_max_split(self.most_rounding());
+        let up_to_max_split = decision.is_up_to_max_split(self);
         if actual == self.size(decision) {
             if up_to_max_split && actual == decision.least {
                 self.largest_split = self.largest_split.max(decision.least);
@@ -334,7 +337,7 @@ fn decides(rules: &Rules, setting: Setting, decision: Decision) -> bool {
             let mut sizes = others.map(|least| rules.size(Decision { least, ..decision }));
             sizes.any(|size| size != rules.size(decision))
         }
-        Setting::MaxSplit => decision.is_up_to_max_split(rules.most_rounding()),
+        Setting::MaxSplit => decision.is_up_to_max_split(rules),
         Setting::Expandable => decision.is_up_to_expandable(),
     }
 }
@@ -349,7 +352,7 @@ pub(super) fn extent(rules: &Rules, decision: Decision, size: u64, doubts: Setti
     for least in others.chain([decision.least]).filter(|&least| least <= decision.room) {
         let decision = Decision { least, ..decision };
         let is_either = (doubts.has(Setting::Expandable) && decision.is_up_to_expandable())
-            || (doubts.has(Setting::MaxSplit) && decision.is_up_to_max_split(rules.most_rounding()));
+            || (doubts.has(Setting::MaxSplit) && decision.is_up_to_max_split(rules));
         let bytes = rules.size(decision);
         extent.0 = extent.0.min(if is_either { least } else { bytes });
         extent.1 = extent.1.max(if is_either { decision.room } else { bytes });
