@@ -317,6 +317,8 @@ impl Diff {
                 row.stack.after = row.stack.after.map(|stack| after.stack(stack));
             }
         }
+        self.profiles.before.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut before));
+        self.profiles.after.devices.iter_mut().for_each(|device| device.copy_failed_stacks(&mut after));
         self.profiles.before.forget_stacks();
         self.profiles.after.forget_stacks();
     }

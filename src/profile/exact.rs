@@ -22,6 +22,16 @@ pub(super) enum Whose {
     Bucket(Bucket),
 }
 
+impl Whose {
+    /// The stack, where it is known.
+    pub(super) fn stack(self) -> Option<StackId> {
+        match self {
+            Self::Stack(stack) => Some(stack),
+            Self::Bucket(_) => None,
+        }
+    }
+}
+
 impl From<Origin> for Whose {
     fn from(origin: Origin) -> Self {
         match origin {
@@ -270,6 +280,7 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
         if let Some(course) = &mut device.course {
             course.renumber(|stack| copy.stack(stack));
         }
+        device.copy_failed_stacks(&mut copy);
     }
     to
 }

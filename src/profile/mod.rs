@@ -27,7 +27,7 @@ use crate::container;
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Replay};
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
-use crate::snapshot::{self, Action, Copier, Event, Snapshot};
+use crate::snapshot::{self, Action, Copier, Event, Snapshot, StackId};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use course::Course;
@@ -149,6 +149,7 @@ impl Profile {
         let mut copy = Copier::new(&self.tables, shared);
         for device in &mut self.devices {
             device.totals = Totals::default();
+            device.copy_failed_stacks(&mut copy);
             for total in &mut device.stacks {
                 for member in &mut total.members {
                     member.stack = copy.stack(member.stack);
@@ -222,6 +223,9 @@ pub struct DeviceProfile {
     pub course: Option<Course>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
     pub failed_request: Option<String>,
+    /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one was
+    /// not captured.
+    pub failed_stacks: Vec<Option<StackId>>,
     totals: Totals,
     /// For the highest of groups, until these are made.
     moves: Moves,
@@ -234,6 +238,19 @@ impl DeviceProfile {
     pub fn is_active(&self) -> bool {
         let markers = self.actions.get("snapshot").copied().unwrap_or(0);
         self.events > markers || self.figures.active.end > 0
+    }
+
+    /// The stack of the first request that failed for lack of memory, where it is known.
+    #[must_use]
+    pub fn failed_stack(&self) -> Option<StackId> {
+        self.failed_stacks.first().copied().flatten()
+    }
+
+    /// Moves the stacks of failed requests to other tables.
+    pub(crate) fn copy_failed_stacks(&mut self, copy: &mut Copier<'_, '_>) {
+        for stack in self.failed_stacks.iter_mut().flatten() {
+            *stack = copy.stack(*stack);
+        }
     }
 
     /// Whether an allocation failed for lack of memory.
@@ -456,6 +473,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         let (totals, moves) = exact::totals(&snapshot, device, &replay, at);
+        let failed_stacks = failed_stacks(&snapshot.tables, events, &replay.figures.ooms);
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -472,6 +490,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             phases,
             intervals,
             failed_request: failed_request(&snapshot, events, &options.rules),
+            failed_stacks,
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
@@ -510,6 +529,12 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         diagnostics,
         tables: Arc::new(tables),
     })
+}
+
+/// The stacks of the requests that failed, where they were captured.
+fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {
+    let stack = |oom: &Oom| events.get(oom.event as usize)?.stack.filter(|stack| tables.has_frames(*stack));
+    ooms.iter().map(stack).collect()
 }
 
 /// The label of the stack whose request was the first to fail, where it was captured.

@@ -235,7 +235,10 @@ fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/") || place.contains("/metadata/") || place.contains("/compile_contexts/");
     let lines_of_a_map = place.ends_with("/actions") || place.ends_with("/settings") || place.ends_with("/frames");
     let of_device = ["course", "failed_request"].contains(&key);
-    saved && !["label", "key", "tag"].contains(&key) || lines_of_a_map || of_device
+    saved && !["label", "key", "tag"].contains(&key)
+        || lines_of_a_map
+        || of_device
+        || place.contains("/ooms/") && key == "frames"
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod support;
 mod align;
 mod code_changes;
 mod configuration_schema;
+mod failed_requests;
 mod fixtures;
 mod formats;
 mod large_snapshots;

@@ -256,10 +256,13 @@ pub(super) struct SavedOom {
     pub(super) pool_free: Option<u64>,
     pub(super) largest_free: Option<u64>,
     pub(super) max_error: Option<u64>,
+    /// The stack of the request.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) frames: String,
 }
 
 impl SavedOom {
-    pub(super) fn new(oom: &Oom) -> Self {
+    pub(super) fn new(oom: &Oom, frames: String) -> Self {
         Self {
             event: oom.event,
             requested: oom.requested,
@@ -272,6 +275,7 @@ impl SavedOom {
             pool_free: oom.pool.map(|pool| pool.bytes),
             largest_free: oom.pool.map(|pool| pool.largest),
             max_error: oom.max_error,
+            frames,
         }
     }
 

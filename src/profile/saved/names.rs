@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use sha1::{Digest, Sha1};
 
-use super::super::exact::Whose;
+use super::super::DeviceProfile;
 use super::bounded::Kept;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
 
 /// Names for the frames of the stacks that are kept. Those of the user stay in any case: the names of files depend
 /// on what other files there are.
-pub(super) fn frame_names(code: &Code<'_>, kept: &[Kept]) -> BTreeMap<FrameId, String> {
+pub(super) fn frame_names(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> BTreeMap<FrameId, String> {
     let tables = code.tables();
-    let mut frames = kept_frames(code, kept);
+    let mut frames = kept_frames(code, devices, kept);
     frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
     let mut names = BTreeMap::new();
     let mut taken = HashSet::new();
@@ -32,11 +32,12 @@ pub(super) fn frame_names(code: &Code<'_>, kept: &[Kept]) -> BTreeMap<FrameId, S
 }
 
 /// The frames that get a name.
-fn kept_frames(code: &Code<'_>, kept: &[Kept]) -> Vec<FrameId> {
+fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Vec<FrameId> {
     let tables = code.tables();
     let mut wanted = vec![false; tables.frames().len()];
-    for exact in kept.iter().flat_map(|kept| &kept.totals.stacks) {
-        let Whose::Stack(stack) = exact.whose else { continue };
+    let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
+    let totals = kept.iter().flat_map(|kept| &kept.totals.stacks).filter_map(|exact| exact.whose.stack());
+    for stack in totals.chain(failed) {
         for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
             wanted[frame.index()] = true;
             if let Some(original) = tables.frame(frame).original {

@@ -197,6 +197,16 @@ impl Reader {
         Ok((!tags.is_empty()).then_some(tags))
     }
 
+    /// The stacks of failed requests; profiles of earlier releases have none.
+    fn failed_stacks(&mut self, saved: &[SavedOom]) -> Result<Vec<Option<StackId>>, Error> {
+        let mut stacks = Vec::with_capacity(saved.len());
+        for oom in saved {
+            let frames = self.frame_list(&oom.frames)?;
+            stacks.push((!frames.is_empty()).then(|| self.tables.intern_stack(&frames)));
+        }
+        Ok(stacks)
+    }
+
     fn devices(&mut self, saved: Vec<SavedDevice>) -> Result<Vec<DeviceProfile>, Error> {
         let mut devices = Vec::with_capacity(saved.len());
         for device in saved {
@@ -225,6 +235,7 @@ impl Reader {
             require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
         }
         totals.sort(&self.tables);
+        let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let figures = Figures {
             history,
             allocated: saved.allocated.counter(),
@@ -256,6 +267,7 @@ impl Reader {
             moves: Moves::default(),
             figures,
             failed_request: saved.failed_request,
+            failed_stacks,
         })
     }
 

@@ -35,7 +35,7 @@ pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
 fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProfile {
     let grouper = Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules);
     let kept: Vec<_> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
-    let names = frame_names(grouper.code(), &kept);
+    let names = frame_names(grouper.code(), &profile.devices, &kept);
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
     let at = if writer.keeps_moment() { profile.options.at } else { Moment::Peak };
@@ -89,7 +89,7 @@ impl Writer<'_> {
             allocations: figures.allocation_count,
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
-            ooms: figures.ooms.iter().map(SavedOom::new).collect(),
+            ooms: self.ooms(device),
             at_event: at.map(Position::event_index),
             timeline: SavedTimeline::new(&figures.timeline),
             cut: kept.cut.map(SavedCut::new),
@@ -101,6 +101,16 @@ impl Writer<'_> {
             phases_cut: device.phases.cut,
             failed_request: device.failed_request.clone(),
         }
+    }
+
+    fn ooms(&self, device: &DeviceProfile) -> Vec<SavedOom> {
+        let mut saved = Vec::with_capacity(device.figures.ooms.len());
+        for (index, oom) in device.figures.ooms.iter().enumerate() {
+            let stack = device.failed_stacks.get(index).copied().flatten();
+            let frames = stack.map(|stack| self.frame_list(&self.grouper.code().essential(stack)));
+            saved.push(SavedOom::new(oom, frames.unwrap_or_default()));
+        }
+        saved
     }
 
     /// The stacks by name, so that a change of size leaves the order alone.

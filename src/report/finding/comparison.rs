@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
 use crate::diff::{self, DeviceDiff, RowKind, Sides};
+use crate::profile::DeviceProfile;
 use crate::report::Options;
 use crate::stack::Code;
 use crate::text::printable;
-use crate::verdict::{Check, Comparison, Outcome};
+use crate::verdict::{About, Check, Comparison, Outcome};
 
 /// The rows of a comparison by device and key.
 type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
@@ -27,7 +28,9 @@ pub(super) fn findings<'a>(comparison: &'a Comparison, codes: &Sides<Code<'_>>, 
             device: device.map_or_else(|| ALL_DEVICES.to_owned(), DeviceDiff::name),
             check,
             sentence: printable(&judgement.sentence(check)),
-            explanation: device.map(|device| explain(check, device, &rows, codes, options)).unwrap_or_default(),
+            explanation: device
+                .map(|device| explain(check, device, comparison, &rows, codes, options))
+                .unwrap_or_default(),
         });
     }
     found
@@ -37,12 +40,17 @@ pub(super) fn findings<'a>(comparison: &'a Comparison, codes: &Sides<Code<'_>>, 
 fn explain(
     check: &Check,
     device: &DeviceDiff,
+    comparison: &Comparison,
     rows: &RowsByKey<'_>,
     codes: &Sides<Code<'_>>,
     options: &Options,
 ) -> Explanation {
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
+    }
+    if check.about == About::OutOfMemory {
+        let after = device.index.after.map(|index| &comparison.diff.profiles.after.devices[index]);
+        return Explanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options);
     }
     let culprit = match &check.key {
         Some(key) => rows.get(&(check.device, key.as_str())).copied(),

@@ -5,7 +5,7 @@ use crate::profile::{DeviceProfile, Profile, StackTotal};
 use crate::report::Options;
 use crate::stack::Code;
 use crate::text::printable;
-use crate::verdict::{Check, Judgement, Outcome};
+use crate::verdict::{About, Check, Judgement, Outcome};
 
 pub(super) fn findings<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
     let code = profile.code();
@@ -28,6 +28,9 @@ pub(super) fn findings<'a>(profile: &Profile, judgement: &'a Judgement, options:
 fn explain(check: &Check, device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Explanation {
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
+    }
+    if check.about == About::OutOfMemory {
+        return Explanation::of_stack(code, device.failed_stack(), options);
     }
     let totals = device.listed(MOST_ROWS, 1);
     let mut stacks = totals.iter().filter_map(StackTotal::stack);

@@ -48,7 +48,7 @@ struct DeviceReport<'a> {
     allocations: u64,
     frees: u64,
     allocated_total: u64,
-    ooms: Vec<OomReport>,
+    ooms: Vec<OomReport<'a>>,
     at_event: Option<i64>,
     stacks: Vec<StackReport<'a>>,
     phases: Vec<PhaseReport<'a>>,
@@ -95,7 +95,7 @@ struct Matched {
 }
 
 #[derive(Debug, Serialize)]
-struct OomReport {
+struct OomReport<'a> {
     event: u32,
     requested: u64,
     device_free: u64,
@@ -107,6 +107,7 @@ struct OomReport {
     pool_free: Option<u64>,
     largest_free: Option<u64>,
     max_error: Option<u64>,
+    frames: Vec<FrameReport<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -178,7 +179,7 @@ impl<'a> DeviceReport<'a> {
             allocations: figures.allocation_count,
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
-            ooms: figures.ooms.iter().map(OomReport::new).collect(),
+            ooms: ooms(device, &profile.tables),
             at_event: at_event(device),
             stacks: if has_stacks { stacks(device, &profile.tables, options) } else { Vec::new() },
             phases: options.phases_of(device).map(PhaseReport::new).collect(),
@@ -192,6 +193,18 @@ impl<'a> DeviceReport<'a> {
 fn at_event(device: &DeviceProfile) -> Option<i64> {
     let last = i64::try_from(device.events).unwrap_or(i64::MAX) - 1;
     device.at.map(|at| at.event_index().min(last))
+}
+
+/// Failed requests beyond these are listed without their frames: a job that catches and retries has many.
+const MOST_FAILED_STACKS: usize = 16;
+
+fn ooms<'a>(device: &DeviceProfile, tables: &'a Tables) -> Vec<OomReport<'a>> {
+    let mut reports = Vec::with_capacity(device.figures.ooms.len());
+    for (index, oom) in device.figures.ooms.iter().enumerate() {
+        let stack = device.failed_stacks.get(index).copied().flatten().filter(|_| index < MOST_FAILED_STACKS);
+        reports.push(OomReport::new(oom, frames(tables, stack.map(|stack| tables.stack(stack)))));
+    }
+    reports
 }
 
 fn stacks<'a>(device: &DeviceProfile, tables: &'a Tables, options: &Options) -> Vec<StackReport<'a>> {
@@ -264,8 +277,8 @@ impl ChecksReport {
     }
 }
 
-impl OomReport {
-    fn new(oom: &Oom) -> Self {
+impl<'a> OomReport<'a> {
+    fn new(oom: &Oom, frames: Vec<FrameReport<'a>>) -> Self {
         Self {
             event: oom.event,
             requested: oom.requested,
@@ -278,6 +291,7 @@ impl OomReport {
             pool_free: oom.pool.map(|pool| pool.bytes),
             largest_free: oom.pool.map(|pool| pool.largest),
             max_error: oom.max_error,
+            frames,
         }
     }
 }
