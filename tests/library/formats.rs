@@ -234,7 +234,7 @@ fn each_object(json: &mut Json, place: &str, see: &mut impl FnMut(&str)) {
 fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/") || place.contains("/metadata/") || place.contains("/compile_contexts/");
     let lines_of_a_map = place.ends_with("/actions") || place.ends_with("/settings") || place.ends_with("/frames");
-    let of_device = ["course", "failed_request"].contains(&key);
+    let of_device = ["course", "failed_request"].contains(&key) || place.ends_with("/course") && key == "peak";
     saved && !["label", "key", "tag"].contains(&key)
         || lines_of_a_map
         || of_device
