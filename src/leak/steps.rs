@@ -272,7 +272,7 @@ fn allocated_in(replay: &Replay, steps: &Steps, judged: std::ops::Range<usize>) 
 }
 
 /// What tells blocks apart: their stack, and the tag that they are grouped by.
-type Whose = (Origin, Option<StringId>);
+type Attribution = (Origin, Option<StringId>);
 
 fn leaks(
     snapshot: &Snapshot,
@@ -286,23 +286,23 @@ fn leaks(
     let events = snapshot.events_of(device);
     let last = steps.steps.len().saturating_sub(1);
     let inside = |allocation: &&Allocation| allocation.born != Position::START && allocation.born < replay.dump;
-    let whose = |allocation: &Allocation| -> Whose {
+    let attribution = |allocation: &Allocation| -> Attribution {
         let event = allocation.born.event().and_then(|index| events.get(index as usize));
         let tags = event.map(|event| snapshot.tables.tags(event.tags));
         (allocation.origin(snapshot), tags.and_then(|tags| options.group_by.tag(tags)))
     };
     // How long, in steps, blocks of a stack live that are freed.
-    let mut lifetimes: FxHashMap<Whose, usize> = FxHashMap::default();
-    let mut survivors: FxHashMap<Whose, BTreeMap<usize, Held>> = FxHashMap::default();
+    let mut lifetimes: FxHashMap<Attribution, usize> = FxHashMap::default();
+    let mut survivors: FxHashMap<Attribution, BTreeMap<usize, Held>> = FxHashMap::default();
     for allocation in replay.allocations.iter().filter(inside) {
         let Some(step) = steps.at(allocation.born) else { continue };
         if allocation.allocated_at(replay.dump) {
-            let held = survivors.entry(whose(allocation)).or_default().entry(step).or_default();
+            let held = survivors.entry(attribution(allocation)).or_default().entry(step).or_default();
             *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
         } else {
             // What is given up at the very end says nothing about how long such blocks live.
             let Some(freed) = steps.at(allocation.freed).filter(|&freed| freed < last) else { continue };
-            let lifetime = lifetimes.entry(whose(allocation)).or_default();
+            let lifetime = lifetimes.entry(attribution(allocation)).or_default();
             *lifetime = (*lifetime).max(freed.saturating_sub(step));
         }
     }

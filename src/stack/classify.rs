@@ -98,37 +98,37 @@ fn is_pytorch(package: &str) -> bool {
 
 /// The functions of a file that only pass calls on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plumbing {
+pub(super) enum PassThrough {
     All,
     These(&'static [&'static str]),
 }
 
-impl Plumbing {
+impl PassThrough {
     /// How PyTorch gets from one frame of the user to the next says nothing about who allocates, and changes with
     /// every release.
     pub(super) fn of(owner: Owner, path: &str) -> Self {
-        const IN_PYTORCH: [(&str, Plumbing); 12] = [
+        const IN_PYTORCH: [(&str, PassThrough); 12] = [
             (
                 "torch/nn/modules/module.py",
-                Plumbing::These(&["_wrapped_call_impl", "_call_impl", "_slow_forward", "inner", "__call__"]),
+                PassThrough::These(&["_wrapped_call_impl", "_call_impl", "_slow_forward", "inner", "__call__"]),
             ),
-            ("torch/utils/_contextlib.py", Plumbing::These(&["decorate_context"])),
-            ("torch/autograd/grad_mode.py", Plumbing::These(&["decorate_context"])),
-            ("torch/amp/autocast_mode.py", Plumbing::These(&["decorate_autocast"])),
-            ("torch/autograd/function.py", Plumbing::These(&["apply"])),
-            ("torch/autograd/graph.py", Plumbing::These(&["_engine_run_backward"])),
-            ("torch/optim/optimizer.py", Plumbing::These(&["wrapper", "_use_grad", "maybe_fallback"])),
-            ("torch/_jit_internal.py", Plumbing::These(&["fn"])),
-            ("torch/_ops.py", Plumbing::These(&["__call__"])),
-            ("torch/_compile.py", Plumbing::These(&["inner"])),
-            ("torch/_dynamo/external_utils.py", Plumbing::All),
-            ("torch/_dynamo/eval_frame.py", Plumbing::All),
+            ("torch/utils/_contextlib.py", PassThrough::These(&["decorate_context"])),
+            ("torch/autograd/grad_mode.py", PassThrough::These(&["decorate_context"])),
+            ("torch/amp/autocast_mode.py", PassThrough::These(&["decorate_autocast"])),
+            ("torch/autograd/function.py", PassThrough::These(&["apply"])),
+            ("torch/autograd/graph.py", PassThrough::These(&["_engine_run_backward"])),
+            ("torch/optim/optimizer.py", PassThrough::These(&["wrapper", "_use_grad", "maybe_fallback"])),
+            ("torch/_jit_internal.py", PassThrough::These(&["fn"])),
+            ("torch/_ops.py", PassThrough::These(&["__call__"])),
+            ("torch/_compile.py", PassThrough::These(&["inner"])),
+            ("torch/_dynamo/external_utils.py", PassThrough::All),
+            ("torch/_dynamo/eval_frame.py", PassThrough::All),
         ];
         match owner {
             Owner::PyTorch => {
                 let package = installed(path).unwrap_or(path);
                 let found = IN_PYTORCH.iter().find(|(file, _)| package.ends_with(file));
-                found.map_or(Self::These(&[]), |&(_, plumbing)| plumbing)
+                found.map_or(Self::These(&[]), |&(_, passes_through)| passes_through)
             }
             Owner::StandardLibrary | Owner::Generated
                 if matches!(file_name(path), "threading.py" | "runpy.py" | "contextlib.py" | "functools.py")
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn what_only_passes_calls_on_is_known() {
         let module = "/e/lib/python3.11/site-packages/torch/nn/modules/module.py";
-        assert!(Plumbing::of(Owner::PyTorch, module).has("_call_impl"));
-        assert!(!Plumbing::of(Owner::PyTorch, module).has("_apply"));
-        assert!(!Plumbing::of(Owner::User, "/home/me/torch/nn/modules/module.py").has("_call_impl"));
-        assert!(Plumbing::of(Owner::Generated, "<frozen runpy>").has("_run_code"));
+        assert!(PassThrough::of(Owner::PyTorch, module).has("_call_impl"));
+        assert!(!PassThrough::of(Owner::PyTorch, module).has("_apply"));
+        assert!(!PassThrough::of(Owner::User, "/home/me/torch/nn/modules/module.py").has("_call_impl"));
+        assert!(PassThrough::of(Owner::Generated, "<frozen runpy>").has("_run_code"));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use sha1::{Digest as _, Sha1};
 
-use super::classify::{Owner, Place, Plumbing};
+use super::classify::{Owner, PassThrough, Place};
 use super::operator::{Operation, Symbol};
 use super::path::{Names, clean, file_name, folded, installed, standard_library};
 use super::rules::Rules;
@@ -37,7 +37,7 @@ struct File<'t> {
     /// A digest of its last part.
     base: Digest,
     /// Its functions that only pass calls on.
-    plumbing: Plumbing,
+    passes_through: PassThrough,
 }
 
 /// What is known of a frame.
@@ -45,7 +45,7 @@ struct File<'t> {
 struct Known<'t> {
     owner: Owner,
     /// Whether it only passes calls on.
-    plumbing: bool,
+    passes_through: bool,
     /// Index into the files.
     file: usize,
     /// What a C++ frame says about the operation.
@@ -141,7 +141,7 @@ impl<'t> Code<'t> {
                 shown: shown.to_owned(),
                 digest: sha1(&[compared.as_bytes()]),
                 base: sha1(&[file_name(compared).as_bytes()]),
-                plumbing: Plumbing::of(place.owner, path),
+                passes_through: PassThrough::of(place.owner, path),
             }
         };
         let files: Vec<_> = paths.iter().zip(&places).map(file).collect();
@@ -156,7 +156,7 @@ impl<'t> Code<'t> {
             };
             Known {
                 owner,
-                plumbing: owner != Owner::Cpp && files[file].plumbing.has(name),
+                passes_through: owner != Owner::Cpp && files[file].passes_through.has(name),
                 file,
                 symbol: match owner {
                     Owner::Cpp => *symbols.entry(frame.name).or_insert_with(|| Symbol::of(name)),
@@ -322,38 +322,38 @@ impl<'t> Code<'t> {
     /// libraries, and of PyTorch what lies inside all of them. In between, PyTorch only passes calls on, and in
     /// other ways with every release.
     #[must_use]
-    pub fn telling(&self, stack: StackId) -> Vec<FrameId> {
+    pub fn identifying_frames(&self, stack: StackId) -> Vec<FrameId> {
         let mut inside = true;
-        let mut telling = Vec::new();
+        let mut identifying = Vec::new();
         for frame in self.python(stack) {
             let known = self.known(frame);
             match known.owner {
                 Owner::User | Owner::Library => {
                     inside = false;
-                    telling.push(frame);
+                    identifying.push(frame);
                 }
                 // PyTorch walks nested modules by recursion, as deep as the user nests them.
-                _ if inside && !known.plumbing => {
-                    let again = telling.last().is_some_and(|&last| self.token(last) == known.token);
-                    telling.extend((!again).then_some(frame));
+                _ if inside && !known.passes_through => {
+                    let again = identifying.last().is_some_and(|&last| self.token(last) == known.token);
+                    identifying.extend((!again).then_some(frame));
                 }
                 _ => {}
             }
         }
-        if telling.is_empty() { self.python(stack).collect() } else { telling }
+        if identifying.is_empty() { self.python(stack).collect() } else { identifying }
     }
 
     /// The functions that tell one stack from another, innermost first. Where there is none in Python, and where
     /// those are of the forward pass, what the C++ frames do is among them.
     #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
-        self.tokens_of(stack, &self.telling(stack))
+        self.tokens_of(stack, &self.identifying_frames(stack))
     }
 
-    /// The same where the frames that tell are known already.
-    pub(super) fn tokens_of(&self, stack: StackId, telling: &[FrameId]) -> Vec<Token> {
-        let python = telling.iter().map(|&frame| self.token(frame));
-        if telling.is_empty() || !self.tables.forward(stack).is_empty() {
+    /// The same where the identifying frames are known already.
+    pub(super) fn tokens_of(&self, stack: StackId, identifying: &[FrameId]) -> Vec<Token> {
+        let python = identifying.iter().map(|&frame| self.token(frame));
+        if identifying.is_empty() || !self.tables.forward(stack).is_empty() {
             return self.operation(stack).tokens().into_iter().chain(python).collect();
         }
         python.collect()

@@ -239,11 +239,11 @@ impl<'t> Grouper<'t> {
     #[must_use]
     pub fn group(&self, key: Key, stack: StackId, figures: Figures) -> Group<'t> {
         let code = &self.code;
-        let telling = code.telling(stack);
-        let tokens = code.tokens_of(stack, &telling);
+        let identifying = code.identifying_frames(stack);
+        let tokens = code.tokens_of(stack, &identifying);
         let site = code.site(stack).map(|site| code.token(site));
         let site = site.and_then(|site| tokens.iter().position(|token| *token == site));
-        let lines = telling.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
+        let lines = identifying.iter().map(|&frame| code.line(frame).unwrap_or(0)).collect();
         let operators = code.operator_names(stack);
         Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }
