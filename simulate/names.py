@@ -89,7 +89,13 @@ def imported(places: Iterable[Path]) -> Set[str]:
 
 def by_hand() -> Set[str]:
     sources = (path.read_text() for path in (HERE / "src").rglob("*.rs") if path != LIST)
-    return {name for source in sources for name in re.findall(r'extern "C" fn (\w+)', source)}
+    names: Set[str] = set()
+    for source in sources:
+        names |= set(re.findall(r'extern "C" fn (\w+)', source))
+        # Lists of names that a macro of the file exports.
+        for listed in re.findall(r"(?ms)^\w+!\((.*?)\);", source):
+            names |= set(re.findall(r"\w+", listed))
+    return names
 
 
 def kind(name: str) -> str:

@@ -19,7 +19,7 @@ impl<T> Out<T> {
         }
     }
 
-    pub(crate) fn is_null(self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
     }
 

@@ -23,12 +23,10 @@ fn open() -> &'static [AtomicU64] {
 }
 
 /// Opens the counters when the process starts, so that each process is counted.
-#[cfg(not(test))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = count_process;
 
-#[cfg(not(test))]
 extern "C" fn count_process() {
     count(Fact::Processes);
 }

@@ -220,12 +220,7 @@ names! {
     Done cudaStreamUpdateCaptureDependencies
     Makes cudaUserObjectCreate
     Done cudaUserObjectRelease
-    Makes cudnnBackendCreateDescriptor
-    Done cudnnBackendDestroyDescriptor
     Done cudnnBackendExecute
-    Done cudnnBackendFinalize
-    Asks cudnnBackendGetAttribute
-    Done cudnnBackendSetAttribute
     Done cudnnBatchNormalizationBackwardEx
     Done cudnnBatchNormalizationForwardInference
     Done cudnnBatchNormalizationForwardTrainingEx
@@ -239,31 +234,13 @@ names! {
     Makes cudnnCreateCTCLossDescriptor
     Makes cudnnCreateConvolutionDescriptor
     Makes cudnnCreateDropoutDescriptor
-    Makes cudnnCreateFilterDescriptor
     Makes cudnnCreatePoolingDescriptor
-    Makes cudnnCreateRNNDataDescriptor
-    Makes cudnnCreateRNNDescriptor
     Makes cudnnCreateSpatialTransformerDescriptor
-    Makes cudnnCreateTensorDescriptor
     Done cudnnDestroyActivationDescriptor
     Done cudnnDestroyCTCLossDescriptor
     Done cudnnDestroyConvolutionDescriptor
     Done cudnnDestroyDropoutDescriptor
-    Done cudnnDestroyFilterDescriptor
-    Done cudnnDestroyRNNDataDescriptor
-    Done cudnnDestroyRNNDescriptor
     Done cudnnDestroySpatialTransformerDescriptor
-    Done cudnnDestroyTensorDescriptor
-    Asks cudnnGetFilterNdDescriptor
-    Asks cudnnGetRNNLinLayerBiasParams
-    Asks cudnnGetRNNLinLayerMatrixParams
-    Asks cudnnGetRNNParamsSize
-    Asks cudnnGetRNNTempSpaceSizes
-    Asks cudnnGetRNNTrainingReserveSize
-    Asks cudnnGetRNNWeightParams
-    Asks cudnnGetRNNWeightSpaceSize
-    Asks cudnnGetRNNWorkspaceSize
-    Asks cudnnGetTensorNdDescriptor
     Done cudnnPoolingForward
     Done cudnnRNNBackwardData
     Done cudnnRNNBackwardData_v8
@@ -280,26 +257,18 @@ names! {
     Done cudnnSetConvolutionMathType
     Done cudnnSetConvolutionNdDescriptor
     Done cudnnSetDropoutDescriptor
-    Done cudnnSetFilterNdDescriptor
     Done cudnnSetPooling2dDescriptor
-    Done cudnnSetRNNDataDescriptor
-    Done cudnnSetRNNDescriptor_v6
-    Done cudnnSetRNNDescriptor_v8
     Done cudnnSetRNNMatrixMathType
-    Done cudnnSetRNNProjectionLayers
     Done cudnnSetSpatialTransformerNdDescriptor
-    Done cudnnSetTensorNdDescriptor
     Done cudnnSpatialTfGridGeneratorBackward
     Done cudnnSpatialTfGridGeneratorForward
     Done cudnnSpatialTfSamplerBackward
     Done cudnnSpatialTfSamplerForward
-    Makes cufftCreate
     Done cufftDestroy
     Done cufftSetAutoAllocation
     Done cufftSetStream
     Done cufftSetWorkArea
     Done cufftXtExec
-    Done cufftXtMakePlanMany
     Done cuptiActivityDisable
     Done cuptiActivityEnable
     Done cuptiActivityEnableCudaEventDeviceTimestamps
@@ -330,27 +299,17 @@ names! {
     Done cuptiSetEventCollectionMode
     Done cuptiUnsubscribe
     Done cusolverDnCgeqrf
-    Asks cusolverDnCgeqrf_bufferSize
     Done cusolverDnCgesvd
-    Asks cusolverDnCgesvd_bufferSize
     Done cusolverDnCgesvdaStridedBatched
-    Asks cusolverDnCgesvdaStridedBatched_bufferSize
     Done cusolverDnCgesvdj
     Done cusolverDnCgesvdjBatched
-    Asks cusolverDnCgesvdjBatched_bufferSize
-    Asks cusolverDnCgesvdj_bufferSize
     Done cusolverDnCgetrf
-    Asks cusolverDnCgetrf_bufferSize
     Done cusolverDnCgetrs
     Done cusolverDnCheevd
-    Asks cusolverDnCheevd_bufferSize
     Done cusolverDnCheevj
     Done cusolverDnCheevjBatched
-    Asks cusolverDnCheevjBatched_bufferSize
-    Asks cusolverDnCheevj_bufferSize
     Done cusolverDnCpotrf
     Done cusolverDnCpotrfBatched
-    Asks cusolverDnCpotrf_bufferSize
     Done cusolverDnCpotrs
     Done cusolverDnCpotrsBatched
     Makes cusolverDnCreate
@@ -358,133 +317,82 @@ names! {
     Makes cusolverDnCreateParams
     Makes cusolverDnCreateSyevjInfo
     Done cusolverDnCsytrf
-    Asks cusolverDnCsytrf_bufferSize
     Done cusolverDnCungqr
-    Asks cusolverDnCungqr_bufferSize
     Done cusolverDnCunmqr
-    Asks cusolverDnCunmqr_bufferSize
     Done cusolverDnDestroy
     Done cusolverDnDestroyGesvdjInfo
     Done cusolverDnDestroyParams
     Done cusolverDnDestroySyevjInfo
     Done cusolverDnDgeqrf
-    Asks cusolverDnDgeqrf_bufferSize
     Done cusolverDnDgesvd
-    Asks cusolverDnDgesvd_bufferSize
     Done cusolverDnDgesvdaStridedBatched
-    Asks cusolverDnDgesvdaStridedBatched_bufferSize
     Done cusolverDnDgesvdj
     Done cusolverDnDgesvdjBatched
-    Asks cusolverDnDgesvdjBatched_bufferSize
-    Asks cusolverDnDgesvdj_bufferSize
     Done cusolverDnDgetrf
-    Asks cusolverDnDgetrf_bufferSize
     Done cusolverDnDgetrs
     Done cusolverDnDorgqr
-    Asks cusolverDnDorgqr_bufferSize
     Done cusolverDnDormqr
-    Asks cusolverDnDormqr_bufferSize
     Done cusolverDnDpotrf
     Done cusolverDnDpotrfBatched
-    Asks cusolverDnDpotrf_bufferSize
     Done cusolverDnDpotrs
     Done cusolverDnDpotrsBatched
     Done cusolverDnDsyevd
-    Asks cusolverDnDsyevd_bufferSize
     Done cusolverDnDsyevj
     Done cusolverDnDsyevjBatched
-    Asks cusolverDnDsyevjBatched_bufferSize
-    Asks cusolverDnDsyevj_bufferSize
     Done cusolverDnDsytrf
-    Asks cusolverDnDsytrf_bufferSize
     Done cusolverDnSetStream
     Done cusolverDnSgeqrf
-    Asks cusolverDnSgeqrf_bufferSize
     Done cusolverDnSgesvd
-    Asks cusolverDnSgesvd_bufferSize
     Done cusolverDnSgesvdaStridedBatched
-    Asks cusolverDnSgesvdaStridedBatched_bufferSize
     Done cusolverDnSgesvdj
     Done cusolverDnSgesvdjBatched
-    Asks cusolverDnSgesvdjBatched_bufferSize
-    Asks cusolverDnSgesvdj_bufferSize
     Done cusolverDnSgetrf
-    Asks cusolverDnSgetrf_bufferSize
     Done cusolverDnSgetrs
     Done cusolverDnSorgqr
-    Asks cusolverDnSorgqr_bufferSize
     Done cusolverDnSormqr
-    Asks cusolverDnSormqr_bufferSize
     Done cusolverDnSpotrf
     Done cusolverDnSpotrfBatched
-    Asks cusolverDnSpotrf_bufferSize
     Done cusolverDnSpotrs
     Done cusolverDnSpotrsBatched
     Done cusolverDnSsyevd
-    Asks cusolverDnSsyevd_bufferSize
     Done cusolverDnSsyevj
     Done cusolverDnSsyevjBatched
-    Asks cusolverDnSsyevjBatched_bufferSize
-    Asks cusolverDnSsyevj_bufferSize
     Done cusolverDnSsytrf
-    Asks cusolverDnSsytrf_bufferSize
     Done cusolverDnXgeev
-    Asks cusolverDnXgeev_bufferSize
     Done cusolverDnXgeqrf
-    Asks cusolverDnXgeqrf_bufferSize
     Done cusolverDnXgesvdjSetMaxSweeps
     Done cusolverDnXgesvdjSetSortEig
     Done cusolverDnXgesvdjSetTolerance
     Done cusolverDnXpotrf
-    Asks cusolverDnXpotrf_bufferSize
     Done cusolverDnXpotrs
     Done cusolverDnXsyevBatched
-    Asks cusolverDnXsyevBatched_bufferSize
     Done cusolverDnXsyevd
-    Asks cusolverDnXsyevd_bufferSize
     Done cusolverDnXsyevjSetSortEig
     Done cusolverDnXsytrs
-    Asks cusolverDnXsytrs_bufferSize
     Done cusolverDnZgeqrf
-    Asks cusolverDnZgeqrf_bufferSize
     Done cusolverDnZgesvd
-    Asks cusolverDnZgesvd_bufferSize
     Done cusolverDnZgesvdaStridedBatched
-    Asks cusolverDnZgesvdaStridedBatched_bufferSize
     Done cusolverDnZgesvdj
     Done cusolverDnZgesvdjBatched
-    Asks cusolverDnZgesvdjBatched_bufferSize
-    Asks cusolverDnZgesvdj_bufferSize
     Done cusolverDnZgetrf
-    Asks cusolverDnZgetrf_bufferSize
     Done cusolverDnZgetrs
     Done cusolverDnZheevd
-    Asks cusolverDnZheevd_bufferSize
     Done cusolverDnZheevj
     Done cusolverDnZheevjBatched
-    Asks cusolverDnZheevjBatched_bufferSize
-    Asks cusolverDnZheevj_bufferSize
     Done cusolverDnZpotrf
     Done cusolverDnZpotrfBatched
-    Asks cusolverDnZpotrf_bufferSize
     Done cusolverDnZpotrs
     Done cusolverDnZpotrsBatched
     Done cusolverDnZsytrf
-    Asks cusolverDnZsytrf_bufferSize
     Done cusolverDnZungqr
-    Asks cusolverDnZungqr_bufferSize
     Done cusolverDnZunmqr
-    Asks cusolverDnZunmqr_bufferSize
     Done cusparseCbsrmm
     Done cusparseCbsrmv
     Done cusparseCbsrsm2_analysis
-    Asks cusparseCbsrsm2_bufferSize
     Done cusparseCbsrsm2_solve
     Done cusparseCbsrsv2_analysis
-    Asks cusparseCbsrsv2_bufferSize
     Done cusparseCbsrsv2_solve
     Done cusparseCcsrgeam2
-    Asks cusparseCcsrgeam2_bufferSizeExt
     Makes cusparseCreate
     Makes cusparseCreateBsrsm2Info
     Makes cusparseCreateBsrsv2Info
@@ -499,13 +407,10 @@ names! {
     Done cusparseDbsrmm
     Done cusparseDbsrmv
     Done cusparseDbsrsm2_analysis
-    Asks cusparseDbsrsm2_bufferSize
     Done cusparseDbsrsm2_solve
     Done cusparseDbsrsv2_analysis
-    Asks cusparseDbsrsv2_bufferSize
     Done cusparseDbsrsv2_solve
     Done cusparseDcsrgeam2
-    Asks cusparseDcsrgeam2_bufferSizeExt
     Done cusparseDestroy
     Done cusparseDestroyBsrsm2Info
     Done cusparseDestroyBsrsv2Info
@@ -514,7 +419,6 @@ names! {
     Done cusparseDestroyMatDescr
     Done cusparseDestroySpMat
     Done cusparseDnMatSetStridedBatch
-    Asks cusparseGetErrorString
     Done cusparseLtDenseDescriptorInit
     Done cusparseLtInit
     Done cusparseLtMatDescriptorDestroy
@@ -524,7 +428,6 @@ names! {
     Done cusparseLtMatmulAlgSetAttribute
     Done cusparseLtMatmulDescSetAttribute
     Done cusparseLtMatmulDescriptorInit
-    Asks cusparseLtMatmulGetWorkspace
     Done cusparseLtMatmulPlanDestroy
     Done cusparseLtMatmulPlanInit
     Done cusparseLtMatmulSearch
@@ -532,42 +435,31 @@ names! {
     Done cusparseLtSpMMACompressedSize2
     Done cusparseLtStructuredDescriptorInit
     Done cusparseSDDMM
-    Asks cusparseSDDMM_bufferSize
     Done cusparseSDDMM_preprocess
     Done cusparseSbsrmm
     Done cusparseSbsrmv
     Done cusparseSbsrsm2_analysis
-    Asks cusparseSbsrsm2_bufferSize
     Done cusparseSbsrsm2_solve
     Done cusparseSbsrsv2_analysis
-    Asks cusparseSbsrsv2_bufferSize
     Done cusparseSbsrsv2_solve
     Done cusparseScsrgeam2
-    Asks cusparseScsrgeam2_bufferSizeExt
     Done cusparseSetMatDiagType
     Done cusparseSetMatFillMode
     Done cusparseSetMatIndexBase
     Done cusparseSetMatType
     Done cusparseSetPointerMode
     Done cusparseSetStream
-    Done cusparseSpGEMM_compute
     Done cusparseSpGEMM_copy
     Done cusparseSpGEMM_createDescr
     Done cusparseSpGEMM_destroyDescr
-    Done cusparseSpGEMM_workEstimation
     Done cusparseSpMM
-    Asks cusparseSpMM_bufferSize
     Done cusparseSpMV
-    Asks cusparseSpMV_bufferSize
-    Asks cusparseSpMatGetSize
     Done cusparseSpMatSetAttribute
     Done cusparseSpSM_analysis
-    Asks cusparseSpSM_bufferSize
     Done cusparseSpSM_createDescr
     Done cusparseSpSM_destroyDescr
     Done cusparseSpSM_solve
     Done cusparseSpSV_analysis
-    Asks cusparseSpSV_bufferSize
     Done cusparseSpSV_createDescr
     Done cusparseSpSV_destroyDescr
     Done cusparseSpSV_solve
@@ -575,20 +467,15 @@ names! {
     Done cusparseXbsrsv2_zeroPivot
     Done cusparseXcoo2csr
     Done cusparseXcoosortByRow
-    Asks cusparseXcoosort_bufferSizeExt
     Done cusparseXcsrgeam2Nnz
     Done cusparseXcsrsort
-    Asks cusparseXcsrsort_bufferSizeExt
     Done cusparseZbsrmm
     Done cusparseZbsrmv
     Done cusparseZbsrsm2_analysis
-    Asks cusparseZbsrsm2_bufferSize
     Done cusparseZbsrsm2_solve
     Done cusparseZbsrsv2_analysis
-    Asks cusparseZbsrsv2_bufferSize
     Done cusparseZbsrsv2_solve
     Done cusparseZcsrgeam2
-    Asks cusparseZcsrgeam2_bufferSizeExt
     Done ncclCommDeregister
     Done ncclCommFinalize
     Done ncclCommGrow

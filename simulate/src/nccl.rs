@@ -41,13 +41,23 @@ struct Transfer {
     peer: i32,
 }
 
-/// Sends and receives of the group that this thread has open.
+/// A broadcast that waits for the end of its group.
+#[derive(Clone, Copy)]
+struct Broadcast {
+    from: u64,
+    to: u64,
+    size: u64,
+    root: i32,
+}
+
+/// Operations of the group that this thread has open.
 #[derive(Default)]
 struct Group {
     depth: u32,
     rank: i32,
     sends: Vec<Transfer>,
     receives: Vec<Transfer>,
+    broadcasts: Vec<Broadcast>,
 }
 
 static GROUP: PerThread<RefCell<Group>> = PerThread::new();
@@ -278,11 +288,14 @@ pub extern "C" fn ncclBroadcast(
     to: u64,
     count: usize,
     kind: i32,
-    _root: i32,
+    root: i32,
     communicator: Handle,
     stream: Handle,
 ) -> i32 {
-    collective(communicator, stream, |_| move_bytes(to, from, bytes(count, kind)))
+    collective(communicator, stream, |mine| {
+        let broadcast = Broadcast { from, to, size: bytes(count, kind), root };
+        in_group(mine.rank, |group| group.broadcasts.push(broadcast));
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -406,14 +419,24 @@ pub extern "C" fn ncclGroupEnd() -> i32 {
     SUCCESS
 }
 
-/// A peer that is like me sends me what I send to a rank of my number; without such a send, what I send to it.
 fn finish(group: &mut Group) {
-    for receive in &group.receives {
-        let fitting = |peer: i32| group.sends.iter().find(|send| send.peer == peer && send.size == receive.size);
-        if let Some(send) = fitting(group.rank).or_else(|| fitting(receive.peer)) {
-            move_bytes(receive.address, send.address, receive.size);
-        }
-    }
+    group.receives.iter().for_each(|receive| receive_like_mine(group, receive));
+    group.broadcasts.iter().for_each(|broadcast| broadcast_like_mine(group, broadcast));
     group.sends.clear();
     group.receives.clear();
+    group.broadcasts.clear();
+}
+
+/// A peer that is like me sends me what I send to a rank of my number; without such a send, what I send to it.
+fn receive_like_mine(group: &Group, receive: &Transfer) {
+    let fitting = |peer: i32| group.sends.iter().find(|send| send.peer == peer && send.size == receive.size);
+    if let Some(send) = fitting(group.rank).or_else(|| fitting(receive.peer)) {
+        move_bytes(receive.address, send.address, receive.size);
+    }
+}
+
+/// A root that is like me broadcasts what I do where I am the root: a gather is made of one broadcast for each rank.
+fn broadcast_like_mine(group: &Group, broadcast: &Broadcast) {
+    let mine = group.broadcasts.iter().find(|other| other.root == group.rank && other.size == broadcast.size);
+    move_bytes(broadcast.to, mine.unwrap_or(broadcast).from, broadcast.size);
 }

@@ -160,8 +160,14 @@ class Recorder:
             self.failed = True
 
     def at_exit(self):
-        if os.getpid() != self.process or self.done or not self.used:
+        if os.getpid() != self.process or not self.used:
             return
+        if not self.done:
+            self.dump_at_exit()
+        # What is freed after Python has ended must ask it for no stack: PyTorch would wait for ever.
+        self.torch.cuda.memory._record_memory_history(None)
+
+    def dump_at_exit(self):
         unhandled = getattr(sys, "last_value", None)
         if self.failed and isinstance(unhandled, getattr(self.torch.cuda, "OutOfMemoryError", ())):
             return  # The snapshot of the moment when memory ran out stays.

@@ -43,7 +43,7 @@ pub(crate) struct Known {
 }
 
 impl Value {
-    fn from_offset(&self, bytes: u64) -> Self {
+    fn at_offset(&self, bytes: u64) -> Self {
         match self {
             Self::Bytes(all, offset) => Self::Bytes(Arc::clone(all), offset + bytes as usize),
             other => other.clone(),
@@ -83,7 +83,7 @@ impl Values {
                 self.insert(start, at - start, value.clone());
             }
             if start + length > end {
-                self.insert(end, start + length - end, value.from_offset(end - start));
+                self.insert(end, start + length - end, value.at_offset(end - start));
             }
         }
     }
@@ -96,7 +96,7 @@ impl Values {
             let Some((length, value)) = self.runs.get(&start) else { continue };
             let from = start.max(at);
             let to = (start + length).min(end);
-            parts.push((from - at, to - from, value.from_offset(from - start)));
+            parts.push((from - at, to - from, value.at_offset(from - start)));
         }
         parts
     }

@@ -117,6 +117,11 @@ pub(crate) fn retain(address: u64) -> Result<Handle, CudaError> {
     Ok(mapping.physical)
 }
 
+/// Device whose memory a handle stands for.
+pub(crate) fn device_of(handle: Handle) -> Option<usize> {
+    MEMORY.lock().physical.get(&handle).map(|physical| physical.device)
+}
+
 /// Device that stands behind an address.
 pub(crate) fn device_at(address: u64) -> Option<usize> {
     if let Some(device) = addresses::device_at(address) {

@@ -3,7 +3,7 @@
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
-use crate::ffi::{Handle, Out};
+use crate::ffi::{Handle, In, Out};
 use crate::streams;
 
 const HOST: u32 = 1;
@@ -57,6 +57,23 @@ pub extern "C" fn cuPointerGetAttribute(value: Out<u64>, attribute: i32, address
         12 => value.set(memory::find(address).map_or(0, |(_, size)| size)),
         13 => value.cast::<u32>().set(1), // mapped
         _ => value.cast::<u32>().set(0),
+    }
+    CudaError::Success
+}
+
+/// Several attributes, each in a place of its own. Memory that CUDA was never told of has none, which is no error here.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuPointerGetAttributes(
+    count: u32,
+    attributes: In<i32>,
+    values: In<Out<u64>>,
+    address: u64,
+) -> CudaError {
+    for index in 0..count as usize {
+        let (Some(attribute), Some(value)) = (attributes.at(index), values.at(index)) else { break };
+        if cuPointerGetAttribute(value, attribute, address) != CudaError::Success {
+            value.cast::<u32>().set(0);
+        }
     }
     CudaError::Success
 }

@@ -27,6 +27,11 @@ pub extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: u32) 
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<i32>) -> CudaError {
+    streams::capture(stream).map(|capture| status.set(capture.is_some().into())).into()
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) -> CudaError {
     streams::describe(stream).map(|(_, _, device)| context.set(0x9000 + device as Handle)).into()
 }

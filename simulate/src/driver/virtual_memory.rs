@@ -6,7 +6,12 @@ use crate::ffi::{Handle, In, Opaque, Out};
 
 /// Offsets in `CUmemAllocationProp`.
 const HANDLE_TYPES: usize = 4;
+const LOCATION: usize = 8;
 const DEVICE: usize = 12;
+const PROPERTIES: usize = 32;
+/// Kind of memory, and of its place.
+const PINNED: i32 = 1;
+const ON_DEVICE: i32 = 1;
 /// Handles for memory shared between machines.
 const FABRIC: i32 = 8;
 
@@ -67,6 +72,18 @@ pub extern "C" fn cuMemRetainAllocationHandle(handle: Out<Handle>, address: u64)
     virtual_memory::retain(address).map(|found| handle.set(found)).into()
 }
 
+/// Memory on a device, that no other process can open: 32 bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMemGetAllocationPropertiesFromHandle(properties: Out<u8>, handle: Handle) -> CudaError {
+    let described = virtual_memory::device_of(handle).map(|device| {
+        properties.clear(PROPERTIES);
+        properties.field::<i32>(0).set(PINNED);
+        properties.field::<i32>(LOCATION).set(ON_DEVICE);
+        properties.field::<i32>(DEVICE).set(device as i32);
+    });
+    described.ok_or(CudaError::InvalidValue).into()
+}
+
 /// Other processes cannot see the memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemExportToShareableHandle(_shared: Opaque, _handle: Handle, _kind: i32, _flags: u64) -> CudaError {
@@ -80,5 +97,20 @@ pub extern "C" fn cuMemImportFromShareableHandle(_handle: Out<Handle>, _shared: 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMulticastCreate(_handle: Out<Handle>, _properties: Opaque) -> CudaError {
+    CudaError::NotSupported
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMulticastAddDevice(_handle: Handle, _device: i32) -> CudaError {
+    CudaError::NotSupported
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMulticastBindMem() -> CudaError {
+    CudaError::NotSupported
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuMulticastUnbind() -> CudaError {
     CudaError::NotSupported
 }

@@ -20,6 +20,7 @@ pub(crate) struct LoadedObject {
 pub(crate) type ObjectVisitor = extern "C" fn(*const LoadedObject, usize, *mut c_void) -> c_int;
 
 unsafe extern "C" {
+    #[cfg(not(test))]
     pub(crate) fn abort() -> !;
     pub(crate) fn close(descriptor: c_int) -> c_int;
     pub(crate) fn dl_iterate_phdr(visit: ObjectVisitor, data: *mut c_void) -> c_int;

@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Programs that PyTorch runs on simulated GPUs, by name: programs.py NAME COUNTERS
+
+Each ends by writing PyTorch's own counters to COUNTERS (of rank N: COUNTERS with _rankN before the suffix), against which
+the recorded snapshot is held. Nothing here knows of ptmem.
+"""
+import json
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+COUNTERS = ("allocated", "active", "requested", "reserved")
+RANK = int(os.environ.get("RANK", "0"))
+
+
+def write_counters(path):
+    stem, dot, suffix = os.path.basename(path).partition(".")
+    if "RANK" in os.environ:
+        path = os.path.join(os.path.dirname(path), "{}_rank{}{}{}".format(stem, RANK, dot, suffix))
+    stats = torch.cuda.memory_stats()
+    counters = {
+        name: {which: stats["{}_bytes.all.{}".format(name, which)] for which in ("current", "peak")}
+        for name in COUNTERS
+        if "{}_bytes.all.current".format(name) in stats
+    }
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"torch": torch.__version__, "counters": counters}, file, indent=1)
+        file.write("\n")
+
+
+class Layer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        parts = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(attended.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+
+def small_transformer(width=256, layers=2, vocabulary=4001):
+    return nn.Sequential(
+        nn.Embedding(vocabulary, width),
+        *(Layer(width, 8) for _ in range(layers)),
+        nn.LayerNorm(width),
+        nn.Linear(width, vocabulary, bias=False),
+    )
+
+
+def train(model, steps=2, batch=4, optimizer=None, vocabulary=4001):
+    optimizer = optimizer or torch.optim.AdamW(model.parameters())
+    for _ in range(steps):
+        tokens = torch.randint(vocabulary, (batch, 128), device="cuda")
+        loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def transformer():
+    train(small_transformer().to("cuda", torch.bfloat16))
+
+
+def fused():
+    model = small_transformer().cuda()
+    train(model, optimizer=torch.optim.AdamW(model.parameters(), fused=True))
+
+
+def mixed_precision():
+    model = small_transformer().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    scaler = torch.cuda.amp.GradScaler()
+    for _ in range(2):
+        tokens = torch.randint(4001, (4, 128), device="cuda")
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+def checkpointed():
+    from torch.utils.checkpoint import checkpoint
+
+    model = small_transformer(layers=4).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for reentrant in (False, True):
+        tokens = torch.randint(4001, (4, 128), device="cuda")
+        x = model[0](tokens)
+        for layer in model[1:-2]:
+            x = checkpoint(layer, x, use_reentrant=reentrant)
+        functional.cross_entropy(model[-1](model[-2](x)).flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def convolutional():
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, stride=2, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+    ).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        images = torch.randn(16, 3, 64, 64, device="cuda")
+        functional.cross_entropy(model(images), torch.randint(10, (16,), device="cuda")).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def recurrent():
+    model = nn.LSTM(64, 128, num_layers=2, bidirectional=True, dropout=0.1).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(2):
+        model(torch.randn(20, 8, 64, device="cuda"))[0].sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def out_of_memory():
+    held = []
+    try:
+        while True:
+            held.append(torch.empty(64 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.cuda.OutOfMemoryError:
+        held.clear()
+    torch.ones(1000, device="cuda")
+
+
+def graph():
+    model = small_transformer().cuda()
+    tokens = torch.randint(4001, (4, 128), device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), torch.no_grad():
+        model(tokens)
+    torch.cuda.current_stream().wait_stream(side)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured), torch.no_grad():
+        logits = model(tokens)
+    for _ in range(3):
+        captured.replay()
+    torch.cuda.synchronize()
+    del logits
+
+
+def compiled():
+    train(torch.compile(small_transformer().to("cuda", torch.bfloat16)))
+
+
+def start_group():
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    torch.distributed.init_process_group("nccl")
+    return local
+
+
+def data_parallel():
+    local = start_group()
+    model = nn.parallel.DistributedDataParallel(small_transformer().cuda(), device_ids=[local])
+    train(model)
+    torch.distributed.destroy_process_group()
+
+
+def fully_sharded():
+    start_group()
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    model = FullyShardedDataParallel(small_transformer().cuda(), auto_wrap_policy=ModuleWrapPolicy({Layer}))
+    train(model)
+
+
+def fully_sharded_2():
+    start_group()
+    from torch.distributed.fsdp import fully_shard
+
+    model = small_transformer().cuda()
+    for layer in model[1:-2]:
+        fully_shard(layer)
+    fully_shard(model)
+    train(model)
+
+
+def generation():
+    """A loop with a cache of keys and values that grows by one token a step."""
+    layers, heads, width = 2, 8, 32
+    cache = [(torch.randn(2, heads, 16, width, device="cuda"), torch.randn(2, heads, 16, width, device="cuda")) for _ in range(layers)]
+    for _ in range(8):
+        for index, (keys, values) in enumerate(cache):
+            q, k, v = torch.randn(3, 2, heads, 1, width, device="cuda").unbind(0)
+            keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+            functional.scaled_dot_product_attention(q, keys, values)
+            cache[index] = keys, values
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    globals()[sys.argv[1]]()
+    torch.cuda.synchronize()
+    write_counters(sys.argv[2])
