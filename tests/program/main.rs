@@ -12,4 +12,5 @@ mod diagnostics;
 mod golden;
 mod ranks;
 mod simulate;
+mod simulated_torch;
 mod stored;

@@ -1,0 +1,186 @@
+//! PyTorch itself on simulated GPUs: what its allocator counted is held against what `ptmem show` says of the recording.
+//!
+//! `PTMEM_TEST_PYTHON` names a Python with PyTorch; `.ci/torch` lays one out and `.ci/run` sets it. Without it the tests
+//! say that they were skipped.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
+const COUNTERS: [&str; 4] = ["allocated", "active", "requested", "reserved"];
+
+/// A program of tests/torch/programs.py, and how it is run.
+#[derive(Default)]
+struct Story {
+    name: &'static str,
+    /// Processes that torchrun starts; 0 is the program alone.
+    ranks: u32,
+    options: &'static [&'static str],
+    variables: &'static [(&'static str, &'static str)],
+}
+
+/// The Python to run with. None where there is none.
+fn python() -> Option<PathBuf> {
+    let python = std::env::var_os("PTMEM_TEST_PYTHON").filter(|path| !path.is_empty());
+    if python.is_none() {
+        eprintln!("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
+    }
+    python.map(PathBuf::from)
+}
+
+/// Runs a story and gives its output and the folder with snapshots and counters.
+fn run(python: &Path, story: &Story) -> (Output, TempDir) {
+    let place = TempDir::new().unwrap();
+    let snapshot = place.path().join("snapshot.pkl");
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--memory", "4GiB", "--gpus", &story.ranks.max(1).to_string()]).args(story.options);
+    command.arg("--record").arg(snapshot).arg("--").arg(python);
+    if story.ranks > 0 {
+        command.args(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", &story.ranks.to_string()]);
+    }
+    command.arg(PROGRAMS).arg(story.name).arg(place.path().join("counters.json"));
+    command.envs(story.variables.iter().copied()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}: {}", story.name, String::from_utf8_lossy(&output.stderr));
+    (output, place)
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Figures of the one device that a snapshot says something of.
+fn figures(snapshot: &Path) -> Value {
+    let output = Command::new(PTMEM).args(["show", "--format", "json"]).arg(snapshot).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let devices = shown["devices"].as_array().unwrap();
+    let mut used = devices.iter().filter(|device| device["allocations"] != 0);
+    let device = used.next().unwrap().clone();
+    assert!(used.next().is_none(), "one process uses one device");
+    device
+}
+
+/// Holds every counter of PyTorch against the figure of its snapshot.
+fn assert_counters_equal(story: &Story, snapshot: &Path, counters: &Path) {
+    let figures = figures(snapshot);
+    let counted = read_json(counters);
+    for counter in COUNTERS {
+        let counted = &counted["counters"][counter];
+        let told = &figures[counter];
+        assert_eq!(told["peak"], counted["peak"], "{}: peak of {counter}", story.name);
+        assert_eq!(told["end"], counted["current"], "{}: end of {counter}", story.name);
+        assert_eq!(told["exact"], true, "{}: {counter}", story.name);
+    }
+}
+
+fn assert_told_truly(story: &Story) {
+    let Some(python) = python() else { return };
+    let (_, place) = run(&python, story);
+    let of_rank = |stem: &str, rank: u32, ending: &str| {
+        let rank = if story.ranks > 0 { format!("_rank{rank}") } else { String::new() };
+        place.path().join(format!("{stem}{rank}.{ending}"))
+    };
+    for rank in 0..story.ranks.max(1) {
+        assert_counters_equal(story, &of_rank("snapshot", rank, "pkl"), &of_rank("counters", rank, "json"));
+    }
+}
+
+#[test]
+fn a_transformer() {
+    assert_told_truly(&Story { name: "transformer", ..Story::default() });
+}
+
+#[test]
+fn a_transformer_in_expandable_segments() {
+    let variables = &[("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")];
+    assert_told_truly(&Story { name: "transformer", variables, ..Story::default() });
+}
+
+#[test]
+fn mixed_precision_with_a_scaler_and_late_events() {
+    assert_told_truly(&Story { name: "mixed_precision", options: &["--events", "late"], ..Story::default() });
+}
+
+#[test]
+fn gradient_checkpointing() {
+    assert_told_truly(&Story { name: "checkpointed", ..Story::default() });
+}
+
+#[test]
+fn convolutions_with_a_workspace() {
+    let options = &["--cudnn-workspace", "8MiB"];
+    assert_told_truly(&Story { name: "convolutional", options, ..Story::default() });
+}
+
+#[test]
+fn a_recurrent_network() {
+    assert_told_truly(&Story { name: "recurrent", ..Story::default() });
+}
+
+#[test]
+fn memory_that_runs_out() {
+    assert_told_truly(&Story { name: "out_of_memory", ..Story::default() });
+}
+
+#[test]
+fn a_graph() {
+    assert_told_truly(&Story { name: "graph", ..Story::default() });
+}
+
+#[test]
+fn a_compiled_model() {
+    assert_told_truly(&Story { name: "compiled", ..Story::default() });
+}
+
+#[test]
+fn data_parallel_on_two_ranks() {
+    assert_told_truly(&Story { name: "data_parallel", ranks: 2, ..Story::default() });
+}
+
+#[test]
+fn fully_sharded_on_four_ranks() {
+    assert_told_truly(&Story { name: "fully_sharded", ranks: 4, ..Story::default() });
+}
+
+#[test]
+fn the_same_program_twice_passes_a_gate_without_growth_and_a_larger_one_does_not() {
+    let Some(python) = python() else { return };
+    let story = Story { name: "transformer", ..Story::default() };
+    let (_, before) = run(&python, &story);
+    let (_, after) = run(&python, &story);
+    let (_, larger) = run(&python, &Story { name: "fused", ..Story::default() });
+    let verdict = |other: &TempDir| {
+        let snapshot = |place: &TempDir| place.path().join("snapshot.pkl");
+        let mut diff = Command::new(PTMEM);
+        diff.arg("diff").args([snapshot(&before), snapshot(other)]).args(["--max-growth", "0", "--strict"]);
+        diff.output().unwrap().status.code()
+    };
+    assert_eq!(verdict(&after), Some(0));
+    assert_eq!(verdict(&larger), Some(1));
+}
+
+#[test]
+fn a_recording_of_steps_names_the_blocks_from_before_them() {
+    let Some(python) = python() else { return };
+    let place = TempDir::new().unwrap();
+    let snapshot = place.path().join("snapshot.pkl");
+    let mut command = Command::new(PTMEM);
+    command.arg("simulate").arg(format!("--record={},steps=2..2", snapshot.display())).arg("--").arg(python);
+    let output = command.arg(PROGRAMS).arg("transformer").arg(place.path().join("counters.json")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = figures(&snapshot);
+    let baseline = figures["allocated"]["baseline"].as_u64().unwrap();
+    assert!(baseline > 0);
+    let unknown = figures["stacks"].as_array().unwrap().iter().filter(|stack| !stack["bucket"].is_null());
+    let bytes: u64 = unknown.map(|stack| stack["baseline"].as_u64().unwrap()).sum();
+    // Only the blocks that the step frees have left no stack: the gradients before it.
+    assert!(bytes < baseline / 2, "{bytes} of {baseline} bytes from before the step have no stack");
+}
