@@ -11,6 +11,7 @@ mod config;
 mod diagnostics;
 mod golden;
 mod ranks;
+mod recorded;
 mod simulate;
 mod simulated_torch;
 mod stored;

@@ -6,16 +6,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::recorded::{assert_counters_equal, figures};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
-const COUNTERS: [&str; 4] = ["allocated", "active", "requested", "reserved"];
 
 /// A program of tests/torch/programs.py, and how it is run.
 #[derive(Default)]
@@ -53,35 +52,6 @@ fn run(python: &Path, story: &Story) -> (Output, TempDir) {
     (output, place)
 }
 
-fn read_json(path: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-}
-
-/// Figures of the one device that a snapshot says something of.
-fn figures(snapshot: &Path) -> Value {
-    let output = Command::new(PTMEM).args(["show", "--format", "json"]).arg(snapshot).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let devices = shown["devices"].as_array().unwrap();
-    let mut used = devices.iter().filter(|device| device["allocations"] != 0);
-    let device = used.next().unwrap().clone();
-    assert!(used.next().is_none(), "one process uses one device");
-    device
-}
-
-/// Holds every counter of PyTorch against the figure of its snapshot.
-fn assert_counters_equal(story: &Story, snapshot: &Path, counters: &Path) {
-    let figures = figures(snapshot);
-    let counted = read_json(counters);
-    for counter in COUNTERS {
-        let counted = &counted["counters"][counter];
-        let told = &figures[counter];
-        assert_eq!(told["peak"], counted["peak"], "{}: peak of {counter}", story.name);
-        assert_eq!(told["end"], counted["current"], "{}: end of {counter}", story.name);
-        assert_eq!(told["exact"], true, "{}: {counter}", story.name);
-    }
-}
-
 fn assert_told_truly(story: &Story) {
     let Some(python) = python() else { return };
     let (_, place) = run(&python, story);
@@ -90,7 +60,7 @@ fn assert_told_truly(story: &Story) {
         place.path().join(format!("{stem}{rank}.{ending}"))
     };
     for rank in 0..story.ranks.max(1) {
-        assert_counters_equal(story, &of_rank("snapshot", rank, "pkl"), &of_rank("counters", rank, "json"));
+        assert_counters_equal(story.name, &of_rank("snapshot", rank, "pkl"), &of_rank("counters", rank, "json"));
     }
 }
 

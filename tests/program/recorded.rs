@@ -1,0 +1,50 @@
+//! Snapshots that PyTorch itself wrote, with its own counters beside: every figure to the byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const COUNTERS: [&str; 4] = ["allocated", "active", "requested", "reserved"];
+/// Largest recording that is kept in the repository.
+const LARGEST: u64 = 100 * 1024;
+
+/// Figures of the one device that a snapshot says something of.
+pub(crate) fn figures(snapshot: &Path) -> Value {
+    let ptmem = env!("CARGO_BIN_EXE_ptmem");
+    let output = Command::new(ptmem).args(["show", "--format", "json"]).arg(snapshot).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let devices = shown["devices"].as_array().unwrap();
+    let mut used = devices.iter().filter(|device| device["allocations"] != 0);
+    let device = used.next().unwrap().clone();
+    assert!(used.next().is_none(), "one process uses one device");
+    device
+}
+
+/// Holds every counter of PyTorch against the figure of its snapshot.
+pub(crate) fn assert_counters_equal(name: &str, snapshot: &Path, counters: &Path) {
+    let figures = figures(snapshot);
+    let counted: Value = serde_json::from_str(&fs::read_to_string(counters).unwrap()).unwrap();
+    for counter in COUNTERS {
+        let counted = &counted["counters"][counter];
+        let told = &figures[counter];
+        assert_eq!(told["peak"], counted["peak"], "{name}: peak of {counter}");
+        assert_eq!(told["end"], counted["current"], "{name}: end of {counter}");
+        assert_eq!(told["exact"], true, "{name}: {counter}");
+    }
+}
+
+#[test]
+fn committed_recordings_have_the_counters_that_pytorch_kept() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/recorded");
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let snapshots: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|ending| ending == "zst")).collect();
+    assert!(snapshots.len() >= 12);
+    for snapshot in snapshots {
+        assert!(fs::metadata(&snapshot).unwrap().len() < LARGEST, "{}", snapshot.display());
+        let counters = snapshot.with_extension("").with_extension("json");
+        assert_counters_equal(&snapshot.display().to_string(), &snapshot, &counters);
+    }
+}
