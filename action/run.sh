@@ -126,6 +126,9 @@ fi
 if [ "$exit_zero" = true ]; then
   command+=(--exit-zero)
 fi
+if [ "$subcommand" = diff ] && [ -n "${PTMEM_APPROVE_LABEL:-}" ]; then
+  command+=("--approve-label=$PTMEM_APPROVE_LABEL")
+fi
 # An empty array is an unset one to the bash of macOS.
 command+=(${words[@]+"${words[@]}"})
 command+=(
@@ -174,7 +177,13 @@ if [ "$summary" = true ]; then
   cat "$folder/report.md" >> "$page"
   printf '\n' >> "$page"
 fi
+# The tool says by its exit code that a label approves the growth; the verdict is that of the figures.
+approved=false
+if [ "$status" = 0 ] && [ "$exit_zero" = false ] && ! grep -qx 'exit-code=0' "$folder/outputs.txt"; then
+  approved=true
+fi
 {
   cat "$folder/outputs.txt"
+  printf 'approved=%s\n' "$approved"
   printf 'report-json=%s\nreport-markdown=%s\n' "$folder/report.json" "$folder/report.md"
 } >> "$outputs"

@@ -17,6 +17,7 @@ mod report;
 mod shell;
 mod show;
 mod simulate;
+mod surroundings;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
 use super::args::{Export, View};
-use super::{checkout, output};
+use super::{checkout, output, surroundings};
 
 /// How much the reports show, as far as all commands have it in common.
 pub(super) fn report_options(view: &View, output: &output::Output) -> report::Options {
@@ -13,6 +13,7 @@ pub(super) fn report_options(view: &View, output: &output::Output) -> report::Op
         width: output.width(),
         max_bytes: view.max_bytes,
         comment_key: view.comment_key.clone(),
+        run: surroundings::run(),
         ..report::Options::default()
     }
 }
@@ -25,7 +26,11 @@ pub(super) fn write_reports(
     output: &output::Output,
 ) -> Result<()> {
     let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
-    if formats().any(|format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)) {
+    let points_at_lines = |format| {
+        matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)
+            || format == Format::Markdown && options.run.is_some()
+    };
+    if formats().any(points_at_lines) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),

@@ -13,6 +13,7 @@ mod known;
 mod markdown;
 mod place;
 mod ranks;
+mod run;
 mod sarif;
 mod series;
 mod sparkline;
@@ -27,6 +28,7 @@ use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+pub use run::{Acceptance, Approval, Run};
 use view::View;
 
 /// What a report is about.
@@ -184,6 +186,12 @@ pub struct Options {
     pub max_bytes: usize,
     /// By which a comment on a pull request is found again.
     pub comment_key: String,
+    /// The run of continuous integration that makes the report.
+    pub run: Option<Run>,
+    /// The approval of the growth, where it was approved.
+    pub approval: Option<Approval>,
+    /// The ways to accept growth, for a gate that fails by it.
+    pub acceptance: Option<Acceptance>,
     /// Where recorded files lie in the checkout that is looked at: recorded path to path from its root.
     pub checkout: BTreeMap<String, String>,
 }
@@ -200,11 +208,17 @@ impl Default for Options {
             width: 100,
             device_memory: None,
             max_bytes: MOST_COMMENT_BYTES,
-            comment_key: "default".to_owned(),
+            comment_key: DEFAULT_KEY.to_owned(),
+            run: None,
+            approval: None,
+            acceptance: None,
             checkout: BTreeMap::new(),
         }
     }
 }
+
+/// The key of a comment where none is given.
+pub const DEFAULT_KEY: &str = "default";
 
 /// GitHub takes no longer comments.
 pub const MOST_COMMENT_BYTES: usize = 65_536;

@@ -36,6 +36,12 @@ impl Day {
         Some(Self(days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468))
     }
 
+    /// The day after as many days.
+    #[must_use]
+    pub fn after(self, days: u32) -> Self {
+        Self(self.0.saturating_add(i64::from(days)))
+    }
+
     /// Year, month, day.
     fn date(self) -> (i64, i64, i64) {
         let days = self.0.saturating_add(719_468);

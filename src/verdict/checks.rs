@@ -152,6 +152,15 @@ impl Check {
         if self.is_of_phases() { "phase" } else { "stack" }
     }
 
+    /// Whether it fails, and by growth: what is too much in itself, or ran out of memory, is no growth.
+    fn fails_by_growth(&self) -> bool {
+        let is_growth = match self.about {
+            About::Metric(_) | About::Stacks | About::Phases | About::Imbalance => !self.absolute,
+            About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => false,
+        };
+        is_growth && self.standing() == Standing::Exceeded
+    }
+
     /// How bad it stands.
     #[must_use]
     pub fn standing(&self) -> Standing {
@@ -189,6 +198,13 @@ impl Judgement {
         let keys: HashSet<&str> = exceeded().filter_map(|check| check.key.as_deref()).collect();
         let grew = exceeded().any(|check| check.key.is_none() && !check.absolute);
         move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+    }
+
+    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    #[must_use]
+    pub fn fails_by_growth_alone(&self) -> bool {
+        let is_bad = |check: &&Check| check.standing() >= Standing::Inconclusive;
+        self.verdict == Verdict::Regression && self.checks.iter().filter(is_bad).all(Check::fails_by_growth)
     }
 
     /// How bad it stands with a device: the worst of its checks and of those that concern no single device; at best

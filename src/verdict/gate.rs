@@ -102,6 +102,15 @@ impl Gate {
         comparisons.chain(ranks).max().unwrap_or(Verdict::Inconclusive)
     }
 
+    /// Whether it is a regression by growth and nothing else, which can be agreed to.
+    #[must_use]
+    pub fn fails_by_growth_alone(&self) -> bool {
+        let comparisons = self.comparisons.iter().map(|comparison| &comparison.judgement);
+        let mut all = comparisons.chain(self.ranks.iter().map(|ranks| &ranks.judgement));
+        self.verdict() == Verdict::Regression
+            && all.all(|judgement| judgement.verdict == Verdict::Pass || judgement.fails_by_growth_alone())
+    }
+
     /// The comparisons, the worst first.
     #[must_use]
     pub fn worst_first(&self) -> Vec<&Comparison> {

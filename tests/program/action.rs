@@ -907,6 +907,61 @@ fn a_run_that_could_not_run_takes_the_place_of_the_old_verdict() {
 }
 
 #[test]
+fn the_label_lets_growth_pass_and_the_report_says_who_set_it() {
+    if skipped() {
+        return;
+    }
+    let approved = |before: &str, after: &str, action: &str, labels: &[&str]| {
+        let mut job = gate(before, after);
+        let labels: Vec<_> = labels.iter().map(|name| json!({"name": name})).collect();
+        let event = json!({
+            "action": action,
+            "label": labels.first(),
+            "sender": {"login": "ann"},
+            "pull_request": {"number": 7, "labels": labels, "head": {"sha": "abc1234def567890"}},
+        });
+        fs::write(job.path("event.json"), event.to_string()).unwrap();
+        let event = job.path("event.json");
+        job.set("GITHUB_EVENT_PATH", event).set("PTMEM_APPROVE_LABEL", "memory ok").run("run.sh").says(0, "device 0");
+        let outputs = job.outputs();
+        job.set("PTMEM_APPROVED", outputs["approved"].clone());
+        (outputs["verdict"].clone(), outputs["approved"].clone(), verdict(&mut job), job.read("summary"))
+    };
+    let (name, is_approved, code, report) = approved("before.pkl", "after.pkl", "labeled", &["memory ok"]);
+    assert_eq!((name.as_str(), is_approved.as_str(), code), ("regression", "true", 0));
+    assert!(report.contains("label memory ok on the pull request, which @\u{200b}ann set"), "{report}");
+    let (_, is_approved, code, report) = approved("before.pkl", "after.pkl", "synchronize", &["memory ok"]);
+    assert_eq!((is_approved.as_str(), code), ("true", 0));
+    assert!(report.contains("which was set before this run") && !report.contains("ann"), "{report}");
+    let (_, is_approved, code, report) = approved("before.pkl", "after.pkl", "labeled", &["other"]);
+    assert_eq!((is_approved.as_str(), code), ("false", 1));
+    assert!(report.contains("Approve it with the label `memory ok` on the pull request"), "{report}");
+    let (name, is_approved, code, _) = approved("before.pkl", "state-only.pkl", "labeled", &["memory ok"]);
+    assert_eq!((name.as_str(), is_approved.as_str(), code), ("inconclusive", "false", 3));
+}
+
+#[test]
+fn the_report_names_its_gate_its_commit_and_its_run() {
+    if skipped() {
+        return;
+    }
+    let mut job = gate("before.pkl", "after.pkl");
+    let event = json!({"pull_request": {"number": 7, "head": {"sha": "abc1234def567890"}}});
+    fs::write(job.path("event.json"), event.to_string()).unwrap();
+    let event = job.path("event.json");
+    fs::write(job.path("workspace/model.py"), "").unwrap();
+    job.set("GITHUB_EVENT_PATH", event).set("GITHUB_SERVER_URL", "https://github.com").set("GITHUB_RUN_ID", "55");
+    job.set("GITHUB_SHA", "merge00").set("PTMEM_COMMENT_KEY", "large/v2").run("run.sh").says(0, "device 0");
+    let report = job.read("summary");
+    assert!(report.starts_with("<!-- ptmem:large/v2 -->\n### ❌ FAIL `large/v2`: peak grew"), "{report}");
+    let links = "Commit [`abc1234`](https://github.com/someone/model/commit/abc1234def567890), \
+                 [log of the run](https://github.com/someone/model/actions/runs/55)";
+    assert!(report.contains(links), "{report}");
+    let line = "](https://github.com/someone/model/blob/abc1234def567890/model.py#L40)";
+    assert!(report.contains(line), "{report}");
+}
+
+#[test]
 fn check_and_leak_run_as_well() {
     if skipped() {
         return;
@@ -1130,7 +1185,7 @@ fn the_page_for_users_lists_every_input_and_output() {
     let page = fs::read_to_string(root().join("docs/github-action.md")).unwrap();
     let text = fs::read_to_string(root().join("action.yml")).unwrap();
     let (inputs, outputs) = (names(&text, "inputs"), names(&text, "outputs"));
-    assert_eq!((inputs.len(), outputs.len()), (15, 8));
+    assert_eq!((inputs.len(), outputs.len()), (16, 9));
     for name in inputs.iter().chain(&outputs) {
         assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
     }

@@ -16,9 +16,15 @@ fn folder() -> TempDir {
     folder
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
+/// The program in a folder, without the variables of this machine.
+fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160").args(arguments).output().unwrap()
+    command.current_dir(folder).env_clear().env("COLUMNS", "160");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder).args(arguments).output().unwrap()
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> Output {
@@ -96,10 +102,21 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let (code, said, now) = update(&["after.pkl", "--max-growth", "30%"]);
     assert!(code == 0 && said.contains("stays as it is: figures would rise (device 0 peak +53.80 MiB"), "{said}");
     assert_eq!(now, low);
-    // A regression, with a reason.
-    let (code, said, now) = update(&["after.pkl", "--max-growth", "5%", "--allow-raise", "--reason", "why not"]);
+    // A regression, without a reason, and with one beyond an absolute limit.
+    let (code, said, now) = update(&["after.pkl", "--max-growth", "5%"]);
+    assert!(code == 1 && said.contains("the verdict is regression. To accept the growth: --allow-raise"), "{said}");
+    assert_eq!(now, low);
+    let reason = ["--max-growth", "5%", "--allow-raise", "--reason", "why not"];
+    let (code, said, now) = update(&[&["after.pkl", "--max", "peak=1MiB"], &reason[..]].concat());
     assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
     assert_eq!(now, low);
+    // The limit stands in ptmem.toml: the reason accepts the growth beyond it.
+    fs::write(folder.path().join("ptmem.toml"), "max-growth = \"5%\"\n").unwrap();
+    let (code, said, now) = update(&["after.pkl", "--allow-raise", "--reason", "why not"]);
+    assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
+    assert!(now.contains("\"reason\":\"why not\""));
+    fs::remove_file(folder.path().join("ptmem.toml")).unwrap();
+    fs::write(&path, &low).unwrap();
     let (code, said, raised) =
         update(&["after.pkl", "--max-growth", "30%", "--allow-raise", "--reason", "a \"larger\" model"]);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
@@ -125,6 +142,37 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
+}
+
+#[test]
+fn a_failing_report_ends_with_what_accepts_the_growth() {
+    let folder = folder();
+    succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);
+    fs::write(folder.path().join("ptmem.toml"), "max-growth = [\"5%\", \"stack=1MiB\"]\n").unwrap();
+    let diff = |format: &str| {
+        let arguments = ["diff", "base.json", "after.pkl", "--format", format];
+        let output = command(folder.path()).args(arguments).env("PTMEM_TODAY", "2026-11-21").output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    for format in ["table", "markdown"] {
+        let (code, report) = diff(format);
+        assert_eq!(code, 1);
+        let update = "ptmem diff --update base.json after.pkl --allow-raise --reason \"why it is worth it\"";
+        assert!(report.contains(update), "{report}");
+    }
+    // Pasted as it is, the block is enough; the day after, it is no longer.
+    let (_, report) = diff("markdown");
+    let block = report.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(block.contains("expires = 2026-12-05") && block.contains("metric = \"peak\""), "{block}");
+    let limits = fs::read_to_string(folder.path().join("ptmem.toml")).unwrap();
+    fs::write(folder.path().join("ptmem.toml"), limits + block).unwrap();
+    assert_eq!(diff("table").0, 0, "{}", diff("table").1);
+    let mut late = command(folder.path());
+    late.args(["diff", "base.json", "after.pkl"]).env("PTMEM_TODAY", "2026-12-06");
+    assert_eq!(late.output().unwrap().status.code(), Some(1));
+    // Nothing of it where nothing fails.
+    let pass = String::from_utf8(succeeds(folder.path(), &["diff", "after.pkl", "before.pkl"]).stdout).unwrap();
+    assert!(!pass.contains("[[accept]]"), "{pass}");
 }
 
 #[test]

@@ -158,7 +158,7 @@ pub(crate) struct DiffArguments {
     /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
     #[arg(long, value_name = "PROFILE", help_heading = heading::STORED)]
     pub(crate) update: Option<PathBuf>,
-    /// Let --update also raise figures
+    /// Let --update also raise figures, beyond limits too
     #[arg(long, requires = "update", requires = "reason", help_heading = heading::STORED)]
     pub(crate) allow_raise: bool,
     /// Why figures are raised; kept in the profile
@@ -175,6 +175,9 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
+    /// Exit with 0 where only growth fails and the pull request of this run of GitHub Actions has LABEL
+    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
+    pub(crate) approve_label: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten)]

@@ -7,16 +7,19 @@ mod update;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use ptmem::report::Subject;
+use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
 use super::config::{self, Loaded};
-use super::exit_code;
 use super::output::{self, Output};
 use super::report::{report_options, write_reports};
+use super::{exit_code, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
-use update::{improvement, update};
+use update::{accepting, improvement, update};
+
+/// Days for which a report proposes to accept growth.
+const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let Loaded { config, folder } = config::load_with_folder(&arguments.config)?;
@@ -37,6 +40,14 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         only.judgement.diagnostics.extend(improvement(only, &arguments));
     }
     let mut options = report_options(&arguments.view, output);
+    if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
+        options.approval = surroundings::approval(label)?;
+    }
+    options.acceptance = Some(Acceptance {
+        commands: gate.comparisons.iter().filter_map(|comparison| accepting(comparison, &arguments)).collect(),
+        expires: config::today()?.after(ACCEPTED_DAYS),
+        label: arguments.approve_label.clone(),
+    });
     options.unchanged = arguments.all;
     options.explain = arguments.explain;
     options.tree = arguments.tree.options();
@@ -45,6 +56,10 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     if let (Some(path), [only]) = (&arguments.update, &gate.comparisons[..]) {
         let reason = arguments.reason.as_deref();
         output::print_note(&update(path, only, reason)?);
+        if reason.is_some() && gate.fails_by_growth_alone() {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
-    Ok(exit_code(gate.verdict(), arguments.trust.exit_zero))
+    let is_approved = options.approval.is_some();
+    Ok(exit_code(gate.verdict(), arguments.trust.exit_zero || is_approved))
 }

@@ -74,17 +74,32 @@ pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) ->
     if !stored || !higher.is_empty() || most < u128::from(comparison.min_delta.max(1)) {
         return None;
     }
-    let (before, after) = (shell_word(&sides.before.source.path), shell_word(&sides.after.source.path));
+    let command = command(comparison, arguments);
+    let message = format!("less than the stored before: {}. Record it: `{command}`", lower.join(", "));
+    Some(Diagnostic::new(Code::Improved, None, message))
+}
+
+/// The command that rewrites the before of a comparison with its after.
+fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
+    let sides = &comparison.diff.profiles;
+    let before = shell_word(&sides.before.source.path);
+    let after = shell_word(&sides.after.source.path);
     let config = match &arguments.config {
         ConfigArguments { no_config: true, .. } => " --no-config".to_owned(),
         ConfigArguments { config: Some(path), .. } => format!(" --config {}", shell_word(&path.display().to_string())),
         ConfigArguments { config: None, .. } => String::new(),
     };
     let at = sides.before.kept.map(|at| format!(" --at {at}")).unwrap_or_default();
-    // In backticks, so that it stays on one line.
-    let command = format!("`ptmem diff --update {before} {after}{config}{at}`");
-    let message = format!("less than the stored before: {}. Record it: {command}", lower.join(", "));
-    Some(Diagnostic::new(Code::Improved, None, message))
+    format!("ptmem diff --update {before} {after}{config}{at}")
+}
+
+/// The command that accepts the growth by which a comparison with a stored before fails.
+pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> Option<String> {
+    let sides = &comparison.diff.profiles;
+    let has_files = sides.each().into_iter().all(|(_, profile)| profile.source.path != "-");
+    let is_stored = sides.before.source.kind == Kind::Profile && comparison.member.is_none();
+    let can_update = has_files && is_stored && comparison.judgement.fails_by_growth_alone();
+    can_update.then(|| format!("{} --allow-raise --reason \"why it is worth it\"", command(comparison, arguments)))
 }
 
 /// A path as one would type it.
@@ -101,7 +116,14 @@ pub(super) fn shell_word(path: &str) -> String {
 pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
     let (before, after) = (&comparison.diff.profiles.before, &comparison.diff.profiles.after);
-    if comparison.judgement.verdict != Verdict::Pass {
+    let accepts = comparison.judgement.fails_by_growth_alone();
+    if accepts && reason.is_none() {
+        return Ok(format!(
+            "{name} stays as it is: the verdict is {}. To accept the growth: --allow-raise --reason TEXT",
+            comparison.judgement.verdict.name()
+        ));
+    }
+    if comparison.judgement.verdict != Verdict::Pass && !accepts {
         return Ok(format!(
             "{name} stays as it is: the verdict is {}. To record the after in any case, run without limits: \
              ptmem diff --no-config --update {} {} --allow-raise --reason TEXT",

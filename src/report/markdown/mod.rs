@@ -2,18 +2,19 @@
 //! rest is folded away. Never longer than the reader takes: what does not fit is left out row by row, the worst last,
 //! and counted.
 
+mod conversation;
 mod escape;
 mod page;
 mod table;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::Options;
 use super::sparkline::sparkline;
 use super::view::{
     Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, Remark, Section, Source, StackChange,
     Timeline, View, Visibility,
 };
+use super::{DEFAULT_KEY, Options};
 use crate::diff::Kind;
 use crate::text::{cut, printable};
 use crate::units::{Delta, Size};
@@ -50,9 +51,10 @@ const MOST_FRAMES: usize = 64;
 #[must_use]
 pub(super) fn render(view: &View, options: &Options) -> String {
     let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
-    heading(&mut page, view);
+    heading(&mut page, view, options);
+    conversation::surroundings(&mut page, view, options);
     if let Some(explanation) = &view.explanation {
-        explain(&mut page, explanation);
+        explain(&mut page, explanation, options);
     }
     for group in &view.groups {
         checks(&mut page, group, |check| check.is_of_all_ranks);
@@ -75,11 +77,12 @@ pub(super) fn render(view: &View, options: &Options) -> String {
             page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
         }
     }
+    view.acceptance.iter().for_each(|acceptance| conversation::acceptance(&mut page, acceptance));
     footer(&mut page, view);
     page.text
 }
 
-fn heading(page: &mut Page, view: &View) {
+fn heading(page: &mut Page, view: &View, options: &Options) {
     let Some(headline) = &view.headline else {
         let sources = view.groups.iter().flat_map(|group| &group.sources);
         let path = sources.map(|source| source.path.as_str()).next().unwrap_or_default();
@@ -94,13 +97,23 @@ fn heading(page: &mut Page, view: &View) {
     };
     let sentence = prose(&headline.sentence);
     let sentence = cut(&sentence, LONGEST_SENTENCE);
-    page.text.push_str(&format!("### {icon} {}: {sentence}\n", headline.verdict.word()));
+    let key =
+        if options.comment_key == DEFAULT_KEY { String::new() } else { format!(" {}", code(&options.comment_key)) };
+    page.text.push_str(&format!("### {icon} {}{key}: {sentence}\n", headline.verdict.word()));
 }
 
-fn explain(page: &mut Page, explanation: &Explanation) {
+fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {
     let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
     let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
-    page.add(&format!("\n{} {kind}: **{}**{manner}\n", code(&explanation.label), Delta(explanation.delta)));
+    let label = code(&explanation.label);
+    let label = match options.run.as_ref().zip(explanation.place.as_ref()) {
+        // Only a file of the checkout is one of the repository.
+        Some((run, place)) if options.checkout.values().any(|path| *path == place.path) => {
+            format!("[{label}]({})", run.line_address(&place.path, place.line))
+        }
+        _ => label,
+    };
+    page.add(&format!("\n{label} {kind}: **{}**{manner}\n", Delta(explanation.delta)));
 }
 
 /// A name before what is about one group of several.

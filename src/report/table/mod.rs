@@ -15,8 +15,8 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{
-    CallStack, CheckLine, Content, Fact, Group, Idle, Phrase, Remark, Source, StackChange, StackLine, Table, View,
-    Visibility,
+    Acceptance, CallStack, CheckLine, Content, Fact, Group, Idle, Phrase, Remark, Source, StackChange, StackLine,
+    Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
 use crate::text::{count, cut, printable, shorten, shorten_label};
@@ -67,13 +67,38 @@ impl Page {
         if let Some(overview) = view.overview.as_ref().filter(|overview| !overview.is_in_groups) {
             self.table(&overview.table)?;
         }
+        let is_only = view.groups.len() == 1;
         for group in view.groups.iter().filter(|group| group.visibility == Visibility::Open) {
             self.group(group)?;
+            group.headline.iter().filter(|_| !is_only).try_for_each(|headline| self.headline(headline))?;
         }
-        let has_told = view.groups.len() == 1 && view.groups[0].headline.is_some();
-        match &view.headline {
-            Some(headline) if !has_told => self.headline(headline),
-            _ => Ok(()),
+        view.acceptance.iter().try_for_each(|acceptance| self.acceptance(acceptance))?;
+        if let Some(approval) = &view.approval {
+            self.gap();
+            writeln!(self.text, "{}", printable(&approval.to_string()))?;
+        }
+        // The verdict is the last line, where a log ends.
+        let of_only = view.groups.iter().filter(|_| is_only).find_map(|group| group.headline.as_ref());
+        of_only.or(view.headline.as_ref()).map_or(Ok(()), |headline| self.headline(headline))
+    }
+
+    /// How to accept the growth.
+    fn acceptance(&mut self, acceptance: &Acceptance) -> fmt::Result {
+        self.gap();
+        for command in &acceptance.commands {
+            writeln!(self.text, "{DIM}to accept this growth, record it as the new before:{DIM:#}")?;
+            writeln!(self.text, "  {}", printable(command))?;
+        }
+        let beginning = if acceptance.commands.is_empty() { "to accept this growth" } else { "or" };
+        writeln!(self.text, "{DIM}{beginning} until {}, add to ptmem.toml:{DIM:#}", acceptance.expires)?;
+        for line in &acceptance.entries {
+            writeln!(self.text, "  {}", printable(line))?;
+        }
+        match &acceptance.label {
+            Some(label) => {
+                writeln!(self.text, "{DIM}or set the label {} on the pull request{DIM:#}", printable(label))
+            }
+            None => Ok(()),
         }
     }
 
@@ -115,8 +140,7 @@ impl Page {
             self.idle(idle)?;
         }
         self.remarks(&group.remarks)?;
-        self.checks(&group.checks.lines)?;
-        group.headline.iter().try_for_each(|headline| self.headline(headline))
+        self.checks(&group.checks.lines)
     }
 
     fn source(&mut self, source: &Source) -> fmt::Result {

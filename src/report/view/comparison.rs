@@ -5,13 +5,15 @@ use std::cmp::Reverse;
 use super::changes::{self, Changed};
 use super::remarks::remarks;
 use super::{
-    Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone, Value, View,
+    Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone,
+    Value, View,
 };
 use crate::diff::{Change, DeviceDiff, Metric};
 use crate::profile::others;
 use crate::report::Options;
 use crate::report::finding::grew_most;
 use crate::report::known;
+use crate::report::place::user_place;
 use crate::report::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
 use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
@@ -31,7 +33,9 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: gate.is_gated(),
-        explanation: explanation(gate),
+        explanation: explanation(gate, options),
+        acceptance: Acceptance::new(gate, options),
+        approval: None,
         overview: overview(gate, options),
         groups,
     }
@@ -224,7 +228,7 @@ fn missing_row(name: String, side: Side) -> Row {
 }
 
 /// The stack that explains the verdict: that of the worst check of the worst device.
-fn explanation(gate: &Gate) -> Option<Explanation> {
+fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
     let devices = gate
         .worst_first()
         .into_iter()
@@ -242,5 +246,6 @@ fn explanation(gate: &Gate) -> Option<Explanation> {
         Some(key) => device.rows.iter().find(|row| row.key == *key),
         None => grew_most(device, &after),
     }?;
-    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner: row.manner() })
+    let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));
+    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner: row.manner(), place })
 }

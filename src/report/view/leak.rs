@@ -35,6 +35,8 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
         headline: Some(gate.headline()),
         is_gated: true,
         explanation: None,
+        acceptance: None,
+        approval: None,
         overview: has_several.then(|| Overview { table: overview(&worst, options), is_in_groups: false }),
         groups: groups.collect(),
     }

@@ -15,6 +15,7 @@
 //!   there is to lay out.
 //! * What a page folds away and a terminal leaves out is marked [`Visibility::Folded`] here, once.
 
+mod acceptance;
 mod changes;
 mod comparison;
 mod device;
@@ -28,6 +29,7 @@ mod table;
 mod tree;
 mod value;
 
+pub(crate) use acceptance::Acceptance;
 pub(crate) use explain::StackLine;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
 pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
@@ -35,12 +37,13 @@ pub(crate) use value::{Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
 
 use std::cmp::Reverse;
 
-use super::{Options, Subject};
+use super::place::Place;
+use super::{Approval, Options, Subject};
 use crate::diff::Kind;
 use crate::sides::Side;
 use crate::tree::Frame;
 use crate::units::Delta;
-use crate::verdict::{Check, Headline, Outcome, Standing};
+use crate::verdict::{Check, Headline, Outcome, Standing, Verdict};
 
 /// Everything that a report tells.
 #[derive(Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct View {
     pub(crate) is_gated: bool,
     /// The stack that explains the verdict.
     pub(crate) explanation: Option<Explanation>,
+    /// The ways to accept the growth that fails it.
+    pub(crate) acceptance: Option<Acceptance>,
+    /// The approval of a regression.
+    pub(crate) approval: Option<Approval>,
     /// A row for every device, comparison or rank; none where there is only one.
     pub(crate) overview: Option<Overview>,
     /// Each comparison, snapshot or job, in the order in which they were given.
@@ -255,6 +262,8 @@ pub(crate) struct Explanation {
     pub(crate) delta: i128,
     /// Whether there are more blocks or larger ones, in words.
     pub(crate) manner: Option<String>,
+    /// Its innermost line of the user.
+    pub(crate) place: Option<Place>,
 }
 
 /// The finding of the checks about a row, a figure or a device.
@@ -299,12 +308,15 @@ impl Block {
 impl View {
     /// The model of a result.
     pub(crate) fn new(subject: Subject<'_>, options: &Options) -> Self {
-        match subject {
+        let mut view = match subject {
             Subject::Gate(gate) => comparison::view(gate, options),
             Subject::Profile(profile, judgement) => snapshot::view(profile, judgement, options),
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
-        }
+        };
+        let is_regression = view.headline.as_ref().is_some_and(|headline| headline.verdict == Verdict::Regression);
+        view.approval = options.approval.clone().filter(|_| is_regression);
+        view
     }
 
     /// The sections of all groups, the worst first.
@@ -334,8 +346,15 @@ mod tests {
             sections: vec![section("fails", Standing::Exceeded, 1), section("fails by more", Standing::Exceeded, 2)],
             ..Group::default()
         };
-        let view =
-            View { headline: None, is_gated: true, explanation: None, overview: None, groups: vec![first, second] };
+        let view = View {
+            headline: None,
+            is_gated: true,
+            explanation: None,
+            acceptance: None,
+            approval: None,
+            overview: None,
+            groups: vec![first, second],
+        };
         let names: Vec<_> = view.sections().iter().map(|(_, section)| section.name.as_str()).collect();
         assert_eq!(names, ["fails by more", "fails", "warns", "ok"]);
     }

@@ -41,6 +41,8 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         headline: judgement.map(Judgement::headline),
         is_gated: judgement.is_some_and(|judgement| !judgement.checks.is_empty()),
         explanation: None,
+        acceptance: None,
+        approval: None,
         overview: None,
         groups: vec![group],
     }
@@ -107,6 +109,8 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
         is_gated: headline.is_some(),
         headline,
         explanation: None,
+        acceptance: None,
+        approval: None,
         overview: Some(Overview { table: ranks, is_in_groups: true }),
         groups: vec![group],
     }

@@ -1,0 +1,112 @@
+//! How the growth that fails a gate can be accepted.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::report::Options;
+use crate::text::count;
+use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
+
+/// Entries that are proposed: nobody pastes more.
+const MOST_ENTRIES: usize = 10;
+
+/// The ways to accept the growth that fails a gate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Acceptance {
+    /// Commands that record the growth in stored befores.
+    pub(crate) commands: Vec<String>,
+    /// The lines of the entries in `ptmem.toml`.
+    pub(crate) entries: Vec<String>,
+    /// Their last day.
+    pub(crate) expires: Day,
+    /// The label of a pull request that approves it.
+    pub(crate) label: Option<String>,
+}
+
+impl Acceptance {
+    /// The ways for a gate that fails by growth; none for any other.
+    pub(super) fn new(gate: &Gate, options: &Options) -> Option<Self> {
+        let ways = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression)?;
+        // One entry covers all devices and ranks, so the largest excess counts.
+        let mut excesses: BTreeMap<String, u128> = BTreeMap::new();
+        for comparison in &gate.comparisons {
+            for check in &comparison.judgement.checks {
+                if let Some((subject, excess)) = subject(comparison, check).zip(excess(check)) {
+                    let largest = excesses.entry(subject).or_default();
+                    *largest = excess.max(*largest);
+                }
+            }
+        }
+        if excesses.is_empty() {
+            return None;
+        }
+        let mut excesses: Vec<(String, u128)> = excesses.into_iter().collect();
+        excesses.sort_by_key(|(_, excess)| Reverse(*excess));
+        let shown = excesses.iter().take(MOST_ENTRIES);
+        let mut entries: Vec<String> = shown.flat_map(|(text, excess)| entry(text, *excess, ways.expires)).collect();
+        let more = excesses.len().saturating_sub(MOST_ENTRIES);
+        entries.extend((more > 0).then(|| format!("# and {}", count(more as u64, "more entry", "more entries"))));
+        Some(Self { commands: ways.commands.clone(), entries, expires: ways.expires, label: ways.label.clone() })
+    }
+}
+
+/// The line of an entry that names the subject of a check.
+fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
+    match check.about {
+        About::Metric(metric) => Some(format!("metric = {}", quoted(metric.name()))),
+        About::Stacks => check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&globset::escape(label)))),
+        About::Phases => {
+            // An entry covers all occurrences of a phase, whose checks name one.
+            let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
+            let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
+            Some(format!("metric = {}", quoted(&format!("phase:{}", globset::escape(&row.name)))))
+        }
+        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
+    }
+}
+
+/// A string as JSON and TOML both write it.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The bytes beyond the limit on growth of a check that fails.
+fn excess(check: &Check) -> Option<u128> {
+    if check.outcome != Outcome::Exceeded || check.level != Level::Fail || check.absolute {
+        return None;
+    }
+    u128::try_from(check.delta?).ok()?.checked_sub(check.allowed?)
+}
+
+/// The lines of one entry.
+fn entry(subject: &str, excess: u128, expires: Day) -> [String; 5] {
+    [
+        "[[accept]]".to_owned(),
+        subject.to_owned(),
+        format!("bytes = \"{}\"", rounded_up(excess)),
+        "reason = \"why it is worth it\"".to_owned(),
+        format!("expires = {expires}"),
+    ]
+}
+
+/// A size in the next full MiB, or KiB where it is less than one.
+fn rounded_up(bytes: u128) -> String {
+    if bytes < 1 << 20 { format!("{}KiB", bytes.div_ceil(1 << 10)) } else { format!("{}MiB", bytes.div_ceil(1 << 20)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_up_so_that_the_entry_covers_the_growth() {
+        assert_eq!(rounded_up(1), "1KiB");
+        assert_eq!(rounded_up((1 << 20) - 1), "1024KiB");
+        assert_eq!(rounded_up((1 << 20) + 1), "2MiB");
+    }
+
+    #[test]
+    fn subjects_are_literal_patterns_in_quotes() {
+        assert_eq!(quoted(&globset::escape("f (a\\b.py) [3]")), "\"f (a\\\\b.py) [[]3[]]\"");
+    }
+}
