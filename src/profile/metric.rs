@@ -62,23 +62,34 @@ impl Metric {
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
-        let is_known = !self.needs_history() || device.figures.history == History::Recorded;
-        is_known.then(|| self.at_least(device))?
+        let figures = &device.figures;
+        if self.needs_history() && figures.history != History::Recorded {
+            return None;
+        }
+        match self {
+            Self::Peak => figures.allocated.peak,
+            Self::Baseline => figures.allocated.baseline,
+            Self::End => Some(figures.allocated.end),
+            Self::Active => figures.active.peak,
+            Self::Requested => figures.requested.peak,
+            Self::Reserved => figures.reserved.peak,
+            Self::Fragmentation => figures.fragmentation_at_peak,
+        }
     }
 
-    /// The value as far as the device shows it: without a history, that of the state at the dump, which is a lower
-    /// bound of every peak. For fragmentation there is none.
+    /// A lower bound of the value: without a history, a peak is at least the state at the dump.
     #[must_use]
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
+        let figures = &device.figures;
+        if figures.history == History::Recorded {
+            return self.value(device);
+        }
         match self {
-            Self::Peak => device.figures.allocated.peak,
-            Self::Baseline => device.figures.allocated.baseline,
-            Self::End => Some(device.figures.allocated.end),
-            Self::Active => device.figures.active.peak,
-            Self::Requested => device.figures.requested.peak,
-            Self::Reserved => device.figures.reserved.peak,
-            Self::Fragmentation if device.figures.history != History::Recorded => None,
-            Self::Fragmentation => device.figures.fragmentation_at_peak,
+            Self::Peak | Self::End => Some(figures.allocated.end),
+            Self::Active => Some(figures.active.end),
+            Self::Requested => Some(figures.requested.end),
+            Self::Reserved => Some(figures.reserved.end),
+            Self::Baseline | Self::Fragmentation => None,
         }
     }
 
