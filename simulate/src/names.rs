@@ -205,7 +205,6 @@ names! {
     Done cublasZtrsmBatched
     Done cublasZtrsm_v2
     Done cublasZtrsv_v2
-    Asks cudaDeviceGetGraphMemAttribute
     Done cudaDeviceSetGraphMemAttribute
     Makes cudaGraphConditionalHandleCreate
     Done cudaGraphDebugDotPrint

@@ -92,6 +92,23 @@ def name_of_process(path):
     return os.path.join(os.path.dirname(path), "{}_rank{}{}{}".format(stem, rank, dot, suffix))
 
 
+def claim(path):
+    """Makes this process the one that writes a file. Helpers that it starts, such as compile workers, do not record."""
+    import hashlib
+
+    owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
+    text = read(owner)
+    if text and text != str(os.getpid()):
+        try:
+            os.kill(int(text), 0)
+            return False
+        except OSError:
+            pass  # The owner has ended: its recording is replaced.
+    with open(owner, "w", encoding="utf-8") as file:
+        file.write(str(os.getpid()))
+    return True
+
+
 class Recorder:
     """Records the history of the allocator, of all of the process or of some steps of its optimizer."""
 
@@ -121,6 +138,8 @@ class Recorder:
 
     def first_use(self):
         """History is on from the first use of CUDA, so that every block has frames."""
+        if not claim(self.path):
+            return
         self.used = True
         self.record()
         observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)

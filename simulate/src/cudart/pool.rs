@@ -57,3 +57,10 @@ pub extern "C" fn cudaMemPoolTrimTo(handle: Handle, keep: u64) -> CudaError {
 pub extern "C" fn cudaMemPoolSetAccess(_handle: Handle, _access: Opaque, _count: usize) -> CudaError {
     CudaError::Success
 }
+
+/// Memory that graphs hold by themselves: none, because a launch of a graph does nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaDeviceGetGraphMemAttribute(_device: i32, _attribute: i32, value: Out<u64>) -> CudaError {
+    value.set(0);
+    CudaError::Success
+}
