@@ -2,12 +2,18 @@
 
 mod cli;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = cli::args::Arguments::parse();
+    let words: Vec<OsString> = env::args_os().collect();
+    let arguments = match cli::args::Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error, &words),
+    };
     match cli::run(arguments) {
         Ok(code) => code,
         Err(error) => {
@@ -15,4 +21,14 @@ fn main() -> ExitCode {
             ExitCode::from(cli::COULD_NOT_RUN)
         }
     }
+}
+
+/// Prints the error of clap, or the help that it stands for, with a hint where one is known.
+fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    // An error on standard error cannot be reported anywhere.
+    let _ = error.print();
+    if let Some(hint) = cli::hint::hint(error, words) {
+        cli::output::print_note(&hint);
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(cli::COULD_NOT_RUN))
 }

@@ -6,6 +6,7 @@ mod check;
 mod checkout;
 mod config;
 mod diff;
+pub(crate) mod hint;
 mod input;
 mod leak;
 pub(crate) mod output;

@@ -44,9 +44,43 @@ impl Output {
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(anyhow!("standard output: cannot be written: {error}"))
+            }
             _ => Ok(()),
         }
+    }
+}
+
+/// Whether the terminal shows more than ASCII, by the locale; one that is not set is no statement.
+pub(crate) fn is_utf8() -> bool {
+    let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
+    let locale = names.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
+    locale.is_none_or(|locale| {
+        let locale = locale.to_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// The text of a table with the signs of its drawings in ASCII. Names keep theirs.
+pub(crate) fn in_ascii(text: &str) -> String {
+    text.chars().map(ascii).collect()
+}
+
+fn ascii(sign: char) -> char {
+    match sign {
+        '▁' => '_',
+        '▂' => '.',
+        '▃' => '-',
+        '▄' => '=',
+        '▅' => '+',
+        '▆' => '*',
+        '▇' => '%',
+        '█' => '#',
+        '└' | '┘' => '^',
+        '±' => '~',
+        '…' => '.',
+        other => other,
     }
 }
 

@@ -44,5 +44,7 @@ pub(super) fn write_reports(
         let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
         output.write(path, &text)?;
     }
-    output.print(&view.format.0.render(subject, options)?)
+    let text = view.format.0.render(subject, options)?;
+    let is_plain = view.format.0 == Format::Table && !output::is_utf8();
+    output.print(&if is_plain { output::in_ascii(&text) } else { text })
 }

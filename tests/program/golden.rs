@@ -51,6 +51,7 @@ fn cases() -> trycmd::TestCases {
         .env("COLUMNS", "100")
         .env("NO_COLOR", "1")
         .env("TERM", "dumb")
+        .env("LC_ALL", "C.UTF-8")
         .env("PTMEM_TODAY", "2026-11-21")
         .env("GITHUB_RUN_ID", "")
         .insert_var("[VERSION]", env!("CARGO_PKG_VERSION"))

@@ -145,6 +145,49 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
 }
 
 #[test]
+fn words_of_other_tools_lead_to_the_right_command() {
+    let folder = folder();
+    for (arguments, hint) in [
+        (&["before.pkl", "after.pkl"][..], "note: to compare two snapshots: ptmem diff before.pkl after.pkl"),
+        (&["before.pkl"], "note: to look at a snapshot: ptmem show before.pkl"),
+        (&["compare", "a", "b"], "note: to compare two snapshots: ptmem diff BEFORE AFTER"),
+        (&["diff", "before.pkl", "after.pkl", "--threshold", "5%"], "--max-growth 5%"),
+        (&["show", "before.pkl", "--json"], "--format json"),
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(hint), "{arguments:?}: {}", stderr(&output));
+    }
+    let output = run(folder.path(), &["nothing"]);
+    assert!(!stderr(&output).contains("note: "), "{}", stderr(&output));
+}
+
+#[test]
+fn options_of_the_tree_show_one_and_md_is_markdown() {
+    let folder = folder();
+    let tree = succeeds(folder.path(), &["show", "before.pkl", "--tree", "--focus", "attention"]).stdout;
+    assert_eq!(succeeds(folder.path(), &["show", "before.pkl", "--focus", "attention"]).stdout, tree);
+    let long = succeeds(folder.path(), &["show", "before.pkl", "--format", "markdown", "--export", "md=a.md"]).stdout;
+    assert_eq!(succeeds(folder.path(), &["show", "before.pkl", "--format", "md"]).stdout, long);
+    assert_eq!(fs::read(folder.path().join("a.md")).unwrap(), long);
+    assert_ne!(
+        run(folder.path(), &["diff", "before.pkl", "after.pkl", "--explain", "--grep", "a"]).status.code(),
+        Some(0)
+    );
+}
+
+#[test]
+fn curves_are_ascii_where_the_locale_is() {
+    let folder = folder();
+    for (locale, is_ascii) in [("C", true), ("en_US.ISO-8859-1", true), ("de_DE.UTF-8", false), ("", false)] {
+        let output = command(folder.path()).args(["show", "before.pkl"]).env("LANG", locale).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.is_ascii(), is_ascii, "{locale}: {text}");
+        assert!(text.contains('#') || !is_ascii, "{text}");
+    }
+}
+
+#[test]
 fn a_failing_report_ends_with_what_accepts_the_growth() {
     let folder = folder();
     succeeds(folder.path(), &["profile", "before.pkl", "-o", "base.json"]);

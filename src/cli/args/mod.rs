@@ -186,7 +186,11 @@ pub(crate) struct DiffArguments {
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(crate) all: bool,
     /// Show how the stacks of each row differ between before and after
-    #[arg(long, conflicts_with = "tree", help_heading = heading::OUTPUT)]
+    #[arg(
+        long,
+        conflicts_with_all = ["tree", "depth", "focus", "grep", "internals"],
+        help_heading = heading::OUTPUT
+    )]
     pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) view: View,
@@ -281,24 +285,27 @@ pub(crate) struct TreeArguments {
     #[arg(long)]
     tree: bool,
     /// Show N levels of the tree; deeper frames count towards the frame above them
-    #[arg(long, value_name = "N", requires = "tree", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     depth: Option<u16>,
     /// Keep only stacks with a frame whose function or path matches, and make that frame the root: part of a name,
     /// or a glob
-    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
     focus: Option<Pattern>,
     /// Keep only stacks with a frame whose function or path matches, and mark that frame
-    #[arg(long, value_name = "PATTERN", requires = "tree", value_parser = Pattern::search)]
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
     grep: Option<Pattern>,
     /// Show every frame, including PyTorch's own and all of C++
-    #[arg(long, requires = "tree")]
+    #[arg(long)]
     internals: bool,
 }
 
 impl TreeArguments {
     /// The options of the tree, where one was asked for.
     pub(crate) fn options(&self) -> Option<tree::Options> {
-        self.tree.then(|| tree::Options {
+        // What only a tree can show asks for one.
+        let is_wanted =
+            self.tree || self.depth.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
+        is_wanted.then(|| tree::Options {
             internals: self.internals,
             focus: self.focus.clone(),
             grep: self.grep.clone(),

@@ -10,6 +10,9 @@ use ptmem::stack::GroupBy;
 use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::{Growth, Level, ParseThresholdError};
 
+/// The ending of Markdown files, which stands for the format as well.
+const MARKDOWN_FOR_SHORT: &str = "md";
+
 /// A format on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FormatArgument(pub(crate) Format);
@@ -29,7 +32,8 @@ impl ValueEnum for FormatArgument {
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()).help(self.0.description()))
+        let value = PossibleValue::new(self.0.name()).help(self.0.description());
+        Some(if self.0 == Format::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value })
     }
 }
 
@@ -47,6 +51,7 @@ impl FromStr for Export {
         let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
             return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", format_names()));
         };
+        let name = if name == MARKDOWN_FOR_SHORT { Format::Markdown.name() } else { name };
         match Format::ALL.into_iter().find(|format| format.name() == name) {
             Some(format) => Ok(Self { format, path: PathBuf::from(path) }),
             None => Err(format!("unknown format '{name}'; accepted are {}", format_names())),

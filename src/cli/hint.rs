@@ -1,0 +1,57 @@
+//! Hints for command lines that other tools would understand.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// What was probably meant by a command line that clap refuses.
+pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => command(arguments),
+        ErrorKind::UnknownArgument => option(&context(error, ContextKind::InvalidArg)?),
+        _ => None,
+    }
+}
+
+fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The command for snapshots without one, and for words that mean the same.
+fn command(arguments: &[OsString]) -> Option<String> {
+    let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let first = words.first()?;
+    match first.as_str() {
+        "compare" | "cmp" | "gate" => return Some("to compare two snapshots: ptmem diff BEFORE AFTER".to_owned()),
+        "leaks" => return Some("to find what grows: ptmem leak SNAPSHOT...".to_owned()),
+        "view" | "report" | "info" => return Some("to look at a snapshot: ptmem show SNAPSHOT".to_owned()),
+        _ => {}
+    }
+    let files = words.iter().take_while(|word| Path::new(word.as_str()).exists()).count();
+    match files {
+        0 => None,
+        1 => Some(format!("to look at a snapshot: ptmem show {first}")),
+        2 => Some(format!("to compare two snapshots: ptmem diff {first} {}", words[1])),
+        _ => Some("to find what grows over several snapshots: ptmem leak SNAPSHOT...".to_owned()),
+    }
+}
+
+/// The option for words that mean the same.
+fn option(found: &str) -> Option<String> {
+    let name = found.split('=').next().unwrap_or(found);
+    let meant = match name {
+        "--threshold" | "--limit" | "--fail-on" | "--tolerance" => {
+            "limits on growth are given by --max-growth, as in --max-growth 5%"
+        }
+        "--json" => "write JSON by --format json, or to a file by --export json=FILE",
+        "--markdown" | "--md" => "write Markdown by --format markdown, or to a file by --export markdown=FILE",
+        "--csv" => "write CSV by --format csv, or to a file by --export csv=FILE",
+        "--output" | "-o" => "write a file by --export FORMAT=FILE, as in --export json=report.json",
+        _ => return None,
+    };
+    Some(meant.to_owned())
+}
