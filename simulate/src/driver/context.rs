@@ -18,8 +18,13 @@ fn device_of(context: Handle) -> Result<usize, CudaError> {
     device::checked(i32::try_from(device).unwrap_or(-1)).map_err(|_| CudaError::InvalidContext)
 }
 
+/// Handle of the context of a device.
+pub(super) fn of_device(device: usize) -> Handle {
+    FIRST_CONTEXT + device as Handle
+}
+
 fn current() -> Handle {
-    FIRST_CONTEXT + device::current() as Handle
+    of_device(device::current())
 }
 
 #[unsafe(no_mangle)]
@@ -93,7 +98,7 @@ pub extern "C" fn cuDevicePrimaryCtxGetState(number: i32, flags: Out<u32>, activ
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDevicePrimaryCtxRetain(context: Out<Handle>, number: i32) -> CudaError {
-    device::checked(number).map(|device| context.set(FIRST_CONTEXT + device as Handle)).into()
+    device::checked(number).map(|device| context.set(of_device(device))).into()
 }
 
 #[unsafe(no_mangle)]

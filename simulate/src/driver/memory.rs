@@ -1,5 +1,6 @@
 //! Memory, copies and fills.
 
+use super::context;
 use crate::cuda_error::CudaError;
 use crate::device::host::{self, HostKind};
 use crate::device::{self, addresses, copy, memory, virtual_memory};
@@ -47,7 +48,7 @@ pub extern "C" fn cuPointerGetAttribute(value: Out<u64>, attribute: i32, address
     }
     let ordinal = virtual_memory::device_at(address).unwrap_or_else(device::current);
     match attribute {
-        1 => value.set(0x9000 + ordinal as u64),
+        1 => value.set(context::of_device(ordinal)),
         2 => value.cast::<u32>().set(if on_device { DEVICE } else { HOST }),
         3 | 4 => value.set(address),
         7 => value.set(address >> 21), // identity of the allocation

@@ -33,7 +33,7 @@ pub extern "C" fn cuStreamIsCapturing(stream: Handle, status: Out<i32>) -> CudaE
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamGetCtx(stream: Handle, context: Out<Handle>) -> CudaError {
-    streams::describe(stream).map(|(_, _, device)| context.set(0x9000 + device as Handle)).into()
+    streams::describe(stream).map(|(_, _, device)| context.set(super::context::of_device(device))).into()
 }
 
 #[unsafe(no_mangle)]
