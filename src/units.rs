@@ -34,6 +34,25 @@ impl fmt::Display for Size {
     }
 }
 
+/// A size as a user gives it, which prints in decimal units where it is whole in them alone: `100 MB`, not `95.37 MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GivenSize(pub u64);
+
+impl fmt::Display for GivenSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DECIMAL: [(u64, &str); 4] =
+            [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+        let whole = DECIMAL.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)).filter(|_| self.0 > 0);
+        match whole {
+            Some((1_000, name)) if !self.0.is_multiple_of(1 << 10) => write!(f, "{} {name}", self.0 / 1_000),
+            Some((unit, name)) if *unit > 1_000 && !self.0.is_multiple_of(1 << 20) => {
+                write!(f, "{} {name}", self.0 / unit)
+            }
+            _ => Size(self.0).fmt(f),
+        }
+    }
+}
+
 /// A signed change in bytes that prints as `+1.25 GiB`, `-512 B` or `0 B`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Delta(pub i128);
@@ -285,7 +304,7 @@ impl fmt::Display for Limit {
             }
         }
         match self.bytes {
-            Some(bytes) => Size(bytes).fmt(f),
+            Some(bytes) => GivenSize(bytes).fmt(f),
             None => Ok(()),
         }
     }
@@ -294,6 +313,16 @@ impl fmt::Display for Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_print_in_the_units_in_which_they_are_whole() {
+        for (given, printed) in
+            [("100MB", "100 MB"), ("1.5GB", "1500 MB"), ("100MiB", "100.00 MiB"), ("10TB", "10 TB"), ("0", "0 B")]
+        {
+            assert_eq!(GivenSize(parse_size(given).unwrap()).to_string(), printed);
+        }
+        assert_eq!(Limit::parse("5%+100MB").unwrap().to_string(), "5 % + 100 MB");
+    }
 
     #[test]
     fn sizes_print_in_binary_units_and_never_as_1024_of_one() {

@@ -5,7 +5,7 @@ use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thre
 use crate::pattern::Pattern;
 use crate::profile::{Bucket, DeviceProfile, Metric, StackTotal};
 use crate::sides::Sides;
-use crate::units::Size;
+use crate::units::{GivenSize, Size};
 
 /// A device under absolute limits.
 #[derive(Clone, Copy)]
@@ -22,7 +22,7 @@ impl Maximum {
         Check {
             allowed: Some(u128::from(self.limit)),
             absolute: true,
-            ..Check::new(self.figure.about(), self.figure.name(), Size(self.limit).to_string(), Level::Fail)
+            ..Check::new(self.figure.about(), self.figure.name(), GivenSize(self.limit).to_string(), Level::Fail)
         }
     }
 

@@ -8,7 +8,7 @@ use crate::diff::{Change, Diff, Side, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
 use crate::replay::History;
 use crate::text::{count, numbers as written};
-use crate::units::{Limit, Size};
+use crate::units::{GivenSize, Limit, Size};
 
 /// The process of a job that wrote a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -213,7 +213,7 @@ pub fn judge_ranks(
         let mut check = Check {
             absolute: true,
             allowed: Some(maximum.limit.into()),
-            ..Check::new(About::Imbalance, maximum.figure.name(), Size(maximum.limit).to_string(), Level::Fail)
+            ..Check::new(About::Imbalance, maximum.figure.name(), GivenSize(maximum.limit).to_string(), Level::Fail)
         };
         match &after {
             Ok(spread) => {

@@ -94,7 +94,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         (
             "model.pkl",
             &model,
-            "the file is a pickle, but no CUDA memory snapshot: a dict with the keys 'model', 'epoch'",
+            "the file is a pickle, but no CUDA memory snapshot: a dict with the keys 'model', 'epoch', a checkpoint of a model",
         ),
         ("half.pkl", &whole[..whole.len() / 2], "the file is truncated"),
         ("magic.pkl", b"\x80\x04", "the file is truncated"),

@@ -114,7 +114,9 @@ impl Builder {
                     if self.pairs[at as usize].len() > shown.len() {
                         shown.push("…".to_owned());
                     }
-                    format!("a dict with the keys {}", shown.join(", "))
+                    let mut all = self.pairs[at as usize].iter().filter_map(|(key, _)| self.string(*key));
+                    let looks = if all.any(is_of_checkpoint) { ", a checkpoint of a model" } else { "" };
+                    format!("a dict with the keys {}{looks}", shown.join(", "))
                 }
                 Some(Dict::Record(kind, _)) => {
                     format!("a single {}", format!("{kind:?}").to_lowercase())
@@ -341,4 +343,10 @@ impl Builder {
             })
             .collect()
     }
+}
+
+/// Whether a key is one of a checkpoint, as `torch.save` writes them for models and optimizers.
+fn is_of_checkpoint(key: &str) -> bool {
+    let is_part = matches!(key, "state_dict" | "model" | "optimizer" | "model_state_dict" | "optimizer_state_dict");
+    is_part || key.ends_with(".weight") || key.ends_with(".bias")
 }
