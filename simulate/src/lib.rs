@@ -41,6 +41,21 @@ mod streams;
 mod sys;
 mod version;
 
+/// An instruction that ends the process.
+#[cfg(all(not(test), target_arch = "x86_64"))]
+macro_rules! trap {
+    () => {
+        "ud2"
+    };
+}
+
+#[cfg(all(not(test), target_arch = "aarch64"))]
+macro_rules! trap {
+    () => {
+        "brk #1"
+    };
+}
+
 // The compiled core library mentions the routines that unwind panics, which this library never does: a panic aborts. They are
 // not exported, so that no other library finds them.
 #[cfg(not(test))]
@@ -51,5 +66,5 @@ core::arch::global_asm!(
     ".hidden _Unwind_Resume",
     "rust_eh_personality:",
     "_Unwind_Resume:",
-    "call abort@plt",
+    trap!(),
 );
