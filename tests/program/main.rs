@@ -10,6 +10,7 @@ mod bad_input;
 mod config;
 mod diagnostics;
 mod golden;
+mod moved_peak;
 mod ranks;
 mod recorded;
 mod simulate;

@@ -1,0 +1,90 @@
+//! A peak that moved is no regression of memory that both sides hold, and a missing part leaves a gate inconclusive.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::edit::Edited;
+use crate::support::fixtures;
+use crate::support::history::{A, MIB, event, file, frames, free, segment};
+use crate::support::tool::{ptmem, text};
+
+/// A forward pass and then an optimizer, each of which frees what it allocates.
+fn steps(forward: u64, optimizer: u64) -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 100 * MIB)];
+    for (function, size) in [("forward", forward * MIB), ("step", optimizer * MIB)] {
+        events.push(event("alloc", A, size).with("frames", frames(function)));
+        events.extend(free(A, size));
+    }
+    file(vec![segment(A, &[(100 * MIB, false)])], events)
+}
+
+fn diff(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = ptmem(folder, &[&["diff", "before.pkl", "after.pkl"], arguments].concat());
+    let report = text(&output.stdout) + &text(&output.stderr);
+    // Wrapped lines are one.
+    (output.status.code(), report.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn moved() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("before.pkl"), steps(30, 40)).unwrap();
+    fs::write(folder.path().join("after.pkl"), steps(50, 40)).unwrap();
+    folder
+}
+
+#[test]
+fn what_both_sides_hold_is_no_regression_where_the_peak_moved() {
+    let folder = moved();
+    // The optimizer holds as much as before, only not at the peak; the forward pass grew by 20 MiB.
+    let (code, report) = diff(folder.path(), &["--max-growth", "stack=25MiB"]);
+    assert_eq!(code, Some(0), "{report}");
+    assert!(report.contains("held later"), "{report}");
+    assert!(report.contains("the peak moved: before at step"), "{report}");
+    assert!(report.contains("after at forward"), "{report}");
+    let (code, report) = diff(folder.path(), &["--max-growth", "stack=15MiB"]);
+    assert_eq!(code, Some(1), "{report}");
+}
+
+#[test]
+fn the_highest_of_stacks_is_limited_wherever_the_peak_lies() {
+    let folder = moved();
+    for (limit, expected) in [
+        ("stack-highest=20MiB", 0),
+        ("stack-highest=19MiB", 1),
+        ("stack-highest:step*=0", 0),
+        ("stack-highest:forward*=0", 1),
+        ("stack-highest:nothing*=0", 3),
+    ] {
+        let (code, report) = diff(folder.path(), &["--max-growth", limit]);
+        assert_eq!(code, Some(expected), "{limit}: {report}");
+    }
+    // A saved profile knows it as well.
+    let saved = ptmem(folder.path(), &["profile", "before.pkl", "-o", "stored.json"]);
+    assert!(saved.status.success(), "{}", text(&saved.stderr));
+    let output = ptmem(folder.path(), &["diff", "stored.json", "after.pkl", "--max-growth", "stack-highest=19MiB"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_missing_part_leaves_peaks_and_stacks_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fixtures::folder().join("protocol2.pkl");
+    fs::copy(&whole, folder.path().join("before.pkl")).unwrap();
+    let mut cut = Edited::open(&whole);
+    cut.keep_events(40, 100);
+    cut.write(&folder.path().join("after.pkl"));
+    for limit in ["peak=1TiB", "reserved=1TiB", "stack=1TiB", "stack-highest=1TiB"] {
+        let (code, report) = diff(folder.path(), &["--max-growth", limit]);
+        assert_eq!(code, Some(3), "{limit}: {report}");
+        assert!(report.contains("the after lacks the first") && report.contains("max_entries="), "{report}");
+        let (code, report) = diff(folder.path(), &["--max-growth", limit, "--allow-partial"]);
+        assert_eq!(code, Some(0), "{limit}: {report}");
+    }
+    // So does the configuration.
+    fs::write(folder.path().join("ptmem.toml"), "max-growth = \"1TiB\"\nallow-partial = true\n").unwrap();
+    let (code, report) = diff(folder.path(), &[]);
+    assert_eq!(code, Some(0), "{report}");
+    // The end does not depend on the head.
+    let (code, report) = diff(folder.path(), &["--max-growth", "end=1TiB"]);
+    assert_eq!(code, Some(0), "{report}");
+}
