@@ -74,21 +74,21 @@ fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option
     let peak = run.course.peak?;
     let event = device.figures.allocated.peak_at?.event()?;
     let key = run.grouped.keys.get(run.grouped.peak? as usize)?.clone();
+    let group = run.totals.iter().position(|total| total.key.0 == key);
     let code = grouper.code();
-    let (label, function) = match run.course.symbols.get(peak.symbol as usize)? {
-        Symbol::Stack(stack) => {
-            let function = code.site(*stack).map(|site| code.text_at(site, None));
-            (code.label(*stack), function)
-        }
+    let function = match run.course.symbols.get(peak.symbol as usize)? {
+        Symbol::Stack(stack) => code.site(*stack).map(|site| code.text_at(site, None)),
         Symbol::Unlisted(_) => return None,
-        Symbol::NoFrames => (Bucket::NoFrames.label().to_owned(), None),
+        Symbol::NoFrames => None,
     };
+    // A saved profile knows the group alone.
+    let label = group.map_or(Bucket::NoFrames.label(), |group| &run.totals[group].label);
     // The innermost phase that was open.
     let is_open = |phase: &&Occurrence| phase.from <= u64::from(event) && u64::from(event) < phase.to;
     let phase = device.phases.all.iter().filter(is_open).max_by_key(|phase| phase.depth);
     let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number + 1)).unwrap_or_default();
     let text = format!("{label}{phase} (event {})", thousands(event.into()));
-    Some(Place { group: run.totals.iter().position(|total| total.key.0 == key), key, function, text })
+    Some(Place { group, key, function, text })
 }
 
 fn is_same_place(places: &Sides<Place>, paired: &[(usize, usize)]) -> bool {

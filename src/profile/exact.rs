@@ -7,11 +7,11 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
-use super::highest::{Highest, Moves, Part};
-use super::totals::{Bucket, Held};
+use super::highest::{Groups, Highest, highest};
+use super::totals::{Bucket, Held, group};
 use crate::replay::{Origin, Position, Replay};
 use crate::snapshot::{Copier, Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
-use crate::stack::{CppDigest, ExactKeys, GroupBy};
+use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// To whom memory belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,7 +94,8 @@ pub(super) struct Exact {
     pub(super) sums: Sums,
     /// The most that it held, where that is known.
     pub(super) highest: Option<Highest>,
-    /// The most that its group by [`GroupBy::Stack`] held, where a saved profile says so.
+    /// The most that its group held, in the grouping that was asked for; of a saved profile in that by
+    /// [`GroupBy::Stack`].
     pub(super) group_highest: Option<Highest>,
 }
 
@@ -126,6 +127,15 @@ impl Totals {
             GroupBy::CompileContext => self.compile_contexts.as_deref(),
             _ => Some(&self.stacks),
         }
+    }
+
+    fn of_mut(&mut self, by: GroupBy) -> &mut [Exact] {
+        let tagged = match by {
+            GroupBy::Metadata => self.metadata.as_mut(),
+            GroupBy::CompileContext => self.compile_contexts.as_mut(),
+            _ => None,
+        };
+        tagged.unwrap_or(&mut self.stacks)
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
@@ -194,7 +204,13 @@ impl Parts {
 }
 
 /// Adds up the allocations of a device at the moments.
-pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: Option<Position>) -> (Totals, Moves) {
+pub(super) fn totals(
+    snapshot: &Snapshot,
+    device: &Device,
+    replay: &Replay,
+    at: Option<Position>,
+    grouper: &Grouper<'_>,
+) -> Totals {
     let oom = replay.figures.first_oom();
     // What is not known is never.
     let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at]
@@ -239,17 +255,56 @@ pub(super) fn totals(snapshot: &Snapshot, device: &Device, replay: &Replay, at: 
         compile_contexts: tagged(|[_, context]| context),
         stacks: family(|_| None),
     };
-    let part = |&(origin, [metadata, compile_context], _): &(Origin, Wanted, Sums)| Part {
-        whose: Whose::from(origin),
-        metadata,
-        compile_context,
-    };
-    let moves = Moves::new(replay, parts.sums.iter().map(part).collect(), &part_of);
-    let highest = moves.highest(|part| part.whose);
-    for exact in &mut totals.stacks {
-        exact.highest = highest.get(&exact.whose).copied();
+    let mut by_whose = Numbers::default();
+    let mut by_key = Numbers::default();
+    let mut group_of = FxHashMap::default();
+    for &(origin, tags, _) in &parts.sums {
+        let whose = Whose::from(origin);
+        let tag = tag_of(tags, grouper.by());
+        by_whose.push(whose);
+        let group = by_key.push(group(whose, tag, None, grouper).0);
+        group_of.insert((whose, tag), group);
     }
-    (totals, moves)
+    let [of_stacks, of_groups] = highest(replay, &part_of, [&by_whose.groups, &by_key.groups]);
+    for exact in &mut totals.stacks {
+        exact.highest = by_whose.numbers.get(&exact.whose).map(|&group| of_stacks[group as usize]);
+    }
+    for exact in totals.of_mut(grouper.by()) {
+        exact.group_highest = group_of.get(&(exact.whose, exact.tag)).map(|&group| of_groups[group as usize]);
+    }
+    totals
+}
+
+/// Groups by a key, numbered as they come.
+struct Numbers<K> {
+    numbers: FxHashMap<K, u32>,
+    groups: Groups,
+}
+
+impl<K> Default for Numbers<K> {
+    fn default() -> Self {
+        Self { numbers: FxHashMap::default(), groups: Groups::default() }
+    }
+}
+
+impl<K: Eq + Hash> Numbers<K> {
+    /// The group of one more part.
+    fn push(&mut self, key: K) -> u32 {
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        let group = *self.numbers.entry(key).or_insert(next);
+        self.groups.of_part.push(group);
+        self.groups.count = self.numbers.len();
+        group
+    }
+}
+
+/// The tag that a grouping goes by.
+fn tag_of([metadata, compile_context]: Wanted, by: GroupBy) -> Option<StringId> {
+    match by {
+        GroupBy::Metadata => metadata,
+        GroupBy::CompileContext => compile_context,
+        _ => None,
+    }
 }
 
 /// Adds up what has the same key, in no order.
@@ -274,9 +329,6 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
             }
             exact.tag = exact.tag.map(|tag| copy.string(tag));
         }
-        device.moves.renumber(|stack, tags| {
-            (stack.map(|stack| copy.stack(stack)), tags.map(|tag| tag.map(|tag| copy.string(tag))))
-        });
         if let Some(course) = &mut device.course {
             course.renumber(|stack| copy.stack(stack));
         }

@@ -32,7 +32,6 @@ pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
 use course::Course;
 use exact::Totals;
-use highest::Moves;
 use phases::Plan;
 
 /// What a profile was computed from.
@@ -227,8 +226,6 @@ pub struct DeviceProfile {
     /// not captured.
     pub failed_stacks: Vec<Option<StackId>>,
     totals: Totals,
-    /// For the highest of groups, until these are made.
-    moves: Moves,
 }
 
 impl DeviceProfile {
@@ -261,7 +258,7 @@ impl DeviceProfile {
 
     /// The stacks in the groups of another grouping.
     pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
+        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks), false)
     }
 
     /// Allocated bytes at the moment of [`Options::at`].
@@ -466,13 +463,14 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     let span = moment::span(&snapshot);
+    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device, &plan.borders())?;
         let at = options.at.position(events, &replay, span);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
-        let (totals, moves) = exact::totals(&snapshot, device, &replay, at);
+        let totals = exact::totals(&snapshot, device, &replay, at, &grouper);
         let failed_stacks = failed_stacks(&snapshot.tables, events, &replay.figures.ooms);
         devices.push(DeviceProfile {
             device: id,
@@ -482,7 +480,6 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             recorded_frames: Languages::default(),
             at,
             totals,
-            moves,
             course: Course::of(&snapshot, &replay),
             figures: replay.figures,
             stacks: Vec::new(),
@@ -507,9 +504,8 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
     for device in &mut devices {
-        device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0);
-        let moves = std::mem::take(&mut device.moves);
-        totals::set_highest(&mut device.stacks, &mut device.totals.stacks, &moves, &grouper);
+        device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0, true);
+        totals::keep_highest(&device.stacks, &mut device.totals.stacks, options.group_by);
         for exact in device.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0) {
             if let exact::Whose::Stack(stack) = exact.whose {
                 device.recorded_frames |= grouper.languages(stack);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::exact::{Exact, Sums, Whose};
-use super::highest::{Highest, Moves, Part};
+use super::highest::Highest;
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
@@ -189,7 +189,7 @@ pub fn identity(origin: Origin, tag: Option<StringId>, grouper: &Grouper<'_>) ->
 }
 
 /// The key of a group, its bucket where its stack is not known, and else the stack.
-fn group(
+pub(super) fn group(
     whose: Whose,
     tag: Option<StringId>,
     cpp: Option<CppDigest>,
@@ -215,31 +215,16 @@ fn label(whose: Whose, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &
     }
 }
 
-/// Finds the highest of groups.
-pub(super) fn set_highest(groups: &mut [StackTotal], stacks: &mut [Exact], moves: &Moves, grouper: &Grouper<'_>) {
-    let key = |part: &Part| {
-        let tag = match grouper.by() {
-            GroupBy::Metadata => part.metadata,
-            GroupBy::CompileContext => part.compile_context,
-            _ => None,
-        };
-        group(part.whose, tag, None, grouper).0
-    };
-    let highest = moves.highest(key);
-    for group in &mut *groups {
-        group.highest = highest.get(&group.key).copied();
-    }
-    if grouper.by() != GroupBy::Stack {
-        return;
-    }
-    // A saved profile keeps it with the first of several stacks.
-    let several = groups.iter().filter(|group| group.members.len() > 1);
+/// Keeps the highest of groups of several stacks, by [`GroupBy::Stack`], with the first of these: a saved profile does.
+pub(super) fn keep_highest(groups: &[StackTotal], stacks: &mut [Exact], by: GroupBy) {
+    let several = groups.iter().filter(|group| by == GroupBy::Stack && group.members.len() > 1);
     let firsts: HashMap<StackId, Highest> =
         several.filter_map(|group| Some((group.stack()?, group.highest?))).collect();
     for exact in stacks {
-        if let Whose::Stack(stack) = exact.whose {
-            exact.group_highest = firsts.get(&stack).copied();
-        }
+        exact.group_highest = match exact.whose {
+            Whose::Stack(stack) => firsts.get(&stack).copied(),
+            Whose::Bucket(_) => None,
+        };
     }
 }
 
@@ -261,11 +246,12 @@ fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
 }
 
 /// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
-/// groups that [`Bucket::Others`] stands for.
-pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
+/// groups that [`Bucket::Others`] stands for. `has_highest` says
+/// whether [`Exact::group_highest`] is that of this grouping.
+pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize, has_highest: bool) -> Vec<StackTotal> {
     let mut groups: Vec<StackTotal> = Vec::new();
     let mut by_key: HashMap<Key, usize> = HashMap::new();
-    // Of which groups a saved profile says what they held at most.
+    // Groups whose highest is known although they have several stacks.
     let mut has_told: Vec<bool> = Vec::new();
     for &Exact { whose, tag, cpp, ref sums, highest, group_highest } in exact {
         let (key, bucket, stack) = group(whose, tag, cpp, grouper);
@@ -276,7 +262,7 @@ pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Ve
             groups.len() - 1
         });
         let group = &mut groups[index];
-        group.highest = match (grouper.by() == GroupBy::Stack).then_some(group_highest).flatten() {
+        group.highest = match has_highest.then_some(group_highest).flatten() {
             Some(told) => {
                 has_told[index] = true;
                 Some(told)

@@ -39,8 +39,18 @@ impl Folded {
     #[must_use]
     pub fn new(symbols: impl IntoIterator<Item = u32>, most: usize) -> Option<Self> {
         let mut folder = Folder::default();
-        for symbol in symbols {
-            folder.push(Entry::One(symbol));
+        let mut symbols = symbols.into_iter().peekable();
+        while let Some(symbol) = symbols.next() {
+            // Most loops are of one symbol: they need no search.
+            let mut count = 1;
+            while symbols.next_if_eq(&symbol).is_some() {
+                count += 1;
+            }
+            let entry = match count {
+                1 => Entry::One(symbol),
+                _ => Entry::Loop { body: folder.body(&[Entry::One(symbol)]), count },
+            };
+            folder.push(entry);
             if folder.size > most {
                 return None;
             }

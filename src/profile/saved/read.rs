@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use super::super::course::{self, Course, SavedCourse};
 use super::super::exact::{Exact, Sums, Totals, Whose};
-use super::super::highest::Moves;
 use super::super::totals::{Bucket, Held, by_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
 use super::format::*;
 use super::{DIGEST, Error, SCHEMA, digest, is_kept, phases};
 use crate::replay::{Counter, Figures, History, Oom, Position};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
-use crate::stack::{Grouper, Languages};
+use crate::stack::{GroupBy, Grouper, Languages};
 use crate::text::{cut, printable};
 
 /// Reads a saved profile, whose file is `source`.
@@ -52,7 +51,8 @@ pub(in crate::profile) fn read(
     let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);
     for device in &mut profile.devices {
         let exact = device.totals.of(profile.options.group_by);
-        device.stacks = by_group(exact, &grouper, device.cut.map_or(0, |cut| cut.stacks));
+        device.stacks =
+            by_group(exact, &grouper, device.cut.map_or(0, |cut| cut.stacks), grouper.by() == GroupBy::Stack);
     }
     Ok(profile)
 }
@@ -264,7 +264,6 @@ impl Reader {
             phases: phases::read(saved.phases, saved.phases_cut, saved.events, &place)?,
             intervals: Vec::new(),
             course,
-            moves: Moves::default(),
             figures,
             failed_request: saved.failed_request,
             failed_stacks,
