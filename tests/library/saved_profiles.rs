@@ -49,7 +49,10 @@ fn parse(text: &str, options: Options) -> Profile {
 
 /// Everything that a report says of a comparison.
 fn told(diff: &Diff) -> String {
-    let row = |row: &Row| format!("{:?}", (&row.label, &row.key, row.change, row.moved, row.held));
+    // Of groups of several stacks a saved profile knows the highest only as grouped by default.
+    let knows_highest = diff.profiles.after.options.group_by == GroupBy::Stack;
+    let change = |row: &Row| knows_highest.then_some((row.change, row.highest));
+    let row = |row: &Row| format!("{:?}", (&row.label, &row.key, change(row), row.moved, row.held));
     let device = |device: &diff::DeviceDiff| {
         (device.device, device.metrics.clone(), device.rows.iter().map(row).collect::<Vec<_>>())
     };
