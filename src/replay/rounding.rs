@@ -31,14 +31,20 @@ pub(super) fn round_to_unit(size: u64) -> Option<u64> {
     size.max(1).checked_next_multiple_of(MIN_BLOCK)
 }
 
+/// The kinds of rounding that a block may be held against: to the unit, and to 2, 4, … 64 divisions. More divisions give
+/// steps that sizes hardly ever fall between.
+pub(super) const ROUNDINGS: usize = 7;
+
+/// What a request of `size` bytes rounds to by a kind of rounding: 0 is the unit, and others are the power of two that is
+/// set as `roundup_power2_divisions`. `None` past 2^64.
+pub(super) fn round_by(size: u64, kind: usize) -> Option<u64> {
+    let divisions = 1_u64 << kind;
+    if kind > 0 && size > divisions * MIN_BLOCK { round_to_division(size, divisions) } else { round_to_unit(size) }
+}
+
 /// Everything that a request of `size` bytes rounds to under any `roundup_power2_divisions`.
 pub(super) fn roundings(size: u64) -> impl Iterator<Item = u64> {
-    /// More divisions than these give steps that sizes hardly ever fall between.
-    const MOST_DIVISIONS: u32 = 6;
-    let divided = (1..=MOST_DIVISIONS).map(|power| 1_u64 << power);
-    let divided = divided.filter(move |divisions| size > divisions * MIN_BLOCK);
-    let divided = divided.filter_map(move |divisions| round_to_division(size, divisions));
-    round_to_unit(size).into_iter().chain(divided)
+    (0..ROUNDINGS).filter_map(move |kind| round_by(size, kind))
 }
 
 /// `roundup_power2_divisions(size)`: the setting for the power of two at or below `size`, from 1 MiB on.

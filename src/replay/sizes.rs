@@ -20,7 +20,7 @@ use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
 use pools::{PoolKey, PrivatePools, Splitting};
-use rules::{Confirmed, Decision, extent};
+use rules::{Confirmed, Decision};
 
 /// How far the true size of a block may lie from the one that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -201,7 +201,7 @@ impl Finder<'_> {
             if let Some(least) = least.filter(|_| is_known) {
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
                 let is_whole = allocation.bytes == bytes && allocation.bytes - least.min(bytes) > SMALL_SIZE;
-                if !(is_whole && self.pools.note_whole(index)) {
+                if !(is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision))) {
                     self.rules.learn_from_older(decision, allocation.bytes);
                 }
             }
@@ -289,7 +289,8 @@ impl Finder<'_> {
     /// Holds the rules against a size that the final state shows.
     fn compare(&mut self, index: u32, decision: Decision, actual: u64, at: Position) {
         let size = self.rules.size(decision);
-        if actual != size && actual == decision.room && self.pools.note_whole(index) {
+        let is_whole = actual != size && actual == decision.room;
+        if is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
             self.recovered += 1;
         } else if !self.rules.learn(decision, actual, at) {
             self.unexplained.insert(index, size);
@@ -336,7 +337,7 @@ impl Finder<'_> {
         if gap == size {
             self.set_known(index, neighbour, gap);
         } else if gap == decision.room {
-            if !self.pools.note_whole(index) {
+            if !self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
                 self.rules.learn(decision, gap, neighbour.born);
             }
             self.set_known(index, neighbour, gap);
@@ -381,21 +382,26 @@ impl Finder<'_> {
     /// The sizes that stay uncertain, once everything is learnt.
     fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Spread> {
         let mut spreads = FxHashMap::default();
+        // What is older than the history is found where it is freed or survives, after what was made within it.
+        let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {
             let room = self.rooms[index as usize];
             let Some(least) = round_size(allocation.requested, &self.rules.settings) else { continue };
             let decision = Decision { requested: allocation.requested, least, room: room.bytes, pool: room.pool };
             let spread = if room.is_known {
-                if allocation.born != Position::START && allocation.bytes == self.rules.size(decision) {
-                    confirmed.note(&self.rules, decision, allocation.born);
+                let is_regular = allocation.born != Position::START && allocation.bytes == self.rules.size(decision);
+                if is_regular && self.pools.of(index) == Splitting::Splits {
+                    confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
                 }
                 self.unexplained.get(&index).map(|&size| Spread {
                     below: allocation.bytes.saturating_sub(size),
                     above: size.saturating_sub(allocation.bytes),
                 })
             } else {
-                Some(self.spread(index, allocation, decision, &confirmed))
+                let is_older = allocation.born == Position::START;
+                let confirmed = if is_older { &at_start } else { &confirmed };
+                Some(self.spread(index, allocation, decision, confirmed))
             };
             let mut spread = spread.unwrap_or_default();
             if let Some(&reaches) = self.overlapping.get(&index) {
@@ -421,19 +427,8 @@ impl Finder<'_> {
         }
         let size = allocation.bytes;
         let doubts = confirmed.doubts(&self.rules, decision, allocation.born);
-        let (least, mut most) = match allocation.basis {
-            Basis::Rule => extent(&self.rules, decision, size, doubts),
-            _ => {
-                // Any free block up to the room may have been taken.
-                let (least, most) = extent(&self.rules, decision, size, doubts);
-                let unsplit = match decision.pool {
-                    Pool::Small => 0,
-                    _ if doubts.is_empty() => self.most_unsplit(decision.pool, decision.least),
-                    _ => self.rules.most_unsplit_in_doubt(decision, doubts),
-                };
-                (least, most.max(decision.room.min(decision.least.saturating_add(unsplit))))
-            }
-        };
+        let is_older = allocation.basis != Basis::Rule;
+        let (least, mut most) = confirmed.extent(&self.rules, decision, size, doubts, is_older);
         if splitting != Splitting::Splits && decision.room > most {
             most = decision.room;
             self.pools_uncertain = true;

@@ -1,5 +1,5 @@
-//! Random work under random allocator settings: a model of the caching allocator with private pools and expandable segments
-//! counts, and every figure of the replay must be exact or within its bound.
+//! Random work under random allocator settings: a model of the caching allocator with private pools, expandable segments
+//! and settings that change at run time counts, and every figure of the replay must be exact or within its bound.
 
 use proptest::prelude::*;
 use ptmem::replay::{History, replay};
@@ -302,11 +302,15 @@ fn settings() -> impl Strategy<Value = Settings> {
     })
 }
 
-/// Does the steps.
-fn run(allocator: &mut Allocator, steps: &[Step]) {
+/// Does the steps, and changes the settings before one of them.
+fn run(allocator: &mut Allocator, steps: &[Step], change: Option<(usize, Settings)>) {
     let mut in_use = Vec::new();
     let mut pending = Vec::new();
-    for step in steps {
+    for (i, step) in steps.iter().enumerate() {
+        if let Some((_, settings)) = change.filter(|(at, _)| *at == i) {
+            allocator.settings = settings;
+            allocator.text = settings.text();
+        }
         match *step {
             Step::Malloc { size, pool } => in_use.push(allocator.malloc(size, pool)),
             Step::Free { which, later } if !in_use.is_empty() => {
@@ -346,6 +350,25 @@ fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(
     Ok(())
 }
 
+/// The limit on splitting was switched on behind the block, and expandable segments off: it left the rest of its pages
+/// free, where the settings at the dump would have given it the whole.
+#[test]
+fn a_block_that_is_older_than_a_switch_is_counted_with_a_bound() {
+    let steps = [
+        Step::Malloc { size: 22_019_585, pool: SHARED },
+        Step::Malloc { size: 1, pool: SHARED },
+        Step::Free { which: 0, later: false },
+    ];
+    let before = Settings { expandable: true, ..Settings::default() };
+    let after = Settings { max_split_mb: Some(21), divisions: Some(4), expandable: false };
+    let mut allocator = Allocator::new(before, None);
+    run(&mut allocator, &steps, Some((1, after)));
+    let snapshot = allocator.snapshot(0, true);
+    compare(&allocator, 0, &snapshot).unwrap();
+    let replay = replay(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
+    assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -358,7 +381,26 @@ proptest! {
         unsplit in any::<bool>(),
     ) {
         let mut allocator = Allocator::new(settings, unsplit.then_some((0, 1)));
-        run(&mut allocator, &steps);
+        run(&mut allocator, &steps, None);
+        let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
+        compare(&allocator, first, &allocator.snapshot(first, true))?;
+    }
+
+    #[test]
+    fn settings_that_change_at_run_time_give_figures_within_their_bounds(
+        steps in steps(),
+        before in settings(),
+        after in settings(),
+        change in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+        from_start in any::<bool>(),
+    ) {
+        // Without a text, no settings were ever given. Blocks that are older than the history and confirm that sizes are
+        // not rounded up are taken to speak for all of those.
+        let mut after = Settings { divisions: after.divisions.or(before.divisions), ..after };
+        after.expandable |= after == Settings::default();
+        let mut allocator = Allocator::new(before, None);
+        run(&mut allocator, &steps, Some((change.index(steps.len()), after)));
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, true))?;
     }
@@ -372,7 +414,7 @@ proptest! {
         from_start in any::<bool>(),
     ) {
         let mut allocator = Allocator::new(Settings { max_split_mb, divisions: None, expandable }, None);
-        run(&mut allocator, &steps);
+        run(&mut allocator, &steps, None);
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, false))?;
     }

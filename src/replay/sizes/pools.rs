@@ -57,12 +57,19 @@ impl PrivatePools {
     }
 
     /// Notes that an allocation was not split off although the rules would have done so. Returns whether its pool
-    /// explains it.
-    pub(super) fn note_whole(&mut self, allocation: u32) -> bool {
-        match self.members.get(&allocation) {
-            Some(Some(id)) => *self.splitting.entry(*id).or_insert(Splitting::Never) != Splitting::Splits,
-            Some(None) => true,
-            None => false,
+    /// explains it. Where other settings do as well (`is_ambiguous`), that tells nothing new of the pool.
+    pub(super) fn note_whole(&mut self, allocation: u32, is_ambiguous: bool) -> bool {
+        let Some(pool) = self.members.get(&allocation) else { return false };
+        let known = pool.and_then(|id| self.splitting.get(&id).copied());
+        match (known, *pool) {
+            (Some(Splitting::Never), _) => true,
+            (Some(Splitting::Splits), _) => false,
+            _ if is_ambiguous => false,
+            (_, Some(id)) => {
+                self.splitting.insert(id, Splitting::Never);
+                true
+            }
+            (_, None) => true,
         }
     }
 

@@ -4,9 +4,13 @@
 //! before 2.3 state none. So a size that follows from the rules is certain only where the settings are: the final state
 //! and the addresses of later blocks confirm many decisions of the allocator, and contradict others.
 
+mod confirmed;
+
+pub(super) use confirmed::Confirmed;
+
 use super::super::Position;
 use super::super::rounding::{self, LARGE_BUFFER, MIN_BLOCK, Pool, SMALL_SIZE};
-use crate::snapshot::{Action, AllocatorSettings, Device, Snapshot};
+use crate::snapshot::{Action, AllocatorSettings, Device, Segment, Snapshot};
 
 /// A group of settings that decides block sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,12 @@ impl SettingSet {
         self.0[setting as usize]
     }
 
+    fn of(settings: &[Setting]) -> Self {
+        let mut set = Self::default();
+        settings.iter().for_each(|&setting| set.insert(setting));
+        set
+    }
+
     fn insert(&mut self, setting: Setting) {
         self.0[setting as usize] = true;
     }
@@ -70,17 +80,8 @@ impl Decision {
         self.room.saturating_sub(self.least)
     }
 
-    /// Whether `expandable_segments` decides if the rest is split off.
-    fn is_up_to_expandable(self) -> bool {
-        self.pool != Pool::Small && self.least > SMALL_SIZE && (MIN_BLOCK..=SMALL_SIZE).contains(&self.rest())
-    }
-
-    /// Whether `max_split_size_mb` decides if the rest is split off: it is at least 20 MiB, and limits the rest as well.
-    /// A larger rest than that shows another setting, or a segment that was made for the request.
-    fn is_up_to_max_split(self, rules: &Rules) -> bool {
-        let is_limited = rules.settings.max_split_size.is_some_and(|limit| self.least >= limit);
-        let is_large = self.pool == Pool::Large && self.least >= LARGE_BUFFER && self.rest() > SMALL_SIZE;
-        is_large && (is_limited || self.rest() < rules.most_rounding())
+    fn with_least(self, least: u64) -> Self {
+        Self { least, ..self }
     }
 }
 
@@ -138,6 +139,11 @@ impl Rules {
             Source::Assumed => {
                 settings.expandable_segments = has_expandable;
                 unconfirmed.insert(Setting::MaxSplit);
+                // Private pools do not show it.
+                let is_plain = |segment: &Segment| segment.pool_id.is_none_or(|pool| pool == rounding::SHARED_POOL);
+                if !has_expandable && !device.segments.iter().any(is_plain) {
+                    unconfirmed.insert(Setting::Expandable);
+                }
             }
         }
         Self {
@@ -190,26 +196,86 @@ impl Rules {
 
     /// Learns what became of a decision. Returns whether some settings explain it.
     pub(super) fn learn(&mut self, decision: Decision, actual: u64, at: Position) -> bool {
-        let up_to_max_split = decision.is_up_to_max_split(self);
-        if actual == self.size(decision) {
-            if up_to_max_split && actual == decision.least {
-                self.largest_split = self.largest_split.max(decision.least);
-            }
-            return true;
-        }
-        let is_whole_or_split = actual == decision.room || actual == decision.least;
-        let setting = if is_whole_or_split && decision.is_up_to_expandable() {
-            Setting::Expandable
-        } else if is_whole_or_split && up_to_max_split {
-            Setting::MaxSplit
-        } else if self.is_rounded_otherwise(decision, actual) {
-            Setting::Rounding
-        } else {
+        let Some(explanation) = self.explain(decision, actual) else {
             self.unexplained += 1;
             return false;
         };
-        self.contradict(setting, at);
+        for setting in explanation.iter() {
+            self.contradict(setting, at);
+        }
+        let is_split = decision.pool == Pool::Large && actual == decision.least && decision.rest() > SMALL_SIZE;
+        if explanation.is_empty() && is_split {
+            self.largest_split = self.largest_split.max(decision.least);
+        }
         true
+    }
+
+    /// The fewest settings that must have been others to give a size. `None` where none give it.
+    fn explain(&self, decision: Decision, actual: u64) -> Option<SettingSet> {
+        if let Some(splitting) = self.explain_splitting(decision, actual) {
+            return Some(splitting);
+        }
+        let others = rounding::roundings(decision.requested).filter(|&other| other <= decision.room);
+        let explanations = others.filter_map(|other| self.explain_splitting(decision.with_least(other), actual));
+        let mut fewest = explanations.min_by_key(|splitting| splitting.iter().count())?;
+        fewest.insert(Setting::Rounding);
+        Some(fewest)
+    }
+
+    /// The settings about splitting that must have been others to give a size. `None` where none give it.
+    fn explain_splitting(&self, decision: Decision, actual: u64) -> Option<SettingSet> {
+        let expandable = SettingSet::of(&[Setting::Expandable]);
+        let max_split = SettingSet::of(&[Setting::MaxSplit]);
+        let both = SettingSet::of(&[Setting::Expandable, Setting::MaxSplit]);
+        // Where no segment is expandable, that setting explains only what no other does.
+        let is_possible = self.unconfirmed.has(Setting::Expandable);
+        if self.gives(decision, actual, SettingSet::default()) {
+            return Some(SettingSet::default());
+        }
+        match (self.gives(decision, actual, expandable), self.gives(decision, actual, max_split)) {
+            (true, false) => Some(expandable),
+            (false, true) => Some(max_split),
+            (true, true) => Some(if is_possible { both } else { max_split }),
+            (false, false) => self.gives(decision, actual, both).then_some(both),
+        }
+    }
+
+    /// Whether a decision may have had a size where some settings may have been others.
+    fn gives(&self, decision: Decision, actual: u64, doubts: SettingSet) -> bool {
+        self.outcomes(decision, doubts).include(decision, actual)
+    }
+
+    /// Whether settings that may have held give a decision its whole free block.
+    pub(super) fn may_be_whole(&self, decision: Decision) -> bool {
+        let mut doubts = SettingSet::default();
+        for setting in Setting::ALL.into_iter().filter(|&setting| self.is_open(setting)) {
+            doubts.insert(setting);
+        }
+        let others = rounding::roundings(decision.requested).filter(|_| doubts.has(Setting::Rounding));
+        let mut all = others.chain([decision.least]).filter(|&least| least <= decision.room);
+        all.any(|least| self.outcomes(decision.with_least(least), doubts).whole)
+    }
+
+    /// What may become of a decision where some settings may have been others.
+    fn outcomes(&self, decision: Decision, doubts: SettingSet) -> Outcomes {
+        let Decision { least, room, pool, .. } = decision;
+        let rest = decision.rest();
+        if room < least || pool == Pool::Small || least <= SMALL_SIZE {
+            let is_split = self.size(decision) == least;
+            return Outcomes { split: is_split, whole: !is_split };
+        }
+        let may_be_on = self.settings.expandable_segments || doubts.has(Setting::Expandable);
+        let may_be_off = !self.settings.expandable_segments || doubts.has(Setting::Expandable);
+        let is_limited = self.settings.max_split_size.is_some_and(|limit| least >= limit);
+        // The limit is at least 20 MiB, and bounds the rest as well: a larger one shows another setting, or a segment
+        // that was made for the request.
+        let is_limit_open =
+            doubts.has(Setting::MaxSplit) && least >= LARGE_BUFFER && (is_limited || rest < self.most_rounding());
+        Outcomes {
+            split: (may_be_on && rest >= MIN_BLOCK)
+                || (may_be_off && rest > SMALL_SIZE && (!is_limited || is_limit_open)),
+            whole: rest < MIN_BLOCK || (may_be_off && (rest <= SMALL_SIZE || is_limited || is_limit_open)),
+        }
     }
 
     /// Learns from a block that is older than the history and still there: its free block is not known.
@@ -222,6 +288,9 @@ impl Rules {
         let is_up_to_max_split = least >= LARGE_BUFFER && rest > SMALL_SIZE && rest < self.most_rounding();
         if is_up_to_max_split && limit.is_none_or(|limit| least < limit) {
             self.contradict(Setting::MaxSplit, Position::START);
+            if self.settings.expandable_segments {
+                self.contradict(Setting::Expandable, Position::START);
+            }
         } else if (MIN_BLOCK..=SMALL_SIZE).contains(&rest) && pool == Pool::Small {
             self.contradict(Setting::Rounding, Position::START);
         } else if (MIN_BLOCK..=SMALL_SIZE).contains(&rest) && self.settings.expandable_segments {
@@ -234,31 +303,30 @@ impl Rules {
         }
     }
 
-    /// Whether another rounding gives the size, or leaves a rest that is not split off.
-    fn is_rounded_otherwise(&self, decision: Decision, actual: u64) -> bool {
-        let others = rounding::roundings(decision.requested);
-        let mut others = others.filter(|&other| other != decision.least && other <= decision.room);
-        others.any(|other| actual == self.size(Decision { least: other, ..decision }))
-    }
-
     fn contradict(&mut self, setting: Setting, at: Position) {
         let latest = &mut self.contradicted[setting as usize];
         *latest = Some(latest.map_or(at, |latest| latest.max(at)));
     }
 
     /// The most that may be left unsplit behind a block where some settings may have been others.
-    pub(super) fn most_unsplit_in_doubt(&self, decision: Decision, doubts: SettingSet) -> u64 {
+    fn most_unsplit_in_doubt(&self, decision: Decision, doubts: SettingSet) -> u64 {
         let Decision { least, pool, .. } = decision;
         let limited = self.settings.max_split_size.is_some_and(|limit| least >= limit) || doubts.has(Setting::MaxSplit);
-        if least <= SMALL_SIZE {
+        let is_on = self.settings.expandable_segments && !doubts.has(Setting::Expandable);
+        if least <= SMALL_SIZE || pool == Pool::Small || is_on {
             0
-        } else if limited && pool == Pool::Large && least >= LARGE_BUFFER {
+        } else if limited && least >= LARGE_BUFFER {
             self.most_rounding()
-        } else if !self.settings.expandable_segments || doubts.has(Setting::Expandable) {
-            SMALL_SIZE
         } else {
-            0
+            SMALL_SIZE
         }
+    }
+
+    /// Whether another value of a setting than the stated one may have held. Settings are given together, so what
+    /// contradicts one of them opens all.
+    fn is_open(&self, setting: Setting) -> bool {
+        let is_switched = !self.settings.given && self.source != Source::Assumed && !self.contradictions().is_empty();
+        is_switched || self.unconfirmed.has(setting) || self.contradicted[setting as usize].is_some()
     }
 
     /// Settings that something contradicts.
@@ -278,84 +346,18 @@ impl Rules {
     }
 }
 
-/// Which settings are confirmed so far, while decisions are gone through in the order in which they were made.
-#[derive(Debug, Default)]
-pub(super) struct Confirmed(SettingSet);
-
-impl Confirmed {
-    /// Before the first event.
-    pub(super) fn at_start(rules: &Rules) -> Self {
-        let mut confirmed = Self::default();
-        for setting in rules.confirmed_at_start.iter() {
-            if rules.contradicted[setting as usize].is_none() {
-                confirmed.0.insert(setting);
-            }
-        }
-        confirmed
-    }
-
-    /// Notes a decision whose size is known.
-    pub(super) fn note(&mut self, rules: &Rules, decision: Decision, at: Position) {
-        for setting in Setting::ALL {
-            let later = rules.contradicted[setting as usize].is_none_or(|latest| latest < at);
-            if later && rules.source == Source::Dump && decides(rules, setting, decision) {
-                self.0.insert(setting);
-            }
-        }
-    }
-
-    /// Settings that may not be those by which a decision was made.
-    pub(super) fn doubts(&self, rules: &Rules, decision: Decision, at: Position) -> SettingSet {
-        let mut doubts = SettingSet::default();
-        for setting in Setting::ALL {
-            let contradicted = rules.contradicted[setting as usize];
-            let open = contradicted.is_some() || rules.unconfirmed.has(setting);
-            let since_map = setting == Setting::Expandable
-                && rules.settings.expandable_segments
-                && rules.expandable_since.is_some_and(|since| since <= at)
-                && contradicted.is_none_or(|latest| latest < at);
-            let known = match rules.source {
-                Source::Certain => false,
-                Source::Dump => self.0.has(setting) || since_map,
-                Source::Assumed => {
-                    contradicted.is_none() && setting == Setting::MaxSplit && decision.least <= rules.largest_split
-                }
-            };
-            if open && !known {
-                doubts.insert(setting);
-            }
-        }
-        doubts
-    }
+/// What may have become of a decision.
+#[derive(Debug, Clone, Copy)]
+struct Outcomes {
+    /// The rest was split off.
+    split: bool,
+    /// The whole free block was taken.
+    whole: bool,
 }
 
-/// Whether another value of the setting would have given another size.
-fn decides(rules: &Rules, setting: Setting, decision: Decision) -> bool {
-    match setting {
-        Setting::Rounding => {
-            let others = rounding::roundings(decision.requested).filter(|&other| other <= decision.room);
-            let mut sizes = others.map(|least| rules.size(Decision { least, ..decision }));
-            sizes.any(|size| size != rules.size(decision))
-        }
-        Setting::MaxSplit => decision.is_up_to_max_split(rules),
-        Setting::Expandable => decision.is_up_to_expandable(),
+impl Outcomes {
+    /// Whether one of them gives a size.
+    fn include(self, decision: Decision, actual: u64) -> bool {
+        (self.split && actual == decision.least) || (self.whole && actual == decision.room)
     }
-}
-
-/// The least and the most that a block can occupy where some settings may have been others, if the rules give `size`.
-pub(super) fn extent(rules: &Rules, decision: Decision, size: u64, doubts: SettingSet) -> (u64, u64) {
-    let mut extent = (size, size);
-    if doubts.is_empty() {
-        return extent;
-    }
-    let others = rounding::roundings(decision.requested).filter(|_| doubts.has(Setting::Rounding));
-    for least in others.chain([decision.least]).filter(|&least| least <= decision.room) {
-        let decision = Decision { least, ..decision };
-        let is_either = (doubts.has(Setting::Expandable) && decision.is_up_to_expandable())
-            || (doubts.has(Setting::MaxSplit) && decision.is_up_to_max_split(rules));
-        let bytes = rules.size(decision);
-        extent.0 = extent.0.min(if is_either { least } else { bytes });
-        extent.1 = extent.1.max(if is_either { decision.room } else { bytes });
-    }
-    extent
 }

@@ -1,0 +1,137 @@
+//! What the decisions of the allocator confirm of the stated settings, and what stays in doubt.
+
+use super::super::super::Position;
+use super::super::super::rounding::{self, Pool, SMALL_SIZE};
+use super::{Decision, Rules, Setting, SettingSet, Source};
+
+/// Which settings are confirmed so far, while decisions are gone through in the order in which they were made.
+///
+/// A decision that the stated settings explain was made by these, or by others that give the same. Until the others are
+/// switched to the stated ones they go on to give the same, so a decision rules out for all later ones what would have
+/// contradicted it, and nothing more.
+#[derive(Debug, Default)]
+pub(in crate::replay::sizes) struct Confirmed {
+    expandable: bool,
+    /// The roundings that are ruled out.
+    roundings: [bool; rounding::ROUNDINGS],
+    /// The smallest block that was left whole because `max_split_size_mb` forbade to split it.
+    smallest_whole: Option<u64>,
+    /// The largest block that was split although it is in the reach of `max_split_size_mb`.
+    largest_split: u64,
+}
+
+impl Confirmed {
+    /// Before the first event.
+    pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
+        let is_confirmed = rules.contradictions().is_empty() && rules.confirmed_at_start.has(Setting::Rounding);
+        Self { roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
+    }
+
+    /// Notes a decision whose size is known, and as the rules give it.
+    pub(in crate::replay::sizes) fn note(&mut self, rules: &Rules, decision: Decision, actual: u64, at: Position) {
+        if rules.source == Source::Assumed || rules.settings.given {
+            return;
+        }
+        let Decision { requested, room, pool, .. } = decision;
+        let doubts = self.doubts(rules, decision, at);
+        if is_later(rules, Setting::Rounding, at) {
+            for (kind, is_out) in self.roundings.iter_mut().enumerate() {
+                let other = rounding::round_by(requested, kind).map(|least| decision.with_least(least));
+                *is_out |= other
+                    .is_some_and(|other| other.least > room || !rules.outcomes(other, doubts).include(other, actual));
+            }
+        }
+        if pool == Pool::Small || decision.least <= SMALL_SIZE {
+            return;
+        }
+        let others = self.others(decision, doubts);
+        let largest = others.fold(decision.least, u64::max);
+        let is_whole = actual == room && largest < room;
+        let rest = room - actual.min(room);
+        let shows_expandable =
+            if is_whole { !rules.settings.expandable_segments } else { rest > 0 && rest <= SMALL_SIZE };
+        self.expandable |= shows_expandable && is_later(rules, Setting::Expandable, at);
+        let is_off = !rules.settings.expandable_segments && !doubts.has(Setting::Expandable);
+        if !is_later(rules, Setting::MaxSplit, at) {
+            return;
+        }
+        if is_whole && room - largest > SMALL_SIZE {
+            self.smallest_whole = Some(self.smallest_whole.map_or(largest, |smallest| smallest.min(largest)));
+        } else if actual < room && is_off {
+            self.largest_split = self.largest_split.max(actual);
+        }
+    }
+
+    /// Settings that may not be those by which a decision was made.
+    pub(in crate::replay::sizes) fn doubts(&self, rules: &Rules, decision: Decision, at: Position) -> SettingSet {
+        let mut doubts = SettingSet::default();
+        for setting in Setting::ALL {
+            let since_map = setting == Setting::Expandable
+                && rules.settings.expandable_segments
+                && rules.expandable_since.is_some_and(|since| since <= at)
+                && is_later(rules, setting, at);
+            let known = match rules.source {
+                Source::Certain if rules.settings.given => false,
+                Source::Certain | Source::Dump => since_map || self.is_known(rules, setting, decision),
+                Source::Assumed => {
+                    let is_contradicted = rules.contradicted[setting as usize].is_some();
+                    !is_contradicted && setting == Setting::MaxSplit && decision.least <= rules.largest_split
+                }
+            };
+            if rules.is_open(setting) && !known {
+                doubts.insert(setting);
+            }
+        }
+        doubts
+    }
+
+    /// Whether what was noted tells a setting, as far as it matters to a decision.
+    fn is_known(&self, rules: &Rules, setting: Setting, decision: Decision) -> bool {
+        match setting {
+            Setting::Rounding => self.roundings.iter().all(|&is_out| is_out),
+            Setting::Expandable => self.expandable,
+            Setting::MaxSplit if rules.settings.max_split_size.is_some_and(|limit| decision.least >= limit) => {
+                self.smallest_whole.is_some_and(|smallest| decision.least >= smallest)
+            }
+            Setting::MaxSplit => decision.least <= self.largest_split,
+        }
+    }
+
+    /// What a request may have been rounded to besides what the stated settings give.
+    fn others(&self, decision: Decision, doubts: SettingSet) -> impl Iterator<Item = u64> {
+        let kinds = self.roundings.iter().enumerate();
+        let kinds = kinds.filter(move |&(_, &is_out)| doubts.has(Setting::Rounding) && !is_out);
+        let others = kinds.filter_map(move |(kind, _)| rounding::round_by(decision.requested, kind));
+        others.filter(move |&other| other <= decision.room)
+    }
+
+    /// The least and the most that a block can occupy where some settings may have been others, if the rules give
+    /// `size`. The free block of one that is older than the history may have been anything up to the room.
+    pub(in crate::replay::sizes) fn extent(
+        &self,
+        rules: &Rules,
+        decision: Decision,
+        size: u64,
+        doubts: SettingSet,
+        is_older: bool,
+    ) -> (u64, u64) {
+        let mut extent = (size, size);
+        if doubts.is_empty() && !is_older {
+            return extent;
+        }
+        for least in self.others(decision, doubts).chain([decision.least]) {
+            let decision = decision.with_least(least);
+            let outcomes = rules.outcomes(decision, doubts);
+            let unsplit = if is_older { rules.most_unsplit_in_doubt(decision, doubts) } else { 0 };
+            let most = decision.room.min(least.saturating_add(unsplit)).max(least);
+            extent.0 = extent.0.min(if outcomes.split || is_older { least } else { decision.room });
+            extent.1 = extent.1.max(if outcomes.whole && !is_older { decision.room } else { most });
+        }
+        extent
+    }
+}
+
+/// Whether a decision was made after the last one that contradicts the stated value of a setting.
+fn is_later(rules: &Rules, setting: Setting, at: Position) -> bool {
+    rules.contradicted[setting as usize].is_none_or(|latest| latest < at)
+}
