@@ -71,6 +71,7 @@ could_not_run_report() {
     title="\`$key\` $title"
   fi
   printf '<!-- ptmem:%s -->\n### ⚠️ %s\n\n' "$key" "$title"
+  # shellcheck disable=SC2016 # The backticks are Markdown's.
   printf '```text\n%s\n```\n' "${reason//\`/$quote}"
   printf '\nThere is no verdict on this commit.'
   if [ -n "${GITHUB_RUN_ID:-}" ]; then

@@ -106,6 +106,6 @@ mod tests {
     #[test]
     fn names_are_sorted_for_the_search_in_the_library() {
         let all: Vec<_> = names().map(|(_, name)| name).collect();
-        assert!(all.len() > 500 && all.is_sorted());
+        assert!(all.len() > 400 && all.is_sorted());
     }
 }

@@ -47,6 +47,18 @@ impl Case {
         self.codes(&["show", "made.pkl"])
     }
 
+    /// A folder of nightly snapshots, each of which holds so many MiB at its end.
+    fn series(&self, held: &[u64]) -> PathBuf {
+        let folder = self.path("nights");
+        fs::create_dir(&folder).unwrap();
+        for (night, &held) in held.iter().enumerate() {
+            let segments = vec![segment(A, &[(held * MIB, true), ((20 - held) * MIB, false)])];
+            let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, held * MIB)];
+            self.write(&format!("nights/night-{night}.pkl"), &snapshot(segments, events));
+        }
+        folder
+    }
+
     fn diff(&self, before: &Value, after: &Value, limits: &[&str]) -> Codes {
         self.write("before.pkl", before);
         self.write("after.pkl", after);
@@ -307,6 +319,28 @@ fn produce(code: Code) -> Codes {
                 .replace("\"code\":\"state-only\"", "\"code\":\"newer\"");
             fs::write(case.path("stored.json"), signed(&newer)).unwrap();
             case.codes(&["show", "stored.json"])
+        }
+        Code::FilesSkipped => {
+            let nights = case.series(&[4, 4, 4]);
+            fs::write(nights.join("night-9.pkl"), "no pickle").unwrap();
+            case.codes(&["leak", "nights"])
+        }
+        Code::FirstOfSeries => {
+            case.write("night.pkl", &story([]));
+            fs::create_dir(case.path("nights")).unwrap();
+            let saved = ptmem(case.folder.path(), &["profile", "night.pkl", "-o", "nights/night-1.json"]);
+            assert!(saved.status.success(), "{}", text(&saved.stderr));
+            case.codes(&["leak", "nights"])
+        }
+        Code::GrowthTooRecent => {
+            case.series(&[4, 4, 4, 4, 4, 8, 12]);
+            case.codes(&["leak", "nights"])
+        }
+        Code::UnusedRule => {
+            let accepted =
+                "[[accept]]\npattern = \"nowhere*\"\nbytes = \"1MiB\"\nexpires = 2027-06-01\nreason = \"old\"\n";
+            fs::write(case.path("ptmem.toml"), accepted).unwrap();
+            case.diff(&story([]), &story([]), &["--max-growth", "stack=0"])
         }
         other => panic!("write an input that produces {other}"),
     }

@@ -129,8 +129,9 @@ pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> 
         }
         parser.course.entries.push(entry);
     }
+    // To the nearest byte: so what is read is written again as it was.
     let bytes = |part: u16| {
-        let bytes = u128::from(part) * u128::from(saved.highest) / u128::from(PARTS);
+        let bytes = (u128::from(part) * u128::from(saved.highest) + u128::from(PARTS) / 2) / u128::from(PARTS);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     };
     let samples = saved.held.len();

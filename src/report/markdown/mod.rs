@@ -259,7 +259,8 @@ fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
 }
 
 fn quote(remark: &Remark, scope: &str) -> String {
-    let icon = if remark.is_open() { "⚠️ " } else { "" };
+    // In front of a name, lest one such as `1. x` begins a list.
+    let icon = if remark.is_open() { "⚠️ " } else { "ℹ️ " };
     format!("\n> {icon}{}{scope}{} ({})\n", remark.scope(), prose(&remark.message), code(remark.code.name()))
 }
 

@@ -3,8 +3,10 @@
 use std::fmt::{self, Write};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use unicode_width::UnicodeWidthStr;
 
 use super::style::{DIM, of_tone};
+use super::wrap::wrap;
 use super::{NARROWEST_NAME, frames, unmistakable};
 use crate::report::view::{Align, Column, Note, Row, Table, Value};
 use crate::text::{printable, shorten, shorten_label};
@@ -75,6 +77,7 @@ impl Grid {
         let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
         let name = match row.cells.last() {
             Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
+            Some(Value::Label(label)) => self.label(&unmistakable(&label.text), room),
             Some(name) => shorten_label(&text(name), room),
             None => String::new(),
         };
@@ -84,6 +87,16 @@ impl Grid {
             Some(note) => self.note(out, &note_text(note)),
             None => Ok(()),
         }
+    }
+
+    /// A label in the room beside the figures, its rest below them: it is never cut, because people search for it and
+    /// write it into limits. Only one with a word that fits no line is shortened.
+    fn label(&self, label: &str, room: usize) -> String {
+        let below = self.width.saturating_sub(self.note_indent);
+        if label.width() <= room || label.split(' ').any(|word| word.width() > below.max(room)) {
+            return shorten_label(label, room);
+        }
+        wrap(label, self.width.saturating_sub(room), self.note_indent, self.width)
     }
 
     fn note(&self, out: &mut String, text: &str) -> fmt::Result {
@@ -157,8 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn names_keep_the_room_that_is_left() {
-        assert_eq!(lines(29)[1], "  +1.00 MiB  forward (b.py:7)");
-        assert_eq!(lines(10)[1], "  +1.00 MiB  forwa….py:7)");
+    fn labels_go_on_below_their_row_rather_than_be_cut() {
+        assert_eq!(lines(29)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);
+        assert_eq!(lines(10)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);
     }
 }
