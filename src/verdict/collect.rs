@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Comparison, Gate, Judgement, Member, Missing, RankPeak, Ranks, Reading, Readings, Thresholds, judge_ranks, peaks,
-    peaks_of_one,
+    Comparison, Gate, Judgement, Matched, Member, Missing, RankPeak, Ranks, Reading, Readings, Thresholds, judge_ranks,
+    peaks, peaks_of_one,
 };
 use crate::diff::{Change, Sides};
 use crate::profile::Profile;
@@ -19,8 +19,7 @@ pub struct ComparedRanks {
     thresholds: Thresholds,
     comparisons: Vec<Comparison>,
     peaks: Vec<RankPeak>,
-    /// For each limit on growth, whether its pattern matches a stack of any rank.
-    matched: Vec<bool>,
+    matched: Matched,
     tables: Sides<Tables>,
 }
 
@@ -33,7 +32,7 @@ impl ComparedRanks {
             name,
             paths,
             missing,
-            matched: vec![false; thresholds.growth.len()],
+            matched: Matched::new(&thresholds),
             thresholds: Thresholds { one_of_ranks: true, ..thresholds },
             comparisons: Vec::new(),
             peaks: Vec::new(),
@@ -44,9 +43,7 @@ impl ComparedRanks {
     /// Adds the comparison of the next rank.
     pub fn push(&mut self, member: Member, mut comparison: Comparison) {
         self.peaks.extend(peaks(&member, &comparison.diff));
-        for (matched, growth) in self.matched.iter_mut().zip(&self.thresholds.growth) {
-            *matched |= growth.matches(&comparison.diff);
-        }
+        self.matched.add_diff(&comparison.diff, &self.thresholds);
         comparison.diff.pool(&mut self.tables);
         comparison.member = Some(member);
         self.comparisons.push(comparison);
@@ -72,9 +69,10 @@ impl ComparedRanks {
 #[derive(Debug)]
 pub struct ReadRanks {
     path: String,
-    thresholds: Option<Thresholds>,
+    thresholds: Thresholds,
     readings: Vec<Reading>,
     peaks: Vec<RankPeak>,
+    matched: Matched,
     tables: Tables,
 }
 
@@ -82,12 +80,15 @@ impl ReadRanks {
     /// A job without any rank yet: its directory or glob, and the limits, where there are any.
     #[must_use]
     pub fn new(path: String, thresholds: Option<Thresholds>) -> Self {
-        Self { path, thresholds, readings: Vec::new(), peaks: Vec::new(), tables: Tables::default() }
+        let thresholds = thresholds.unwrap_or_default();
+        let matched = Matched::new(&thresholds);
+        Self { path, thresholds, readings: Vec::new(), peaks: Vec::new(), matched, tables: Tables::default() }
     }
 
     /// Adds the next rank, and the judgement of its own where there are limits.
     pub fn push(&mut self, member: Member, mut profile: Profile, judgement: Option<Judgement>) {
         self.peaks.extend(peaks_of_one(&member, &profile));
+        self.matched.add_profile(&profile, &self.thresholds);
         profile.pool(&mut self.tables);
         self.readings.push(Reading { member, profile, judgement });
     }
@@ -95,13 +96,12 @@ impl ReadRanks {
     /// All ranks, judged together.
     #[must_use]
     pub fn finish(self) -> Readings {
-        let Self { path, thresholds, mut readings, peaks, tables } = self;
+        let Self { path, thresholds, mut readings, peaks, matched, tables } = self;
         let tables = Arc::new(tables);
         for reading in &mut readings {
             reading.profile.tables = Arc::clone(&tables);
         }
-        let thresholds = thresholds.unwrap_or_default();
-        let (judgement, imbalance) = judge_ranks(readings.len(), &peaks, &[], &[], &thresholds);
+        let (judgement, imbalance) = judge_ranks(readings.len(), &peaks, &[], &matched, &thresholds);
         let ranks = Ranks {
             name: None,
             paths: Sides { before: None, after: Some(path) },

@@ -158,26 +158,61 @@ fn spread<'p>(peaks: &'p [RankPeak], side: &str, of: impl Fn(&RankPeak) -> Optio
     Ok(Spread { highest, label, median })
 }
 
-/// Judges what concerns all ranks together: `ranks` of them are on both sides, with these peaks; `matched` says of
-/// every limit on growth whether a rank has a stack that its pattern matches.
+/// Which limits are about a stack that some rank has: a pattern need not match on each.
+#[derive(Debug, Clone, Default)]
+pub struct Matched {
+    /// For each limit on growth.
+    pub growth: Vec<bool>,
+    /// For each absolute limit.
+    pub maximum: Vec<bool>,
+}
+
+impl Matched {
+    /// No rank has been seen yet.
+    #[must_use]
+    pub fn new(thresholds: &Thresholds) -> Self {
+        Self { growth: vec![false; thresholds.growth.len()], maximum: vec![false; thresholds.maximum.len()] }
+    }
+
+    /// Adds the comparison of a rank.
+    pub fn add_diff(&mut self, diff: &Diff, thresholds: &Thresholds) {
+        for (matched, growth) in self.growth.iter_mut().zip(&thresholds.growth) {
+            *matched |= growth.matches(diff);
+        }
+        self.add_profile(&diff.profiles.after, thresholds);
+    }
+
+    /// Adds the snapshot of a rank.
+    pub fn add_profile(&mut self, profile: &Profile, thresholds: &Thresholds) {
+        for (matched, maximum) in self.maximum.iter_mut().zip(&thresholds.maximum) {
+            *matched |= maximum.matches(profile.devices.iter());
+        }
+    }
+}
+
+/// Judges all ranks together: `ranks` of them are on both sides, with these peaks. A limit that `matched` no stack of
+/// any rank cannot be told.
 #[must_use]
 pub fn judge_ranks(
     ranks: usize,
     peaks: &[RankPeak],
     missing: &[Missing],
-    matched: &[bool],
+    matched: &Matched,
     thresholds: &Thresholds,
 ) -> (Judgement, Change) {
     let mut judge = Judge::default();
     for side in Side::BOTH {
         judge.missing(&missing.iter().filter(|missing| missing.side == side).collect::<Vec<_>>());
     }
-    for (growth, matched) in thresholds.growth.iter().zip(matched) {
+    for (growth, matched) in thresholds.growth.iter().zip(&matched.growth) {
         if let (Target::Stack(Some(_)) | Target::StackHighest(Some(_)), false) = (&growth.target, matched) {
             let reason = "the pattern matches no stack of any rank; it is compared with labels such as 'forward \
                           (model.py:12)'";
             judge.cannot_tell(growth, reason);
         }
+    }
+    for (maximum, _) in thresholds.maximum.iter().zip(&matched.maximum).filter(|(_, matched)| !**matched) {
+        judge.cannot_tell_maximum(maximum, "the pattern matches no stack of any rank");
     }
     let complete = |side: Side| {
         let lacks = missing.iter().find(|missing| missing.side == side);
@@ -301,7 +336,7 @@ mod tests {
         let growth = Growth::parse(growth, Level::Fail).unwrap();
         let thresholds =
             Thresholds { growth: vec![growth], maximum: vec![max.parse().unwrap()], ..Thresholds::default() };
-        judge_ranks(peaks.len(), peaks, &[], &[true], &thresholds)
+        judge_ranks(peaks.len(), peaks, &[], &Matched::default(), &thresholds)
     }
 
     #[test]
@@ -346,7 +381,7 @@ mod tests {
             path: String::new(),
         };
         let two = [peak(0, Some(1), Some(1)), peak(1, Some(1), Some(1))];
-        let (judgement, change) = judge_ranks(2, &two, &[missing], &[], &Thresholds::default());
+        let (judgement, change) = judge_ranks(2, &two, &[missing], &Matched::default(), &Thresholds::default());
         assert_eq!((judgement.verdict, change.after), (Verdict::Inconclusive, None));
         assert_eq!(judgement.headline().to_string(), "INCONCLUSIVE ranks: rank 2 is missing in the after");
     }

@@ -163,6 +163,19 @@ fn the_imbalance_is_gated() {
     assert_eq!(check(&["a/rank0.pkl", "--max", "imbalance=22MiB"]).0, 3);
 }
 
+/// A limit for stacks that no rank has checks nothing, so it is never green; on one rank they are enough.
+#[test]
+fn a_limit_on_stacks_that_no_rank_has_is_inconclusive() {
+    let folder = job();
+    for command in [&["check", "a"][..], &["diff", "b", "a"]] {
+        let run = |limit: &str| verdict(&ptmem(folder.path(), &[command, &["--max", limit]].concat()));
+        let (code, line) = run("stack:nowhere*=1GiB");
+        assert_eq!(code, 3, "{line}");
+        assert!(line.contains("matches no stack of any rank"), "{line}");
+        assert_eq!(run("stack:*=1TiB").0, 0);
+    }
+}
+
 #[test]
 fn a_pattern_has_to_match_on_some_rank() {
     let folder = job();
