@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::support::pickle::{self, Value, write};
 use crate::support::readers::{ESCAPE, Reports, check_json, check_markdown, contract, schema};
@@ -604,12 +603,10 @@ fn reports_of_many_leaks_stay_within_what_readers_take() {
 #[test]
 fn reports_of_many_stacks_stay_within_what_readers_take() {
     let [before, after] = many_stacks();
-    let started = Instant::now();
     let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
     assert!(gate.comparisons[0].judgement.checks.len() > 20_000);
     let gate = Subject::Gate(&gate);
     let all = Reports::of(gate, &Options { top: 0, ..Options::default() });
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     assert_eq!(all.json()["devices"][0]["stacks"].as_array().unwrap().len(), 20_000);
     assert_eq!(all.text(Format::Github).lines().count(), 20);
     Reports::of(gate, &Options::default()).check(DEFAULT);
