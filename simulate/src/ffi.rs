@@ -28,7 +28,7 @@ impl<T> Out<T> {
         Self(self.0.wrapping_add(index))
     }
 
-    /// Place of a field so many bytes into what is written.
+    /// Place of the field at an offset in bytes.
     pub(crate) fn field<F>(self, offset: usize) -> Out<F> {
         Out(self.0.wrapping_byte_add(offset).cast())
     }
@@ -39,7 +39,7 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
-    /// What stands in the place: for results that are also arguments.
+    /// The value in that place, for results that are also arguments.
     pub(crate) fn get(self) -> Option<T> {
         // SAFETY: as in `set`; the interface says that the caller has written it.
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
@@ -84,7 +84,7 @@ impl<T: Copy> In<T> {
         (!self.0.is_null()).then(|| unsafe { self.0.add(index).read_unaligned() })
     }
 
-    /// The field so many bytes into the structure.
+    /// The field at an offset in bytes.
     pub(crate) fn field<F: Copy>(self, offset: usize) -> Option<F> {
         In(self.0.wrapping_byte_add(offset).cast::<F>()).at_unless(self.0.is_null())
     }

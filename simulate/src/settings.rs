@@ -1,4 +1,4 @@
-//! What `ptmem simulate` tells the library: one environment variable of `name=value` pairs, split by `;`.
+//! Settings that `ptmem simulate` passes to the library: one environment variable of `name=value` pairs, split by `;`.
 
 use core::str::FromStr;
 

@@ -39,7 +39,7 @@ pub struct Missing {
     pub of_step: bool,
 }
 
-/// What is known of one side.
+/// Facts about one side.
 #[derive(Debug)]
 pub struct Run<'c> {
     /// Its course.
@@ -116,7 +116,7 @@ fn in_common(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Sides<Common> {
         let next = u32::try_from(symbols.len()).unwrap_or(u32::MAX);
         *symbols.entry(name.to_owned()).or_insert(next)
     };
-    // What a saved profile does not list goes by the beginning of its key.
+    // A stack that a saved profile does not list goes by the beginning of its key.
     let keys = Side::BOTH.into_iter().flat_map(|side| &runs.of(side).grouped.keys);
     let short = keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0);
     let mut side_of = |side: Side| {
@@ -148,14 +148,14 @@ struct Found<'f> {
     sizes: &'f HashMap<u32, f64>,
 }
 
-/// What one side lacks.
+/// The part that one side lacks.
 struct Lacks {
     end: End,
     share: u64,
     of_step: bool,
 }
 
-/// What the levels at a cut say.
+/// Evidence of the levels at a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
     /// One side begins or ends with what the other holds there.
@@ -203,7 +203,7 @@ impl<'f> Comparison<'f> {
         let sequence = self.whole.sequence;
         let Some(steps) = sequence.steps() else { return self.cut(&sequence.whole(), false) };
         if self.has_whole_step(sequence.step_counts(steps)) {
-            // What lies before the steps can still be missing.
+            // The part before the steps can still be missing.
             return (self.end == End::Head).then(|| self.lead(&sequence.before_steps(steps))).flatten();
         }
         let part = match self.end {
@@ -339,7 +339,7 @@ impl<'f> Comparison<'f> {
         (differ + ratio(self.shared - compared, self.shared)) / 2.0
     }
 
-    /// What the levels say of a cut.
+    /// Evidence of the levels on a cut.
     fn evidence(&self, part: &Part, place: u64) -> Evidence {
         let whole = self.whole.run.course;
         let length = self.whole.sequence.length();

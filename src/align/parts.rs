@@ -135,7 +135,7 @@ impl<'s> Sequence<'s> {
         self.part(self.folded.entries.clone(), 0)
     }
 
-    /// What lies before the steps.
+    /// The part before the steps.
     pub(super) fn before_steps(&self, steps: Steps) -> Part {
         self.part(self.folded.entries[..steps.entry].to_vec(), 0)
     }

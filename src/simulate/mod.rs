@@ -74,7 +74,7 @@ impl Events {
     }
 }
 
-/// What is simulated.
+/// The cards to simulate, and how they answer.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The card.

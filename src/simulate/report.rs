@@ -1,4 +1,4 @@
-//! What is said at the end of a simulated run.
+//! The report at the end of a simulated run.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ const SCHEMA: &str = "ptmem.simulate/1";
 /// A run that has ended.
 #[derive(Debug)]
 pub struct Outcome<'a> {
-    /// What was simulated.
+    /// The simulated cards.
     pub settings: &'a Settings,
     /// The command and its arguments.
     pub command: Vec<String>,
     /// Its exit code.
     pub exit_code: u8,
-    /// What the library counted.
+    /// Counts of the library.
     pub ledger: Ledger,
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,

@@ -113,7 +113,7 @@ fn answer(value: u64, wanted: i64, count: Out<i64>, values: Out<u8>) {
     }
 }
 
-/// What was set, or one zero.
+/// The values that were set, or one zero.
 fn stored(descriptor: Handle, name: i32, kind: i32, wanted: i64, count: Out<i64>, values: Out<u8>) {
     let room = usize::try_from(wanted).unwrap_or_default() * width(kind);
     let found = DESCRIPTORS.with(descriptor, |found| {

@@ -1,4 +1,4 @@
-//! What is known of the values in device memory: small copies from the host, and fills.
+//! Values in device memory that are known: small copies from the host, and fills.
 //!
 //! Kernels do nothing, so memory that no copy or fill has set has no value. It reads as the byte of `--fill`.
 

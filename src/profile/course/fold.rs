@@ -114,7 +114,7 @@ pub(super) fn length(entries: &[Entry], lengths: &[u64]) -> u64 {
     entries.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// What is folded so far.
+/// The sequence folded so far.
 #[derive(Debug, Default)]
 struct Folder {
     out: Vec<Entry>,

@@ -19,7 +19,7 @@ const MOST_ENTRIES: usize = 1 << 14;
 /// Into so many windows a history that repeats nothing is divided, of which the order inside is lost.
 const WINDOWS: u64 = 128;
 
-/// What is held is sampled in so many equal parts of the allocations.
+/// Number of equal parts of the allocations in which held bytes are sampled.
 const SAMPLES: u64 = 200;
 
 /// Who allocates.
@@ -45,7 +45,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// What changes a level.
+    /// Adds a block to the level.
     fn add(&mut self, bytes: u64, is_passing: bool, is_fresh: bool) {
         self.held = self.held.saturating_add(bytes);
         self.passing = self.passing.saturating_add(if is_passing { bytes } else { 0 });

@@ -11,7 +11,7 @@ use crate::stack::{GroupBy, Grouper};
 /// The least length of the name of a stack: the beginning of its key.
 const SHORTEST_NAME: usize = 6;
 
-/// What allocations without frames are called.
+/// Name of allocations without frames.
 const NO_FRAMES: &str = "-";
 
 /// Loops within loops are at most so deep.
@@ -177,7 +177,7 @@ impl Parser<'_> {
         Ok(Entry::Loop { body, count: number })
     }
 
-    /// What stands in brackets.
+    /// The body of a loop, in brackets.
     fn round(&mut self, rest: &mut &str, depth: usize) -> Result<Vec<Entry>, String> {
         if depth == DEEPEST {
             return Err("has too many loops within loops".to_owned());

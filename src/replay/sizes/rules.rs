@@ -96,7 +96,7 @@ enum Source {
     Assumed,
 }
 
-/// What is known of the settings over the history.
+/// Knowledge of the settings over the history.
 #[derive(Debug)]
 pub(in crate::replay) struct Rules {
     pub(super) settings: AllocatorSettings,
@@ -256,7 +256,7 @@ impl Rules {
         all.any(|least| self.outcomes(decision.with_least(least), doubts).whole)
     }
 
-    /// What may become of a decision where some settings may have been others.
+    /// Possible outcomes of a decision where some settings may have been others.
     fn outcomes(&self, decision: Decision, doubts: SettingSet) -> Outcomes {
         let Decision { least, room, pool, .. } = decision;
         let rest = decision.rest();
@@ -346,7 +346,7 @@ impl Rules {
     }
 }
 
-/// What may have become of a decision.
+/// Possible outcomes of a decision.
 #[derive(Debug, Clone, Copy)]
 struct Outcomes {
     /// The rest was split off.

@@ -1,4 +1,4 @@
-//! What the decisions of the allocator confirm of the stated settings, and what stays in doubt.
+//! Settings that the decisions of the allocator confirm, and settings that stay in doubt.
 
 use super::super::super::Position;
 use super::super::super::rounding::{self, Pool, SMALL_SIZE};
@@ -97,7 +97,7 @@ impl Confirmed {
         }
     }
 
-    /// What a request may have been rounded to besides what the stated settings give.
+    /// Sizes that a request may have been rounded to besides that of the stated settings.
     fn others(&self, decision: Decision, doubts: SettingSet) -> impl Iterator<Item = u64> {
         let kinds = self.roundings.iter().enumerate();
         let kinds = kinds.filter(move |&(_, &is_out)| doubts.has(Setting::Rounding) && !is_out);
