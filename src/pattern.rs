@@ -53,7 +53,12 @@ impl Pattern {
     /// Whether a text matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        self.text == text || self.matcher.is_match(text)
+        self.is(text) || self.matcher.is_match(text)
+    }
+
+    /// Whether it is a text, character by character.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        self.text == text
     }
 
     /// As the user wrote it.

@@ -1,5 +1,7 @@
 //! Small helpers for text that must fit.
 
+use std::collections::HashSet;
+
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// A text as it may be printed: without control characters, which a file name can hold and which would
@@ -100,12 +102,23 @@ pub(crate) fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>
     }
 }
 
-/// The name in which a pattern nearly occurs; `None` where none is near.
-pub(crate) fn nearest<'n>(pattern: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// Names that are compared with a pattern that matches none.
+const MOST_NAMES: usize = 1_000;
+
+/// `; the nearest stacks are 'a', 'b' and 'c'`: the three names in which a pattern most nearly occurs, of equally near
+/// ones the first; nothing where there are no names.
+pub(crate) fn nearest<'n>(pattern: &str, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
     let literal: String = pattern.chars().filter(|c| !"*?[]{}".contains(*c)).collect();
-    let far = literal.chars().count().min(MOST_LETTERS).div_ceil(3);
-    let (distance, name) = names.map(|name| (distance_within(&literal, name), name)).min()?;
-    (distance <= far).then_some(name)
+    let mut seen = HashSet::new();
+    let names = names.filter(|name| seen.insert(*name)).take(MOST_NAMES);
+    let mut near: Vec<(usize, &str)> = names.map(|name| (distance_within(&literal, name), name)).collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    let quoted: Vec<String> = near.iter().take(3).map(|(_, name)| format!("'{name}'")).collect();
+    match &quoted[..] {
+        [] => String::new(),
+        [only] => format!("; the nearest {noun} is {only}"),
+        [first @ .., last] => format!("; the nearest {noun}s are {} and {last}", first.join(", ")),
+    }
 }
 
 /// Levenshtein distance to the part of a text that is nearest.
@@ -184,6 +197,17 @@ mod tests {
         assert_eq!(cut("aé", 2), "a");
         assert_eq!(cut("aé", 3), "aé");
         assert_eq!(cut("", 3), "");
+    }
+
+    #[test]
+    fn the_three_nearest_names_are_told() {
+        let names = ["mlp (model.py:9)", "attention (model.py:7)", "attend (net.py:1)", "x", "mlp (model.py:9)"];
+        assert_eq!(
+            nearest("*atention*", "stack", names.into_iter()),
+            "; the nearest stacks are 'attention (model.py:7)', 'attend (net.py:1)' and 'mlp (model.py:9)'"
+        );
+        assert_eq!(nearest("y", "phase", ["x"].into_iter()), "; the nearest phase is 'x'");
+        assert_eq!(nearest("y", "phase", std::iter::empty()), "");
     }
 
     #[test]

@@ -115,8 +115,7 @@ fn any(used: &mut Vec<bool>, more: &[bool]) {
 
 fn unused(key: &str, pattern: &Pattern, noun: &str, names: &BTreeSet<String>) -> Diagnostic {
     let pattern = pattern.as_str();
-    let near = nearest(pattern, names.iter().map(String::as_str));
-    let near = near.map(|name| format!("; the nearest {noun} is '{name}'")).unwrap_or_default();
+    let near = nearest(pattern, noun, names.iter().map(String::as_str));
     let message = format!("{key} '{pattern}' in the configuration matches no {noun} of any comparison{near}");
     Diagnostic::new(Code::UnusedRule, None, message)
 }
@@ -142,8 +141,8 @@ mod tests {
         assert_eq!(
             messages,
             [
-                "[[accept]] pattern 'atention' in the configuration matches no stack of any comparison; the nearest stack is \
-                 'attention (model.py:7)'",
+                "[[accept]] pattern 'atention' in the configuration matches no stack of any comparison; the nearest stacks are \
+                 'attention (model.py:7)' and 'mlp (model.py:9)'",
                 "own '*/gone/*' in the configuration matches no path of any comparison",
             ]
         );

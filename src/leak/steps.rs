@@ -158,15 +158,10 @@ fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wante
         Wanted::Named(pattern) if has_history => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
-    const MOST: usize = 5;
-    let names: BTreeSet<&str> = phases.iter().map(|phase| tables.string(phase.name)).collect();
-    let mut shown: Vec<String> =
-        names.iter().take(MOST).map(|name| format!("'{}'", crate::text::cut(name, 64))).collect();
-    if names.len() > MOST {
-        shown.push(format!("{} more", names.len() - MOST));
-    }
-    let there = if shown.is_empty() { "there are none".to_owned() } else { format!("there are {}", shown.join(", ")) };
-    format!("no annotation or metadata matches the step '{}'; {there}", pattern.as_str())
+    let names: BTreeSet<&str> = phases.iter().map(|phase| crate::text::cut(tables.string(phase.name), 64)).collect();
+    let near = crate::text::nearest(pattern.as_str(), "name", names.iter().copied());
+    let near = if near.is_empty() { "; there are none".to_owned() } else { near };
+    format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
 }
 
 /// What one group of stacks left behind.

@@ -2,13 +2,14 @@
 //!
 //! Nothing here recurses: stacks may be as deep as a hostile file makes them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::diff::{DeviceDiff, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, Held};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{Code, Owner, Token};
+use crate::text::nearest;
 
 /// What of the stacks makes the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,10 +18,17 @@ pub struct Options {
     pub internals: bool,
     /// Only stacks with a matching frame, which becomes the root.
     pub focus: Option<Pattern>,
-    /// Only stacks with a matching frame.
+    /// Only stacks with a matching frame, or of this label.
     pub grep: Option<Pattern>,
     /// So many levels; what is deeper is in its parent.
     pub depth: Option<usize>,
+}
+
+impl Options {
+    /// The labels of a stack, where a pattern may be one of them.
+    fn labels(&self, labels: impl FnOnce() -> Vec<String>) -> Vec<String> {
+        if self.grep.is_some() { labels() } else { Vec::new() }
+    }
 }
 
 /// No tree is deeper.
@@ -33,6 +41,8 @@ pub struct Tree {
     nodes: Vec<Node>,
     /// What all stacks hold, those left out included.
     pub total: Sides<Held>,
+    /// `; the nearest frames are …`, where a pattern matches none.
+    pub near: String,
 }
 
 /// A frame within its callers.
@@ -114,12 +124,16 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
         let mut rest = total.at;
         for member in &total.members {
             let held = Sides { before: Held::default(), after: member.at };
-            builder.add(|| steps(code, member.stack, options.internals, true), held);
+            let branch = || Branch {
+                path: steps(code, member.stack, options.internals, true),
+                labels: options.labels(|| vec![total.label.clone(), code.label(member.stack)]),
+            };
+            builder.add(branch, held);
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
         }
         // Memory without a stack.
-        builder.add(|| vec![Step::named(&*total.label)], Sides { before: Held::default(), after: rest });
+        builder.add(|| Branch::named(&total.label), Sides { before: Held::default(), after: rest });
     }
     builder.finish()
 }
@@ -134,7 +148,8 @@ pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) 
             (None, Some(stack)) => steps(&codes.before, stack, options.internals, false),
             (None, None) => vec![Step::named(&*row.label)],
         };
-        builder.add(path, row.held);
+        let labels = || [std::slice::from_ref(&row.label), &row.aliases].concat();
+        builder.add(|| Branch { path: path(), labels: options.labels(labels) }, row.held);
     }
     builder.finish()
 }
@@ -175,10 +190,30 @@ fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<S
     steps
 }
 
+/// A stack as it becomes part of the tree.
+struct Branch {
+    /// From the outermost frame inwards.
+    path: Vec<Step>,
+    /// The names of the stack.
+    labels: Vec<String>,
+}
+
+impl Branch {
+    /// Memory without a stack.
+    fn named(name: &str) -> Self {
+        Self { path: vec![Step::named(name)], labels: Vec::new() }
+    }
+}
+
+/// Frames of stacks without a match that are remembered, to name those that are nearest to a pattern.
+const MOST_MISSED: usize = 1_000;
+
 struct Builder<'o> {
     options: &'o Options,
     tree: Tree,
     children: HashMap<(usize, Identity), usize>,
+    /// Frames that the pattern did not match, as long as it matched none.
+    missed: BTreeSet<String>,
 }
 
 impl<'o> Builder<'o> {
@@ -186,24 +221,26 @@ impl<'o> Builder<'o> {
         let nothing = Sides::<Held>::default();
         let frame = Frame::named("");
         let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
-        Self { options, tree: Tree { nodes: vec![root], total: nothing }, children: HashMap::new() }
+        let tree = Tree { nodes: vec![root], total: nothing, near: String::new() };
+        Self { options, tree, children: HashMap::new(), missed: BTreeSet::new() }
     }
 
     /// Adds what a stack holds at the end of its path.
-    fn add(&mut self, path: impl FnOnce() -> Vec<Step>, held: Sides<Held>) {
+    fn add(&mut self, branch: impl FnOnce() -> Branch, held: Sides<Held>) {
         if held.before.blocks == 0 && held.after.blocks == 0 {
             return;
         }
         self.tree.total = self.tree.total.plus(held);
-        let mut path = path();
+        let Branch { mut path, labels } = branch();
         if let Some(pattern) = &self.options.focus {
-            let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return };
+            let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return self.miss(&path) };
             path.drain(..at);
         }
         let grep = self.options.grep.as_ref();
         let is_match = |step: &Step| grep.is_some_and(|pattern| step.frame.matches(pattern));
-        if grep.is_some() && !path.iter().any(is_match) {
-            return;
+        let is_named = grep.is_some_and(|pattern| labels.iter().any(|label| pattern.is(label)));
+        if grep.is_some() && !is_named && !path.iter().any(is_match) {
+            return self.miss(&path);
         }
         path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
         let mut at = 0;
@@ -223,7 +260,19 @@ impl<'o> Builder<'o> {
             }
             at = child;
         }
+        self.tree.nodes[at].marked |= is_named;
         self.tree.nodes[at].own = self.tree.nodes[at].own.plus(held);
+    }
+
+    /// Remembers the frames of a stack that is left out.
+    fn miss(&mut self, path: &[Step]) {
+        let nothing_matched = self.tree.nodes.len() == 1;
+        for step in path.iter().filter(|_| nothing_matched) {
+            if self.missed.len() == MOST_MISSED {
+                return;
+            }
+            self.missed.insert(step.frame.text());
+        }
     }
 
     /// Rolls up: children come after their parents.
@@ -235,6 +284,10 @@ impl<'o> Builder<'o> {
             if let Some(parent) = self.tree.nodes[at].parent {
                 self.tree.nodes[parent].held = self.tree.nodes[parent].held.plus(held);
             }
+        }
+        let pattern = self.options.focus.as_ref().or(self.options.grep.as_ref());
+        if let (Some(pattern), 1) = (pattern, self.tree.nodes.len()) {
+            self.tree.near = nearest(pattern.as_str(), "frame", self.missed.iter().map(String::as_str));
         }
         self.tree
     }
@@ -355,7 +408,10 @@ mod tests {
     fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
         let mut builder = Builder::new(options);
         for (path, bytes) in stacks {
-            builder.add(|| path.iter().map(|name| step(name)).collect(), held(*bytes));
+            builder.add(
+                || Branch { path: path.iter().map(|name| step(name)).collect(), labels: Vec::new() },
+                held(*bytes),
+            );
         }
         builder.finish()
     }
@@ -434,7 +490,7 @@ mod tests {
         for line in [7, 8] {
             let mut step = step("forward");
             (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));
-            builder.add(|| vec![step], held(1));
+            builder.add(|| Branch { path: vec![step], labels: Vec::new() }, held(1));
         }
         assert_eq!(builder.finish().lines(ALL)[0].chain[0].frame.text(), "forward (model.py)");
     }

@@ -7,6 +7,7 @@ use crate::align::End;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
+use crate::text::nearest;
 use crate::units::Size;
 
 /// A device of a comparison under one limit on growth.
@@ -187,6 +188,12 @@ impl<'a> Gated<'a> {
     }
 }
 
+/// The labels of all stacks of a comparison, those that changed most first.
+pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
+    let rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
+    rows.filter(|row| row.kind == RowKind::Stack).map(|row| &*row.label)
+}
+
 impl Judge {
     /// Applies a limit on growth to a device.
     pub(super) fn growth(&mut self, gated: &Gated<'_>) {
@@ -304,9 +311,9 @@ impl Judge {
             if thresholds.one_of_ranks {
                 return;
             }
-            let reason = "the pattern matches no stack on either side; it is compared with labels such as \
-                          'forward (model.py:12)'";
-            self.cannot_tell(growth, reason);
+            let near = growth.pattern().map(|pattern| nearest(pattern.as_str(), "stack", labels(diff)));
+            let reason = format!("the pattern matches no stack on either side{}", near.unwrap_or_default());
+            self.cannot_tell(growth, &reason);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thre
 use crate::pattern::Pattern;
 use crate::profile::{Bucket, DeviceProfile, Metric, StackTotal};
 use crate::sides::Sides;
+use crate::text::nearest;
 use crate::units::{GivenSize, Size};
 
 /// A device under absolute limits.
@@ -28,17 +29,22 @@ impl Maximum {
 
     /// Whether a limit for certain stacks takes the place of this one, which is for all.
     fn is_replaced(&self, total: &StackTotal, thresholds: &Thresholds) -> bool {
-        let mut patterns = thresholds.maximum.iter().filter_map(|other| match &other.figure {
+        let mut patterns = thresholds.maximum.iter().filter_map(Self::pattern);
+        self.figure == Figure::Stack(None) && patterns.any(|pattern| pattern.matches(&total.label))
+    }
+
+    /// The pattern of the stacks that it is about, where it is not about all of them.
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        match &self.figure {
             Figure::Stack(pattern) => pattern.as_ref(),
             Figure::Metric(_) | Figure::Imbalance => None,
-        });
-        self.figure == Figure::Stack(None) && patterns.any(|pattern| pattern.matches(&total.label))
+        }
     }
 
     /// Whether it is about anything that is there: a pattern may match no stack.
     #[must_use]
     pub fn matches<'d>(&self, mut devices: impl Iterator<Item = &'d DeviceProfile>) -> bool {
-        let Figure::Stack(Some(pattern)) = &self.figure else { return true };
+        let Some(pattern) = self.pattern() else { return true };
         devices.any(|device| device.stacks.iter().any(|total| pattern.matches(&total.label)))
     }
 }
@@ -54,8 +60,8 @@ impl Judge {
                 self.maximum(maximum, *device, thresholds);
             }
             let known = devices.iter().filter_map(|device| device.profile);
-            if !devices.is_empty() && !maximum.matches(known) {
-                self.unmatched_maximum(maximum, thresholds);
+            if !devices.is_empty() && !maximum.matches(known.clone()) {
+                self.unmatched_maximum(maximum, known.flat_map(labels), thresholds);
             }
         }
         if let Some(headroom) = thresholds.headroom {
@@ -169,12 +175,19 @@ impl Judge {
     }
 
     /// A pattern that matches no stack checks nothing.
-    fn unmatched_maximum(&mut self, maximum: &Maximum, thresholds: &Thresholds) {
+    fn unmatched_maximum<'d>(
+        &mut self,
+        maximum: &Maximum,
+        labels: impl Iterator<Item = &'d str>,
+        thresholds: &Thresholds,
+    ) {
         let name = maximum.figure.name();
         self.checks.retain(|check| !check.absolute || check.metric != name || check.outcome != Outcome::Pass);
         // Another rank may have such a stack.
         if !thresholds.one_of_ranks {
-            self.cannot_tell_maximum(maximum, UNMATCHED);
+            let near = maximum.pattern().map(|pattern| nearest(pattern.as_str(), "stack", labels));
+            let reason = format!("the pattern matches no stack{}", near.unwrap_or_default());
+            self.cannot_tell_maximum(maximum, &reason);
         }
     }
 
@@ -203,9 +216,10 @@ impl Judge {
     }
 }
 
-/// The reason of a check whose pattern matches no stack of a snapshot.
-pub(super) const UNMATCHED: &str =
-    "the pattern matches no stack; it is compared with labels such as 'forward (model.py:12)'";
+/// The labels of all stacks of a device, the largest first.
+pub(super) fn labels(device: &DeviceProfile) -> impl Iterator<Item = &str> {
+    device.stacks.iter().filter(|total| total.bucket.is_none()).map(|total| &*total.label)
+}
 
 impl Headroom {
     /// A check of it that nothing is known of yet: the reserved peak may take all but the headroom.

@@ -9,7 +9,7 @@ use crate::diff::{Diff, PhaseRow, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
-use crate::text::{shorten, thousands};
+use crate::text::{nearest, thousands};
 
 /// By how many bytes a phase grew beyond its limit, negative where it did not.
 fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
@@ -108,7 +108,6 @@ impl Judge {
 
     /// A pattern that matches no phase on any device checks nothing.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth) {
-        const MOST: usize = 5;
         let Target::Phase(pattern) = &growth.target else { return };
         let mut rows = diff.devices.iter().flat_map(|device| &device.phases);
         // What cannot be told is said already.
@@ -116,19 +115,11 @@ impl Judge {
         if said || rows.clone().any(|row| pattern.matches(&row.name)) {
             return;
         }
-        let mut names: Vec<String> = Vec::new();
-        while let (true, Some(row)) = (names.len() <= MOST, rows.next()) {
-            let name = shorten(&row.name, 40);
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        let more = if names.len() > MOST { ", …" } else { "" };
-        names.truncate(MOST);
-        let reason = match &names[..] {
-            [] => "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"
-                .to_owned(),
-            names => format!("the pattern matches no phase on either side; there are {}{more}", names.join(", ")),
+        let near = nearest(pattern.as_str(), "phase", rows.by_ref().map(|row| &*row.name));
+        let reason = if near.is_empty() {
+            "neither side has any phases: no annotations (record_function), no metadata, no compile contexts".to_owned()
+        } else {
+            format!("the pattern matches no phase on either side{near}")
         };
         self.cannot_tell(growth, &reason);
     }

@@ -1,13 +1,15 @@
 //! What holds for all ranks of a job together: whether they are all there, and in balance.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
 use super::{About, Check, Figure, Judge, Judgement, Level, Outcome, Target, Thresholds};
 use crate::diff::{Change, Diff, Side, Sides};
+use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, Metric, Profile};
 use crate::replay::History;
-use crate::text::{count, numbers as written};
+use crate::text::{count, nearest, numbers as written};
 use crate::units::{GivenSize, Limit, Size};
 
 /// The process of a job that wrote a file.
@@ -165,13 +167,16 @@ pub struct Matched {
     pub growth: Vec<bool>,
     /// For each absolute limit.
     pub maximum: Vec<bool>,
+    /// The labels of ranks on which the pattern of some limit matches no stack.
+    labels: BTreeSet<String>,
 }
 
 impl Matched {
     /// No rank has been seen yet.
     #[must_use]
     pub fn new(thresholds: &Thresholds) -> Self {
-        Self { growth: vec![false; thresholds.growth.len()], maximum: vec![false; thresholds.maximum.len()] }
+        let growth = vec![false; thresholds.growth.len()];
+        Self { growth, maximum: vec![false; thresholds.maximum.len()], labels: BTreeSet::new() }
     }
 
     /// Adds the comparison of a rank.
@@ -179,13 +184,26 @@ impl Matched {
         for (matched, growth) in self.growth.iter_mut().zip(&thresholds.growth) {
             *matched |= growth.matches(diff);
         }
+        if self.growth.contains(&false) {
+            self.labels.extend(super::growth::labels(diff).map(str::to_owned));
+        }
         self.add_profile(&diff.profiles.after, thresholds);
+    }
+
+    /// The reason of a check whose pattern matches no stack of any rank.
+    fn reason(&self, pattern: Option<&Pattern>) -> String {
+        let labels = self.labels.iter().map(String::as_str);
+        let near = pattern.map(|pattern| nearest(pattern.as_str(), "stack", labels));
+        format!("the pattern matches no stack of any rank{}", near.unwrap_or_default())
     }
 
     /// Adds the snapshot of a rank.
     pub fn add_profile(&mut self, profile: &Profile, thresholds: &Thresholds) {
         for (matched, maximum) in self.maximum.iter_mut().zip(&thresholds.maximum) {
             *matched |= maximum.matches(profile.devices.iter());
+        }
+        if self.maximum.contains(&false) {
+            self.labels.extend(profile.devices.iter().flat_map(super::maxima::labels).map(str::to_owned));
         }
     }
 }
@@ -204,15 +222,13 @@ pub fn judge_ranks(
     for side in Side::BOTH {
         judge.missing(&missing.iter().filter(|missing| missing.side == side).collect::<Vec<_>>());
     }
-    for (growth, matched) in thresholds.growth.iter().zip(&matched.growth) {
-        if let (Target::Stack(Some(_)) | Target::StackHighest(Some(_)), false) = (&growth.target, matched) {
-            let reason = "the pattern matches no stack of any rank; it is compared with labels such as 'forward \
-                          (model.py:12)'";
-            judge.cannot_tell(growth, reason);
+    for (growth, is_matched) in thresholds.growth.iter().zip(&matched.growth) {
+        if growth.pattern().is_some() && !is_matched {
+            judge.cannot_tell(growth, &matched.reason(growth.pattern()));
         }
     }
-    for (maximum, _) in thresholds.maximum.iter().zip(&matched.maximum).filter(|(_, matched)| !**matched) {
-        judge.cannot_tell_maximum(maximum, "the pattern matches no stack of any rank");
+    for (maximum, _) in thresholds.maximum.iter().zip(&matched.maximum).filter(|(_, is_matched)| !**is_matched) {
+        judge.cannot_tell_maximum(maximum, &matched.reason(maximum.pattern()));
     }
     let complete = |side: Side| {
         let lacks = missing.iter().find(|missing| missing.side == side);

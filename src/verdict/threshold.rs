@@ -87,9 +87,17 @@ impl Growth {
     /// Whether it is about anything that the comparison has: a pattern may match no stack.
     #[must_use]
     pub fn matches(&self, diff: &Diff) -> bool {
-        let (Target::Stack(Some(pattern)) | Target::StackHighest(Some(pattern))) = &self.target else { return true };
+        let Some(pattern) = self.pattern() else { return true };
         let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
         rows.any(|row| row.matches(pattern))
+    }
+
+    /// The pattern of the stacks that it is about, where it is not about all of them.
+    pub(super) fn pattern(&self) -> Option<&Pattern> {
+        match &self.target {
+            Target::Stack(pattern) | Target::StackHighest(pattern) => pattern.as_ref(),
+            Target::Metric(_) | Target::Phase(_) | Target::Imbalance => None,
+        }
     }
 
     /// Whether both are limits on the same figure, so that one takes the place of the other.

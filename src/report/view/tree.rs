@@ -38,7 +38,7 @@ impl Shown<'_> {
         }
         let is_unchanged = lines.iter().all(|line| line.chain.is_empty() && line.held.delta() == 0);
         if lines.is_empty() || self.changes && is_unchanged {
-            return Table { title, total, below: Some(self.why_empty().to_owned()), ..Table::default() };
+            return Table { title, total, below: Some(self.why_empty()), ..Table::default() };
         }
         let heads = if self.changes { ["change", "before", "after"] } else { ["bytes", "share", "blocks"] };
         let columns = heads.into_iter().map(Column::figure).chain([Column::words("frame")]).collect();
@@ -46,13 +46,13 @@ impl Shown<'_> {
         Table { title, total, columns, rows, ..Table::default() }
     }
 
-    fn why_empty(&self) -> &'static str {
+    fn why_empty(&self) -> String {
         let is_filtered = self.options.focus.is_some() || self.options.grep.is_some();
         let held = self.tree.held();
         if is_filtered && held.before.blocks + held.after.blocks == 0 {
-            "no frame matches; a pattern is part of a function or path as shown, or a glob such as 'forward*'"
+            format!("no frame matches{}", self.tree.near)
         } else {
-            "nothing changed"
+            "nothing changed".to_owned()
         }
     }
 
