@@ -74,6 +74,7 @@ pub mod diagnostic;
 pub mod diff;
 mod interner;
 pub mod leak;
+pub mod patch;
 pub mod pattern;
 #[cfg(not(feature = "cli"))]
 mod phase;

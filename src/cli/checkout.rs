@@ -27,12 +27,17 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
 }
 
 /// The workspace of a job, else the repository around the working directory, else that directory.
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     if let Some(workspace) = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()) {
         return PathBuf::from(workspace);
     }
     let here = env::current_dir().unwrap_or_default();
     here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here).to_owned()
+}
+
+/// True if the working directory lies in a repository.
+pub(super) fn is_repository() -> bool {
+    env::current_dir().is_ok_and(|here| here.ancestors().any(|folder| folder.join(".git").exists()))
 }
 
 /// The longest suffix of a recorded path that is a file below `root`.

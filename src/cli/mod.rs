@@ -6,6 +6,7 @@ mod check;
 mod checkout;
 mod config;
 mod diff;
+mod git;
 pub(crate) mod hint;
 mod input;
 mod leak;

@@ -4,6 +4,7 @@ mod categories;
 mod course;
 mod phases;
 mod stacks;
+mod touched;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub use categories::CategoryChange;
 pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
 use stacks::rows;
+pub use touched::{CodeLine, Touched};
 
 /// The change of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,6 +159,8 @@ pub struct Row {
     pub before_within: Option<u64>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
+    /// The part that changes through lines which a change of the code touches; nothing before [`Diff::mark_touched`].
+    pub touched: Touched,
 }
 
 impl Row {
@@ -186,6 +190,7 @@ impl Row {
             held,
             highest: Sides::default(),
             stack: Sides::default(),
+            touched: Touched::default(),
         }
     }
 
@@ -263,6 +268,9 @@ pub struct DeviceDiff {
     pub peaks: Option<Sides<String>>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
+    /// Bytes that all rows gained through lines which a change of the code touches; `None` before
+    /// [`Diff::mark_touched`].
+    pub touched: Option<i128>,
 }
 
 impl DeviceDiff {
@@ -430,7 +438,18 @@ fn compare(
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
-    DeviceDiff { index, device, metrics: metrics.to_vec(), rows, unlisted, phases, missing, peaks: places, categories }
+    DeviceDiff {
+        index,
+        device,
+        metrics: metrics.to_vec(),
+        rows,
+        unlisted,
+        phases,
+        missing,
+        peaks: places,
+        categories,
+        touched: None,
+    }
 }
 
 /// Which rows to show.

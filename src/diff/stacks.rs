@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Kind, Options, Row, RowKind, Sides};
+use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
@@ -182,7 +182,8 @@ fn row(
     aliases.dedup();
     aliases.retain(|alias| *alias != label);
     let key = named.key.0.clone();
-    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack })
+    let touched = Touched::default();
+    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack, touched })
 }
 
 /// A group may hold several lines of one function: the one that changed most gives the row its name.

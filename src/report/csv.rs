@@ -102,6 +102,7 @@ struct ChangeRecord<'a> {
     delta: i128,
     before_blocks: u64,
     after_blocks: u64,
+    changed_here: Option<bool>,
 }
 
 fn changes<'a>(gate: &'a Gate, options: &Options) -> Vec<ChangeRecord<'a>> {
@@ -140,6 +141,7 @@ impl<'a> ChangeRecord<'a> {
             delta: row.delta(),
             before_blocks: row.held.before.blocks,
             after_blocks: row.held.after.blocks,
+            changed_here: device.touched.map(|_| row.touched.is_some()),
         }
     }
 }

@@ -32,6 +32,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         number: device.ordinal(),
     });
     judge.maxima(&devices.collect::<Vec<_>>(), thresholds);
+    judge.touched(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
 }

@@ -12,6 +12,7 @@ mod memory;
 mod phases;
 mod ranks;
 mod threshold;
+mod touched;
 mod words;
 
 pub use accepted::{Accepted, Day, Subject};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{About, Check, Judgement, Level, Outcome};
+use super::{About, Check, Judgement, Level, Outcome, touched};
 use crate::units::{Size, format_percent};
 
 /// The answer.
@@ -135,7 +135,8 @@ impl Judgement {
                 };
                 let percent = check.before.and_then(|before| format_percent(delta, before));
                 let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
-                format!("{subject} {change}{percent}, allowed {}", check.limit)
+                let touched = check.touched.map(|touched| touched::words(touched, delta)).unwrap_or_default();
+                format!("{subject} {change}{percent}{touched}, allowed {}", check.limit)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", check.metric, check.limit),
             (false, _, None) => format!("{device}no {} grew by more than {}", check.metric, check.limit),

@@ -9,6 +9,7 @@ mod action;
 mod bad_input;
 mod config;
 mod diagnostics;
+mod git;
 mod golden;
 mod moved_peak;
 mod ranks;

@@ -21,3 +21,9 @@ pub fn verdict(output: &Output) -> (i32, String) {
     let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
     (output.status.code().unwrap(), line)
 }
+
+/// A word on standard error, such as that a test was skipped.
+#[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+pub fn say(message: &str) {
+    eprintln!("{message}");
+}

@@ -182,6 +182,9 @@ pub(crate) struct DiffArguments {
     pub(crate) config: ConfigArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
+    /// Mark what changed in lines that the checkout changes since its merge base with BASE: a commit, branch or tag
+    #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
+    pub(crate) git: Option<String>,
     /// Also list the stacks that did not change or only moved
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(crate) all: bool,

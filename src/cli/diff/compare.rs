@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
+use ptmem::patch::Patch;
 use ptmem::profile::{Kind, Profile};
 use ptmem::sides::Sides;
 use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresholds};
@@ -13,7 +14,7 @@ use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresho
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
 use super::super::ranks::{self, Found};
-use super::super::{config, output};
+use super::super::{checkout, config, git, output};
 use super::pairs::Pair;
 use super::update::shell_word;
 
@@ -65,6 +66,8 @@ struct Run<'a> {
     arguments: &'a DiffArguments,
     config: &'a Config,
     today: Day,
+    /// The change of the code, where rows are marked by it.
+    patch: Option<Patch>,
     /// Whether both sides of a comparison are read at the same time.
     parallel: bool,
 }
@@ -76,7 +79,8 @@ pub(super) fn compare_all(
     arguments: &DiffArguments,
     config: &Config,
 ) -> Result<Gate> {
-    let mut run = Run { pairs, arguments, config, today: config::today()?, parallel: false };
+    let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
+    let mut run = Run { pairs, arguments, config, today: config::today()?, patch, parallel: false };
     let mut items = Vec::new();
     let mut made = Vec::new();
     for (index, found) in found.iter().enumerate() {
@@ -212,6 +216,11 @@ impl<'a> Run<'a> {
             match_ratio: match_ratio.unwrap_or(diff::Options::default().match_ratio),
             phases: self.arguments.phases.options(&pair.limits, self.config),
         };
-        diff::diff(profiles.before, profiles.after, options)
+        let mut diff = diff::diff(profiles.before, profiles.after, options);
+        if let Some(patch) = &self.patch {
+            let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
+            diff.mark_touched(patch, &files);
+        }
+        diff
     }
 }

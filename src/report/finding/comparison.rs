@@ -6,6 +6,7 @@ use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
 use crate::diff::{self, DeviceDiff, RowKind, Sides};
 use crate::profile::DeviceProfile;
 use crate::report::Options;
+use crate::report::place::Place;
 use crate::stack::Code;
 use crate::text::printable;
 use crate::verdict::{About, Check, Comparison, Outcome};
@@ -56,16 +57,31 @@ fn explain(
         Some(key) => rows.get(&(check.device, key.as_str())).copied(),
         None => grew_most(device, &codes.after),
     };
-    let explanation = Explanation::of_stack(&codes.after, culprit.and_then(|row| row.stack.after), options);
+    let mut explanation = Explanation::of_stack(&codes.after, culprit.and_then(|row| row.stack.after), options);
+    // GitHub shows an annotation among the lines of the change where it has one of them.
+    if let Some(line) = culprit.and_then(touched_line) {
+        explanation.place = Some(line);
+    }
     // The sentence of a check of one stack has its figures.
     let rows = if check.key.is_none() { grown_rows(device) } else { Vec::new() };
     Explanation { rows, ..explanation }
 }
 
+/// The line of the after that the change touches on the way to a stack.
+fn touched_line(row: &diff::Row) -> Option<Place> {
+    let first = row.touched.lines.after.first()?;
+    Some(Place { path: first.path.clone(), line: first.line })
+}
+
 fn grown_rows(device: &DeviceDiff) -> Vec<Row> {
     let grew = device.rows.iter().filter(|row| row.delta() > 0).take(MOST_ROWS);
-    grew.map(|row| Row::Change { label: row.label.clone(), before: row.held.before.bytes, after: row.held.after.bytes })
-        .collect()
+    grew.map(|row| Row::Change {
+        label: row.label.clone(),
+        before: row.held.before.bytes,
+        after: row.held.after.bytes,
+        is_touched: row.touched.is_some(),
+    })
+    .collect()
 }
 
 /// The stack that explains the growth of a figure: that which grew most, before all one with a line of the user.

@@ -48,7 +48,7 @@ pub(super) struct Explanation {
 #[derive(Debug)]
 pub(super) enum Row {
     /// It grew.
-    Change { label: String, before: u64, after: u64 },
+    Change { label: String, before: u64, after: u64, is_touched: bool },
     /// It holds bytes.
     Held { label: String, bytes: u64 },
 }
@@ -82,9 +82,10 @@ impl Explanation {
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Change { label, before, after } => {
+            Self::Change { label, before, after, is_touched } => {
                 let delta = Delta(i128::from(*after) - i128::from(*before)).to_string();
-                write!(f, "{delta:>12}  {:>11} -> {:>11}  {}", Size(*before), Size(*after), printable(label))
+                let touched = if *is_touched { ", changed here" } else { "" };
+                write!(f, "{delta:>12}  {:>11} -> {:>11}  {}{touched}", Size(*before), Size(*after), printable(label))
             }
             Self::Held { label, bytes } => write!(f, "{:>11}  {}", Size(*bytes), printable(label)),
         }

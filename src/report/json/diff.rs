@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::phases::PhaseChangeReport;
 use super::shared::{CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
-use crate::diff::{self, CategoryChange, DeviceDiff, Diff, Row, Side, Sides};
+use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, Row, Side, Sides, Touched};
 use crate::profile::Bucket;
 use crate::report::Options;
 use crate::snapshot::Tables;
@@ -37,6 +37,8 @@ struct DeviceReport<'a> {
     rank: Option<u64>,
     metrics: Metrics<'a>,
     categories: Vec<CategoryReport<'a>>,
+    /// Bytes gained through lines that the change of the code touches; null where that is not known.
+    changed_here_delta: Option<i128>,
     stacks: Vec<RowReport<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Vec<PhaseChangeReport<'a>>>,
@@ -77,9 +79,35 @@ struct RowReport<'a> {
     before_highest: Option<u64>,
     after_highest: Option<u64>,
     manner: Option<String>,
+    changed_here: Option<TouchedReport>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
     before_frames: Vec<FrameReport<'a>>,
+}
+
+/// The lines of a row that the change of the code touches.
+#[derive(Debug, Serialize)]
+struct TouchedReport {
+    delta: i128,
+    before: Vec<LineReport>,
+    after: Vec<LineReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct LineReport {
+    path: String,
+    line: u32,
+}
+
+impl TouchedReport {
+    fn new(touched: Touched) -> Self {
+        let Touched { delta, lines } = touched;
+        Self { delta, before: line_reports(lines.before), after: line_reports(lines.after) }
+    }
+}
+
+fn line_reports(lines: Vec<CodeLine>) -> Vec<LineReport> {
+    lines.into_iter().map(|CodeLine { path, line }| LineReport { path, line }).collect()
 }
 
 impl<'a> DiffReport<'a> {
@@ -122,6 +150,7 @@ impl<'a> DeviceReport<'a> {
             rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
             metrics: Metrics { device, profiles: &comparison.diff.profiles },
             categories: device.categories.iter().map(CategoryReport::new).collect(),
+            changed_here_delta: device.touched,
             stacks: if has_stacks { stacks(device, comparison, options) } else { Vec::new() },
             phases: phases.then(|| device.phases.iter().map(PhaseChangeReport::new).collect()),
             tree: if has_stacks { tree_of(device, &comparison.diff, options) } else { None },
@@ -133,7 +162,8 @@ fn stacks<'a>(device: &DeviceDiff, comparison: &'a Comparison, options: &Options
     let explains = comparison.judgement.explanation(device);
     let rows = diff::listed(&device.rows, options.listing(comparison), explains);
     let profiles = &comparison.diff.profiles;
-    rows.into_iter().map(|row| RowReport::new(row, &profiles.before.tables, &profiles.after.tables)).collect()
+    let tables = Sides { before: &*profiles.before.tables, after: &*profiles.after.tables };
+    rows.into_iter().map(|row| RowReport::new(row, tables, device.touched.is_some())).collect()
 }
 
 fn tree_of(device: &DeviceDiff, diff: &Diff, options: &Options) -> Option<Vec<TreeReport>> {
@@ -142,7 +172,8 @@ fn tree_of(device: &DeviceDiff, diff: &Diff, options: &Options) -> Option<Vec<Tr
 }
 
 impl<'a> RowReport<'a> {
-    fn new(row: Row, before: &'a Tables, after: &'a Tables) -> Self {
+    fn new(row: Row, tables: Sides<&'a Tables>, has_touched: bool) -> Self {
+        let Sides { before, after } = tables;
         let stack = row.stack;
         Self {
             change: row.change.code(row.delta()),
@@ -158,6 +189,7 @@ impl<'a> RowReport<'a> {
             before_highest: row.highest.before,
             after_highest: row.highest.after,
             manner: row.manner(),
+            changed_here: has_touched.then_some(row.touched).map(TouchedReport::new),
             frames: frames(after, stack.after.map(|stack| after.stack(stack))),
             forward_frames: frames(after, stack.after.map(|stack| after.forward(stack))),
             before_frames: frames(before, stack.before.map(|stack| before.stack(stack))),

@@ -111,6 +111,8 @@ fn cell(value: &Value) -> String {
         Value::Label(Label { text, kind: LabelKind::Words }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
+        // A row of many words would push the names out of sight.
+        Value::Direction { .. } => text(value),
         value => unbroken(&text(value)),
     }
 }

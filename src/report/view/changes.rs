@@ -209,7 +209,7 @@ impl Changed<'_> {
         }
         cells.extend([Value::Size(before.bytes), Value::Size(after.bytes)]);
         cells.push(Value::Counts(row.held.map(|held| held.blocks)));
-        cells.push(Value::Direction { kind: row.change, moved: row.moved });
+        cells.push(Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() });
         let others = match row.kind {
             RowKind::Others(count) => Some(count),
             RowKind::Stack | RowKind::Bucket(_) => None,

@@ -76,6 +76,8 @@ pub(crate) enum Value {
         kind: Kind,
         /// Whether the code changed between both sides.
         moved: bool,
+        /// True if it changed through lines that the change of the code touches.
+        is_touched: bool,
     },
     /// The finding of the checks.
     Mark {
@@ -206,9 +208,11 @@ impl fmt::Display for Value {
             Self::Event(None) => f.write_str("start"),
             Self::Event(Some(event)) => f.write_str(&thousands(u64::from(*event))),
             Self::Error(exactness) => exactness.fmt(f),
-            Self::Direction { kind, moved: false } => f.write_str(kind.name()),
-            Self::Direction { kind: Kind::Same, moved: true } => f.write_str("moved"),
-            Self::Direction { kind, moved: true } => write!(f, "{}, moved", kind.name()),
+            Self::Direction { kind, moved, is_touched } => {
+                f.write_str(if (*kind, *moved) == (Kind::Same, true) { "moved" } else { kind.name() })?;
+                f.write_str(if *moved && *kind != Kind::Same { ", moved" } else { "" })?;
+                f.write_str(if *is_touched { ", changed here" } else { "" })
+            }
             Self::Mark { mark, .. } => f.write_str(mark.word()),
             Self::Label(label) => f.write_str(&label.text),
             Self::Frames(frames) => {
@@ -306,8 +310,9 @@ mod tests {
             (Value::Ranks { same: 4, of: 4 }, "all"),
             (Value::Event(None), "start"),
             (Value::Error(Exactness::Baseline(1)), "baseline ± 1 B"),
-            (Value::Direction { kind: Kind::Grew, moved: true }, "grew, moved"),
-            (Value::Direction { kind: Kind::Same, moved: true }, "moved"),
+            (Value::Direction { kind: Kind::Grew, moved: false, is_touched: false }, "grew"),
+            (Value::Direction { kind: Kind::Grew, moved: true, is_touched: true }, "grew, moved, changed here"),
+            (Value::Direction { kind: Kind::Same, moved: true, is_touched: false }, "moved"),
         ];
         for (value, text) in cases {
             assert_eq!(value.to_string(), text, "{value:?}");

@@ -1,0 +1,208 @@
+//! The change of the code that `--git` names, by the program git.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::patch::Patch;
+use ptmem::sides::Side;
+
+use super::checkout;
+
+/// The largest Python file that is looked at for statements over several lines.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The most output that is read of commands which print a name.
+const LONGEST_ANSWER: u64 = 1 << 20;
+
+/// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
+pub(super) fn changed_lines(base: &str) -> Result<Patch> {
+    let repository = Repository::find()?;
+    let base = repository.merge_base(base)?;
+    let prefix = repository.prefix();
+    let mut patch = repository.diff(&base, &prefix)?;
+    for path in repository.untracked()? {
+        patch.add_file(&format!("{prefix}{path}"));
+    }
+    repository.widen(&mut patch, &base, &prefix);
+    Ok(patch)
+}
+
+/// A checkout.
+struct Repository {
+    root: PathBuf,
+}
+
+impl Repository {
+    fn find() -> Result<Self> {
+        let mut command = git(None);
+        command.args(["rev-parse", "--show-toplevel"]);
+        let output = run(&mut command)?;
+        match output.text {
+            Some(root) => Ok(Self { root: PathBuf::from(root) }),
+            None if checkout::is_repository() => bail!("--git: {}", output.error),
+            None => bail!("--git: the working directory is in no Git repository; run this in the checkout of the code"),
+        }
+    }
+
+    fn git(&self) -> Command {
+        git(Some(&self.root))
+    }
+
+    /// The commit in which the history of the checkout and that of `base` part.
+    fn merge_base(&self, base: &str) -> Result<String> {
+        let mut command = self.git();
+        command.args(["rev-parse", "--verify", "--quiet", "--end-of-options"]).arg(format!("{base}^{{commit}}"));
+        let Some(commit) = run(&mut command)?.text else {
+            bail!(
+                "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
+                 actions/checkout set fetch-depth: 0)"
+            );
+        };
+        let mut command = self.git();
+        command.args(["merge-base", &commit, "HEAD"]);
+        run(&mut command)?.text.ok_or_else(|| {
+            anyhow!(
+                "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \
+                 the rest (with actions/checkout set fetch-depth: 0)"
+            )
+        })
+    }
+
+    /// The folder of the repository below the root that paths of the checkout begin at, with a slash at its end.
+    fn prefix(&self) -> String {
+        let root = fs::canonicalize(checkout::root());
+        let own = fs::canonicalize(&self.root);
+        let below = root.ok().zip(own.ok()).and_then(|(root, own)| Some(own.strip_prefix(root).ok()?.to_owned()));
+        let below = below.unwrap_or_default();
+        let parts: Vec<_> = below.iter().map(OsStr::to_string_lossy).collect();
+        parts.iter().map(|part| format!("{part}/")).collect()
+    }
+
+    fn diff(&self, base: &str, prefix: &str) -> Result<Patch> {
+        let mut command = self.git();
+        // Settings of the user must not change the form of the output, nor run other programs.
+        command.args(["-c", "core.quotePath=true", "diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
+        command.args(["--unified=0", "--inter-hunk-context=0", "--find-renames", "--ignore-submodules=all"]);
+        command.args(["--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", base, "--"]);
+        let mut child = spawn(&mut command)?;
+        let patch = Patch::parse(BufReader::new(child.output()?), prefix);
+        match child.finish()? {
+            Some(error) => bail!("--git: git diff: {error}"),
+            None => patch.context("--git"),
+        }
+    }
+
+    /// The Python files of the checkout that git does not know yet.
+    fn untracked(&self) -> Result<Vec<String>> {
+        let mut command = self.git();
+        command.args(["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"]);
+        let output = run(&mut command)?;
+        let names = output.text.ok_or_else(|| anyhow!("--git: git ls-files: {}", output.error))?;
+        Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    }
+
+    /// Lets every statement of Python files count as a whole.
+    fn widen(&self, patch: &mut Patch, base: &str, prefix: &str) {
+        for (side, path) in python_files(patch) {
+            let own = path.strip_prefix(prefix).unwrap_or(&path);
+            let text = match side {
+                Side::Before => self.text_at(base, own),
+                Side::After => text_of(&self.root.join(own)),
+            };
+            if let Some(text) = text {
+                patch.widen_to_statements(side, &path, &text);
+            }
+        }
+    }
+
+    /// The text of a file at a commit; none where it is too large or cannot be had.
+    fn text_at(&self, commit: &str, path: &str) -> Option<String> {
+        let mut command = self.git();
+        command.args(["cat-file", "blob"]).arg(format!("{commit}:{path}"));
+        let mut child = spawn(&mut command).ok()?;
+        let text = limited(child.output().ok()?, LARGEST_FILE);
+        let is_known = child.finish().is_ok_and(|error| error.is_none());
+        text.filter(|_| is_known)
+    }
+}
+
+fn python_files(patch: &Patch) -> Vec<(Side, String)> {
+    let files = Side::BOTH.into_iter().flat_map(|side| patch.files(side).map(move |path| (side, path.to_owned())));
+    files.filter(|(_, path)| Path::new(path).extension().is_some_and(|ending| ending == "py")).collect()
+}
+
+/// The text of a file in the checkout.
+fn text_of(path: &Path) -> Option<String> {
+    limited(fs::File::open(path).ok().filter(|_| path.is_file())?, LARGEST_FILE)
+}
+
+/// A text of at most as many bytes.
+fn limited(from: impl Read, most: u64) -> Option<String> {
+    let mut bytes = Vec::new();
+    from.take(most + 1).read_to_end(&mut bytes).ok()?;
+    let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
+    is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The answer of a command.
+struct Answer {
+    /// Its output without the line break at the end; none where it failed.
+    text: Option<String>,
+    /// Its words on standard error.
+    error: String,
+}
+
+fn git(folder: Option<&Path>) -> Command {
+    let mut command = Command::new("git");
+    command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
+    command.arg("--no-pager");
+    if let Some(folder) = folder {
+        command.arg("-C").arg(folder);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A run of git.
+struct Running {
+    child: Child,
+    /// Reads standard error, lest git waits for somebody to do so.
+    error: JoinHandle<Option<String>>,
+}
+
+fn spawn(command: &mut Command) -> Result<Running> {
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => anyhow!("--git: there is no program git on the path, which tells what changed"),
+        _ => anyhow!("--git: git cannot be run: {error}"),
+    })?;
+    let error = child.stderr.take();
+    Ok(Running { child, error: thread::spawn(move || error.and_then(|error| limited(error, LONGEST_ANSWER))) })
+}
+
+impl Running {
+    /// Its standard output.
+    fn output(&mut self) -> Result<ChildStdout> {
+        self.child.stdout.take().context("--git: git has no output")
+    }
+
+    /// Waits for the end, and gives the words of a command that failed.
+    fn finish(mut self) -> Result<Option<String>> {
+        let status = self.child.wait().context("--git: git")?;
+        let error = self.error.join().ok().flatten().unwrap_or_default();
+        let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
+        Ok((!status.success()).then(|| error.to_owned()))
+    }
+}
+
+fn run(command: &mut Command) -> Result<Answer> {
+    let mut running = spawn(command)?;
+    let text = limited(running.output()?, LONGEST_ANSWER);
+    let error = running.finish()?;
+    let text = text.filter(|_| error.is_none()).map(|text| text.trim_end_matches(['\n', '\r']).to_owned());
+    Ok(Answer { text, error: error.unwrap_or_default() })
+}

@@ -1,0 +1,172 @@
+//! Rows that change through lines which a change of the code touches.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::{DeviceDiff, Diff, Row};
+use crate::patch::Patch;
+use crate::profile::{Held, Profile, StackTotal};
+use crate::sides::{Side, Sides};
+use crate::snapshot::{FrameId, StackId};
+use crate::stack::Code;
+
+/// Lines that are named of one row.
+const MOST_LINES: usize = 10;
+
+/// A line of the code, by its path from the root of the checkout.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CodeLine {
+    /// The path.
+    pub path: String,
+    /// The line, counted from 1.
+    pub line: u32,
+}
+
+/// The part of a row that changes through lines which a change of the code touches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Bytes gained through them.
+    pub delta: i128,
+    /// The innermost of them on each stack of both sides, that of the largest first.
+    pub lines: Sides<Vec<CodeLine>>,
+}
+
+impl Touched {
+    /// True if there are any.
+    #[must_use]
+    pub fn is_some(&self) -> bool {
+        !self.lines.before.is_empty() || !self.lines.after.is_empty()
+    }
+}
+
+impl Diff {
+    /// Marks the rows whose stacks go through lines that `patch` touches, and moves them in front of rows of the same
+    /// size. `checkout` has the paths of recorded files from the root that those of the patch begin at.
+    pub fn mark_touched(&mut self, patch: &Patch, checkout: &BTreeMap<String, String>) {
+        let Self { profiles, devices, .. } = self;
+        let marks = Sides {
+            before: Marks::new(&profiles.before, Side::Before, patch, checkout),
+            after: Marks::new(&profiles.after, Side::After, patch, checkout),
+        };
+        for device in devices {
+            let groups = Sides {
+                before: Groups::new(device.index.before.map(|index| &*profiles.before.devices[index].stacks)),
+                after: Groups::new(device.index.after.map(|index| &*profiles.after.devices[index].stacks)),
+            };
+            device.mark(&groups, &marks);
+        }
+    }
+}
+
+impl DeviceDiff {
+    fn mark(&mut self, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) {
+        for row in self.rows.iter_mut().chain(&mut self.unlisted) {
+            row.touched = touched(row, groups, marks);
+        }
+        self.touched = Some(self.rows.iter().map(|row| row.touched.delta).sum());
+        self.rows.sort_by_key(|row| (Reverse(row.delta().unsigned_abs()), row.delta() < 0, !row.touched.is_some()));
+    }
+}
+
+/// The touched line of every frame of one side.
+struct Marks<'p> {
+    code: Code<'p>,
+    lines: Vec<Option<CodeLine>>,
+}
+
+impl<'p> Marks<'p> {
+    fn new(profile: &'p Profile, side: Side, patch: &Patch, checkout: &BTreeMap<String, String>) -> Self {
+        let code = profile.code();
+        let frames = (0..code.tables().frames().len()).map(FrameId::from_index);
+        let lines = frames.map(|frame| touched_line(&code, frame, side, patch, checkout)).collect();
+        Self { code, lines }
+    }
+
+    /// The innermost touched line of a stack.
+    fn of(&self, stack: StackId) -> Option<&CodeLine> {
+        self.code.python(stack).find_map(|frame| self.lines[frame.index()].as_ref())
+    }
+}
+
+fn touched_line(
+    code: &Code<'_>,
+    frame: FrameId,
+    side: Side,
+    patch: &Patch,
+    checkout: &BTreeMap<String, String>,
+) -> Option<CodeLine> {
+    let line = code.line(frame)?;
+    let file = code.file(frame);
+    let path = match (checkout.get(file), side) {
+        (Some(path), _) => path.as_str(),
+        // A file of the before may have another name in the checkout, or be gone.
+        (None, Side::Before) => patch.find(side, file)?,
+        (None, Side::After) => return None,
+    };
+    patch.touches(side, path, line).then(|| CodeLine { path: path.to_owned(), line })
+}
+
+/// The groups of stacks of one side of a device.
+struct Groups<'p> {
+    totals: &'p [StackTotal],
+    of_stack: FxHashMap<StackId, usize>,
+}
+
+impl<'p> Groups<'p> {
+    fn new(totals: Option<&'p [StackTotal]>) -> Self {
+        let totals = totals.unwrap_or_default();
+        let numbered = totals.iter().enumerate();
+        let of_stack = numbered.flat_map(|(at, total)| total.members.iter().map(move |member| (member.stack, at)));
+        Self { totals, of_stack: of_stack.collect() }
+    }
+
+    fn of(&self, stack: Option<StackId>) -> Option<&'p StackTotal> {
+        self.of_stack.get(&stack?).map(|&at| &self.totals[at])
+    }
+}
+
+/// The part of a group on one side that touched lines allocated.
+struct Part<'m> {
+    held: Held,
+    lines: Vec<&'m CodeLine>,
+}
+
+impl<'m> Part<'m> {
+    fn new(total: Option<&StackTotal>, marks: &'m Marks<'_>) -> Self {
+        let mut part = Self { held: Held::default(), lines: Vec::new() };
+        for member in total.into_iter().flat_map(|total| &total.members) {
+            if let Some(line) = marks.of(member.stack) {
+                part.held = part.held.plus(member.at);
+                part.lines.push(line);
+            }
+        }
+        part
+    }
+}
+
+fn touched(row: &Row, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) -> Touched {
+    let before = Part::new(groups.before.of(row.stack.before), &marks.before);
+    let after = Part::new(groups.after.of(row.stack.after), &marks.after);
+    let is_all_of_after = after.held.bytes > 0 && after.held == row.held.after;
+    let is_all_of_before = before.held.bytes > 0 && before.held == row.held.before;
+    // Where one side is touched as a whole, the other has what it was before.
+    let delta = if is_all_of_after || (row.held.after.bytes == 0 && is_all_of_before) {
+        row.delta()
+    } else {
+        i128::from(after.held.bytes) - i128::from(before.held.bytes)
+    };
+    Touched { delta, lines: Sides { before: distinct(before.lines), after: distinct(after.lines) } }
+}
+
+/// Each line once, in the same order.
+fn distinct(lines: Vec<&CodeLine>) -> Vec<CodeLine> {
+    let mut distinct: Vec<CodeLine> = Vec::new();
+    for line in lines {
+        if distinct.len() < MOST_LINES && !distinct.contains(line) {
+            distinct.push(line.clone());
+        }
+    }
+    distinct
+}

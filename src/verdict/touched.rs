@@ -1,0 +1,65 @@
+//! The part of a growth that comes through lines which the change of the code touches.
+
+use super::judge::Judge;
+use super::{About, Check};
+use crate::diff::{DeviceDiff, Diff, Metric};
+use crate::profile::Moment;
+use crate::units::{Delta, Size};
+
+impl Judge {
+    /// Adds it to every check of growth at the moment whose stacks are compared.
+    pub(super) fn touched(&mut self, diff: &Diff) {
+        for check in self.checks.iter_mut().filter(|check| check.delta.is_some_and(|delta| delta > 0)) {
+            check.touched = touched(check, diff);
+        }
+    }
+}
+
+fn touched(check: &Check, diff: &Diff) -> Option<i128> {
+    let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
+    let of_device = device.touched?;
+    match check.about {
+        About::Metric(metric) => is_at(metric, diff.profiles.after.options.at).then_some(of_device),
+        About::Stacks => of_stack(check, device),
+        About::Phases | About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
+    }
+}
+
+fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
+    let key = check.key.as_deref()?;
+    device.rows.iter().find(|row| row.key == key).map(|row| row.touched.delta)
+}
+
+/// True if the stacks at a moment add up to the metric.
+fn is_at(metric: Metric, moment: Moment) -> bool {
+    matches!(
+        (metric, moment),
+        (Metric::Peak, Moment::Peak) | (Metric::Baseline, Moment::Baseline) | (Metric::End, Moment::End)
+    )
+}
+
+/// The part in words, to follow those of the growth.
+pub(super) fn words(touched: i128, growth: i128) -> String {
+    const THROUGH: &str = "through lines that this change touches";
+    match touched {
+        ..=0 => format!(", none of it {THROUGH}"),
+        _ if touched == growth => format!(", all of it {THROUGH}"),
+        // Other lines shrank.
+        _ if touched > growth => format!(", {} {THROUGH}", Delta(touched)),
+        _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_part_is_all_some_or_none_of_the_growth() {
+        let through = "through lines that this change touches";
+        for (touched, expected) in [(-1, "none of it"), (0, "none of it"), (10, "10 B of it"), (20, "all of it")] {
+            assert_eq!(words(touched, 20), format!(", {expected} {through}"));
+        }
+        assert_eq!(words(30, 20), format!(", +30 B {through}"));
+    }
+}

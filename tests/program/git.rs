@@ -1,0 +1,306 @@
+//! Rows that changed through lines of the change, in real repositories.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::program::Program;
+use crate::support::tool::{text, verdict};
+
+const MIB: u64 = 1 << 20;
+
+/// The file before the change: one call on line 4, one over lines 6 to 9, one on line 11.
+const BEFORE: &str = "\
+import torch
+
+def forward(x):
+    h = layer(x)
+
+    y = torch.cat(
+        [x,
+         h],
+    )
+
+    z = torch.relu(y)
+    return z
+";
+
+/// A repository with a commit on `main`, and the change on the branch that is checked out.
+struct Checkout {
+    folder: TempDir,
+}
+
+impl Checkout {
+    /// One without the change.
+    fn new(path: &str) -> Self {
+        let checkout = Self { folder: tempfile::tempdir().unwrap() };
+        checkout.git(&["init", "--quiet", "--initial-branch", "main"]);
+        checkout.write(path, BEFORE);
+        checkout.commit("the code as it was");
+        checkout.git(&["switch", "--quiet", "--create", "change"]);
+        checkout
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.current_dir(self.path()).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).trim().to_owned()
+    }
+
+    fn commit(&self, message: &str) {
+        self.git(&["add", "--all", "--", "*.py"]);
+        self.git(&["commit", "--quiet", "--message", message]);
+    }
+
+    /// Writes what both sides hold, each as frames and MiB.
+    fn record(&self, before: &[(&[&str], u64)], after: &[(&[&str], u64)]) {
+        for (name, held) in [("before.pkl", before), ("after.pkl", after)] {
+            let mut program = Program::default();
+            for (at, (frames, mib)) in held.iter().enumerate() {
+                for part in 0..*mib {
+                    program.alloc_under(format!("{at}.{part}"), frames, MIB);
+                }
+            }
+            fs::write(self.path().join(name), program.snapshot()).unwrap();
+        }
+    }
+
+    fn ptmem(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(self.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        command.args(["diff", "before.pkl", "after.pkl"]).args(arguments).output().unwrap()
+    }
+
+    fn json(&self) -> Value {
+        let output = self.ptmem(&["--git", "main", "--format", "json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The touched lines of the after by the first word of the label of their row.
+    fn touched(&self) -> Vec<(String, Vec<u64>)> {
+        let report = self.json();
+        let rows = report["devices"][0]["stacks"].as_array().unwrap();
+        let mut found = Vec::new();
+        for row in rows {
+            let lines = row["changed_here"]["after"].as_array().unwrap().iter();
+            let function = row["label"].as_str().unwrap().split(' ').next().unwrap();
+            found.push((function.to_owned(), lines.map(|line| line["line"].as_u64().unwrap()).collect()));
+        }
+        found.sort();
+        found
+    }
+}
+
+/// True if this machine has no git; it then says so.
+fn skipped() -> bool {
+    let is_missing = Command::new("git").arg("version").output().is_err();
+    if is_missing {
+        crate::support::tool::say("skipped: no git to make repositories with");
+    }
+    is_missing
+}
+
+fn touches(expected: &[(&str, &[u64])]) -> Vec<(String, Vec<u64>)> {
+    expected.iter().map(|(name, lines)| ((*name).to_owned(), lines.to_vec())).collect()
+}
+
+/// `layer` grows on line 4, which the change replaces, and `relu` on line 11, which it leaves alone.
+fn grown() -> Checkout {
+    let checkout = Checkout::new("src/net/model.py");
+    checkout.write("src/net/model.py", BEFORE.replace("layer(x)", "wider(x)"));
+    checkout.commit("wider");
+    let frames: [&[&str]; 2] = [
+        &["/ci/work/src/net/model.py:layer:4", "/ci/work/src/net/model.py:forward:90"],
+        &["/ci/work/src/net/model.py:relu:11", "/ci/work/src/net/model.py:forward:90"],
+    ];
+    checkout.record(&[(frames[0], 10), (frames[1], 10)], &[(frames[0], 17), (frames[1], 17)]);
+    checkout
+}
+
+#[test]
+fn rows_say_that_they_changed_here_and_the_headline_how_much() {
+    if skipped() {
+        return;
+    }
+    let checkout = grown();
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%"]);
+    let through = "7.00 MiB of it through lines that this change touches";
+    let line = format!("FAIL peak grew 14.00 MiB (+70.0 %), {through}, allowed 5 %");
+    assert_eq!(verdict(&output), (1, line));
+    let report = text(&output.stdout);
+    let rows: Vec<_> = report.lines().filter(|line| line.contains("grew") && line.contains("model.py")).collect();
+    // Of rows of the same size, the one that changed here comes first.
+    assert!(
+        rows[0].contains("grew, changed here  layer (") && rows[1].contains("grew                relu ("),
+        "{report}"
+    );
+
+    let report = checkout.json();
+    let device = &report["devices"][0];
+    assert_eq!(device["changed_here_delta"], 7 * MIB);
+    let line = json!([{"path": "src/net/model.py", "line": 4}]);
+    assert_eq!(device["stacks"][0]["changed_here"], json!({"delta": 7 * MIB, "before": line, "after": line}));
+    assert_eq!(device["stacks"][1]["changed_here"], json!({"delta": 0, "before": [], "after": []}));
+
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%", "--format", "markdown"]);
+    let report = text(&output.stdout);
+    assert!(report.contains(through) && report.contains("| grew, changed here | `layer ("), "{report}");
+    let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%", "--format", "github"]);
+    let report = text(&output.stdout);
+    assert!(report.starts_with("::error file=src/net/model.py,line=4,"), "{report}");
+    assert!(report.contains(through) && report.contains("layer (") && report.contains(", changed here"), "{report}");
+    let output = checkout.ptmem(&["--git", "main", "--format", "csv"]);
+    let marks: Vec<_> = text(&output.stdout).lines().map(|line| line.rsplit(',').next().unwrap().to_owned()).collect();
+    assert_eq!(marks, ["changed_here", "true", "false"]);
+
+    // Without the option nothing is said of it.
+    let plain = text(&checkout.ptmem(&["--max-growth", "5%"]).stdout);
+    assert!(!plain.contains("changed here") && !plain.contains("through lines"), "{plain}");
+}
+
+#[test]
+fn a_stack_of_a_single_limit_says_so_too() {
+    if skipped() {
+        return;
+    }
+    let checkout = grown();
+    let limit = ["--git", "main", "--max-growth", "stack:layer*=0", "--max-growth", "stack:relu*=0"];
+    let report = text(&checkout.ptmem(&limit).stdout);
+    let ends = |name: &str| report.lines().find(|line| line.contains(&format!("stack {name} ("))).unwrap().to_owned();
+    assert!(ends("layer").ends_with(", all of it through lines that this change touches, allowed 0 B"), "{report}");
+    assert!(ends("relu").ends_with(", none of it through lines that this change touches, allowed 0 B"), "{report}");
+}
+
+#[test]
+fn a_call_over_several_lines_changes_with_each_of_them() {
+    if skipped() {
+        return;
+    }
+    let call: &[&str] = &["/ci/src/net/model.py:cat:6"];
+    let other: &[&str] = &["/ci/src/net/model.py:relu:11"];
+    for change in [
+        ("         h],", "         h, h],"),
+        ("        [x,\n", "        [x,\n         x,\n"),
+        ("        [x,\n", "        ["),
+    ] {
+        let checkout = Checkout::new("src/net/model.py");
+        checkout.write("src/net/model.py", BEFORE.replace(change.0, change.1));
+        checkout.commit("one argument");
+        checkout.record(&[(call, 4), (other, 2)], &[(call, 6), (other, 3)]);
+        assert_eq!(checkout.touched(), touches(&[("cat", &[6]), ("relu", &[])]), "{change:?}");
+        // The whole statement was there before: only its growth counts.
+        assert_eq!(checkout.json()["devices"][0]["changed_here_delta"], 2 * MIB, "{change:?}");
+    }
+}
+
+#[test]
+fn lines_that_moved_are_not_changed_and_new_ones_are() {
+    if skipped() {
+        return;
+    }
+    let checkout = Checkout::new("model.py");
+    // Two lines more at the top; the file moves to a folder; nothing else changes.
+    checkout.git(&["mv", "model.py", "net.py"]);
+    checkout.write("net.py", format!("# a\n# b\n{BEFORE}"));
+    checkout.commit("moved");
+    let before: &[&str] = &["/ci/model.py:relu:11", "/ci/train.py:step:7", "/ci/train.py:main:9"];
+    let after: &[&str] = &["/ci/net.py:relu:13", "/ci/train.py:step:7", "/ci/train.py:main:9"];
+    checkout.record(&[(before, 4)], &[(after, 6)]);
+    assert_eq!(checkout.touched(), touches(&[("relu", &[])]));
+    // Not committed yet, and not even known to git.
+    checkout.write("net.py", format!("# a\n# b\n{}", BEFORE.replace("relu", "gelu")));
+    checkout.write("extra/new file.py", "def g(x):\n    return x\n");
+    checkout.record(&[(before, 4)], &[(after, 6), (&["/ci/extra/new file.py:g:2"], 2)]);
+    assert_eq!(checkout.touched(), touches(&[("g", &[2]), ("relu", &[13])]));
+    let report = checkout.ptmem(&["--git", "main", "--max-growth", "0"]);
+    let all = "FAIL peak grew 4.00 MiB (+100.0 %), all of it through lines that this change touches, allowed 0 B";
+    assert_eq!(verdict(&report).1, all);
+}
+
+#[test]
+fn the_base_branch_may_have_gone_on() {
+    if skipped() {
+        return;
+    }
+    let checkout = grown();
+    checkout.git(&["switch", "--quiet", "main"]);
+    checkout.write("src/net/model.py", BEFORE.replace("relu", "gelu"));
+    checkout.commit("somebody else's change");
+    checkout.git(&["switch", "--quiet", "change"]);
+    assert_eq!(checkout.touched(), touches(&[("layer", &[4]), ("relu", &[])]));
+    // Settings of the user change nothing.
+    for (key, value) in
+        [("diff.noprefix", "true"), ("diff.external", "false"), ("color.ui", "always"), ("diff.context", "9")]
+    {
+        checkout.git(&["config", key, value]);
+    }
+    // Nor does the folder in which it runs.
+    fs::rename(checkout.path().join("before.pkl"), checkout.path().join("src/before.pkl")).unwrap();
+    fs::rename(checkout.path().join("after.pkl"), checkout.path().join("src/after.pkl")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(checkout.path().join("src")).env_remove("GITHUB_WORKSPACE");
+    let output = command.args(["diff", "before.pkl", "after.pkl", "--git", "main"]).output().unwrap();
+    assert!(text(&output.stdout).contains("changed here"), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn without_git_or_a_repository_it_says_what_is_missing() {
+    if skipped() {
+        return;
+    }
+    let checkout = grown();
+    for (base, message) in [
+        ("nowhere", "error: --git nowhere: there is no such commit, branch or tag here"),
+        ("--all", "error: --git --all: there is no such commit, branch or tag here"),
+        ("main:src/net/model.py", "there is no such commit, branch or tag here"),
+    ] {
+        let output = checkout.ptmem(&[&format!("--git={base}")]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+    checkout.git(&["switch", "--quiet", "--orphan", "other"]);
+    checkout.git(&["commit", "--quiet", "--allow-empty", "--message", "unrelated"]);
+    let output = checkout.ptmem(&["--git", "main"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--git main: shares no commit with the checkout"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = |path: &std::ffi::OsStr| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(elsewhere.path()).env_clear().env("PATH", path);
+        command.arg("diff").args(["before.pkl", "after.pkl"].map(|name| checkout.path().join(name)));
+        command.args(["--git", "main"]).output().unwrap()
+    };
+    let output = run(&std::env::var_os("PATH").unwrap());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("--git: the working directory is in no Git repository"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = run(elsewhere.path().as_os_str());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--git: there is no program git on the path"), "{}", text(&output.stderr));
+}
