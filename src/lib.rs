@@ -107,6 +107,11 @@ pub mod snapshot;
 pub mod stack;
 mod text;
 pub mod tree;
+#[cfg(not(feature = "cli"))]
+mod trim;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod trim;
 pub mod units;
 pub mod verdict;
 

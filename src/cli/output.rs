@@ -37,18 +37,26 @@ impl Output {
 
     /// Writes a file; `-` is standard output.
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<()> {
-        if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text) }
+        if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text.as_bytes()) }
+    }
+
+    /// Writes a file that is no text; `-` is standard output.
+    pub(crate) fn write_bytes(&self, path: &Path, bytes: &[u8]) -> Result<()> {
+        if path.as_os_str() == "-" { write_all(io::stdout().lock(), bytes) } else { write_file(path, bytes) }
     }
 
     /// Prints a report. A closed pipe is not an error: its reader has seen enough.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
-        let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(anyhow!("standard output: cannot be written: {error}"))
-            }
-            _ => Ok(()),
+        write_all(AutoStream::new(io::stdout().lock(), self.color), text.as_bytes())
+    }
+}
+
+fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow!("standard output: cannot be written: {error}"))
         }
+        _ => Ok(()),
     }
 }
 
@@ -85,7 +93,7 @@ fn ascii(sign: char) -> char {
 }
 
 /// Writes a file as a whole or not at all: first a temporary file beside it, which then takes its name.
-pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path.display();
     let refused = |error: io::Error| anyhow!("{name}: cannot be written: {error}");
     if path.is_dir() {
@@ -93,7 +101,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     }
     // A device or pipe, such as /dev/stdout, is written to, not replaced.
     if is_device(path) {
-        return fs::write(path, text).map_err(refused);
+        return fs::write(path, bytes).map_err(refused);
     }
     // Writing through a link leaves the link in place.
     let target = match fs::canonicalize(path) {
@@ -110,7 +118,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<()> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder).map_err(refused)?;
-    file.write_all(text.as_bytes()).map_err(refused)?;
+    file.write_all(bytes).map_err(refused)?;
     #[cfg(unix)]
     if let Some(permissions) = earlier {
         file.as_file().set_permissions(permissions).map_err(refused)?;

@@ -1,4 +1,4 @@
-//! A safe, streaming reader of Python pickles.
+//! A safe, streaming reader of Python pickles, and a writer of plain ones.
 //!
 //! It reads protocols 0 to 5 as far as they describe plain data: numbers, strings, bytes, tuples,
 //! lists, dictionaries and sets. Every opcode that could import, build or call something is refused
@@ -15,9 +15,11 @@ mod memo;
 mod opcode;
 mod reader;
 mod runs;
+mod write;
 
 pub use error::{Error, ErrorKind};
 pub use reader::read;
+pub use write::{Reference, Writer};
 
 /// An integer as a pickle can hold it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

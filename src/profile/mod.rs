@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use highest::Highest;
 pub use metric::Metric;
+pub(crate) use moment::span;
 pub use moment::{Moment, ParseMomentError};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
@@ -462,7 +463,7 @@ impl<R: Read> Read for Counted<'_, R> {
 pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let span = moment::span(&snapshot);
+    let span = span(&snapshot);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);

@@ -75,7 +75,7 @@ impl fmt::Display for Moment {
 }
 
 /// The first and the last time that any device of a snapshot has, so that one time means one moment on all of them.
-pub(super) fn span(snapshot: &Snapshot) -> Option<(i64, i64)> {
+pub(crate) fn span(snapshot: &Snapshot) -> Option<(i64, i64)> {
     let devices = snapshot.devices.values();
     let first = devices.clone().filter_map(|device| snapshot.events_of(device).first()?.time()).min()?;
     let last = devices.filter_map(|device| snapshot.events_of(device).last()?.time()).max()?;
@@ -85,7 +85,7 @@ pub(super) fn span(snapshot: &Snapshot) -> Option<(i64, i64)> {
 impl Moment {
     /// Where the moment is in a history, or `None` where the history has none such. `span` is from the first to the last
     /// time that any device has.
-    pub(super) fn position(self, events: &[Event], replay: &Replay, span: Option<(i64, i64)>) -> Option<Position> {
+    pub(crate) fn position(self, events: &[Event], replay: &Replay, span: Option<(i64, i64)>) -> Option<Position> {
         match self {
             Self::Baseline => Some(Position::START),
             // Where only the state at the dump is known, that one is shown.

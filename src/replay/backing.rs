@@ -27,10 +27,22 @@ impl Backing {
         census: &Census,
         lifetimes: &Lifetimes,
     ) -> (Self, i128) {
-        let (events, tables) = (snapshot.events_of(device), &snapshot.tables);
+        let with_homes = needs_homes(snapshot, device, census);
+        Self::wound_back(snapshot, device, lifetimes, Position::START, with_homes)
+    }
+
+    /// The segments at a moment, and their bytes.
+    pub(super) fn wound_back(
+        snapshot: &Snapshot,
+        device: &Device,
+        lifetimes: &Lifetimes,
+        to: Position,
+        with_homes: bool,
+    ) -> (Self, i128) {
+        let events = snapshot.events_of(device);
+        let tables = &snapshot.tables;
         let Self { mut segments, mut homes, mut vanished } = Self::default();
         let mut reserved = 0_i128;
-        let with_homes = needs_homes(snapshot, device, census);
         for segment in &device.segments {
             let pool = match (segment.is_expandable, segment.small_pool) {
                 (true, _) => Pool::Expandable,
@@ -43,7 +55,7 @@ impl Backing {
             reserved += i128::from(segment.total_size);
         }
         let mut next_request = None;
-        for (i, &index) in lifetimes.of_event.iter().enumerate().rev() {
+        for (i, &index) in lifetimes.of_event.iter().enumerate().skip(to.count()).rev() {
             if index != NONE {
                 let allocation = &lifetimes.allocations[index as usize];
                 if with_homes && allocation.born == Position::after(i) {

@@ -23,11 +23,13 @@ mod parts;
 mod rounding;
 mod segment_map;
 mod sizes;
+mod state;
 mod unrecorded;
 
 use std::collections::BTreeMap;
 
 pub use parts::{Level, Part};
+pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};

@@ -205,6 +205,11 @@ impl SegmentMap {
         }
     }
 
+    /// The pool of the range that holds `address`.
+    pub(super) fn pool_at(&self, address: u64) -> Option<Pool> {
+        self.search(address).map(|(_, _, pool)| pool)
+    }
+
     fn search(&self, address: u64) -> Option<(u64, u64, Pool)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((start, range.end, range.pool))

@@ -12,6 +12,7 @@ mod settings;
 mod sniff;
 mod tables;
 mod value;
+mod write;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,6 +22,7 @@ pub use copy::Copier;
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use sniff::Looks;
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
+pub use write::{Contents, write};
 
 use crate::pickle;
 use crate::text::cut;
@@ -89,6 +91,8 @@ pub struct Segment {
     pub pool_id: Option<(u64, u64)>,
     /// Mapped piecewise (`cuMemMap`) rather than by one `cudaMalloc`.
     pub is_expandable: bool,
+    /// Where it was asked for; `None` where nothing was captured.
+    pub stack: Option<StackId>,
     /// The blocks, by address and without gaps.
     pub blocks: Vec<Block>,
 }

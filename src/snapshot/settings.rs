@@ -46,6 +46,9 @@ impl FromStr for AllocatorSettings {
 }
 
 impl AllocatorSettings {
+    /// Key of [`AllocatorSettings::roundup_power2_divisions`] in a snapshot.
+    pub(super) const DIVISIONS: &str = "roundup_power2_divisions";
+
     /// Reads settings as PyTorch reads `PYTORCH_CUDA_ALLOC_CONF`. Settings that block sizes do not depend on are kept as
     /// text only.
     fn parse(text: &str) -> Result<Self, ParseSettingsError> {

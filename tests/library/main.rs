@@ -26,6 +26,7 @@ mod replay_properties;
 mod replay_settings;
 mod saved_profiles;
 mod snapshot_bad_input;
+mod trim;
 mod unknown_figures;
 mod verdicts;
 mod wrapped;

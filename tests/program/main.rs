@@ -17,3 +17,4 @@ mod recorded;
 mod simulate;
 mod simulated_torch;
 mod stored;
+mod trim;

@@ -20,6 +20,7 @@ use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::phases::{DiffPhases, ShowPhases};
 use super::simulate::SimulateArguments;
+use super::trim::TrimArguments;
 pub(crate) use text::heading;
 pub(crate) use value::{ColorWhen, Export};
 use value::{FormatArgument, GroupByArgument, SizeArgument};
@@ -74,6 +75,11 @@ pub(crate) enum Command {
     /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
     /// out-of-memory event, and the moment of --at.
     Profile(ProfileArguments),
+    /// Cut a snapshot to a part that PyTorch's own viewer opens
+    ///
+    /// The file is the one that a recording of that window would have left: memory that is older belongs to its state at
+    /// the start, the final state is that at the end of the window, and curves and peaks within are the same.
+    Trim(TrimArguments),
     /// Run a command on simulated GPUs, to record where there is none
     ///
     /// PyTorch runs its own code and its own allocator on a CUDA device that exists only as addresses: kernels do nothing, and

@@ -151,7 +151,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
         }
     }
     let text = saved::text_of(after, before.bound.and(after.bound), &raises);
-    output::write_file(path, &text)?;
+    output::write_file(path, text.as_bytes())?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };
     let changes = if changes.is_empty() { parts.to_owned() } else { changes.join(", ") };

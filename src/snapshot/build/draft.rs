@@ -26,6 +26,7 @@ pub(super) struct SegmentDraft {
     pub(super) stream: Option<i128>,
     pub(super) pool_id: Option<(u64, u64)>,
     pub(super) is_expandable: bool,
+    pub(super) stack: Option<StackId>,
     pub(super) blocks: Option<Value>,
 }
 

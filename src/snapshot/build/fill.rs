@@ -268,6 +268,7 @@ impl Builder {
                 Some(Key::Stream) => segment.stream = self.integer(value),
                 Some(Key::SegmentPoolId) => segment.pool_id = self.pool_id(value),
                 Some(Key::IsExpandable) => segment.is_expandable = self.integer(value) == Some(1),
+                Some(Key::Frames) => segment.stack = self.use_stack(value),
                 Some(Key::Blocks) => segment.blocks = Some(value),
                 _ => {}
             }

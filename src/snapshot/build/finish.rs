@@ -196,6 +196,7 @@ impl Builder {
                 stream: draft.stream,
                 pool_id: draft.pool_id,
                 is_expandable: draft.is_expandable,
+                stack: draft.stack.filter(|stack| self.tables.has_frames(*stack)),
                 blocks,
             });
         }

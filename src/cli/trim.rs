@@ -1,0 +1,90 @@
+//! `ptmem trim`: cuts a snapshot to a part that PyTorch's own viewer opens.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use ptmem::profile::{self, Opened};
+use ptmem::trim::{self, Between, Trimmed};
+use ptmem::units::Size;
+
+use super::args::value::SizeArgument;
+use super::args::{ConfigArguments, InputArguments, heading, rules};
+use super::{config, input, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct TrimArguments {
+    /// The snapshot; - is standard input
+    snapshot: PathBuf,
+    /// Keep the history between two moments: event:N (or N), time:SECONDS, baseline, peak, oom or end; either may be
+    /// left out
+    #[arg(long, value_name = "MOMENT..MOMENT", value_parser = Between::from_str, help_heading = heading::KEPT)]
+    between: Option<Between>,
+    /// Keep this device. Repeatable [default: all]
+    #[arg(long, value_name = "N", help_heading = heading::KEPT)]
+    device: Vec<u32>,
+    /// Keep the N stacks per device that hold most at the peak, and leave out all other memory; 0 keeps all
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::KEPT)]
+    top: usize,
+    /// Keep the longest window around the peak whose file is not larger than SIZE
+    #[arg(long, value_name = "SIZE", help_heading = heading::KEPT)]
+    max_bytes: Option<SizeArgument>,
+    /// Tell stacks apart relative to this folder instead of the deepest folder that contains all of your code. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
+    strip_prefix: Vec<String>,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    input: InputArguments,
+    /// The file to write, such as small.pickle; - is standard output
+    #[arg(long, short, value_name = "FILE", help_heading = heading::OUTPUT)]
+    output: PathBuf,
+}
+
+pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    output::require_folder(&arguments.output)?;
+    let name = arguments.snapshot.display().to_string();
+    if output::is_same_file(&arguments.snapshot, &arguments.output) {
+        bail!("{name}: is the snapshot itself; expected another file to write to");
+    }
+    let reading = profile::Options {
+        max_input: arguments.input.max_input(),
+        allocator_settings: arguments.input.allocator_settings(&config),
+        ..profile::Options::default()
+    };
+    let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
+        bail!("{name}: is a saved profile, which has no history to cut; expected a snapshot");
+    };
+    let options = trim::Options {
+        between: arguments.between,
+        devices: arguments.device.clone(),
+        top: arguments.top,
+        max_bytes: arguments.max_bytes.map(|size| size.0),
+        rules: rules(&config, &arguments.strip_prefix),
+    };
+    let trimmed = trim::trim(&snapshot, &options).context(name)?;
+    output.write_bytes(&arguments.output, &trimmed.bytes)?;
+    tell(&trimmed, source.bytes);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells on standard error how much is left.
+fn tell(trimmed: &Trimmed, before: u64) {
+    output::print_note(&format!("wrote {} of {}", Size(trimmed.bytes.len() as u64), Size(before)));
+    for device in trimmed.devices.iter().filter(|device| device.events > 0) {
+        let peak = device.peak.map_or("unknown".to_owned(), |peak| Size(peak).to_string());
+        output::print_note(&format!(
+            "device {}: {} of {} events, from {} to {}; allocated peak {} of {peak}",
+            device.device,
+            device.kept,
+            device.events,
+            device.window.start,
+            device.window.end,
+            Size(device.peak_within),
+        ));
+    }
+}

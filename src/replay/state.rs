@@ -1,0 +1,92 @@
+//! The segments and blocks of a device at a moment of its history, as a dump at that moment would have listed them.
+
+use std::collections::BTreeMap;
+
+use super::backing::Backing;
+use super::census::Census;
+use super::rounding::{Pool, SHARED_POOL, SMALL_SIZE};
+use super::segment_map::Home;
+use super::{Allocation, Position, lifetimes};
+use crate::snapshot::{Block, BlockState, Device, Segment, Snapshot};
+
+/// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them.
+#[must_use]
+pub fn state_at(snapshot: &Snapshot, device: &Device, allocations: &[&Allocation], at: Position) -> Vec<Segment> {
+    let events = snapshot.events_of(device);
+    let mut live: Vec<&Allocation> = allocations.iter().copied().filter(|a| a.born <= at && at < a.completed).collect();
+    live.sort_by_key(|allocation| allocation.addr);
+    if at.count() >= events.len() {
+        return without_others(&device.segments, &live);
+    }
+    let census = Census::of(events);
+    let active = device.segments.iter().flat_map(|segment| segment.blocks.iter().copied());
+    let active: Vec<Block> = active.filter(|block| block.state != BlockState::Inactive).collect();
+    let lifetimes = lifetimes::trace(events, &active, &census);
+    let (backing, _) = Backing::wound_back(snapshot, device, &lifetimes, at, true);
+    let listed: BTreeMap<u64, &Segment> = device.segments.iter().map(|segment| (segment.address, segment)).collect();
+    let has_pools = device.segments.iter().any(|segment| segment.pool_id.is_some());
+    let mut live = live.into_iter().peekable();
+    let ranges: Vec<(u64, u64, Home)> = backing.segments.iter().collect();
+    let segments = ranges.into_iter().filter(|(start, end, _)| start < end).map(|(start, end, home)| {
+        let blocks = blocks(start, end, &mut live, at);
+        let is_small = |block: &Block| block.state != BlockState::Inactive && block.size <= SMALL_SIZE;
+        Segment {
+            address: start,
+            total_size: end - start,
+            allocated_size: None,
+            active_size: None,
+            small_pool: home.small.unwrap_or_else(|| blocks.iter().any(is_small)),
+            stream: home.stream,
+            pool_id: home.pool_id.or(has_pools.then_some(SHARED_POOL)),
+            is_expandable: backing.segments.pool_at(start) == Some(Pool::Expandable),
+            stack: listed.get(&start).and_then(|segment| segment.stack),
+            blocks,
+        }
+    });
+    segments.collect()
+}
+
+/// The final state, in which only these allocations are in use.
+fn without_others(segments: &[Segment], live: &[&Allocation]) -> Vec<Segment> {
+    let mut segments = segments.to_vec();
+    for block in segments.iter_mut().flat_map(|segment| &mut segment.blocks) {
+        let is_live = live.binary_search_by_key(&block.address, |allocation| allocation.addr).is_ok();
+        if block.state != BlockState::Inactive && !is_live {
+            *block = Block { state: BlockState::Inactive, stack: None, requested_size: Some(0), ..*block };
+        }
+    }
+    segments
+}
+
+/// The blocks of a segment, without gaps.
+fn blocks<'a>(
+    start: u64,
+    end: u64,
+    live: &mut std::iter::Peekable<impl Iterator<Item = &'a Allocation>>,
+    at: Position,
+) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut next = start;
+    while let Some(allocation) = live.next_if(|allocation| allocation.addr < end) {
+        // Only in a damaged file does a block lie outside of all segments, or over another one.
+        if allocation.addr < next {
+            continue;
+        }
+        if allocation.addr > next {
+            blocks.push(free_block(next, allocation.addr));
+        }
+        let size = allocation.bytes.min(end - allocation.addr);
+        let state = if at < allocation.freed { BlockState::ActiveAllocated } else { BlockState::ActivePendingFree };
+        let requested_size = Some(allocation.requested);
+        blocks.push(Block { address: allocation.addr, size, requested_size, state, stack: allocation.stack });
+        next = allocation.addr + size;
+    }
+    if next < end {
+        blocks.push(free_block(next, end));
+    }
+    blocks
+}
+
+fn free_block(start: u64, end: u64) -> Block {
+    Block { address: start, size: end - start, requested_size: Some(0), state: BlockState::Inactive, stack: None }
+}

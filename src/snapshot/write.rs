@@ -1,0 +1,420 @@
+//! Writes snapshots as PyTorch does, so that its own viewer opens them.
+//!
+//! Every string, frame and list of frames is written once: the file is smaller than PyTorch's by far.
+
+use rustc_hash::FxHashMap;
+
+use super::field::Key;
+use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Frame, FrameId, Segment};
+use super::{StackId, StringId, Tables, Tags};
+use crate::pickle::{Reference, Writer};
+
+/// The parts of a snapshot that are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Contents<'s> {
+    /// Strings, frames, stacks and tags that the rest refers to.
+    pub tables: &'s Tables,
+    /// Allocator settings at the dump.
+    pub settings: &'s AllocatorSettings,
+    /// All events; every device owns a range of them.
+    pub events: &'s [Event],
+    /// Per device ordinal, in order.
+    pub devices: &'s [(u32, Device)],
+    /// Annotations, in order.
+    pub annotations: &'s [Annotation],
+    /// Whether the file has a history at all.
+    pub has_traces: bool,
+    /// Whether it is to be a file of release 2.0, whose blocks have no addresses and keep their stacks in a history.
+    pub lacks_block_addresses: bool,
+}
+
+/// Writes a snapshot as the bytes of a pickle.
+#[must_use]
+pub fn write(contents: Contents<'_>) -> Vec<u8> {
+    let mut writer = SnapshotWriter::new(contents);
+    if contents.has_traces {
+        writer.snapshot();
+    } else {
+        writer.segments();
+    }
+    writer.out.finish()
+}
+
+/// Values that were written, by the index of what they stand for.
+type Written = Vec<Option<Reference>>;
+
+struct SnapshotWriter<'s> {
+    contents: Contents<'s>,
+    out: Writer,
+    strings: Written,
+    frames: Written,
+    stacks: Written,
+    forward: FxHashMap<StackId, Reference>,
+    /// Texts of the format itself that are no keys.
+    words: FxHashMap<&'static str, Reference>,
+    empty_list: Option<Reference>,
+    has_compile_context: bool,
+    has_metadata: bool,
+}
+
+impl<'s> SnapshotWriter<'s> {
+    fn new(contents: Contents<'s>) -> Self {
+        let tables = contents.tables;
+        Self {
+            out: Writer::default(),
+            strings: Vec::new(),
+            frames: vec![None; tables.frames().len()],
+            stacks: vec![None; tables.stack_count()],
+            forward: FxHashMap::default(),
+            words: FxHashMap::default(),
+            empty_list: None,
+            has_compile_context: tables.all_tags().iter().any(|tags| tags.compile_context.is_some()),
+            has_metadata: tables.all_tags().iter().any(|tags| tags.user_metadata.is_some()),
+            contents,
+        }
+    }
+
+    fn snapshot(&mut self) {
+        self.out.begin_dict();
+        self.key(Key::Segments);
+        self.segments();
+        self.key(Key::DeviceTraces);
+        self.traces();
+        if self.contents.settings.present && !self.contents.settings.given {
+            self.key(Key::AllocatorSettings);
+            self.settings();
+        }
+        if !self.contents.annotations.is_empty() {
+            self.key(Key::ExternalAnnotations);
+            self.annotations();
+        }
+        self.out.end();
+    }
+
+    /// Announces an entry of a dictionary.
+    fn key(&mut self, key: Key) {
+        self.out.next();
+        self.string(StringId::from_index(key as usize));
+    }
+
+    fn entry(&mut self, key: Key, value: impl Into<i128>) {
+        self.key(key);
+        self.out.int(value);
+    }
+
+    fn string(&mut self, id: StringId) {
+        if self.strings.len() <= id.index() {
+            self.strings.resize(id.index() + 1, None);
+        }
+        if let Some(reference) = self.strings[id.index()] {
+            return self.out.refer(reference);
+        }
+        self.out.str(self.contents.tables.string(id));
+        self.strings[id.index()] = Some(self.out.remember());
+    }
+
+    fn word(&mut self, word: &'static str) {
+        if let Some(&reference) = self.words.get(word) {
+            return self.out.refer(reference);
+        }
+        self.out.str(word);
+        self.words.insert(word, self.out.remember());
+    }
+
+    fn pool_id(&mut self, key: Key, pool: Option<(u64, u64)>) {
+        if let Some((device, number)) = pool {
+            self.key(key);
+            self.out.int(device);
+            self.out.int(number);
+            self.out.pair();
+        }
+    }
+
+    fn segments(&mut self) {
+        self.out.begin_list();
+        for (id, device) in self.contents.devices {
+            for segment in &device.segments {
+                self.out.next();
+                self.segment(*id, segment);
+            }
+        }
+        self.out.end();
+    }
+
+    fn segment(&mut self, device: u32, segment: &Segment) {
+        let sums = Sums::of(segment);
+        self.out.begin_dict();
+        self.entry(Key::Device, device);
+        self.entry(Key::Address, segment.address);
+        self.entry(Key::TotalSize, segment.total_size);
+        self.entry(Key::AllocatedSize, sums.allocated);
+        self.entry(Key::ActiveSize, sums.active);
+        if let Some(requested) = sums.requested {
+            self.entry(Key::RequestedSize, requested);
+        }
+        if let Some(stream) = segment.stream {
+            self.entry(Key::Stream, stream);
+        }
+        self.key(Key::SegmentType);
+        self.word(if segment.small_pool { "small" } else { "large" });
+        self.pool_id(Key::SegmentPoolId, segment.pool_id);
+        if !self.contents.lacks_block_addresses {
+            self.key(Key::IsExpandable);
+            self.out.bool(segment.is_expandable);
+            self.key(Key::Frames);
+            self.stack(segment.stack);
+        }
+        self.key(Key::Blocks);
+        self.out.begin_list();
+        for block in &segment.blocks {
+            self.out.next();
+            self.block(block);
+        }
+        self.out.end();
+        self.out.end();
+    }
+
+    fn block(&mut self, block: &Block) {
+        self.out.begin_dict();
+        if !self.contents.lacks_block_addresses {
+            self.entry(Key::Address, block.address);
+        }
+        self.entry(Key::Size, block.size);
+        if let Some(requested) = block.requested_size {
+            self.entry(Key::RequestedSize, requested);
+        }
+        self.key(Key::State);
+        self.word(match block.state {
+            BlockState::ActiveAllocated => "active_allocated",
+            BlockState::ActivePendingFree => "active_pending_free",
+            BlockState::Inactive => "inactive",
+        });
+        if self.contents.lacks_block_addresses {
+            self.history(block);
+        } else {
+            self.key(Key::Frames);
+            self.stack(block.stack);
+            self.forward_frames(block.stack);
+        }
+        self.out.end();
+    }
+
+    /// The occupant of a block, as release 2.0 writes it.
+    fn history(&mut self, block: &Block) {
+        if block.state == BlockState::Inactive {
+            return;
+        }
+        self.key(Key::History);
+        self.out.begin_list();
+        self.out.next();
+        self.out.begin_dict();
+        self.key(Key::Addr);
+        self.out.int(block.address);
+        self.entry(Key::RealSize, block.requested_size.unwrap_or(block.size));
+        if block.stack.is_some() {
+            self.key(Key::Frames);
+            self.stack(block.stack);
+        }
+        self.out.end();
+        self.out.end();
+    }
+
+    fn traces(&mut self) {
+        let Contents { devices, events, .. } = self.contents;
+        let count = devices.last().map_or(0, |(id, _)| id + 1);
+        self.out.begin_list();
+        for id in 0..count {
+            self.out.next();
+            self.out.begin_list();
+            let device = devices.iter().find(|(other, _)| *other == id);
+            for event in device.map_or(&[][..], |(_, device)| &events[device.events.clone()]) {
+                self.out.next();
+                self.event(event);
+            }
+            self.out.end();
+        }
+        self.out.end();
+    }
+
+    fn event(&mut self, event: &Event) {
+        let tags = *self.contents.tables.tags(event.tags);
+        self.out.begin_dict();
+        self.key(Key::Action);
+        match event.action {
+            Action::Other(name) => self.string(name),
+            known => self.word(Action::KNOWN.iter().find(|(_, action)| *action == known).map_or("", |(name, _)| name)),
+        }
+        self.entry(if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr }, event.addr);
+        self.entry(Key::Size, event.size);
+        if let Some(stream) = tags.stream {
+            self.entry(Key::Stream, stream);
+        }
+        if let Some(time) = event.time() {
+            self.entry(Key::TimeUs, time);
+        }
+        self.tags(&tags);
+        if event.stack.is_some() {
+            self.key(Key::Frames);
+            self.stack(event.stack);
+            self.forward_frames(event.stack);
+        }
+        self.out.end();
+    }
+
+    /// Tags, with what PyTorch writes where nothing is set, so that all events have the same keys.
+    fn tags(&mut self, tags: &Tags) {
+        if self.has_compile_context {
+            self.key(Key::CompileContext);
+            match tags.compile_context {
+                Some(context) => self.string(context),
+                None => self.word("N/A"),
+            }
+        }
+        if self.has_metadata {
+            self.key(Key::UserMetadata);
+            match tags.user_metadata {
+                Some(metadata) => self.string(metadata),
+                None => self.word(""),
+            }
+        }
+        self.pool_id(Key::PoolId, tags.pool_id);
+    }
+
+    /// A list of frames; an empty one where nothing is known.
+    fn stack(&mut self, stack: Option<StackId>) {
+        let known = match stack {
+            Some(stack) => self.stacks[stack.index()],
+            None => self.empty_list,
+        };
+        if let Some(reference) = known {
+            return self.out.refer(reference);
+        }
+        self.out.begin_list();
+        let frames = stack.map_or(&[][..], |stack| self.contents.tables.stack(stack));
+        for &frame in frames {
+            self.out.next();
+            self.frame(frame);
+        }
+        self.out.end();
+        let reference = Some(self.out.remember());
+        match stack {
+            Some(stack) => self.stacks[stack.index()] = reference,
+            None => self.empty_list = reference,
+        }
+    }
+
+    fn frame(&mut self, id: FrameId) {
+        if let Some(reference) = self.frames[id.index()] {
+            return self.out.refer(reference);
+        }
+        let frame = *self.contents.tables.frame(id);
+        self.out.begin_dict();
+        self.key(Key::Name);
+        self.string(frame.name);
+        self.key(Key::Filename);
+        self.string(frame.filename);
+        self.entry(Key::Line, frame.line);
+        if let Some(original) = frame.original {
+            self.key(Key::FxOriginalTrace);
+            let text = self.traceback_entry(*self.contents.tables.frame(original));
+            self.out.str(&text);
+        }
+        self.out.end();
+        self.frames[id.index()] = Some(self.out.remember());
+    }
+
+    /// A frame as Python's tracebacks have it.
+    fn traceback_entry(&self, frame: Frame) -> String {
+        let tables = self.contents.tables;
+        format!("  File \"{}\", line {}, in {}\n", tables.string(frame.filename), frame.line, tables.string(frame.name))
+    }
+
+    /// The frames of the forward pass, where a stack has some: a formatted traceback, the outermost frame first.
+    fn forward_frames(&mut self, stack: Option<StackId>) {
+        let tables = self.contents.tables;
+        let Some(stack) = stack.filter(|&stack| !tables.forward(stack).is_empty()) else { return };
+        self.key(Key::ForwardFrames);
+        if let Some(&reference) = self.forward.get(&stack) {
+            return self.out.refer(reference);
+        }
+        self.out.begin_list();
+        for &frame in tables.forward(stack).iter().rev() {
+            self.out.next();
+            let text = self.traceback_entry(*tables.frame(frame));
+            self.out.str(&text);
+        }
+        self.out.end();
+        self.forward.insert(stack, self.out.remember());
+    }
+
+    fn settings(&mut self) {
+        /// The one setting that is a fraction, whatever its value.
+        const FRACTION: &str = "garbage_collection_threshold";
+        let settings = self.contents.settings;
+        self.out.begin_dict();
+        for (key, text) in &settings.all {
+            self.out.next();
+            self.out.str(key);
+            if key == AllocatorSettings::DIVISIONS {
+                self.divisions();
+            } else if let Ok(value) = text.parse::<bool>() {
+                self.out.bool(value);
+            } else if let Some(value) = text.parse::<i64>().ok().filter(|_| key != FRACTION) {
+                self.out.int(value);
+            } else if let Ok(value) = text.parse::<f64>() {
+                self.out.float(value);
+            } else {
+                self.out.str(text);
+            }
+        }
+        self.out.end();
+    }
+
+    fn divisions(&mut self) {
+        self.out.begin_dict();
+        for (power, divisions) in self.contents.settings.roundup_power2_divisions.iter().enumerate() {
+            self.out.next();
+            self.out.str(&(1_u32 << power).to_string());
+            self.out.int(*divisions);
+        }
+        self.out.end();
+    }
+
+    fn annotations(&mut self) {
+        self.out.begin_list();
+        for annotation in self.contents.annotations {
+            self.out.next();
+            self.out.begin_dict();
+            self.key(Key::Stage);
+            self.word(if annotation.starts { "START" } else { "END" });
+            self.key(Key::Name);
+            self.string(annotation.name);
+            self.entry(Key::Device, annotation.device);
+            self.entry(Key::TimeUs, annotation.time_us);
+            self.out.end();
+        }
+        self.out.end();
+    }
+}
+
+/// The sums over the blocks of a segment that PyTorch writes beside them.
+struct Sums {
+    allocated: u64,
+    active: u64,
+    /// Of active blocks; `None` where the size of one is not known.
+    requested: Option<u64>,
+}
+
+impl Sums {
+    fn of(segment: &Segment) -> Self {
+        let mut sums = Self { allocated: 0, active: 0, requested: Some(0) };
+        for block in segment.blocks.iter().filter(|block| block.state != BlockState::Inactive) {
+            sums.active = sums.active.saturating_add(block.size);
+            sums.requested = sums.requested.zip(block.requested_size).map(|(sum, size)| sum.saturating_add(size));
+            if block.state == BlockState::ActiveAllocated {
+                sums.allocated = sums.allocated.saturating_add(block.size);
+            }
+        }
+        sums
+    }
+}

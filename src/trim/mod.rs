@@ -1,0 +1,344 @@
+//! Cuts a snapshot to a part of it that PyTorch's own viewer opens: a window of the history, some devices, the largest
+//! stacks, or as much as a size allows.
+//!
+//! The result is the file that a recording from the beginning of the window would have left at its end: its final state is
+//! the state there, and memory that is older than the window has no event, but its stack.
+
+mod annotations;
+mod between;
+
+use std::collections::HashMap;
+
+use crate::profile::{Moment, span};
+use crate::replay::{self, Allocation, Position, Replay, state_at};
+use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
+use crate::stack::{GroupBy, Grouper, Rules};
+use crate::units::Size;
+
+pub use between::{Between, ParseBetweenError};
+
+/// What to keep.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The window of the history; all of it where nothing is said.
+    pub between: Option<Between>,
+    /// The devices; all of them where none is named.
+    pub devices: Vec<u32>,
+    /// How many stacks, those that hold most at the peak within the window; all of them for 0.
+    pub top: usize,
+    /// The largest file: where more would be left, the longest window around the peak that fits.
+    pub max_bytes: Option<u64>,
+    /// How frames are named and grouped.
+    pub rules: Rules,
+}
+
+/// A snapshot that was cut.
+#[derive(Debug)]
+pub struct Trimmed {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// What is left of each device.
+    pub devices: Vec<TrimmedDevice>,
+}
+
+/// What is left of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrimmedDevice {
+    /// Its ordinal.
+    pub device: u32,
+    /// The events that are kept, before those of other stacks are left out.
+    pub window: std::ops::Range<usize>,
+    /// Events that there were.
+    pub events: usize,
+    /// Events in the file.
+    pub kept: usize,
+    /// The allocated peak of the whole history; `None` where it cannot be known.
+    pub peak: Option<u64>,
+    /// The allocated peak within the window, of the stacks that are kept.
+    pub peak_within: u64,
+}
+
+/// Why a snapshot cannot be cut as asked.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The history cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] replay::Error),
+    /// There is no such device.
+    #[error("there is no device {device} in the snapshot; it has {}", listed(.there))]
+    NoDevice {
+        /// The device that was asked for.
+        device: u32,
+        /// Those that are there.
+        there: Vec<u32>,
+    },
+    /// No device has a moment.
+    #[error("no device has the moment '{0}' (--between)")]
+    NoMoment(Moment),
+    /// The window ends before it begins.
+    #[error("the window ends before it begins: on device {device}, {to} is at event {end}, {from} at event {start}")]
+    Backwards {
+        /// Device ordinal.
+        device: u32,
+        /// The first moment.
+        from: Moment,
+        /// The second one.
+        to: Moment,
+        /// Events before the first moment.
+        start: usize,
+        /// Events before the second one.
+        end: usize,
+    },
+    /// Even without any event the file would be too large.
+    #[error("the state at the peak alone takes {}; expected a larger size (--max-bytes)", Size(*least as u64))]
+    TooSmall {
+        /// Size of the smallest file.
+        least: usize,
+    },
+}
+
+fn listed(devices: &[u32]) -> String {
+    let numbers: Vec<String> = devices.iter().map(u32::to_string).collect();
+    if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }
+}
+
+/// Cuts a snapshot.
+///
+/// # Errors
+/// Where a device or a moment is not there, or the size too small.
+pub fn trim(snapshot: &Snapshot, options: &Options) -> Result<Trimmed, Error> {
+    let histories = histories(snapshot, options)?;
+    let whole: Vec<Window> = histories.iter().map(|history| history.window).collect();
+    let all = cut(snapshot, &histories, &whole);
+    let Some(most) = options.max_bytes.filter(|&most| all.bytes.len() as u64 > most) else { return Ok(all) };
+    let mut best = cut_around_peaks(snapshot, &histories, 0);
+    if best.bytes.len() as u64 > most {
+        return Err(Error::TooSmall { least: best.bytes.len() });
+    }
+    let mut fits = 0;
+    let mut too_large = WHOLE;
+    while too_large - fits > 1 {
+        let middle = u32::midpoint(fits, too_large);
+        let trimmed = cut_around_peaks(snapshot, &histories, middle);
+        if trimmed.bytes.len() as u64 <= most {
+            fits = middle;
+            best = trimmed;
+        } else {
+            too_large = middle;
+        }
+    }
+    Ok(best)
+}
+
+/// Cuts the devices to a share of their windows, around the peaks there.
+fn cut_around_peaks(snapshot: &Snapshot, histories: &[History<'_>], share: u32) -> Trimmed {
+    let windows: Vec<Window> = histories.iter().map(|history| history.around_peak(share)).collect();
+    cut(snapshot, histories, &windows)
+}
+
+/// The whole of a window, in the parts that its share is counted in.
+const WHOLE: u32 = 1 << 12;
+
+/// From a moment to a later one.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    from: Position,
+    to: Position,
+}
+
+/// A device with its history, replayed.
+struct History<'s> {
+    id: u32,
+    device: &'s Device,
+    events: &'s [Event],
+    replay: Replay,
+    window: Window,
+    /// Which of the allocations are kept; all where that is not said.
+    kept: Option<Vec<bool>>,
+}
+
+/// The devices that are kept.
+fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<History<'s>>, Error> {
+    let there: Vec<u32> = snapshot.devices.keys().copied().collect();
+    if let Some(&device) = options.devices.iter().find(|device| !there.contains(device)) {
+        return Err(Error::NoDevice { device, there });
+    }
+    let span = span(snapshot);
+    let mut histories = Vec::new();
+    for (&id, device) in &snapshot.devices {
+        if !options.devices.is_empty() && !options.devices.contains(&id) {
+            continue;
+        }
+        let events = snapshot.events_of(device);
+        let replay = replay::replay(snapshot, id, device, &[])?;
+        let whole = Window { from: Position::START, to: replay.dump };
+        let window = options.between.map_or(Some(whole), |between| {
+            let from = between.from.position(events, &replay, span)?;
+            let to = between.to.position(events, &replay, span)?;
+            Some(Window { from, to })
+        });
+        let Some(window) = window else { continue };
+        if let Some(between) = options.between.filter(|_| window.from > window.to) {
+            return Err(Error::Backwards {
+                device: id,
+                from: between.from,
+                to: between.to,
+                start: window.from.count(),
+                end: window.to.count(),
+            });
+        }
+        histories.push(History { id, device, events, replay, window, kept: None });
+    }
+    if let Some(between) = options.between.filter(|_| histories.is_empty()) {
+        let is_always_there = matches!(between.from, Moment::Baseline | Moment::End);
+        return Err(Error::NoMoment(if is_always_there { between.to } else { between.from }));
+    }
+    if options.top > 0 {
+        let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, &options.rules);
+        for history in &mut histories {
+            history.kept = Some(history.largest(snapshot, &grouper, options.top));
+        }
+    }
+    Ok(histories)
+}
+
+impl History<'_> {
+    fn is_kept(&self, index: usize) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept[index])
+    }
+
+    /// The highest allocated bytes of what is kept within a window, and when.
+    fn peak_within(&self, window: Window) -> (u64, Position) {
+        let mut changes = vec![0_i128; window.to.count().min(self.events.len()) - window.from.count() + 1];
+        for (index, allocation) in self.replay.allocations.iter().enumerate() {
+            if self.is_kept(index) && allocation.freed > window.from && allocation.born <= window.to {
+                let ends = [(allocation.born.max(window.from), 1), (allocation.freed, -1)];
+                for (at, sign) in ends {
+                    if let Some(change) = changes.get_mut(at.count() - window.from.count()) {
+                        *change += sign * i128::from(allocation.bytes);
+                    }
+                }
+            }
+        }
+        let mut now = 0;
+        let mut peak = (0, window.from);
+        for (after, change) in changes.into_iter().enumerate() {
+            now += change;
+            if now > i128::from(peak.0) {
+                peak = (u64::try_from(now).unwrap_or(u64::MAX), Position::of_count(window.from.count() + after));
+            }
+        }
+        peak
+    }
+
+    /// The allocations of the stacks that hold most at the peak within the window.
+    fn largest(&self, snapshot: &Snapshot, grouper: &Grouper<'_>, top: usize) -> Vec<bool> {
+        let peak = self.peak_within(self.window).1;
+        let allocations = &self.replay.allocations;
+        let mut groups = HashMap::new();
+        let mut keys = HashMap::new();
+        let mut held: Vec<u128> = Vec::new();
+        let mut group_of = Vec::with_capacity(allocations.len());
+        for allocation in allocations {
+            let origin = allocation.origin(snapshot);
+            let group = *groups.entry(origin).or_insert_with(|| {
+                let key = crate::profile::identity(origin, None, grouper).key;
+                let next = held.len();
+                let group = *keys.entry(key).or_insert(next);
+                if group == next {
+                    held.push(0);
+                }
+                group
+            });
+            held[group] += if allocation.allocated_at(peak) { u128::from(allocation.bytes) } else { 0 };
+            group_of.push(group);
+        }
+        let mut order: Vec<usize> = (0..held.len()).collect();
+        order.sort_by_key(|&group| (std::cmp::Reverse(held[group]), group));
+        let mut is_large = vec![false; held.len()];
+        order.into_iter().take(top).for_each(|group| is_large[group] = true);
+        group_of.into_iter().map(|group| is_large[group]).collect()
+    }
+
+    /// The part of the window around its peak that has this share of both sides.
+    fn around_peak(&self, share: u32) -> Window {
+        let Window { from, to } = self.window;
+        let peak = self.peak_within(self.window).1.count();
+        let end = to.count().min(self.events.len());
+        let first = peak - part_of(peak - from.count(), share);
+        let last = peak + part_of(end - peak, share);
+        Window { from: Position::of_count(first), to: if last == end { to } else { Position::of_count(last) } }
+    }
+
+    /// The events of a window that are about allocations that are kept, or about none.
+    fn kept_events(&self, window: Window) -> impl Iterator<Item = Event> {
+        let end = window.to.count().min(self.events.len());
+        let mut is_left_out = vec![false; end];
+        let left_out = self.replay.allocations.iter().enumerate().filter(|(index, _)| !self.is_kept(*index));
+        for (_, allocation) in left_out {
+            for at in [allocation.born, allocation.freed, allocation.completed] {
+                if let Some(index) = at.event().map(|index| index as usize).filter(|&index| index < end) {
+                    is_left_out[index] |= is_about(&self.events[index], allocation);
+                }
+            }
+        }
+        let start = window.from.count();
+        let kept = is_left_out.into_iter().skip(start).map(|is_left_out| !is_left_out);
+        self.events[start..end].iter().zip(kept).filter(|(_, is_kept)| *is_kept).map(|(event, _)| *event)
+    }
+
+    /// The state at the end of a window.
+    fn state(&self, snapshot: &Snapshot, window: Window) -> Vec<snapshot::Segment> {
+        if self.kept.is_none() && window.to == self.replay.dump {
+            return self.device.segments.clone();
+        }
+        let kept = self.replay.allocations.iter().enumerate().filter(|(index, _)| self.is_kept(*index));
+        let kept: Vec<&Allocation> = kept.map(|(_, allocation)| allocation).collect();
+        state_at(snapshot, self.device, &kept, window.to)
+    }
+}
+
+/// A share of a length.
+fn part_of(length: usize, share: u32) -> usize {
+    usize::try_from(length as u64 * u64::from(share) / u64::from(WHOLE)).unwrap_or(length)
+}
+
+/// Whether an event begins or ends this use of a block.
+fn is_about(event: &Event, allocation: &Allocation) -> bool {
+    let is_use = matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
+    is_use && event.addr == allocation.addr
+}
+
+/// Cuts the devices to these windows.
+fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Trimmed {
+    let mut events = Vec::new();
+    let mut devices = Vec::new();
+    let mut told = Vec::new();
+    for (history, &window) in histories.iter().zip(windows) {
+        let first = events.len();
+        events.extend(history.kept_events(window));
+        let segments = history.state(snapshot, window);
+        devices.push((history.id, Device { segments, events: first..events.len() }));
+        told.push(TrimmedDevice {
+            device: history.id,
+            window: window.from.count()..window.to.count().min(history.events.len()),
+            events: history.events.len(),
+            kept: events.len() - first,
+            peak: history.replay.figures.allocated.peak,
+            peak_within: history.peak_within(window).0,
+        });
+    }
+    let is_whole = told.iter().all(|device| device.window == (0..device.events));
+    let annotations = if is_whole { snapshot.annotations.clone() } else { annotations::within(snapshot, &events) };
+    let bytes = snapshot::write(Contents {
+        tables: &snapshot.tables,
+        settings: &snapshot.settings,
+        events: &events,
+        devices: &devices,
+        annotations: &annotations,
+        has_traces: snapshot.has_traces,
+        lacks_block_addresses: snapshot.lacks_block_addresses,
+    });
+    Trimmed { bytes, devices: told }
+}

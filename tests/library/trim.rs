@@ -1,0 +1,208 @@
+//! Snapshots that are cut to a part, read again and held against the whole.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::support::fixtures;
+use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, profile};
+use ptmem::replay::{Counter, Level, Part, Position, replay};
+use ptmem::snapshot::{self, Snapshot};
+use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
+
+fn open(path: &Path) -> Snapshot {
+    snapshot::read(File::open(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn fixture(name: &str) -> Snapshot {
+    open(&fixtures::folder().join(name))
+}
+
+/// Every fixture whose frees were all recorded, and the real snapshots where they are.
+fn snapshots() -> Vec<PathBuf> {
+    let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
+    let mut all: Vec<PathBuf> = fixtures::snapshots();
+    let real = std::fs::read_dir(real).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let is_snapshot = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pickle" || ending == "pkl");
+    // Somebody took segments out of that one by hand, so that its blocks have none.
+    all.extend(real.filter(|path| is_snapshot(path) && !path.ends_with("trimmed-fixture.pickle")));
+    all
+}
+
+fn profile_of(snapshot: Snapshot) -> Profile {
+    let source = Source { path: String::new(), bytes: 0, kind: Kind::Snapshot };
+    profile(snapshot, source, Reading::default()).unwrap()
+}
+
+fn between(text: &str) -> Options {
+    Options { between: Some(text.parse().unwrap()), ..Options::default() }
+}
+
+/// The counters within the window of a device, from the whole history.
+fn truth(snapshot: &Snapshot, trimmed: &TrimmedDevice) -> Part {
+    let window = &trimmed.window;
+    let borders = [window.start, window.end].map(Position::of_count);
+    let device = &snapshot.devices[&trimmed.device];
+    let parts = replay(snapshot, trimmed.device, device, &borders).unwrap().parts;
+    let part = parts.into_iter().find(|part| part.from == borders[0]);
+    let part = part.unwrap_or_else(|| panic!("no part from {borders:?}"));
+    if window.is_empty() { Part { peak: part.start, end: part.start, ..part } } else { part }
+}
+
+/// Whether a figure is right as far as it says itself, and how far it is off at all.
+fn assert_holds(counter: &Counter, start: u64, peak: u64, place: &str) {
+    let figures = [
+        ("baseline", counter.baseline, counter.baseline_error, start),
+        ("peak", counter.peak, counter.peak_error, peak),
+    ];
+    for (name, value, error, truth) in figures {
+        let Some((value, error)) = value.zip(error) else { continue };
+        assert!(value.abs_diff(truth) <= error, "{place}: {name} {value} ± {error}, expected {truth}");
+    }
+}
+
+fn compare(device: &DeviceProfile, truth: &Part, place: &str) {
+    let figures = &device.figures;
+    let Level { allocated, active, reserved } = truth.peak;
+    assert_holds(&figures.allocated, truth.start.allocated, allocated, &format!("{place}: allocated"));
+    assert_holds(&figures.active, truth.start.active, active, &format!("{place}: active"));
+    assert_holds(&figures.reserved, truth.start.reserved, reserved, &format!("{place}: reserved"));
+    let end = Level { allocated: figures.allocated.end, active: figures.active.end, reserved: figures.reserved.end };
+    assert_eq!(end, truth.end, "{place}: end");
+}
+
+#[test]
+fn a_window_has_the_counters_of_the_whole_there() {
+    let mut compared = 0;
+    for path in snapshots() {
+        let whole = open(&path);
+        // What 2.0 does not record cannot be wound back.
+        if whole.lacks_block_addresses || !whole.has_traces {
+            continue;
+        }
+        let most = whole.most_events();
+        for (from, to) in [(most / 4, most / 2), (0, most / 3), (most * 2 / 3, most), (most / 2, most / 2)] {
+            let place = format!("{} {from}..{to}", path.display());
+            let window =
+                format!("{}..{}", from.checked_sub(1).map_or(String::new(), |at| at.to_string()), to.max(1) - 1);
+            // Another device may have fewer events.
+            let Ok(trimmed) = trim(&whole, &between(&window)) else { continue };
+            let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap_or_else(|error| panic!("{place}: {error}")));
+            for told in &trimmed.devices {
+                let device = again.devices.iter().find(|device| device.device == told.device);
+                let Some(device) = device else { continue };
+                let original = replay(&whole, told.device, &whole.devices[&told.device], &[]).unwrap();
+                if !original.figures.checks.hold() || original.figures.allocated.peak.is_none() {
+                    continue;
+                }
+                assert_eq!(device.events, told.kept as u64, "{place}");
+                let truth = truth(&whole, told);
+                assert_eq!(truth.peak.allocated, told.peak_within, "{place}");
+                compare(device, &truth, &place);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 120, "{compared}");
+}
+
+#[test]
+fn the_whole_is_the_same_snapshot() {
+    for path in snapshots() {
+        let whole = open(&path);
+        let place = path.display();
+        let trimmed = trim(&whole, &Options::default()).unwrap();
+        let again = snapshot::read(&*trimmed.bytes).unwrap();
+        assert_eq!(again.settings.all, whole.settings.all, "{place}");
+        assert_eq!(again.settings, whole.settings, "{place}");
+        assert_eq!(again.annotations.len(), whole.annotations.len(), "{place}");
+        assert_eq!(again.has_traces, whole.has_traces, "{place}");
+        assert_eq!(again.lacks_block_addresses, whole.lacks_block_addresses, "{place}");
+        let before = profile_of(whole);
+        let after = profile_of(again);
+        for (before, after) in before.devices.iter().zip(&after.devices) {
+            let [one, other] = [before, after].map(|device| {
+                let figures = &device.figures;
+                [figures.allocated, figures.active, figures.requested, figures.reserved]
+            });
+            assert_eq!(one, other, "{place}");
+            assert_eq!(before.figures.checks, after.figures.checks, "{place}");
+            assert_eq!(before.actions, after.actions, "{place}");
+            let [one, other] = [before, after]
+                .map(|device| device.stacks.iter().map(|stack| (&stack.label, stack.peak)).collect::<Vec<_>>());
+            assert_eq!(one, other, "{place}");
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_older_than_the_window_keeps_its_stack() {
+    let whole = fixture("before.pkl");
+    let trimmed = trim(&whole, &between("peak..peak")).unwrap();
+    let at_peak = profile_of(whole);
+    let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
+    let [at_peak, again] = [&at_peak.devices[0], &again.devices[0]];
+    assert_eq!(again.events, 0);
+    assert_eq!(Some(again.figures.allocated.end), at_peak.figures.allocated.peak);
+    let mut held: Vec<_> = at_peak.stacks.iter().map(|stack| (stack.label.as_str(), stack.peak)).collect();
+    held.retain(|(_, held)| held.bytes > 0);
+    let mut listed: Vec<_> = again.stacks.iter().map(|stack| (stack.label.as_str(), stack.end)).collect();
+    held.sort_unstable_by_key(|(label, _)| *label);
+    listed.sort_unstable_by_key(|(label, _)| *label);
+    assert_eq!(held, listed);
+}
+
+#[test]
+fn the_largest_stacks_alone_are_left() {
+    let whole = fixture("before.pkl");
+    let trimmed = trim(&whole, &Options { top: 2, ..Options::default() }).unwrap();
+    let all = profile_of(whole);
+    let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
+    let largest: Vec<_> = all.devices[0].listed(2, 0).into_iter().take(2).collect();
+    let bytes: u64 = largest.iter().map(|stack| stack.peak.bytes).sum();
+    // Both together may hold more before or after the peak of all.
+    assert!(trimmed.devices[0].peak_within >= bytes);
+    let mut labels: Vec<_> = again.devices[0].stacks.iter().map(|stack| &stack.label).collect();
+    let mut expected: Vec<_> = largest.iter().map(|stack| &stack.label).collect();
+    labels.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(labels, expected);
+    assert!(trimmed.devices[0].kept < trimmed.devices[0].events);
+}
+
+#[test]
+fn a_size_is_kept_and_so_is_the_peak() {
+    let whole = fixture("before.pkl");
+    let all = trim(&whole, &Options::default()).unwrap();
+    let mut latest = 0;
+    for most in [20_000, 32_000, 48_000, 1 << 20] {
+        let trimmed = trim(&whole, &Options { max_bytes: Some(most), ..Options::default() }).unwrap();
+        assert!(trimmed.bytes.len() as u64 <= most, "{most}: {}", trimmed.bytes.len());
+        assert_eq!(Some(trimmed.devices[0].peak_within), trimmed.devices[0].peak);
+        assert!(trimmed.devices[0].kept >= latest);
+        latest = trimmed.devices[0].kept;
+    }
+    assert_eq!(latest, all.devices[0].events);
+    let refused = trim(&whole, &Options { max_bytes: Some(10), ..Options::default() }).unwrap_err();
+    assert!(matches!(refused, Error::TooSmall { least } if least > 10), "{refused}");
+}
+
+#[test]
+fn one_device_is_left_as_it_was() {
+    let whole = fixture("two-devices-before.pkl");
+    let trimmed = trim(&whole, &Options { devices: vec![1], ..Options::default() }).unwrap();
+    let all = profile_of(whole);
+    let again = profile_of(snapshot::read(&*trimmed.bytes).unwrap());
+    assert_eq!(again.devices.len(), 1);
+    assert_eq!(again.devices[0].device, 1);
+    assert_eq!(again.devices[0].figures.allocated, all.devices[1].figures.allocated);
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let whole = fixture("before.pkl");
+    let no_device = trim(&whole, &Options { devices: vec![7], ..Options::default() });
+    assert_eq!(no_device.unwrap_err(), Error::NoDevice { device: 7, there: vec![0] });
+    assert!(matches!(trim(&whole, &between("oom..end")), Err(Error::NoMoment(_))));
+    assert!(matches!(trim(&whole, &between("end..peak")), Err(Error::Backwards { .. })));
+    assert!("peak".parse::<Between>().is_err());
+}
