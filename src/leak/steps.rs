@@ -13,7 +13,7 @@ use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
 use crate::replay::{self, Allocation, History, Origin, Position, Replay};
 use crate::snapshot::{Device, Snapshot, StackId, StringId, Tables};
-use crate::stack::{Code, Grouper, Key};
+use crate::stack::{Code, Grouper, Key, distinct_labels};
 use crate::units::Size;
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -331,8 +331,23 @@ fn leaks(
     let short = groups.values().find(|left| few(left)).and_then(|left| Some(left.identity.as_ref()?.label.clone()));
     let mut leaks: Vec<Leak> =
         groups.into_values().filter_map(|left| left.leak(grouper, last, skip, options)).collect();
+    tell_apart(&mut leaks, grouper);
     super::sort(&mut leaks);
     (leaks, short)
+}
+
+/// Gives leaks of one label different ones.
+fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
+    let mut by_label: BTreeMap<String, Vec<(usize, StackId)>> = BTreeMap::new();
+    for (index, leak) in leaks.iter().enumerate() {
+        by_label.entry(leak.label.clone()).or_default().extend(leak.stack.map(|stack| (index, stack)));
+    }
+    for (label, alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        let stacks: Vec<_> = alike.iter().map(|(_, stack)| (grouper, *stack)).collect();
+        for ((index, _), label) in alike.iter().zip(distinct_labels(&label, &stacks)) {
+            leaks[*index].label = label;
+        }
+    }
 }
 
 /// Whether an optimizer makes its state there, once for each parameter, however many steps that takes.

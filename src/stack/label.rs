@@ -1,8 +1,10 @@
 //! Names of stacks for people: the line of the user, the library code that it calls, and the operator.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::classify::Owner;
+use super::operator::Operation;
 use super::{Code, GroupBy, Grouper};
 use crate::snapshot::{FrameId, StackId};
 
@@ -13,35 +15,59 @@ enum NamedLines {
     No,
 }
 
+/// A label in its parts: `backward: SITE > INSIDE OPERATION from CALLER`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Name {
+    is_backward: bool,
+    /// The frame to blame; empty without Python frames.
+    site: String,
+    /// Frames inside of it, by how many lie between it and them.
+    inside: BTreeMap<usize, String>,
+    /// The operator or autograd node, led by what separates it.
+    operation: String,
+    /// Frames that call it, innermost first.
+    callers: Vec<String>,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_backward { "backward: " } else { "" })?;
+        f.write_str(&self.site)?;
+        self.inside.values().try_for_each(|frame| write!(f, " > {frame}"))?;
+        f.write_str(&self.operation)?;
+        self.callers.iter().try_for_each(|caller| write!(f, " from {caller}"))
+    }
+}
+
 impl Code<'_> {
     /// The name of a stack: `function (path:line)` of the frame to blame, then ` > function (path:line)` of the library code
     /// that it calls, if any, and the operator where one is known; led by `backward` where autograd runs it. Without Python
     /// frames the C++ operation.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
-        self.label_at(stack, NamedLines::Yes)
+        self.name(stack, NamedLines::Yes).to_string()
     }
 
     /// The same without lines, which move.
     #[must_use]
     pub fn label_without_line(&self, stack: StackId) -> String {
-        self.label_at(stack, NamedLines::No)
+        self.name(stack, NamedLines::No).to_string()
     }
 
-    fn label_at(&self, stack: StackId, lines: NamedLines) -> String {
+    fn name(&self, stack: StackId, lines: NamedLines) -> Name {
         let operation = self.operation(stack);
-        let Some(site) = self.site(stack) else { return operation.label() };
-        let backward = if operation.backward { "backward: " } else { "" };
-        let text = |frame: FrameId| self.text_at(frame, self.line(frame).filter(|_| lines == NamedLines::Yes));
-        let library = self.library_site(stack, site).map(|frame| format!(" > {}", text(frame))).unwrap_or_default();
+        let Some(site) = self.site(stack) else { return Name::of_operation(operation.label()) };
+        let library = self.library_site(stack, site);
+        let library = library.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame, lines)));
         // The node says more where the frames are those of the forward pass.
-        let forward = !self.tables().forward(stack).is_empty();
-        let operator = match (operation.node.filter(|_| forward), operation.operator) {
-            (Some(node), _) => format!(" {node}"),
-            (None, Some(operator)) => format!(" aten::{operator}"),
-            (None, None) => String::new(),
-        };
-        format!("{backward}{}{library}{operator}", text(site))
+        let has_forward = !self.tables().forward(stack).is_empty();
+        Name {
+            is_backward: operation.backward,
+            site: self.text_within(stack, site, lines),
+            inside: library.into_iter().collect(),
+            operation: operation_of_python(&operation, has_forward),
+            callers: Vec::new(),
+        }
     }
 
     /// The innermost frame of a library below the frame to blame, where that is the user's: with the user's line alone, all
@@ -52,46 +78,163 @@ impl Code<'_> {
         inside.find(|&frame| is_user && self.owner(frame) == Owner::Library)
     }
 
-    /// The frames that call the frame to blame, innermost first, then those inside of it.
-    fn around_site(&self, stack: StackId) -> Vec<FrameId> {
+    /// The number of frames from one inside of the frame to blame up to that.
+    fn depth(&self, stack: StackId, site: FrameId, inside: FrameId) -> usize {
+        self.python(stack).take_while(|&frame| frame != site).skip_while(|&frame| frame != inside).count()
+    }
+
+    /// A frame as `function (path:line)`; of a lambda or a comprehension also the function around it.
+    fn text_within(&self, stack: StackId, frame: FrameId, lines: NamedLines) -> String {
+        let text = self.text_at(frame, self.line(frame).filter(|_| lines == NamedLines::Yes));
+        match self.function_around(stack, frame) {
+            Some(around) => format!("{}.{text}", self.function(around)),
+            None => text,
+        }
+    }
+
+    /// The function around a lambda or a comprehension, where it is on the stack: of its callers in the same file the one
+    /// whose line is nearest.
+    fn function_around(&self, stack: StackId, frame: FrameId) -> Option<FrameId> {
+        if !is_nested(self.function(frame)) {
+            return None;
+        }
+        let line = self.line(frame)?;
+        let outside = self.python(stack).skip_while(|&inside| inside != frame).skip(1);
+        let around =
+            outside.filter(|&caller| self.file(caller) == self.file(frame) && !is_nested(self.function(caller)));
+        around.min_by_key(|&caller| self.line(caller).map_or(u32::MAX, |of_caller| of_caller.abs_diff(line)))
+    }
+
+    /// The frames that call the frame to blame, innermost first.
+    fn callers_of_site(&self, stack: StackId) -> Vec<FrameId> {
         let site = self.site(stack);
         let outside = self.python(stack).skip_while(|&frame| Some(frame) != site).skip(1);
-        let callers = outside.filter(|&frame| matches!(self.owner(frame), Owner::User | Owner::Library));
-        let inside = self.python(stack).take_while(|&frame| Some(frame) != site);
-        callers.chain(inside).collect()
+        outside.filter(|&frame| matches!(self.owner(frame), Owner::User | Owner::Library)).collect()
+    }
+
+    /// The frames inside of the frame to blame, innermost first.
+    fn inside_of_site(&self, stack: StackId) -> Vec<FrameId> {
+        let site = self.site(stack);
+        self.python(stack).take_while(|&frame| Some(frame) != site).collect()
+    }
+}
+
+/// Functions without a name of their own.
+fn is_nested(function: &str) -> bool {
+    matches!(function, "<lambda>" | "<listcomp>" | "<setcomp>" | "<dictcomp>" | "<genexpr>")
+}
+
+/// The operation that stands behind Python frames.
+fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
+    match (operation.node.filter(|_| has_forward), operation.operator) {
+        (Some(node), _) => format!(" {node}"),
+        (None, Some(operator)) => format!(" aten::{operator}"),
+        (None, None) => String::new(),
+    }
+}
+
+impl Name {
+    /// The name of a stack without Python frames.
+    fn of_operation(operation: String) -> Self {
+        Self { is_backward: false, site: String::new(), inside: BTreeMap::new(), operation, callers: Vec::new() }
+    }
+}
+
+/// A stack while its name is made different from others.
+struct Alike<'c> {
+    code: &'c Code<'c>,
+    stack: StackId,
+    name: Name,
+    callers: Vec<FrameId>,
+    inside: Vec<FrameId>,
+}
+
+impl<'c> Alike<'c> {
+    fn new(code: &'c Code<'c>, stack: StackId) -> Self {
+        let name = code.name(stack, NamedLines::Yes);
+        Self { code, stack, name, callers: code.callers_of_site(stack), inside: code.inside_of_site(stack) }
+    }
+
+    fn caller(&self, depth: usize) -> Option<String> {
+        Some(self.code.text_within(self.stack, *self.callers.get(depth)?, NamedLines::Yes))
+    }
+
+    fn inside(&self, depth: usize) -> Option<String> {
+        Some(self.code.text_within(self.stack, *self.inside.get(depth)?, NamedLines::Yes))
+    }
+
+    fn add_caller(&mut self, text: String) {
+        self.name.callers.push(text);
+    }
+
+    fn add_inside(&mut self, depth: usize, text: String) {
+        self.name.inside.insert(self.inside.len() - depth, text);
+    }
+
+    /// The operation with both the node and the operator, which a name without Python frames shortens.
+    fn whole_operation(&self) -> Option<String> {
+        self.name.site.is_empty().then(|| self.code.operation(self.stack).whole_label())
     }
 }
 
 /// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What cannot
-/// be told apart by frames is numbered. Returns a label for each; groups that do not go by single stacks keep theirs.
+/// be told apart by frames is numbered. Returns a label for each.
 #[must_use]
 pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
     let mut labels = vec![label.to_owned(); stacks.len()];
-    if stacks.iter().any(|(grouper, _)| !matches!(grouper.by(), GroupBy::Stack | GroupBy::Frames)) {
-        return labels;
+    if stacks.iter().all(|(grouper, _)| matches!(grouper.by(), GroupBy::Stack | GroupBy::Frames)) {
+        let mut alike: Vec<_> = stacks.iter().map(|(grouper, stack)| Alike::new(grouper.code(), *stack)).collect();
+        let most_callers = alike.iter().map(|one| one.callers.len()).max().unwrap_or(0);
+        let most_inside = alike.iter().map(|one| one.inside.len()).max().unwrap_or(0);
+        let mut groups = vec![(0..alike.len()).collect()];
+        for depth in 0..most_callers {
+            groups = split(&mut alike, groups, |one| one.caller(depth), Alike::add_caller);
+        }
+        for depth in 0..most_inside {
+            groups = split(&mut alike, groups, |one| one.inside(depth), |one, text| one.add_inside(depth, text));
+        }
+        split(&mut alike, groups, Alike::whole_operation, |one, whole| one.name.operation = whole);
+        labels = alike.iter().map(|one| one.name.to_string()).collect();
     }
-    let around: Vec<Vec<FrameId>> = stacks.iter().map(|(grouper, stack)| grouper.code().around_site(*stack)).collect();
-    let text = |index: usize, depth: usize| {
-        let frame = *around[index].get(depth)?;
-        Some(stacks[index].0.code().text(frame))
-    };
-    for depth in 0..around.iter().map(Vec::len).max().unwrap_or(0) {
-        for indices in same_labels(&labels) {
-            let texts: Vec<Option<String>> = indices.iter().map(|&index| text(index, depth)).collect();
-            if texts.iter().all(|text| *text == texts[0]) {
-                continue;
+    number(&mut labels);
+    labels
+}
+
+/// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those that
+/// are the same afterwards.
+fn split<'c>(
+    alike: &mut [Alike<'c>],
+    groups: Vec<Vec<usize>>,
+    text: impl Fn(&Alike<'c>) -> Option<String>,
+    add: impl Fn(&mut Alike<'c>, String),
+) -> Vec<Vec<usize>> {
+    let mut left = Vec::new();
+    for group in groups {
+        let mut by_text: BTreeMap<Option<String>, Vec<usize>> = BTreeMap::new();
+        for &index in &group {
+            by_text.entry(text(&alike[index])).or_default().push(index);
+        }
+        if by_text.len() == 1 {
+            left.push(group);
+            continue;
+        }
+        for (text, indices) in by_text {
+            if let Some(text) = text {
+                indices.iter().for_each(|&index| add(&mut alike[index], text.clone()));
             }
-            for (index, text) in indices.into_iter().zip(texts) {
-                labels[index].extend(text.map(|text| format!(" from {text}")));
-            }
+            left.extend((indices.len() > 1).then_some(indices));
         }
     }
-    for indices in same_labels(&labels) {
+    left
+}
+
+/// Numbers labels that are the same: the first keeps its own.
+pub(crate) fn number(labels: &mut [String]) {
+    for indices in same_labels(labels) {
         for (number, index) in indices.into_iter().enumerate().skip(1) {
             labels[index].push_str(&format!(" #{}", number + 1));
         }
     }
-    labels
 }
 
 /// The indices of equal labels, where there are several of one.

@@ -172,7 +172,7 @@ impl<'t> Grouper<'t> {
     pub fn key(&self, stack: StackId) -> Key {
         let code = &self.code;
         let named = |kind: &str, text: &str| Key::of(sha1(&[kind.as_bytes(), b"\0", text.as_bytes()]));
-        let without_python = || named("C++", &code.operation(stack).label());
+        let without_python = || named("C++", &code.operation(stack).whole_label());
         match self.by {
             GroupBy::Frames => self.exact(stack, None),
             GroupBy::Stack => {
@@ -430,8 +430,39 @@ mod tests {
             ]
         );
         // What does not differ in its frames is numbered.
-        let labels = distinct_labels("x", &[all[0], all[0]]);
-        assert_eq!(labels, ["x", "x #2"]);
+        let labels = distinct_labels(&grouper.label(stacks[0]), &[all[0], all[0]]);
+        assert_eq!(labels, ["forward (model.py:39)", "forward (model.py:39) #2"]);
+    }
+
+    #[test]
+    fn stacks_that_differ_in_what_they_call_say_so() {
+        let step = ("step", "/home/me/repo/train.py", 9);
+        let mut tables = Tables::default();
+        let callees = [("_init_group", 114), ("_multi_tensor_adamw", 564)];
+        let adam = "/e/lib/python3.11/site-packages/torch/optim/adamw.py";
+        let mut of = |(name, line)| stack(&mut tables, &[("zeros", LINEAR, 1), (name, adam, line), step]);
+        let stacks = callees.map(&mut of);
+        let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+        let labels = distinct_labels(&grouper.label(stacks[0]), &stacks.map(|stack| (&grouper, stack)));
+        let expected = [
+            "step (train.py:9) > _init_group (torch/optim/adamw.py:114)",
+            "step (train.py:9) > _multi_tensor_adamw (torch/optim/adamw.py:564)",
+        ];
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn lambdas_and_comprehensions_are_named_after_the_function_around_them() {
+        let model = "/home/me/repo/model.py";
+        let helper = ("apply", model, 12);
+        let frames = [("<lambda>", model, 41), ("map", "/home/me/repo/tools.py", 40), helper, ("forward", model, 40)];
+        assert_eq!(label(&frames, &[]), "forward.<lambda> (model.py:41)");
+        let frames = [("<listcomp>", model, 41), ("<genexpr>", model, 41), ("build", model, 39), ("main", model, 90)];
+        assert_eq!(label(&frames, &[]), "build.<listcomp> (model.py:41)");
+        assert_eq!(
+            label(&[("<genexpr>", model, 41), ("main", "/home/me/repo/train.py", 3)], &[]),
+            "<genexpr> (model.py:41)"
+        );
     }
 
     #[test]
@@ -445,7 +476,7 @@ mod tests {
         assert_eq!(label(&[UNWIND, ("forward", LINEAR, 125)], &[]), "forward (torch/nn/modules/linear.py:125)");
         assert_eq!(label(&[("call", "/tmp/torchinductor_me/ab/cab.py", 99)], &[]), "call (<inductor>)");
         assert_eq!(label(&[("f", "/a/b.py", (1 << 64) - 1)], &[]), "f (b.py)");
-        assert_eq!(label(&[UNWIND, MM, NODE, ENGINE], &[]), "backward: MmBackward0 (aten::mm)");
+        assert_eq!(label(&[UNWIND, MM, NODE, ENGINE], &[]), "backward: MmBackward0");
         assert_eq!(label(&[MM, forward, ENGINE], &[]), "backward: forward (model.py:54) aten::mm");
     }
 

@@ -95,6 +95,18 @@ fn node(name: &str) -> Option<&str> {
     component(name, "torch::autograd::generated::").or_else(|| component(name, "torch::autograd::"))
 }
 
+/// Whether an autograd node only repeats the name of its operator: `BmmBackward0` that of `bmm`, `ReluBackward0` not that of
+/// `threshold_backward`.
+fn is_named_after(node: &str, operator: &str) -> bool {
+    let node = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    let node = node.strip_suffix("Backward").unwrap_or(node);
+    let operator = operator.trim_matches('_');
+    let operator = operator.strip_suffix("_backward_data").unwrap_or(operator);
+    let operator = operator.strip_suffix("_backward").unwrap_or(operator);
+    let letters = operator.chars().filter(|c| *c != '_');
+    node.chars().map(|c| c.to_ascii_lowercase()).eq(letters)
+}
+
 /// Frames that are the same below every allocation, or belong to the interpreter or the loader.
 fn is_noise(name: &str) -> bool {
     const INSIDE: [&str; 14] = [
@@ -250,9 +262,17 @@ impl<'t> Operation<'t> {
         names.map(token).collect()
     }
 
-    /// What a stack without Python frames is called: the autograd node and the operator in it, else the
-    /// operator, else the function.
+    /// The name of a stack without Python frames: the autograd node and the operator in it, where that is not the one
+    /// the node is named after, else the operator, else the function.
     pub(super) fn label(&self) -> String {
+        match (self.node, self.operator) {
+            (Some(node), Some(operator)) if is_named_after(node, operator) => format!("backward: {node}"),
+            _ => self.whole_label(),
+        }
+    }
+
+    /// The same with the operator in any case.
+    pub(super) fn whole_label(&self) -> String {
         let what = match (self.node, self.operator, self.function) {
             (Some(node), Some(operator), _) => format!("{node} (aten::{operator})"),
             (Some(node), None, _) => node.to_owned(),
@@ -295,6 +315,11 @@ mod tests {
         assert_eq!(
             label(&["at::_ops::add_Tensor::call(X)", "torch::autograd::AccumulateGrad::apply(std::vector<X>&&)"]),
             "backward: AccumulateGrad (aten::add)"
+        );
+        let apply = "torch::autograd::generated::MaxPool2DWithIndicesBackward0::apply(std::vector<X>&&)";
+        assert_eq!(
+            label(&["at::_ops::max_pool2d_with_indices_backward::call(X)", apply]),
+            "backward: MaxPool2DWithIndicesBackward0"
         );
         assert_eq!(label(&["??", "torch::unwind::unwind()", "cublasCreate_v2"]), "cublasCreate_v2");
         assert_eq!(label(&["at::native::empty(long)", "main"]), "at::native::empty");
