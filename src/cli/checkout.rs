@@ -1,8 +1,8 @@
 //! Maps recorded file names to files in the checkout: snapshots are recorded elsewhere.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use ptmem::stack::Code;
 
@@ -24,6 +24,33 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
         }
     }
     files
+}
+
+/// The largest source file that is read.
+const LARGEST_SOURCE: u64 = 1 << 20;
+
+/// The most bytes of source that are kept.
+const MOST_SOURCE: usize = 16 << 20;
+
+/// The lines of files of the checkout, by their paths from its root. A file that is too large, cannot be read or lies
+/// outside is left out: reports do without.
+pub(super) fn sources(files: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
+    let Ok(root) = fs::canonicalize(root()) else { return BTreeMap::new() };
+    let mut sources = BTreeMap::new();
+    let mut bytes = 0;
+    for path in files.values() {
+        let Some(text) = source(&root, path).filter(|text| bytes + text.len() <= MOST_SOURCE) else { continue };
+        bytes += text.len();
+        sources.insert(path.clone(), text.lines().map(str::to_owned).collect());
+    }
+    sources
+}
+
+/// The text of a file below the root, which no link leads out of.
+fn source(root: &Path, path: &str) -> Option<String> {
+    let file = fs::canonicalize(root.join(path)).ok().filter(|file| file.starts_with(root))?;
+    let is_small = file.metadata().is_ok_and(|there| there.is_file() && there.len() <= LARGEST_SOURCE);
+    is_small.then(|| fs::read_to_string(file).ok()).flatten()
 }
 
 /// The workspace of a job, else the repository around the working directory, else that directory.
@@ -55,6 +82,27 @@ fn find(root: &Path, recorded: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn sources_are_small_files_below_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        fs::create_dir(root.join("repository")).unwrap();
+        let repository = root.join("repository");
+        fs::write(root.join("secret.py"), "secret").unwrap();
+        fs::write(repository.join("here.py"), "x = 1").unwrap();
+        fs::write(repository.join("large.py"), vec![b' '; (1 << 20) + 1]).unwrap();
+        fs::write(repository.join("binary.py"), [0xff, 0xfe]).unwrap();
+        std::os::unix::fs::symlink("../secret.py", repository.join("out.py")).unwrap();
+        std::os::unix::fs::symlink("here.py", repository.join("within.py")).unwrap();
+        for (path, text) in [("here.py", Some("x = 1")), ("within.py", Some("x = 1")), ("out.py", None)] {
+            assert_eq!(source(&repository, path).as_deref(), text, "{path}");
+        }
+        for path in ["../secret.py", "large.py", "binary.py", "gone.py", "."] {
+            assert_eq!(source(&repository, path), None, "{path}");
+        }
+    }
 
     #[test]
     fn the_longest_suffix_that_exists_counts() {

@@ -13,6 +13,7 @@ pub(super) fn report_options(view: &View, output: &output::Output) -> report::Op
         width: output.width(),
         max_bytes: view.max_bytes,
         comment_key: view.comment_key.clone(),
+        source: view.source,
         run: surroundings::run(),
         ..report::Options::default()
     }
@@ -26,17 +27,18 @@ pub(super) fn write_reports(
     output: &output::Output,
 ) -> Result<()> {
     let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
-    let points_at_lines = |format| {
-        matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv)
-            || format == Format::Markdown && options.run.is_some()
-    };
-    if formats().any(points_at_lines) {
+    let points_at_lines =
+        |format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv | Format::Markdown);
+    if view.source || formats().any(points_at_lines) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
             Subject::Leaks(gate) => checkout::files(gate.findings.iter().map(|f| f.search.code())),
             Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
         };
+    }
+    if view.source || formats().any(|format| format == Format::Markdown) {
+        options.sources = checkout::sources(&options.checkout);
     }
     // A table in a file is for people as well, but has no colours.
     for Export { format, path } in &view.export {

@@ -16,6 +16,7 @@ mod ranks;
 mod run;
 mod sarif;
 mod series;
+mod source;
 mod sparkline;
 mod table;
 mod view;
@@ -192,6 +193,10 @@ pub struct Options {
     pub approval: Option<Approval>,
     /// The ways to accept growth, for a gate that fails by it.
     pub acceptance: Option<Acceptance>,
+    /// The lines of files of the checkout, by their paths from its root, for formats that show them.
+    pub sources: BTreeMap<String, Vec<String>>,
+    /// Show the source of each row below it.
+    pub source: bool,
     /// Where recorded files lie in the checkout that is looked at: recorded path to path from its root.
     pub checkout: BTreeMap<String, String>,
 }
@@ -212,6 +217,8 @@ impl Default for Options {
             run: None,
             approval: None,
             acceptance: None,
+            sources: BTreeMap::new(),
+            source: false,
             checkout: BTreeMap::new(),
         }
     }

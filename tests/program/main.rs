@@ -16,5 +16,6 @@ mod ranks;
 mod recorded;
 mod simulate;
 mod simulated_torch;
+mod source;
 mod stored;
 mod trim;

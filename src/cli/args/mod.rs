@@ -523,6 +523,9 @@ pub(crate) struct View {
     /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
+    /// Show the line of the source below each row, where the checkout has the file
+    #[arg(long)]
+    pub(crate) source: bool,
     /// Largest size of Markdown output; rows are left out until it fits. GitHub accepts 65,536 for a comment and
     /// 1,048,576 for a summary
     #[arg(

@@ -20,7 +20,7 @@ use crate::text::{cut, printable};
 use crate::units::{Delta, Size};
 use crate::verdict::{Standing, Verdict};
 use escape::{block, code, prose, sentence};
-use page::Page;
+use page::{Links, Page};
 use table::icon;
 
 /// Columns of a curve.
@@ -51,6 +51,7 @@ const MOST_FRAMES: usize = 64;
 #[must_use]
 pub(super) fn render(view: &View, options: &Options) -> String {
     let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
+    page.links = Links::new(options.run.as_ref());
     heading(&mut page, view, options);
     conversation::surroundings(&mut page, view, options);
     if let Some(explanation) = &view.explanation {
@@ -225,7 +226,9 @@ fn call_stack(stack: &CallStack) -> String {
     let skipped = stack.frames.len().saturating_sub(MOST_FRAMES);
     let mut lines: Vec<String> = (skipped > 0).then(|| format!("… {skipped} more frames")).into_iter().collect();
     lines.extend(stack.frames[skipped..].iter().map(|frame| printable(&frame.text())));
-    format!("\n{} {}{also}\n{}", stack.amount, code(&stack.label), block("text", &lines))
+    let excerpt = stack.site.as_ref().and_then(|site| site.excerpt.as_ref());
+    let source = excerpt.map(|excerpt| block("python", &excerpt.texts())).unwrap_or_default();
+    format!("\n{} {}{also}\n{source}{}", stack.amount, code(&stack.label), block("text", &lines))
 }
 
 fn stack_change(change: &StackChange) -> String {

@@ -1,5 +1,7 @@
 //! A page that never grows beyond a limit: what does not fit is left out, and counted.
 
+use crate::report::Run;
+use crate::report::view::Site;
 use crate::text::thousands;
 
 /// Room that is kept for the end of a page.
@@ -12,12 +14,33 @@ const MORE: usize = 128;
 pub(super) struct Page {
     pub(super) text: String,
     limit: usize,
+    pub(super) links: Links,
+}
+
+/// Links to lines at the commit of a run, where there is one.
+#[derive(Clone, Default)]
+pub(super) struct Links {
+    run: Option<Run>,
+}
+
+impl Links {
+    pub(super) fn new(run: Option<&Run>) -> Self {
+        Self { run: run.cloned() }
+    }
+
+    /// A text as a link to a line of the checkout.
+    pub(super) fn to(&self, text: String, site: Option<&Site>) -> String {
+        match self.run.as_ref().zip(site) {
+            Some((run, site)) => format!("[{text}]({})", run.line_address(&site.place.path, site.place.line)),
+            None => text,
+        }
+    }
 }
 
 impl Page {
     /// A page of at most `limit` bytes that begins with a text.
     pub(super) fn new(text: String, limit: usize) -> Self {
-        Self { text, limit }
+        Self { text, limit, links: Links::default() }
     }
 
     /// Whether there is room for as many bytes.

@@ -2,7 +2,7 @@
 
 use super::LONGEST_NAME;
 use super::escape::{code, prose, sentence, unbroken};
-use super::page::Page;
+use super::page::{Links, Page};
 use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
 use crate::sides::Sides;
 use crate::text::{cut, printable, shorten, shorten_label, thousands};
@@ -64,8 +64,9 @@ fn text(value: &Value) -> String {
 /// Adds as many rows as there is room for, and says how many things the others stand for.
 fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
     let header = header(table);
+    let links = page.links.clone();
     let pieces = rows.iter().enumerate().map(|(at, row)| {
-        let row = line(table, row);
+        let row = line(&links, table, row);
         if at == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") }
     });
     let shown = page.add_all(pieces);
@@ -86,10 +87,10 @@ fn header(table: &Table) -> String {
     format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
 }
 
-fn line(table: &Table, row: &Row) -> String {
+fn line(links: &Links, table: &Table, row: &Row) -> String {
     let last = row.cells.len().saturating_sub(1);
     let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
-        value if at == last => name(row, value),
+        value if at == last => name(links, row, value),
         Value::Change(0) => cell(value),
         value if column.is_main && *value != Value::Nothing => format!("**{}**", cell(value)),
         value => cell(value),
@@ -98,11 +99,11 @@ fn line(table: &Table, row: &Row) -> String {
 }
 
 /// The last cell of a row: its name, with what the checks found.
-fn name(row: &Row, value: &Value) -> String {
+fn name(links: &Links, row: &Row, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and these are no code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
-    format!("{indent}{mark}{}", cell(value))
+    format!("{indent}{mark}{}", links.to(cell(value), row.site.as_ref()))
 }
 
 fn cell(value: &Value) -> String {

@@ -2,12 +2,14 @@
 
 use std::fmt::{self, Write};
 
+use anstyle::Style;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 use unicode_width::UnicodeWidthStr;
 
 use super::style::{DIM, of_tone};
 use super::wrap::wrap;
 use super::{NARROWEST_NAME, frames, unmistakable};
+use crate::report::source::Excerpt;
 use crate::report::view::{Align, Column, Note, Row, Table, Value};
 use crate::text::{printable, shorten, shorten_label};
 
@@ -83,10 +85,10 @@ impl Grid {
         };
         let line = format!("{figures}{:indent$}{name}", "");
         writeln!(out, "{:INDENT$}{style}{}{style:#}", "", line.trim_end())?;
-        match &row.note {
-            Some(note) => self.note(out, &note_text(note)),
-            None => Ok(()),
-        }
+        row.note.iter().try_for_each(|note| self.note(out, &note_text(note)))?;
+        let site = row.site.as_ref().filter(|_| row.shows_source);
+        let excerpt = site.and_then(|site| site.excerpt.as_ref());
+        excerpt.iter().try_for_each(|excerpt| self.source(out, excerpt))
     }
 
     /// A label in the room beside the figures, its rest below them: it is never cut, because people search for it and
@@ -97,6 +99,17 @@ impl Grid {
             return shorten_label(label, room);
         }
         wrap(label, self.width.saturating_sub(room), self.note_indent, self.width)
+    }
+
+    /// The source below a row.
+    fn source(&self, out: &mut String, excerpt: &Excerpt) -> fmt::Result {
+        let room = self.width.saturating_sub(self.note_indent).max(NARROWEST_NAME);
+        for (line, text) in excerpt.lines.iter().zip(excerpt.texts()) {
+            let style = if line.is_marked { Style::new() } else { DIM };
+            let text = shorten(&text, room);
+            writeln!(out, "{:indent$}{style}{text}{style:#}", "", indent = self.note_indent)?;
+        }
+        Ok(())
     }
 
     fn note(&self, out: &mut String, text: &str) -> fmt::Result {

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::{
-    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, StackChange, Table, Timeline,
-    Tone, Value, explain, phases, tree,
+    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, Table,
+    Timeline, Tone, Value, explain, phases, tree,
 };
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
 use crate::profile::Moment;
@@ -143,13 +143,13 @@ impl Changed<'_> {
             return [Block::open(Content::Sentence(sentence))].into_iter().chain(timelines).collect();
         }
         let codes = self.diff().codes();
-        let mut blocks = vec![Block::open(Content::Table(self.table(&rows)))];
+        let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes.after)))];
         if self.options.explain {
             let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
             blocks.push(Block::open(Content::StackChanges(stacks.map(|row| stack_change(row, &codes)).collect())));
         }
         blocks.extend(timelines);
-        let stacks: Vec<_> = rows.iter().filter_map(|row| call_stack(row, &codes.after)).collect();
+        let stacks: Vec<_> = rows.iter().filter_map(|row| self.call_stack(row, &codes.after)).collect();
         if !stacks.is_empty() {
             let title = "Call stacks of what grew";
             blocks.push(Block::folded(Content::CallStacks(CallStacks { title, stacks })));
@@ -162,7 +162,7 @@ impl Changed<'_> {
         diff::listed(&self.device.rows, self.options.listing(self.comparison), explains)
     }
 
-    fn table(&self, rows: &[diff::Row]) -> Table {
+    fn table(&self, rows: &[diff::Row], after: &Code<'_>) -> Table {
         let has_others = self.others.is_some();
         let mut columns = vec![Column::figure("change")];
         if has_others {
@@ -177,7 +177,8 @@ impl Changed<'_> {
         let failed = self.failed();
         let lines = rows.iter().enumerate().map(|(at, row)| {
             let mark = failed.contains(row.key.as_str()).then_some(FAILED);
-            Row { mark, ..self.row(row, medians.get(at).copied().flatten()) }
+            let site = row.stack.after.and_then(|stack| Site::new(after, stack, self.options));
+            Row { mark, site, shows_source: self.options.source, ..self.row(row, medians.get(at).copied().flatten()) }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
@@ -225,6 +226,18 @@ impl Changed<'_> {
         }
     }
 
+    /// The call stack of a row that grew.
+    fn call_stack(&self, row: &diff::Row, after: &Code<'_>) -> Option<CallStack> {
+        let stack = row.stack.after.filter(|_| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)))?;
+        Some(CallStack {
+            amount: Value::Change(row.delta()),
+            label: row.label.clone(),
+            also: Vec::new(),
+            frames: call_tree::frames(after, stack),
+            site: Site::new(after, stack, self.options),
+        })
+    }
+
     /// The curves of both sides on one scale.
     fn timelines(&self, before: usize, after: usize) -> Option<Timeline> {
         let profiles = &self.diff().profiles;
@@ -253,17 +266,6 @@ fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
     let before = row.stack.before.map(|stack| (&codes.before, stack));
     let after = row.stack.after.map(|stack| (&codes.after, stack));
     StackChange { delta: Delta(row.delta()), label: row.label.clone(), lines: explain::lines(before, after) }
-}
-
-/// The call stack of a row that grew.
-fn call_stack(row: &diff::Row, after: &Code<'_>) -> Option<CallStack> {
-    let stack = row.stack.after.filter(|_| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)))?;
-    Some(CallStack {
-        amount: Value::Change(row.delta()),
-        label: row.label.clone(),
-        also: Vec::new(),
-        frames: call_tree::frames(after, stack),
-    })
 }
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.

@@ -101,6 +101,7 @@ impl Listing<'_> {
                 label: stack.label.clone(),
                 also: Vec::new(),
                 frames: tree::frames(&code, id),
+                site: None,
             })
             .collect()
     }

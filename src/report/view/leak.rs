@@ -3,12 +3,13 @@
 use super::remarks::remarks;
 use super::{
     Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Note, Noun, Overview, Phrase, Row,
-    Section, Source, Table, Timeline, Tone, Value, View, Visibility,
+    Section, Site, Source, Table, Timeline, Tone, Value, View, Visibility,
 };
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
 use crate::report::Options;
+use crate::stack::Code;
 use crate::tree;
 use crate::verdict::{Finding, LeakGate, Verdict};
 
@@ -226,7 +227,8 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let (step, steps) = device.nouns(search.mode);
     let per_step = format!("per {step}");
     let limit = limit(device, options);
-    let mut rows: Vec<Row> = device.leaks[..limit].iter().map(leak).collect();
+    let code = search.code();
+    let mut rows: Vec<Row> = device.leaks[..limit].iter().map(|of| leak(of, &code, options)).collect();
     let rest = &device.leaks[limit..];
     if !rest.is_empty() {
         let cells = [
@@ -258,7 +260,7 @@ fn limit(device: &DeviceLeaks, options: &Options) -> usize {
     if options.top == 0 { device.leaks.len() } else { options.top.min(device.leaks.len()) }
 }
 
-fn leak(leak: &Leak) -> Row {
+fn leak(leak: &Leak, code: &Code<'_>, options: &Options) -> Row {
     let cells = [
         Value::Change(leak.bytes_per_step),
         leak.blocks_per_step().into(),
@@ -267,7 +269,8 @@ fn leak(leak: &Leak) -> Row {
         Value::code(&*leak.label),
     ];
     let note = (!leak.also.is_empty()).then(|| Note::Also(leak.also.clone()));
-    Row { note, ..Row::new(Tone::Worse, cells) }
+    let site = leak.stack.and_then(|stack| Site::new(code, stack, options));
+    Row { note, site, shows_source: options.source, ..Row::new(Tone::Worse, cells) }
 }
 
 fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<CallStack> {
@@ -280,6 +283,7 @@ fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<
             label: leak.label.clone(),
             also: leak.also.clone(),
             frames: tree::frames(&code, stack),
+            site: Site::new(&code, stack, options),
         })
         .collect()
 }

@@ -24,6 +24,7 @@ mod held;
 mod leak;
 mod phases;
 mod remarks;
+mod site;
 mod snapshot;
 mod table;
 mod tree;
@@ -32,6 +33,7 @@ mod value;
 pub(crate) use acceptance::Acceptance;
 pub(crate) use explain::StackLine;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
+pub(crate) use site::Site;
 pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
 pub(crate) use value::{Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
 
@@ -238,6 +240,8 @@ pub(crate) struct CallStack {
     pub(crate) also: Vec<String>,
     /// Its frames, the outermost first.
     pub(crate) frames: Vec<Frame>,
+    /// Its line in the checkout.
+    pub(crate) site: Option<Site>,
 }
 
 /// The difference between the call stacks of a row before and after.

@@ -1,6 +1,6 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use super::{Mark, Phrase, Value};
+use super::{Mark, Phrase, Site, Value};
 use crate::sides::Sides;
 
 /// A table.
@@ -88,6 +88,10 @@ pub(crate) struct Row {
     pub(crate) aside: bool,
     /// The number of things it stands for, where it is a sum of others.
     pub(crate) others: Option<usize>,
+    /// Its line in the checkout.
+    pub(crate) site: Option<Site>,
+    /// True if the source of that line stands below the row.
+    pub(crate) shows_source: bool,
 }
 
 /// The importance of a row, or the direction that it stands for.

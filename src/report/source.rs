@@ -1,0 +1,171 @@
+//! Lines of the source around the place of a stack.
+
+use super::Options;
+use super::place::Place;
+use crate::text::{cut, printable};
+
+/// Lines before and after the one that is marked.
+const CONTEXT: usize = 2;
+
+/// Columns of a tab.
+const TAB: usize = 8;
+
+/// The longest line, in bytes.
+const LONGEST_LINE: usize = 200;
+
+/// Lines of a file of the checkout, one of them marked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Excerpt {
+    /// The lines, in order.
+    pub(crate) lines: Vec<ExcerptLine>,
+}
+
+/// A line of an excerpt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ExcerptLine {
+    /// Its number, counted from 1.
+    pub(crate) number: usize,
+    /// Its text, printable, without the indentation that all lines share.
+    pub(crate) text: String,
+    /// True for the line that the excerpt is about.
+    pub(crate) is_marked: bool,
+}
+
+impl Excerpt {
+    /// The lines around a place in a function; none where the checkout does not have the file, or has it in another form
+    /// than the one that was recorded, as far as that can be told.
+    pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
+        let all = options.sources.get(&place.path)?;
+        let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
+        if at >= all.len() || !is_code(&all[at]) || !lies_in(all, at, function) {
+            return None;
+        }
+        let shown = at.saturating_sub(CONTEXT)..all.len().min(at + CONTEXT + 1);
+        let texts: Vec<String> =
+            all[shown.clone()].iter().map(|line| line.trim_end().replace('\t', &" ".repeat(TAB))).collect();
+        let shared = texts.iter().filter(|text| !text.is_empty()).map(|text| indent(text)).min().unwrap_or(0);
+        let lines = shown.zip(&texts).map(|(number, text)| ExcerptLine {
+            number: number + 1,
+            text: printable(cut(text.get(shared..).unwrap_or_default(), LONGEST_LINE)),
+            is_marked: number == at,
+        });
+        Some(Self { lines: lines.collect() })
+    }
+
+    /// Each line with its number, the marked one behind a sign.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let widest = self.lines.last().map_or(0, |line| line.number.to_string().len());
+        let line = |line: &ExcerptLine| {
+            let sign = if line.is_marked { '>' } else { ' ' };
+            format!("{sign} {:>widest$}  {}", line.number, line.text).trim_end().to_owned()
+        };
+        self.lines.iter().map(line).collect()
+    }
+}
+
+/// True for lines that Python can be at.
+fn is_code(line: &str) -> bool {
+    !line.trim().is_empty() && !line.trim_start().starts_with('#')
+}
+
+/// The columns in front of the text, with tabs as Python counts them.
+fn indent(line: &str) -> usize {
+    let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    blanks.fold(0, |columns, blank| if blank == '\t' { columns / TAB * TAB + TAB } else { columns + 1 })
+}
+
+/// True unless the innermost function or class around a line has another name. Functions without a name of their own
+/// (lambdas, comprehensions) may lie anywhere.
+fn lies_in(lines: &[String], at: usize, function: &str) -> bool {
+    let function = function.rsplit('.').next().unwrap_or(function);
+    if function.starts_with('<') && function != "<module>" {
+        return true;
+    }
+    function == enclosing(lines, at).unwrap_or("<module>")
+}
+
+/// The name of the function or class around a line.
+fn enclosing(lines: &[String], at: usize) -> Option<&str> {
+    let mut outside = indent(&lines[at]);
+    for line in lines[..at].iter().rev() {
+        // A bracket that closes the head of a function stands as far to the left as the head.
+        let is_end_of_head = line.trim_start().starts_with([')', ']', '}']);
+        if !is_code(line) || is_end_of_head || indent(line) >= outside {
+            continue;
+        }
+        if let Some(name) = defined(line.trim_start()) {
+            return Some(name);
+        }
+        outside = indent(line);
+    }
+    None
+}
+
+/// The name that a line defines, if it is the head of a function or class.
+fn defined(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?.trim_start();
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    Some(&rest[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: &str = "\
+import torch
+SIZE = torch.zeros(4)
+
+class Model(Base):
+    table = torch.ones(3)
+
+    async def forward(
+        self,
+        x,
+    ):
+        # A comment.
+        if x:
+\t\treturn torch.cat([x,\u{1b}[31m
+                    x])
+        return [y for y in x]
+";
+
+    fn excerpt(line: u32, function: &str) -> Option<Vec<String>> {
+        let sources = [("m.py".to_owned(), CODE.lines().map(str::to_owned).collect())];
+        let options = Options { sources: sources.into(), ..Options::default() };
+        let place = Place { path: "m.py".to_owned(), line };
+        Excerpt::new(&place, function, &options).map(|excerpt| excerpt.texts())
+    }
+
+    #[test]
+    fn two_lines_stand_before_and_after_the_marked_one() {
+        let expected = ["  11  # A comment.", "  12  if x:", "> 13          return torch.cat([x,\\u{1b}[31m"];
+        assert_eq!(excerpt(13, "forward").unwrap()[..3], expected);
+        assert_eq!(
+            excerpt(2, "<module>").unwrap(),
+            ["  1  import torch", "> 2  SIZE = torch.zeros(4)", "  3", "  4  class Model(Base):"]
+        );
+        assert_eq!(excerpt(15, "forward").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_file_in_another_form_than_the_recorded_one_has_none() {
+        for (line, function) in
+            [(13, "forward"), (14, "forward"), (15, "<listcomp>"), (5, "Model"), (15, "Model.forward")]
+        {
+            assert!(excerpt(line, function).is_some(), "{line} {function}");
+        }
+        for (line, function) in [
+            (13, "backward"),
+            (13, "<module>"),
+            (2, "forward"),
+            (3, "<module>"),
+            (11, "forward"),
+            (16, "forward"),
+            (0, "f"),
+        ] {
+            assert!(excerpt(line, function).is_none(), "{line} {function}");
+        }
+    }
+}

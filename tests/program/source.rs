@@ -1,0 +1,91 @@
+//! The source below rows, from the checkout in which the report is made.
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use crate::support::program::Program;
+use crate::support::tool::{ptmem, text};
+
+const MIB: u64 = 1 << 20;
+
+const MODEL: &str = "\
+import torch
+
+def forward(x):
+    # \u{1b}[31mred
+    return torch.cat([x, x])
+";
+
+/// A checkout with a model, and recordings of it from elsewhere: `forward` on line 5 grows.
+fn checkout() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    fs::create_dir(folder.path().join("net")).unwrap();
+    fs::write(folder.path().join("net/model.py"), MODEL).unwrap();
+    for (name, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
+        let mut program = Program::default();
+        for part in 0..mib {
+            program.alloc_under(part.to_string(), &["/ci/repo/net/model.py:forward:5", "/ci/repo/main.py:main:9"], MIB);
+        }
+        fs::write(folder.path().join(name), program.snapshot()).unwrap();
+    }
+    folder
+}
+
+fn diff(folder: &Path, arguments: &[&str]) -> Output {
+    ptmem(folder, &[&["diff", "before.pkl", "after.pkl"], arguments].concat())
+}
+
+const EXCERPT: [&str; 3] = ["  3  def forward(x):", "  4      # \\u{1b}[31mred", "> 5      return torch.cat([x, x])"];
+
+#[test]
+fn the_source_stands_below_its_row_where_it_is_asked_for() {
+    let folder = checkout();
+    let plain = text(&diff(folder.path(), &[]).stdout);
+    assert!(!plain.contains("torch.cat"), "{plain}");
+    let report = text(&diff(folder.path(), &["--source"]).stdout);
+    let lines: Vec<_> = report.lines().skip_while(|line| !line.contains("forward (")).skip(2).take(3).collect();
+    let below: Vec<_> = lines.iter().map(|line| line.strip_prefix("             ").unwrap_or(line)).collect();
+    assert_eq!(below, EXCERPT, "{report}");
+    let leaks = ptmem(folder.path(), &["leak", "before.pkl", "after.pkl", "--source"]);
+    assert!(text(&leaks.stdout).contains(EXCERPT[2]), "{}", text(&leaks.stdout));
+}
+
+#[test]
+fn markdown_has_it_among_the_call_stacks() {
+    let folder = checkout();
+    let report = text(&diff(folder.path(), &["--format", "markdown"]).stdout);
+    let block = format!("```python\n{}\n```\n```text\nmain", EXCERPT.join("\n"));
+    assert!(report.split("<summary>Call stacks of what grew</summary>").nth(1).unwrap().contains(&block), "{report}");
+}
+
+#[test]
+fn a_file_that_is_not_the_recorded_one_says_nothing() {
+    let folder = checkout();
+    let model = folder.path().join("net/model.py");
+    for other in ["def forward(x):\n    return x\n", "\n\n\n\n# nothing\n", &MODEL.replace("forward", "backward")] {
+        fs::write(&model, other).unwrap();
+        let output = diff(folder.path(), &["--source"]);
+        assert!(output.status.success());
+        assert!(!text(&output.stdout).contains("> 5"), "{}", text(&output.stdout));
+    }
+    fs::remove_file(&model).unwrap();
+    assert!(diff(folder.path(), &["--source"]).status.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn no_link_leads_out_of_the_checkout() {
+    let folder = checkout();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let model = folder.path().join("net/model.py");
+    fs::rename(&model, elsewhere.path().join("model.py")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("model.py"), &model).unwrap();
+    for arguments in [&["--source"][..], &["--format", "markdown"]] {
+        let report = text(&diff(folder.path(), arguments).stdout);
+        assert!(report.contains("forward (") && !report.contains("torch.cat"), "{report}");
+    }
+}
