@@ -18,8 +18,10 @@ mod sarif;
 mod series;
 mod source;
 mod sparkline;
+mod speedscope;
 mod table;
 mod view;
+mod weighed;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -65,6 +67,8 @@ pub enum Format {
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
+    /// The file format of speedscope, a viewer of profiles.
+    Speedscope,
     /// Bencher Metric Format.
     Bencher,
     /// `customSmallerIsBetter` of github-action-benchmark.
@@ -75,7 +79,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Table,
         Self::Json,
         Self::Markdown,
@@ -84,6 +88,7 @@ impl Format {
         Self::Sarif,
         Self::Csv,
         Self::Folded,
+        Self::Speedscope,
         Self::Bencher,
         Self::GithubActionBenchmark,
         Self::GithubOutput,
@@ -101,6 +106,7 @@ impl Format {
             Self::Sarif => "sarif",
             Self::Csv => "csv",
             Self::Folded => "folded",
+            Self::Speedscope => "speedscope",
             Self::Bencher => "bencher",
             Self::GithubActionBenchmark => "github-action-benchmark",
             Self::GithubOutput => "github-output",
@@ -119,6 +125,7 @@ impl Format {
             Self::Sarif => "SARIF 2.1.0: a result per failed check",
             Self::Csv => "A row per stack, or per phase with --phases",
             Self::Folded => "A line per stack, for flame graphs",
+            Self::Speedscope => "Stacks by their bytes, for the viewer speedscope",
             Self::Bencher => "Bencher Metric Format",
             Self::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
             Self::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
@@ -139,6 +146,7 @@ impl Format {
             Self::Sarif => sarif::render(subject, options)?,
             Self::Csv => csv::render(subject, options)?,
             Self::Folded => folded::render(subject),
+            Self::Speedscope => speedscope::render(subject)?,
             Self::Bencher => bencher::render(subject)?,
             Self::GithubActionBenchmark => github_action_benchmark::render(subject)?,
             Self::GithubOutput => github_output::render(subject),

@@ -76,7 +76,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    fn named(name: impl Into<String>) -> Self {
+    pub(crate) fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), path: None, line: None, is_user: false }
     }
 

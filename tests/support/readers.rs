@@ -40,6 +40,7 @@ impl Reports {
         check_sarif(self.text(Format::Sarif), &json);
         check_csv(self.text(Format::Csv), &json);
         check_folded(self.text(Format::Folded), &json);
+        check_speedscope(self.text(Format::Speedscope), self.text(Format::Folded));
         check_series(self.text(Format::Bencher), self.text(Format::GithubActionBenchmark), &json);
         check_github_output(self.text(Format::GithubOutput));
     }
@@ -452,6 +453,39 @@ pub fn check_folded(text: &str, json: &Value) {
     }
     for (sum, expected) in sums.into_iter().zip(expected) {
         assert!(expected.is_none_or(|expected| sum == expected), "{sum}, not {expected:?}");
+    }
+}
+
+/// Holds it against the schema of its viewer, and against the folded stacks of the same result.
+pub fn check_speedscope(text: &str, folded: &str) {
+    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    let schema =
+        SCHEMA.get_or_init(|| validator(&serde_json::from_str(&read("tests/schemas/speedscope.schema.json")).unwrap()));
+    require_printable(text, "speedscope");
+    let file: Value = serde_json::from_str(text).unwrap();
+    require(schema, &file, "speedscope");
+    let frames = file["shared"]["frames"].as_array().unwrap().len() as u64;
+    let mut sums = BTreeMap::from([("before", 0), ("after", 0), ("growth", 0), ("", 0)]);
+    for profile in file["profiles"].as_array().unwrap() {
+        let weights: Vec<u64> = profile["weights"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).collect();
+        let samples = profile["samples"].as_array().unwrap();
+        assert_eq!(samples.len(), weights.len());
+        assert_eq!(profile["endValue"].as_u64().unwrap(), weights.iter().sum::<u64>());
+        let places = samples.iter().flat_map(|sample| sample.as_array().unwrap());
+        assert!(places.into_iter().all(|place| place.as_u64().unwrap() < frames));
+        let name = profile["name"].as_str().unwrap();
+        let aspect = ["before", "after", "growth"].into_iter().find(|aspect| name.ends_with(&format!(", {aspect}")));
+        *sums.get_mut(aspect.unwrap_or_default()).unwrap() += weights.iter().sum::<u64>();
+    }
+    let column = |from_end: usize| {
+        let field = |line: &str| line.rsplit(' ').nth(from_end).unwrap().parse::<u64>().unwrap_or(0);
+        folded.lines().map(field).sum::<u64>()
+    };
+    if sums["before"] + sums["after"] > 0 {
+        assert_eq!([sums["before"], sums["after"]], [column(1), column(0)]);
+        assert_eq!(sums[""], 0);
+    } else {
+        assert_eq!(sums["growth"] + sums[""], column(0));
     }
 }
 
