@@ -20,13 +20,46 @@ if [ -n "$version" ] && ! [[ $version =~ $pattern ]]; then
   exit 2
 fi
 
-if command -v ptmem > /dev/null; then
-  found=$(ptmem --version | tr -d '\r')
-  if [ -z "$version" ] || [ "$found" = "ptmem $version" ]; then
-    printf 'using %s, which is on the path\n' "$found"
-    exit 0
+# version_of PROGRAM: the version of the program of this name on the path. Another tool for the same files is called
+# ptmem, too: only what says that it is ptmem-gate counts. Fails for everything else.
+version_of() {
+  local said
+  command -v "$1" > /dev/null || return 1
+  said=$("$1" --version 2> /dev/null < /dev/null | tr -d '\r') || return 1
+  case $said in
+    'ptmem-gate '*) printf '%s' "${said#ptmem-gate }" ;;
+    *) return 1 ;;
+  esac
+}
+
+# put_first FOLDER: on the path of the following steps, before all others.
+put_first() {
+  local path=$1
+  if command -v cygpath > /dev/null; then
+    path=$(cygpath -w "$path")
   fi
-fi
+  printf '%s\n' "$path" >> "${GITHUB_PATH:-/dev/null}"
+}
+
+# The environment of a composite action may not know the action's repository; expressions in its env do.
+repository=${PTMEM_ACTION_REPOSITORY:-${GITHUB_ACTION_REPOSITORY:-}}
+folder=$(new_folder)
+
+for program in ptmem ptmem-gate; do
+  found=$(version_of "$program") || continue
+  if [ -n "$version" ] && [ "$found" != "$version" ]; then
+    continue
+  fi
+  printf 'using ptmem-gate %s, which is on the path as %s\n' "$found" "$program"
+  if [ "$program" = ptmem-gate ]; then
+    # The following steps call it ptmem, whatever else has that name.
+    mkdir "$folder/bin"
+    printf '#!/bin/sh\nexec ptmem-gate "$@"\n' > "$folder/bin/ptmem"
+    chmod +x "$folder/bin/ptmem"
+    put_first "$folder/bin"
+  fi
+  exit 0
+done
 version=${version:-$source_version}
 
 archive=tar.gz
@@ -45,10 +78,6 @@ case $(uname -s)/$(uname -m) in
   *) target= ;;
 esac
 name=ptmem-$version-$target
-
-# The environment of a composite action may not know the action's repository; expressions in its env do.
-repository=${PTMEM_ACTION_REPOSITORY:-${GITHUB_ACTION_REPOSITORY:-}}
-folder=$(new_folder)
 
 # The checksum in the first line of a checksum file; a backslash before it marks an escaped file name.
 first_checksum() { tr -d '\r' | sed -n '1{s/^\\//;s/[^0-9a-f].*//;p;}'; }
@@ -123,10 +152,13 @@ else
   build
 fi
 
-# A binary that does not start fails here, so that it is not mistaken for a verdict later.
-"$folder/bin/$binary" --version
-path=$folder/bin
-if command -v cygpath > /dev/null; then
-  path=$(cygpath -w "$path")
-fi
-printf '%s\n' "$path" >> "${GITHUB_PATH:-/dev/null}"
+# Another program, or one that does not start, fails here, so that nothing it does is mistaken for a verdict later.
+said=$("$folder/bin/$binary" --version | tr -d '\r')
+case $said in
+  'ptmem-gate '*) printf '%s\n' "$said" ;;
+  *)
+    error "the program that was installed says '$said' of itself; expected ptmem-gate and its version"
+    exit 2
+    ;;
+esac
+put_first "$folder/bin"

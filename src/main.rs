@@ -1,34 +1,17 @@
-//! The `ptmem` command line: parse, run, exit code.
+//! The program `ptmem`. In the Python package it starts `ptmem-gate` beside it, so that the package holds the tool once.
 
+#[cfg(not(feature = "wheel"))]
 mod cli;
+#[cfg(feature = "wheel")]
+mod launch;
+#[cfg(not(feature = "wheel"))]
+mod program;
 
-use std::env;
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let words: Vec<OsString> = env::args_os().collect();
-    let arguments = match cli::args::Arguments::try_parse_from(&words) {
-        Ok(arguments) => arguments,
-        Err(error) => return refuse(&error, &words),
-    };
-    match cli::run(arguments) {
-        Ok(code) => code,
-        Err(error) => {
-            cli::output::print_error(&error);
-            ExitCode::from(cli::COULD_NOT_RUN)
-        }
-    }
-}
-
-/// Prints the error of clap, or the help that it stands for, with a hint where one is known.
-fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
-    // An error on standard error cannot be reported anywhere.
-    let _ = error.print();
-    if let Some(hint) = cli::hint::hint(error, words) {
-        cli::output::print_note(&hint);
-    }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(cli::COULD_NOT_RUN))
+    #[cfg(feature = "wheel")]
+    return launch::run();
+    #[cfg(not(feature = "wheel"))]
+    program::run()
 }

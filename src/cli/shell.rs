@@ -21,7 +21,7 @@ pub(super) fn man(command: Option<&str>, output: &Output) -> Result<ExitCode> {
 }
 
 fn man_page(command: Option<&str>) -> Result<String> {
-    let mut root = Arguments::command();
+    let mut root = Arguments::command().display_name("ptmem");
     root.build();
     let page = match command {
         None => root,

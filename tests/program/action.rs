@@ -603,7 +603,7 @@ const CARGO: &str = r#"#!/bin/sh
 { pwd; printf '%s\n' "$@"; } > "$RUNNER_TEMP/../cargo"
 while [ "$1" != --root ]; do shift; done
 mkdir -p "$2/bin"
-printf '#!/bin/sh\necho ptmem built\n' > "$2/bin/ptmem"
+printf '#!/bin/sh\necho ptmem-gate built\n' > "$2/bin/ptmem"
 chmod +x "$2/bin/ptmem"
 "#;
 
@@ -621,7 +621,7 @@ fn release(version: &str) -> (Vec<u8>, String) {
     let name = format!("ptmem-{version}-{}", target().unwrap());
     fs::create_dir(folder.path().join(&name)).unwrap();
     let program = folder.path().join(&name).join("ptmem");
-    fs::write(&program, format!("#!/bin/sh\necho ptmem {version}\n")).unwrap();
+    fs::write(&program, format!("#!/bin/sh\necho ptmem-gate {version}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let archive = folder.path().join("archive.tar.gz");
     let status = Command::new("tar").arg("-C").arg(folder.path()).arg("-czf").arg(&archive).arg(&name).status();
@@ -659,12 +659,42 @@ fn a_ptmem_on_the_path_is_used() {
         return;
     }
     let mut job = installing(&nowhere());
-    job.program("ptmem", "#!/bin/sh\necho ptmem 7.8.9\n");
+    job.program("ptmem", "#!/bin/sh\necho ptmem-gate 7.8.9\n");
     for version in ["", "7.8.9", "v7.8.9"] {
         job.set("PTMEM_VERSION", version);
-        job.run("install.sh").says(0, "using ptmem 7.8.9, which is on the path");
+        job.run("install.sh").says(0, "using ptmem-gate 7.8.9, which is on the path as ptmem");
     }
     assert_eq!(job.read("path"), "");
+    assert!(!job.path("cargo").exists());
+}
+
+#[test]
+fn another_tool_of_the_same_name_is_not_taken_for_this_one() {
+    if skipped() || target().is_none() {
+        return;
+    }
+    let (archive, checksum) = release(VERSION);
+    let server = releases(VERSION, Some(archive), Some(checksum));
+    for other in ["echo ptmem 9.0.0", "echo ptmem-gate-other 1.0", "exit 2"] {
+        let job = installing(&server.url);
+        job.program("ptmem", &format!("#!/bin/sh\n{other}\n"));
+        job.run("install.sh").says(0, "downloading");
+        assert_eq!(installed(&job), format!("ptmem-gate {VERSION}\n"), "{other}");
+    }
+}
+
+#[test]
+fn the_name_of_the_python_package_leads_to_the_tool_where_another_has_the_short_one() {
+    if skipped() {
+        return;
+    }
+    let job = installing(&nowhere());
+    job.program("ptmem", "#!/bin/sh\necho ptmem 9.0.0\n").program("ptmem-gate", "#!/bin/sh\necho ptmem-gate 7.8.9\n");
+    job.run("install.sh").says(0, "using ptmem-gate 7.8.9, which is on the path as ptmem-gate");
+    let folder = job.read("path");
+    let program = Path::new(folder.trim_end()).join("ptmem");
+    let output = Command::new(program).env("PATH", job.path("bin")).arg("--version").output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "ptmem-gate 7.8.9\n");
     assert!(!job.path("cargo").exists());
 }
 
@@ -679,7 +709,7 @@ fn a_release_is_downloaded_and_checked() {
         let server = releases(VERSION, Some(archive.clone()), Some(checksum));
         let job = installing(&server.url);
         job.run("install.sh").says(0, "downloading");
-        assert_eq!(installed(&job), format!("ptmem {VERSION}\n"));
+        assert_eq!(installed(&job), format!("ptmem-gate {VERSION}\n"));
         assert!(!job.path("cargo").exists());
     }
 }
@@ -692,9 +722,9 @@ fn another_version_than_that_on_the_path_is_downloaded() {
     let (archive, checksum) = release("9.9.9-rc.1");
     let server = releases("9.9.9-rc.1", Some(archive), Some(checksum));
     let mut job = installing(&server.url);
-    job.program("ptmem", "#!/bin/sh\necho ptmem 7.8.9\n");
-    job.set("PTMEM_VERSION", "v9.9.9-rc.1").run("install.sh").says(0, "ptmem 9.9.9-rc.1");
-    assert_eq!(installed(&job), "ptmem 9.9.9-rc.1\n");
+    job.program("ptmem", "#!/bin/sh\necho ptmem-gate 7.8.9\n");
+    job.set("PTMEM_VERSION", "v9.9.9-rc.1").run("install.sh").says(0, "ptmem-gate 9.9.9-rc.1");
+    assert_eq!(installed(&job), "ptmem-gate 9.9.9-rc.1\n");
 }
 
 #[test]
@@ -740,7 +770,7 @@ fn where_there_is_no_release_the_source_is_built() {
         for version in ["", VERSION] {
             fs::write(job.path("path"), "").unwrap();
             job.set("PTMEM_VERSION", version).run("install.sh").says(0, "building it from the source of the action");
-            assert_eq!(installed(&job), "ptmem built\n");
+            assert_eq!(installed(&job), "ptmem-gate built\n");
             let called = job.read("cargo");
             let called: Vec<_> = called.lines().collect();
             let source = root().to_str().unwrap();
@@ -750,7 +780,7 @@ fn where_there_is_no_release_the_source_is_built() {
     }
     // An action of the same repository has no releases to look at.
     let mut job = installing(&nothing.url);
-    job.set("PTMEM_ACTION_REPOSITORY", "").run("install.sh").says(0, "ptmem built");
+    job.set("PTMEM_ACTION_REPOSITORY", "").run("install.sh").says(0, "ptmem-gate built");
 }
 
 #[test]

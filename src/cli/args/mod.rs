@@ -25,13 +25,17 @@ pub(crate) use text::heading;
 pub(crate) use value::{ColorWhen, Export};
 use value::{FormatArgument, GroupByArgument, SizeArgument};
 
+/// The name that no other tool has, by which `--version` proves that this one was found: another tool for the same files is
+/// called ptmem, too.
+const PRODUCT: &str = "ptmem-gate";
+
 /// The gate that keeps PyTorch GPU memory regressions out of a code base
 ///
 /// Reads CUDA memory snapshots, which torch.cuda.memory._dump_snapshot() writes, without ever running
 /// code from them; computes baseline, peak and end of PyTorch's counters to the byte, and totals per call
 /// stack; compares a before with an after against limits, and answers with a report and an exit code.
 #[derive(Debug, Parser)]
-#[command(name = "ptmem", version, after_help = text::EXIT_CODES, max_term_width = 100)]
+#[command(name = "ptmem", display_name = PRODUCT, version, after_help = text::EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// When to colour the output
     #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN", help_heading = heading::OUTPUT)]
@@ -201,6 +205,9 @@ pub(crate) struct DiffArguments {
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
+    /// Leave out how to accept growth that fails, for programs that have a way of their own
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(crate) no_acceptance: bool,
     #[command(flatten)]
     pub(crate) view: View,
 }

@@ -43,7 +43,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     if let Some(label) = arguments.approve_label.as_ref().filter(|_| gate.fails_by_growth_alone()) {
         options.approval = surroundings::approval(label)?;
     }
-    options.acceptance = Some(Acceptance {
+    options.acceptance = (!arguments.no_acceptance).then_some(Acceptance {
         commands: gate.comparisons.iter().filter_map(|comparison| accepting(comparison, &arguments)).collect(),
         expires: config::today()?.after(ACCEPTED_DAYS),
         label: arguments.approve_label.clone(),

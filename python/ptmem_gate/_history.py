@@ -1,0 +1,131 @@
+"""PyTorch's history of its allocator: on, begun anew, written, off. Knows the signatures of PyTorch 2.0 and later."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from typing import Any, Callable, Optional
+
+
+class RecordingError(RuntimeError):
+    """Memory cannot be recorded, or nothing was recorded."""
+
+
+class RecordingWarning(UserWarning):
+    """The recording lacks something that a comparison needs."""
+
+
+def import_torch() -> Any:
+    """PyTorch, with CUDA. Asks no driver: a process that did so could no longer fork."""
+    try:
+        import torch
+    except ImportError as error:
+        raise RecordingError(f"PyTorch cannot be imported: {error}; install a build with CUDA") from error
+    if not torch.backends.cuda.is_built():
+        raise RecordingError(f"PyTorch {torch.__version__} is built without CUDA; install a build with CUDA")
+    return torch
+
+
+class History:
+    """The history of all devices of this process."""
+
+    def __init__(self, torch: Any, max_entries: int) -> None:
+        self.torch = torch
+        self.max_entries = max_entries
+        #: The program had it on already, and it stays on.
+        self.was_on = False
+        self.is_on = False
+        #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
+        self._off: Optional[bool] = None
+
+    def begin(self) -> None:
+        """Turns it on, at once or when the program first uses CUDA: nothing here is the first use."""
+        self.torch.cuda._lazy_call(self._turn_on)
+
+    def _turn_on(self) -> None:
+        is_enabled = getattr(self.torch._C, "_cuda_isHistoryEnabled", None)
+        self.was_on = is_enabled is not None and bool(is_enabled())
+        self.restart()
+
+    def restart(self) -> None:
+        """Drops what was recorded, and records on. Blocks keep the stacks of their allocation."""
+        record = self.torch.cuda.memory._record_memory_history
+        try:
+            record(max_entries=self.max_entries, clear_history=True)  # PyTorch 2.8 and later
+        except TypeError:
+            self._restart_before_2_8(record)
+        self.is_on = True
+
+    def _restart_before_2_8(self, record: Callable[..., None]) -> None:
+        if self.is_on:
+            # Some of these releases keep the old events unless it was off in between.
+            record(self._off)
+        try:
+            record(max_entries=self.max_entries)
+        except TypeError:  # PyTorch 2.0
+            self._off = False
+            record(True, trace_alloc_max_entries=self.max_entries, trace_alloc_record_context=True)
+
+    def stop(self) -> None:
+        """Turns it off, which drops what was recorded."""
+        if self.is_on and not self.was_on:
+            self.torch.cuda.memory._record_memory_history(self._off)
+            self.is_on = False
+
+    def write(self, path: str) -> Optional[str]:
+        """Writes the snapshot; what it lacks, if anything."""
+        snapshot = self.torch.cuda.memory._snapshot()
+        folder = os.path.dirname(path) or "."
+        os.makedirs(folder, exist_ok=True)
+        # A reader never sees half a snapshot, nor that of the last run in place of one that was cut off.
+        handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                pickle.dump(snapshot, file)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        return self._lacks(snapshot)
+
+    def _lacks(self, snapshot: Any) -> Optional[str]:
+        traces = snapshot.get("device_traces", []) if isinstance(snapshot, dict) else []
+        for device, events in enumerate(traces):
+            if len(events) >= self.max_entries:
+                return (
+                    f"the history of device {device} is full: it holds the last {len(events):,} events, and the "
+                    "beginning may be lost; give a larger max_entries, or record fewer steps"
+                )
+        return None
+
+    def watch_failures(self, observer: Callable[[], None]) -> None:
+        """Calls the observer when memory has run out. PyTorch cannot be told to forget it."""
+        attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if attach is not None:
+            attach(lambda *_: observer())
+
+    def is_out_of_memory(self, error: Optional[BaseException]) -> bool:
+        kind = getattr(self.torch.cuda, "OutOfMemoryError", None)
+        return kind is not None and isinstance(error, kind)
+
+
+def _umask() -> int:
+    """The mask of this process, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def warn_of_old_blocks(torch: Any) -> Optional[str]:
+    """What has no stack because it was allocated before anything was recorded."""
+    if not torch.cuda.is_initialized():
+        return None
+    held = sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
+    if held == 0:
+        return None
+    return (
+        f"{held:,} bytes were allocated before the recording began and have no call stacks; "
+        "call ptmem_gate.start() first of all, or make the model inside the recording"
+    )

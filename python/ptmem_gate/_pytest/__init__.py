@@ -1,0 +1,1 @@
+"""The plugin of pytest: gates the GPU memory of tests."""

@@ -1,0 +1,185 @@
+"""Records one test and judges it."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import pytest
+
+from .. import _commands
+from .._history import History, import_torch
+from .._program import ToolError
+from .._recording import MAX_ENTRIES
+from ..results import Comparison, Leaks, Snapshot
+from .limits import Limits
+from .stored import stored_profile
+from .summary import headline
+
+SECTION = "GPU memory"
+
+Judged = Union[Comparison, Snapshot, Leaks]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line and the configuration of pytest ask for."""
+
+    update: bool
+    simulated: bool
+    config: Optional[str]
+    root: str
+
+    @property
+    def options(self) -> list[str]:
+        """The options for the tool. The nearest ptmem.toml is about the program, not about its tests."""
+        if self.config:
+            return [f"--config={self.config}"]
+        return ["--no-config", f"--strip-prefix={self.root}"]
+
+
+class Gate:
+    """The recording of one test, from before its fixtures are made."""
+
+    def __init__(self, item: pytest.Item, limits: Limits, settings: Settings) -> None:
+        self.item = item
+        self.limits = limits
+        self.settings = settings
+        self.torch = import_torch()
+        self.history = History(self.torch, MAX_ENTRIES)
+        self.folder = tempfile.TemporaryDirectory(prefix="ptmem-gate-")
+        self.stored = stored_profile(item, settings.simulated)
+
+    def begin(self) -> None:
+        """What earlier tests left behind is not this test's."""
+        gc.collect()
+        if self.torch.cuda.is_initialized():
+            # The library of matrix products keeps its memory for the next user.
+            clear = getattr(self.torch._C, "_cuda_clearCublasWorkspaces", None)
+            if clear is not None:
+                clear()
+            self.torch.cuda.empty_cache()
+        self.history.begin()
+
+    def end(self) -> None:
+        """Also after a test that failed."""
+        self.history.stop()
+        self.folder.cleanup()
+
+    def explain(self, error: BaseException) -> None:
+        """Adds to the report of a test whose memory ran out which stacks held it."""
+        if not (self.history.is_on and self.history.is_out_of_memory(error)):
+            return
+        try:
+            shown = _commands.show(self._write(1), at="oom", options=self.settings.options)
+        except (ToolError, OSError, ValueError) as reason:
+            self.item.add_report_section("call", SECTION, f"the memory of this test cannot be shown: {reason}")
+        else:
+            self.item.add_report_section("call", SECTION, shown.report)
+
+    def judge(self) -> None:
+        """Fails the test where a limit is exceeded, or cannot be checked."""
+        if not self.history.is_on:
+            pytest.fail("the test used no GPU, and has a limit on its memory", pytrace=False)
+        snapshot = self._write(1)
+        try:
+            failed = [*self._judge_growth(snapshot), *self._judge_leaks(snapshot)]
+        except ToolError as error:
+            pytest.fail(f"the memory of this test cannot be judged: {error}", pytrace=False)
+        if failed:
+            pytest.fail("\n\n".join(failed), pytrace=False)
+
+    def _write(self, number: int) -> str:
+        path = str(Path(self.folder.name) / f"run{number}.pkl")
+        lacks = self.history.write(path)
+        if lacks is not None:
+            self.item.warn(pytest.PytestWarning(lacks))
+        return path
+
+    def _judge_growth(self, snapshot: str) -> list[str]:
+        limits = self.limits
+        strict, options = limits.strict, self.settings.options
+        if not limits.max_growth:
+            if not limits.max:
+                return []
+            checked = _commands.check(snapshot, max=limits.max, strict=strict, options=options)
+            self._note(checked.devices[0].allocated.peak if checked.devices else None, None)
+            return self._failure(checked, "")
+        if self.settings.update:
+            return self._store(snapshot)
+        if not self.stored.is_file():
+            return [f"there is no stored profile {self._name()} to compare with\n\n{self._how_to_store()}"]
+        compared = _commands.compare(
+            self.stored,
+            snapshot,
+            max_growth=limits.max_growth,
+            max=limits.max,
+            strict=strict,
+            # Both are of a whole test, which ended: none is cut off.
+            options=[*options, "--no-acceptance", "--allow-partial"],
+        )
+        peaks = [device.metrics.peak for device in compared.devices]
+        if peaks:
+            highest = max(peaks, key=lambda peak: peak.after or 0)
+            self._note(highest.after, highest.before)
+        return self._failure(compared, f"\n\n{self._how_to_store()}")
+
+    def _store(self, snapshot: str) -> list[str]:
+        """Takes the recording as the new before. Absolute limits hold all the same."""
+        shown = _commands.show(snapshot, options=self.settings.options)
+        self._note(max((device.allocated.peak or 0 for device in shown.devices), default=None), None)
+        failed = []
+        if self.limits.max:
+            limits = self.limits
+            checked = _commands.check(snapshot, max=limits.max, strict=limits.strict, options=self.settings.options)
+            failed = self._failure(checked, "")
+        self.stored.parent.mkdir(parents=True, exist_ok=True)
+        _commands.save_profile(snapshot, self.stored, options=self.settings.options)
+        self._property("stored", self._name())
+        return failed
+
+    def _judge_leaks(self, first: str) -> list[str]:
+        if not self.limits.leak:
+            return []
+        ends = [first]
+        for number in range(2, self.limits.rounds + 1):
+            self.item.runtest()
+            gc.collect()
+            ends.append(self._write(number))
+        limits = self.limits
+        found = _commands.find_leaks(
+            ends, max_leak=limits.max_leak, skip=1, strict=limits.strict, options=self.settings.options
+        )
+        self._property("leaked_per_run", round(sum(leak.bytes_per_step for leak in found.leaks)))
+        return self._failure(found, f"\n\nthe test ran {limits.rounds} times")
+
+    def _failure(self, result: Judged, hint: str) -> list[str]:
+        before = dict(self.item.user_properties).get("gpu_memory.verdict", "pass")
+        if before == "pass":
+            self._property("verdict", str(result.verdict))
+        return [] if result.passed else [f"{headline(result.checks)}\n\n{result.report.rstrip()}{hint}"]
+
+    def _note(self, peak: Optional[int], stored: Optional[int]) -> None:
+        if peak is not None:
+            self._property("peak", peak)
+        if stored is not None:
+            self._property("stored_peak", stored)
+
+    def _property(self, name: str, value: Any) -> None:
+        """A fact about the test: pytest passes them on to JUnit, to the summary, and between processes."""
+        key = f"gpu_memory.{name}"
+        self.item.user_properties[:] = [(k, v) for k, v in self.item.user_properties if k != key]
+        self.item.user_properties.append((key, value))
+
+    def _name(self) -> str:
+        try:
+            return str(self.stored.relative_to(self.item.config.rootpath))
+        except ValueError:
+            return str(self.stored)
+
+    def _how_to_store(self) -> str:
+        simulate = " --ptmem-simulate" if self.settings.simulated else ""
+        return f"to take what it needs now as the stored profile: pytest --ptmem-update{simulate} '{self.item.nodeid}'"

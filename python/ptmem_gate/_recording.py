@@ -1,0 +1,237 @@
+"""Records a program, or some of its steps, into a snapshot."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import ContextDecorator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Optional, Union
+
+from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
+from ._result import PathLike
+
+#: Steps to record, counted from 1: the third, the third to the fifth, and the same as text.
+Steps = Union[int, tuple[int, int], range, str, None]
+
+#: Events of a device that are kept. A training step has some thousands to some ten thousands.
+MAX_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Span:
+    """The first and the last step to record."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, steps: Steps) -> Optional[Span]:
+        """Reads what the user gave; None is all of the program."""
+        if steps is None:
+            return None
+        if isinstance(steps, str):
+            found = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", steps)
+            if found is None:
+                raise ValueError(f"steps: found '{steps}', expected a step or a span of them, such as '3' or '3..5'")
+            steps = (int(found[1]), int(found[2] or found[1]))
+        if isinstance(steps, int):
+            steps = (steps, steps)
+        if isinstance(steps, range):
+            if steps.step != 1 or not steps:
+                raise ValueError(f"steps: found {steps}, expected a range of steps one after the other")
+            steps = (steps[0], steps[-1])
+        first_step, last_step = steps
+        if not 1 <= first_step <= last_step:
+            raise ValueError(f"steps: found {first_step} to {last_step}, expected a span that begins at 1 or later")
+        return cls(first_step, last_step)
+
+
+def path_of_rank(path: PathLike) -> str:
+    """The file of this process: each rank of a job writes its own, as `ptmem simulate --record` names them."""
+    text = os.fspath(path)
+    rank = os.environ.get("RANK")
+    if "{rank}" in text:
+        return text.replace("{rank}", rank or "0")
+    if rank is None or os.environ.get("WORLD_SIZE", "1") == "1":
+        return text
+    stem, dot, suffix = os.path.basename(text).partition(".")
+    return os.path.join(os.path.dirname(text), f"{stem}_rank{rank}{dot}{suffix}")
+
+
+#: The history of this process, on since start() or since a recording, and the recording that has it now.
+_started: Optional[History] = None
+_active: Optional[Recording] = None
+
+
+def start(*, max_entries: int = MAX_ENTRIES) -> None:
+    """Turns the history on from here, so that all that is allocated has a call stack.
+
+    For the top of a program whose recording begins later: weights and optimizer state are then named. It is turned on
+    when the program first uses CUDA, and does not use it itself.
+    """
+    global _started
+    if _started is None and _active is None:
+        _started = History(import_torch(), max_entries)
+        _started.begin()
+
+
+def record(path: PathLike, *, steps: Steps = None, max_entries: int = MAX_ENTRIES) -> Recording:
+    """Records the GPU memory of what runs inside, as a context manager or a decorator.
+
+        with record("after.pkl", steps=3) as recording:
+            model, optimizer = build()
+            for batch in loader:
+                with recording.step():
+                    train(batch)
+
+    Without `steps` the snapshot has all that ran inside. With `steps`, such as 3, (3, 5) or "3..5", it has these steps,
+    counted from 1. A step is what runs in `recording.step()`; where that is not used, each call of the first
+    optimizer's step() ends one. Make the model inside, or call start() first, so that its weights have call stacks.
+
+    Where memory runs out, the snapshot of that moment is written. Each rank of a job writes a file of its own:
+    after_rank0.pkl, after_rank1.pkl, or wherever {rank} stands in the path. Raises RecordingError if nothing was
+    recorded, and warns with RecordingWarning where the history was too short.
+    """
+    return Recording(path, Span.parse(steps), max_entries)
+
+
+class Recording(ContextDecorator):
+    """A recording; see record()."""
+
+    def __init__(self, path: PathLike, span: Optional[Span], max_entries: int) -> None:
+        if max_entries < 1:
+            raise ValueError(f"max_entries: found {max_entries}, expected at least 1")
+        #: The file that this process writes.
+        self.path = path_of_rank(path)
+        self.span = span
+        self.max_entries = max_entries
+        self._reset()
+
+    def _reset(self) -> None:
+        #: Steps that have ended.
+        self.steps = 0
+        self._by_hand = False
+        self._written = False
+        self._failed = False
+        self._optimizer: Optional[int] = None
+        self._hook: Any = None
+
+    def __enter__(self) -> Recording:
+        global _active
+        if _active is not None:
+            raise RecordingError(f"{_active.path} is being recorded; end that recording before another one begins")
+        self._reset()
+        torch = import_torch()
+        self._process = os.getpid()
+        self._history = _started or History(torch, self.max_entries)
+        self._history.max_entries = self.max_entries
+        if _started is None:
+            _warn(warn_of_old_blocks(torch))
+            self._history.begin()
+        elif self._history.is_on:
+            self._history.restart()
+        self._history.watch_failures(self._out_of_memory)
+        if self.span is not None:
+            self._hook = _hook_of_optimizers(self._optimizer_stepped)
+        _active = self
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        global _active, _started
+        _active = None
+        if self._hook is not None:
+            self._hook.remove()
+        if os.getpid() != self._process:
+            return  # A forked child that leaves the block is not the one that records.
+        try:
+            if not self._written and not (self._failed and self._history.is_out_of_memory(error)):
+                self._write_at_end(error)
+        finally:
+            _started = None
+            self._history.stop()
+
+    def _write_at_end(self, error: Optional[BaseException]) -> None:
+        reason = self._nothing_recorded()
+        if reason is None:
+            self._write()
+            if self.span is not None and self.steps < self.span.last and error is None:
+                _warn(f"the program made {self.steps} steps, and {self.span.last} were to be recorded")
+        elif error is None:
+            raise RecordingError(reason)
+
+    def _nothing_recorded(self) -> Optional[str]:
+        if not self._history.is_on:
+            return f"{self.path} was not written: the program used no GPU"
+        if self.span is not None and self.steps < self.span.first - (not self._by_hand):
+            return (
+                f"{self.path} was not written: the program made {self.steps} steps; "
+                f"expected at least {self.span.first}, from which on to record"
+            )
+        return None
+
+    def _write(self) -> None:
+        _warn(self._history.write(self.path))
+        self._written = True
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[int]:
+        """Marks a step, from 1, and names it in the snapshot, where PyTorch 2.5 and later keep names."""
+        if _active is not self:
+            raise RecordingError("a step is marked outside of its recording; mark it inside the with block of record()")
+        if not self._by_hand:
+            self._by_hand = True
+            self.steps = 0
+        number = self.steps + 1
+        if self.span is not None and number == self.span.first and self._history.is_on:
+            self._history.restart()
+        with self._history.torch.profiler.record_function(f"ProfilerStep#{number}"):
+            yield number
+        self._step_ended(number)
+
+    def _optimizer_stepped(self, optimizer: Any, *_: Any) -> None:
+        """Counts the steps of the first optimizer that makes one."""
+        if self._by_hand:
+            return
+        if self._optimizer is None:
+            self._optimizer = id(optimizer)
+        if self._optimizer != id(optimizer):
+            return
+        self._step_ended(self.steps + 1)
+        # The first step begins where the recording does: its beginning is seen by nobody.
+        if self.span is not None and self.steps + 1 == self.span.first and self._history.is_on:
+            self._history.restart()
+
+    def _step_ended(self, number: int) -> None:
+        self.steps = number
+        if self.span is not None and number == self.span.last and self._nothing_recorded() is None:
+            self._write()
+            # What follows costs no memory for events that nobody reads.
+            self._history.stop()
+
+    def _out_of_memory(self) -> None:
+        if _active is self and not self._written and os.getpid() == self._process:
+            # Inside the allocator's error path nothing may raise.
+            with contextlib.suppress(Exception):
+                self._history.write(self.path)
+                self._failed = True
+
+
+def _hook_of_optimizers(hook: Any) -> Any:
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    return register_optimizer_step_post_hook(hook)
+
+
+def _warn(text: Optional[str]) -> None:
+    if text is not None:
+        warnings.warn(text, RecordingWarning, stacklevel=3)

@@ -1,0 +1,928 @@
+"""The results of the commands, as their JSON contracts describe them. Sizes are bytes.
+
+Made from docs/schemas by python/generate.py: do not edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Optional
+
+from ._result import Result
+
+
+@dataclass(frozen=True)
+class Tool:
+    """What wrote this."""
+
+    name: Literal["ptmem"]
+    version: str
+
+
+Verdict = Literal["pass", "regression", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read."""
+
+    path: str
+    """As it was given."""
+    bytes: int
+    """The size of the file."""
+    kind: Literal["snapshot", "segments", "profile"]
+    """'segments' is a list of segments without history, 'profile' one that was saved."""
+
+
+GroupBy = Literal["frames", "stack", "line", "function", "file", "category", "metadata", "compile-context"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure on both sides."""
+
+    before: Optional[int]
+    """Null where it is not known."""
+    after: Optional[int]
+    """Null where it is not known."""
+    delta: Optional[int]
+    """Null where a side is not known."""
+    percent: Optional[float]
+    """Null where that is not known, or before is 0."""
+
+
+@dataclass(frozen=True)
+class DeviceDiffMetrics:
+    """The figures of the device."""
+
+    peak: Metric
+    baseline: Metric
+    end: Metric
+    active: Metric
+    requested: Metric
+    reserved: Metric
+    fragmentation: Metric
+
+
+@dataclass(frozen=True)
+class CategoryChange:
+    """The memory of a category on both sides."""
+
+    name: str
+    """A category, or what stands for memory without a known stack."""
+    before: int
+    after: int
+    delta: int
+
+
+Bucket = Optional[Literal["before-recording", "allocation-not-recorded", "no-frames", "others"]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame as it was recorded."""
+
+    name: str
+    """The function."""
+    filename: str
+    """Its file."""
+    line: int
+    """Its line; 0 where there is none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stack on both sides."""
+
+    change: Literal["grew", "shrank", "added", "removed", "same"]
+    moved: bool
+    """Whether the sides were paired although the code between them has changed."""
+    label: str
+    """Its name for people."""
+    key: str
+    bucket: Bucket
+    before: int
+    after: int
+    delta: int
+    before_blocks: int
+    after_blocks: int
+    before_mean: int
+    """The mean size of a block."""
+    after_mean: int
+    """The mean size of a block."""
+    before_highest: Optional[int]
+    """The most that the before held at any moment; null where a saved profile does not say."""
+    after_highest: Optional[int]
+    """The same of the after."""
+    manner: Optional[str]
+    """Whether there are more blocks or larger ones, in words."""
+    frames: list[Frame]
+    """As in the after, innermost first."""
+    forward_frames: list[Frame]
+    """Those of the forward pass, as in the after."""
+    before_frames: list[Frame]
+    """As in the before."""
+
+
+@dataclass(frozen=True)
+class PhaseChange:
+    """A phase on both sides."""
+
+    name: str
+    """Up to 512 bytes of it."""
+    source: Literal["annotation", "metadata", "compile-context"]
+    """What names the phase."""
+    before_occurrence: Optional[int]
+    """Which one of that name it is, from 0; null where the phase is missing."""
+    after_occurrence: Optional[int]
+    """Which one of that name it is, from 0; null where the phase is missing."""
+    before: Optional[int]
+    """The most that is allocated in it; null where it is missing."""
+    after: Optional[int]
+    """The most that is allocated in it; null where it is missing."""
+    delta: Optional[int]
+    """Null where a side is missing."""
+    percent: Optional[float]
+    """Null where that is not known, or before is 0."""
+
+
+@dataclass(frozen=True)
+class TreeLine:
+    """A line of the call tree: what is held there and below."""
+
+    depth: int
+    """How many callers are above it."""
+    name: str
+    """The function, or what stands for one."""
+    path: Optional[str]
+    """Its file; null where there is none, or several."""
+    line: Optional[int]
+    """Its line; null where there is none, or several."""
+    before: int
+    after: int
+    delta: int
+    before_blocks: int
+    after_blocks: int
+
+
+@dataclass(frozen=True)
+class DeviceDiff:
+    """A device of one side or of both."""
+
+    before_device: Optional[int]
+    """Null where it is missing."""
+    after_device: Optional[int]
+    """Null where it is missing."""
+    rank: Optional[int]
+    """Which of several ranks it is of; null where there are none, or the name of the file does not tell."""
+    metrics: DeviceDiffMetrics
+    """The figures of the device."""
+    categories: list[CategoryChange]
+    """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
+    stacks: list[Row]
+    """Those that changed most; their deltas add up to the change at the moment of 'at'."""
+    phases: Optional[list[PhaseChange]] = None
+    """Phases in the order in which they begin. Only with --phases, or a limit on phases."""
+    tree: Optional[list[TreeLine]] = None
+    """The call tree: callees follow their caller. Only with --tree."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit on one figure."""
+
+    metric: str
+    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:'. 'imbalance' and 'ranks' are about
+    all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the device.
+    """
+    scope: Optional[str]
+    """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
+    device: Optional[int]
+    """Null where it is about none, or about all."""
+    limit: str
+    """The limit as it was given, in normal form."""
+    before: Optional[int]
+    """Null where it is not known, or the limit is absolute."""
+    after: Optional[int]
+    """Null where it is not known."""
+    delta: Optional[int]
+    """Null where it is not known, or the limit is absolute."""
+    allowed: Optional[int]
+    """By how many bytes it may grow; of an absolute limit, how many there may be. Null where it is not known."""
+    level: Literal["fail", "warn"]
+    """What it means if the limit is exceeded."""
+    result: Literal["pass", "exceeded", "inconclusive"]
+    accepted: bool
+    """Whether it passes only because the growth was agreed to."""
+    reason: Optional[str]
+    """Why it is inconclusive, or another remark."""
+
+
+Severity = Literal["note", "warning"]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """What a reader must know."""
+
+    code: str
+    severity: Severity
+    side: Optional[Literal["before", "after"]]
+    """The side that it is about; null: the comparison."""
+    device: Optional[int]
+    """Null where it is about no single one."""
+    message: str
+    """One or two sentences."""
+
+
+@dataclass(frozen=True)
+class Comparison(Result):
+    """Two snapshots: what 'ptmem diff --format json' prints. Readers should ignore keys that are not named here."""
+
+    schema: Literal["ptmem.diff/1"]
+    tool: Tool
+    verdict: Verdict
+    exit_code: int
+    before: Source
+    after: Source
+    group_by: GroupBy
+    at: str
+    devices: list[DeviceDiff]
+    checks: list[Check]
+    """Every limit on every device, what explains the verdict first."""
+    diagnostics: list[Diagnostic]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter of the allocator."""
+
+    baseline: Optional[int]
+    """When the recording began; null where it is not known."""
+    peak: Optional[int]
+    """The most there was; null where it is not known."""
+    peak_event: Optional[int]
+    """The event that reached the peak; -1 where the peak is the baseline."""
+    end: int
+    """At the dump."""
+    exact: bool
+    """Whether baseline and peak are known to the byte."""
+    max_error: Optional[int]
+    """How far baseline or peak may be from the truth; null where that is not known."""
+
+
+@dataclass(frozen=True)
+class Fragmentation:
+    """Reserved minus active bytes."""
+
+    peak: Optional[int]
+    """At the reserved peak; null where it is not known."""
+    end: int
+    """At the dump."""
+
+
+@dataclass(frozen=True)
+class SelfChecksSizes:
+    """Sizes of blocks, which events do not state."""
+
+    recovered: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SelfChecksCheckpoints:
+    """Amounts that events do state."""
+
+    matched: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SelfChecks:
+    """What the tool knows of its own figures."""
+
+    sizes: SelfChecksSizes
+    """Sizes of blocks, which events do not state."""
+    checkpoints: SelfChecksCheckpoints
+    """Amounts that events do state."""
+    end_matches: bool
+    """Whether the history leads to the state at the dump."""
+
+
+@dataclass(frozen=True)
+class Oom:
+    """An allocation that failed."""
+
+    event: int
+    """Its index."""
+    requested: int
+    """What was asked for."""
+    device_free: int
+    """What the device had left."""
+    allocated: Optional[int]
+    """What was allocated then."""
+    active: Optional[int]
+    """What was active then."""
+    reserved: Optional[int]
+    """What was reserved then."""
+    demand: Optional[int]
+    """What would have been allocated: what was, and the request."""
+    fragmentation: Optional[int]
+    """What was reserved and not active."""
+    pool_free: Optional[int]
+    """Of that, what was free in the pool that was asked: on its stream, for requests of its size."""
+    largest_free: Optional[int]
+    """The largest block of those."""
+    max_error: Optional[int]
+    """How far any of these figures may be from the truth; null: not known."""
+    frames: list[Frame]
+    """The stack of the request, innermost first; of the first 16 of a device, and empty where it was not captured."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A call stack and what it holds."""
+
+    label: str
+    """Its name for people."""
+    key: str
+    bucket: Bucket
+    baseline: Optional[int]
+    """What is alive when the recording began; null without a history."""
+    peak: Optional[int]
+    """What is alive at the allocated peak; null without a history."""
+    end: int
+    """What is alive at the dump."""
+    at: int
+    """What is alive at the moment of 'at'."""
+    baseline_blocks: Optional[int]
+    """Its blocks when the recording began; null without a history."""
+    peak_blocks: Optional[int]
+    """Its blocks at the allocated peak; null without a history."""
+    end_blocks: int
+    """Its blocks at the dump."""
+    at_blocks: int
+    """Its blocks at the moment of 'at'."""
+    allocations: int
+    """In the whole history."""
+    allocated_total: int
+    """What they allocated together."""
+    highest: Optional[int]
+    """The most that was alive at any moment of the recording; null where a saved profile does not say."""
+    highest_event: Optional[int]
+    """The event just before that moment, -1 for the start."""
+    frames: list[Frame]
+    """Innermost first, of the member that holds most."""
+    forward_frames: list[Frame]
+    """Those of the forward pass, which PyTorch records in anomaly mode."""
+    oom: Optional[int] = None
+    """What was alive when an allocation failed for the first time; only where one did."""
+    oom_blocks: Optional[int] = None
+    """Its blocks then."""
+
+
+PhaseSource = Literal["annotation", "metadata", "compile-context"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One occurrence of a phase."""
+
+    name: str
+    """Up to 512 bytes of it."""
+    source: PhaseSource
+    occurrence: int
+    """Which one of that name and source it is, from 0."""
+    depth: int
+    """How many other phases are around it."""
+    first_event: int
+    """Its first event, or that which follows where it has none."""
+    events: int
+    """How many events are in it."""
+    start: int
+    """Allocated just before its first event."""
+    peak: int
+    """The most that is allocated in it, its start included."""
+    end: int
+    """Allocated just after its last event."""
+    change: int
+    """From its start to its end."""
+    begins: bool
+    """Whether its beginning was recorded."""
+    ends: bool
+    """Whether its end was recorded."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A part of the history."""
+
+    name: str
+    """From where to where it lasts."""
+    first_event: int
+    """Its first event, or that which follows where it has none."""
+    events: int
+    """How many events are in it."""
+    start: int
+    """Allocated just before its first event."""
+    peak: int
+    """The most that is allocated in it, its start included."""
+    end: int
+    """Allocated just after its last event."""
+    reserved_peak: Optional[int]
+    """The most that is reserved in it; null where that is not known."""
+
+
+@dataclass(frozen=True)
+class ProfileTreeLine:
+    """A line of the call tree."""
+
+    depth: int
+    """How many callers are above it."""
+    name: str
+    """The function, or what stands for one."""
+    path: Optional[str]
+    """Its file; null where there is none, or several."""
+    line: Optional[int]
+    """Its line; null where there is none, or several."""
+    bytes: int
+    """What is held there and below."""
+    blocks: int
+    """Its blocks."""
+
+
+@dataclass(frozen=True)
+class DeviceReport:
+    """A device of the snapshot."""
+
+    device: int
+    events: int
+    duration_us: Optional[int]
+    """Microseconds from the first event to the last; null where events have no time."""
+    actions: dict[str, int]
+    allocated: Counter
+    active: Counter
+    requested: Counter
+    reserved: Counter
+    fragmentation: Fragmentation
+    checks: SelfChecks
+    allocations: int
+    frees: int
+    allocated_total: int
+    """Of all allocations together."""
+    ooms: list[Oom]
+    at_event: Optional[int]
+    """The event that 'at' means here; null: there is no such moment."""
+    stacks: list[Stack]
+    """Those that hold most at that moment; together they hold all that is allocated."""
+    phases: list[Phase]
+    """The named parts of the history, in the order in which they begin, outer ones first."""
+    intervals: Optional[list[Interval]] = None
+    """Equal parts of the history. Only with --every."""
+    tree: Optional[list[ProfileTreeLine]] = None
+    """The call tree: callees follow their caller. Only with --tree."""
+
+
+@dataclass(frozen=True)
+class ProfileDiagnostic:
+    """What a reader must know."""
+
+    code: str
+    severity: Severity
+    device: Optional[int]
+    """Null where it is about no single one."""
+    message: str
+    """One or two sentences."""
+
+
+@dataclass(frozen=True)
+class Snapshot(Result):
+    """What 'ptmem show' and 'ptmem check' print."""
+
+    schema: Literal["ptmem.profile/1"]
+    tool: Tool
+    source: Source
+    group_by: GroupBy
+    at: str
+    devices: list[DeviceReport]
+    """By number."""
+    diagnostics: list[ProfileDiagnostic]
+    verdict: Optional[Verdict] = None
+    """Of 'ptmem check' only."""
+    exit_code: Optional[int] = None
+    checks: Optional[list[Check]] = None
+    """Every limit on every device, what explains the verdict first."""
+
+
+@dataclass(frozen=True)
+class LeakSource:
+    """A file that was read."""
+
+    path: str
+    """As it was given."""
+    bytes: int
+    """The size of the file."""
+    kind: Literal["snapshot", "segments", "profile"]
+    """'segments' is a list of segments without history, 'profile' one that was saved."""
+    rank: Optional[int]
+    """Null where the snapshots are of one process."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a device holds at the end of a snapshot or step."""
+
+    name: str
+    """The path of the snapshot, or the name of the step."""
+    allocated_end: Optional[int]
+    """Null where it is not known."""
+    reserved_end: Optional[int]
+    """Null where it is not known."""
+    fragmentation_end: Optional[int]
+    """Reserved, and not active. Null where it is not known."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A stack that leaks."""
+
+    metric: Literal["allocated", "fragmentation"]
+    """The memory that grows: allocated bytes of a stack, or reserved bytes that nothing uses."""
+    label: str
+    """Its name for people."""
+    also: list[str]
+    """Names of other lines that are compared as the same stack and leak as well."""
+    key: str
+    bucket: Bucket
+    device: int
+    rank: Optional[int]
+    """Null where the snapshots are of one process."""
+    bytes: int
+    """Gained in the snapshots or steps that can tell."""
+    blocks: int
+    """Gained in the snapshots or steps that can tell; there may be fewer of them that are larger."""
+    bytes_per_step: int
+    """Gained per snapshot or step."""
+    since: Optional[str]
+    """Path of the snapshot of a series after which it began to grow; null where it grew from the first on."""
+    share_of_steps: float
+    """In which share of those that can tell it grew."""
+    steps_grown: int
+    steps_judged: int
+    end: int
+    """Held at the end."""
+    end_blocks: int
+    frames: list[Frame]
+    """Innermost first, of the stack that leaks most."""
+    forward_frames: list[Frame]
+    """Those of the forward pass."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Growth in bytes per snapshot or step: the median of the slopes between all pairs of them, warm-up left out."""
+
+    allocated_slope: Optional[int]
+    """Null where it is not known."""
+    reserved_slope: Optional[int]
+    """Null where it is not known."""
+    fragmentation_slope: Optional[int]
+    """Null where it is not known."""
+    runs_out_after: Optional[int]
+    """After so many more snapshots or steps the memory of the device (--device-memory) is full. Null where it does not
+    grow, or is not known.
+    """
+
+
+@dataclass(frozen=True)
+class DeviceLeaks:
+    """One device of one process."""
+
+    device: int
+    rank: Optional[int]
+    """Null where the snapshots are of one process."""
+    steps_by: Optional[str]
+    """How the steps of a single snapshot were found: the names, 'recurring: ' and what recurs, or 'windows'. Null for a
+    series, and where there are none.
+    """
+    steps_skipped: int
+    """Warm-up."""
+    steps_judged: int
+    """How many can tell."""
+    unclear: Optional[str]
+    """Why nothing can be said about leaks; else null."""
+    steps: list[Step]
+    totals: Totals
+
+
+@dataclass(frozen=True)
+class LeakCheck:
+    """What leaks, or that nothing does."""
+
+    rank: Optional[int]
+    """Null where the snapshots are of one process."""
+    metric: Literal["leak"]
+    scope: Optional[str]
+    """The label of the stack; null where it is about no single one."""
+    device: Optional[int]
+    """Null where it is about none, or about all."""
+    limit: str
+    """The limit as it was given, in normal form."""
+    before: None
+    """Always null."""
+    after: None
+    """Always null."""
+    delta: Optional[int]
+    """Bytes that it gains per snapshot or step. Null where it cannot be told."""
+    allowed: int
+    """How many bytes all leaks of the device may gain per snapshot or step."""
+    level: Literal["fail", "warn"]
+    """What it means if the limit is exceeded."""
+    result: Literal["pass", "exceeded", "inconclusive"]
+    accepted: bool
+    """Whether it passes only because the growth was agreed to."""
+    reason: Optional[str]
+    """Why it is inconclusive, or another remark."""
+
+
+@dataclass(frozen=True)
+class LeakDiagnostic:
+    """What a reader must know."""
+
+    rank: Optional[int]
+    """Null where the snapshots are of one process."""
+    code: str
+    severity: Severity
+    device: Optional[int]
+    """Null where it is about no single one."""
+    message: str
+    """One or two sentences."""
+
+
+@dataclass(frozen=True)
+class Leaks(Result):
+    """What grows: what 'ptmem leak --format json' prints. Readers should ignore keys that are not named here."""
+
+    schema: Literal["ptmem.leak/1"]
+    tool: Tool
+    verdict: Verdict
+    exit_code: int
+    sources: list[LeakSource]
+    """The snapshots, in order, rank by rank."""
+    mode: Literal["series", "steps"]
+    """What was looked at: a series of snapshots, or the steps of one."""
+    group_by: GroupBy
+    steps: list[Step]
+    """Those of the device that leaks most."""
+    leaks: list[Leak]
+    """All of them, those of the worst rank first."""
+    totals: Totals
+    """Those of the device that leaks most."""
+    devices: list[DeviceLeaks]
+    """All devices of all ranks, the worst rank first."""
+    checks: list[LeakCheck]
+    """What leaks, and what does not."""
+    diagnostics: list[LeakDiagnostic]
+
+
+@dataclass(frozen=True)
+class SuiteComparison:
+    """Two snapshots and what the limits say about them."""
+
+    schema: Literal["ptmem.diff/1"]
+    tool: Tool
+    name: str
+    """What it is called in the configuration, and its rank."""
+    verdict: Verdict
+    exit_code: int
+    before: Source
+    after: Source
+    group_by: GroupBy
+    at: str
+    devices: list[DeviceDiff]
+    checks: list[Check]
+    """Every limit on every device, what explains the verdict first."""
+    diagnostics: list[Diagnostic]
+
+
+@dataclass(frozen=True)
+class MissingRank:
+    """A rank that only one side has."""
+
+    name: str
+    """What it is called."""
+    rank: Optional[int]
+    """Null where the name of the file does not tell."""
+    node: Optional[int]
+    """The node, where ranks are counted on each."""
+    side: Literal["before", "after"]
+    """The side that lacks it."""
+    path: str
+    """Its file on the other side."""
+
+
+@dataclass(frozen=True)
+class RankLine:
+    """One device of one rank."""
+
+    name: str
+    """The rank, and the device where there are several."""
+    comparison: Optional[str]
+    """The name of its comparison."""
+    rank: Optional[int]
+    """Null where the name of the file does not tell."""
+    node: Optional[int]
+    """The node, where ranks are counted on each."""
+    before_device: Optional[int]
+    """Null where it is missing."""
+    after_device: Optional[int]
+    """Null where it is missing."""
+    verdict: Verdict
+    """That of the rank."""
+    peak: Metric
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """The change of a stack on the worst rank."""
+
+    label: str
+    """What it is called."""
+    key: str
+    delta: int
+    median: Optional[int]
+    """Its change on the rank in the middle; null where there is none."""
+    ranks: int
+    """On how many ranks it changed by as much."""
+
+
+@dataclass(frozen=True)
+class SuiteRanks:
+    """The ranks of a job."""
+
+    name: Optional[str]
+    """What the comparison is called in the configuration; null where it stands in none."""
+    before: Optional[str]
+    """The directory or glob, as it was given."""
+    after: Optional[str]
+    """The directory or glob, as it was given."""
+    verdict: Verdict
+    """The worst of the ranks, and of what is checked of all together."""
+    missing: list[MissingRank]
+    """Ranks that only one side has."""
+    imbalance: Metric
+    """How far the highest peak lies above the median of the peaks."""
+    median: Optional[str]
+    """The rank, and the device where there are several, whose peak changed by the median; null where there is only one.
+    """
+    worst: Optional[str]
+    """The first of the table."""
+    table: list[RankLine]
+    """Every device of every rank, the worst first."""
+    stacks: list[RankRow]
+    """The stacks of the worst as they are listed, and how the others stand to them."""
+    checks: list[Check]
+    """What is checked of all ranks together."""
+    diagnostics: list[Diagnostic]
+    """Those of the ranks, each once, with the ranks that it is about."""
+
+
+@dataclass(frozen=True)
+class Suite(Result):
+    """Several comparisons: what 'ptmem diff --suite NAME --format json' prints, and 'ptmem diff' of the ranks of a job.
+    Readers should ignore keys that are not named here.
+    """
+
+    schema: Literal["ptmem.suite/1"]
+    tool: Tool
+    verdict: Verdict
+    """The worst of all."""
+    exit_code: int
+    comparisons: list[SuiteComparison]
+    ranks: list[SuiteRanks]
+    """What holds for the ranks of a job together, for every comparison of directories or globs."""
+
+
+@dataclass(frozen=True)
+class JobRankLine:
+    """One device of one rank."""
+
+    name: str
+    """The rank, and the device where there are several."""
+    rank: Optional[int]
+    """Null where the name of the file does not tell."""
+    node: Optional[int]
+    """The node, where ranks are counted on each."""
+    device: Optional[int]
+    """Null where the rank holds nothing on any."""
+    verdict: Optional[Verdict]
+    """That of the rank; null where nothing was checked."""
+    baseline: Optional[int]
+    """Null where it is not known."""
+    peak: Optional[int]
+    """Null where it is not known."""
+    end: Optional[int]
+    """Null where it is not known."""
+    active: Optional[int]
+    """Null where it is not known."""
+    requested: Optional[int]
+    """Null where it is not known."""
+    reserved: Optional[int]
+    """Null where it is not known."""
+    fragmentation: Optional[int]
+    """Null where it is not known."""
+
+
+@dataclass(frozen=True)
+class JobRankRow:
+    """What a stack of the first rank holds."""
+
+    label: str
+    """What it is called."""
+    key: str
+    bytes: int
+    median: Optional[int]
+    """What it holds on the rank in the middle; null where there is none."""
+    ranks: int
+    """On how many ranks it holds as much."""
+
+
+@dataclass(frozen=True)
+class RanksDiagnostic:
+    """What a reader must know."""
+
+    code: str
+    severity: Severity
+    side: None
+    """Always null: there is one side."""
+    device: Optional[int]
+    """Null where it is about no single one."""
+    message: str
+    """One or two sentences."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What 'ptmem show' and 'ptmem check' print."""
+
+    schema: Literal["ptmem.profile/1"]
+    tool: Tool
+    source: Source
+    group_by: GroupBy
+    at: str
+    devices: list[DeviceReport]
+    """By number."""
+    diagnostics: list[ProfileDiagnostic]
+    verdict: Optional[Verdict] = None
+    """Of 'ptmem check' only."""
+    exit_code: Optional[int] = None
+    checks: Optional[list[Check]] = None
+    """Every limit on every device, what explains the verdict first."""
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """The snapshot of one rank."""
+
+    name: str
+    """What it is called."""
+    rank: Optional[int]
+    """Null where the name of the file does not tell."""
+    node: Optional[int]
+    """The node, where ranks are counted on each."""
+    profile: Report
+    """As 'ptmem show' has it of one snapshot."""
+
+
+@dataclass(frozen=True)
+class Ranks(Result):
+    """The snapshots of the ranks of a job: what 'ptmem show' and 'ptmem check' print of a directory or a glob with
+    --format json. Readers should ignore keys that are not named here.
+    """
+
+    schema: Literal["ptmem.ranks/1"]
+    tool: Tool
+    path: Optional[str]
+    """The directory or glob, as it was given."""
+    group_by: GroupBy
+    at: str
+    verdict: Optional[Verdict]
+    """The worst of all; null where nothing was checked."""
+    exit_code: Optional[int]
+    """Null where nothing was checked."""
+    imbalance: Optional[int]
+    """How far the highest peak lies above the median of the peaks; null where that is not known."""
+    median: Optional[str]
+    """The rank, and the device where there are several, with the median peak; null where there is only one."""
+    worst: Optional[str]
+    """The first of the table."""
+    table: list[JobRankLine]
+    """Every device of every rank: what fails first, then the highest peak."""
+    stacks: list[JobRankRow]
+    """The stacks of the first of the table as they are listed, and how the others stand to them."""
+    checks: list[Check]
+    """What is checked of all ranks together."""
+    diagnostics: list[RanksDiagnostic]
+    """Those of the ranks, each once, with the ranks that it is about."""
+    ranks: list[RankReport]
+    """In order of the ranks; stacks only of as many as --top asks for, the first of the table."""

@@ -1,0 +1,151 @@
+"""A stand-in for PyTorch with the signatures of its releases. It notes the calls that it gets."""
+
+from __future__ import annotations
+
+import enum
+from types import ModuleType, SimpleNamespace
+from typing import Any, Callable, Optional
+
+
+class Release(enum.Enum):
+    """Releases from which on the signature of _record_memory_history is another one."""
+
+    V2_0 = "2.0"
+    V2_1 = "2.1"
+    V2_8 = "2.8"
+
+
+class OutOfMemoryError(RuntimeError):
+    """As PyTorch raises it."""
+
+
+class FakeTorch:
+    """The parts of PyTorch that a recording uses."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self.calls: list[str] = []
+        self.names: list[str] = []
+        self.events: list[str] = []
+        self.enabled = False
+        self.initialized = True
+        self.cuda_is_built = True
+        self.allocated = 0
+        self.max_entries = 0
+        self.waiting: list[Callable[[], None]] = []
+        self.observers: list[Callable[..., None]] = []
+        self.hooks: list[Callable[..., None]] = []
+
+    # --- The program ---------------------------------------------------------------------------------------------
+
+    def allocate(self, name: str) -> None:
+        """An allocation, which is recorded where the history is on."""
+        self.use_cuda()
+        if self.enabled:
+            self.events.append(name)
+            del self.events[: -self.max_entries]
+
+    def use_cuda(self) -> None:
+        self.initialized = True
+        for call in self.waiting:
+            call()
+        self.waiting.clear()
+
+    def run_out_of_memory(self) -> None:
+        self.allocate("oom")
+        for observe in self.observers:
+            observe(0, 1, 2, 3)
+        raise OutOfMemoryError("CUDA out of memory")
+
+    def step_optimizer(self, optimizer: object) -> None:
+        for hook in list(self.hooks):
+            hook(optimizer, (), {})
+
+    # --- PyTorch -------------------------------------------------------------------------------------------------
+
+    def record_memory_history(self, *args: Any, **options: Any) -> None:
+        if self.release is Release.V2_0:
+            self._record_2_0(*args, **options)
+        elif self.release is Release.V2_1:
+            self._record_2_1(*args, **options)
+        else:
+            self._record_2_8(*args, **options)
+
+    def _record_2_0(
+        self, enabled: bool, *, trace_alloc_max_entries: int = 1, trace_alloc_record_context: bool = False
+    ) -> None:
+        assert isinstance(enabled, bool), "PyTorch 2.0 takes a truth"
+        assert trace_alloc_record_context or not enabled, "events would have no stacks"
+        self._set(enabled, trace_alloc_max_entries, clears=True)
+
+    def _record_2_1(self, enabled: Optional[str] = "all", *, max_entries: int = 1) -> None:
+        # Releases of this signature differ: the stricter ones keep the events until it is off.
+        self._set(enabled is not None, max_entries, clears=enabled is None)
+
+    def _record_2_8(self, enabled: Optional[str] = "all", *, max_entries: int = 1, clear_history: bool = False) -> None:
+        self._set(enabled is not None, max_entries, clears=clear_history or enabled is None)
+
+    def _set(self, enabled: bool, max_entries: int, clears: bool) -> None:
+        self.calls.append("on" if enabled else "off")
+        self.enabled = enabled
+        if enabled:
+            self.max_entries = max_entries
+        if clears:
+            self.events.clear()
+
+    def lazy_call(self, call: Callable[[], None]) -> None:
+        if self.initialized:
+            call()
+        else:
+            self.waiting.append(call)
+
+    def snapshot(self) -> dict[str, Any]:
+        self.calls.append("dump")
+        return {"segments": [], "device_traces": [list(self.events)]}
+
+    def record_function(self, name: str) -> Any:
+        fake = self
+
+        class Function:
+            def __enter__(self) -> None:
+                fake.names.append(name)
+
+            def __exit__(self, *_: object) -> None:
+                fake.names.append("/" + name)
+
+        return Function()
+
+    def register_hook(self, hook: Callable[..., None]) -> Any:
+        self.hooks.append(hook)
+        return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
+
+    def modules(self) -> dict[str, ModuleType]:
+        """What `import torch` and its parts give."""
+        memory = SimpleNamespace(_record_memory_history=self.record_memory_history, _snapshot=self.snapshot)
+        cuda = SimpleNamespace(
+            memory=memory,
+            _lazy_call=self.lazy_call,
+            is_initialized=lambda: self.initialized,
+            is_available=lambda: self.cuda_is_built,
+            memory_allocated=lambda device: self.allocated,
+            device_count=lambda: 1,
+            empty_cache=lambda: None,
+            OutOfMemoryError=OutOfMemoryError,
+        )
+        core = SimpleNamespace(_cuda_attach_out_of_memory_observer=self.observers.append)
+        if self.release is not Release.V2_0:
+            core._cuda_isHistoryEnabled = lambda: self.enabled
+        torch = ModuleType("torch")
+        vars(torch).update(
+            __version__=f"{self.release.value}.0+fake",
+            __path__=[],
+            cuda=cuda,
+            _C=core,
+            profiler=SimpleNamespace(record_function=self.record_function),
+            backends=SimpleNamespace(cuda=SimpleNamespace(is_built=lambda: self.cuda_is_built)),
+        )
+        optim = ModuleType("torch.optim")
+        vars(optim).update(__path__=[])
+        optimizer = ModuleType("torch.optim.optimizer")
+        vars(optimizer).update(register_optimizer_step_post_hook=self.register_hook)
+        return {"torch": torch, "torch.optim": optim, "torch.optim.optimizer": optimizer}

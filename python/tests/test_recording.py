@@ -1,0 +1,211 @@
+"""What a recording holds, under each signature that PyTorch has had."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_torch import FakeTorch, OutOfMemoryError
+from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
+from ptmem_gate._recording import Span, path_of_rank
+
+
+def events_in(path: Path) -> Any:
+    with path.open("rb") as file:
+        return pickle.load(file)["device_traces"][0]
+
+
+def run_steps(torch: FakeTorch, recording: Recording, count: int) -> None:
+    for number in range(1, count + 1):
+        with recording.step():
+            torch.allocate(f"step {number}")
+
+
+def test_all_that_runs_inside_is_recorded(any_torch: FakeTorch, tmp_path: Path) -> None:
+    any_torch.allocate("before")
+    with record(tmp_path / "all.pkl"):
+        any_torch.allocate("first")
+        any_torch.allocate("second")
+    any_torch.allocate("after")
+    assert events_in(tmp_path / "all.pkl") == ["first", "second"]
+    # Turning it off drops the events, so they are written before.
+    assert any_torch.calls[-2:] == ["dump", "off"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (1, ["step 1"]),
+        (3, ["step 3"]),
+        ((2, 3), ["step 2", "step 3"]),
+        (range(2, 5), ["step 2", "step 3", "step 4"]),
+        ("2..4", ["step 2", "step 3", "step 4"]),
+        ("4", ["step 4"]),
+    ],
+)
+def test_marked_steps_are_recorded_alone(any_torch: FakeTorch, tmp_path: Path, steps: Any, expected: list[str]) -> None:
+    with record(tmp_path / "steps.pkl", steps=steps) as recording:
+        any_torch.allocate("model")
+        run_steps(any_torch, recording, 5)
+    assert events_in(tmp_path / "steps.pkl") == expected
+    assert any_torch.names[:2] == ["ProfilerStep#1", "/ProfilerStep#1"]
+
+
+def test_without_marks_the_optimizer_counts(any_torch: FakeTorch, tmp_path: Path) -> None:
+    first, second = object(), object()
+    with record(tmp_path / "optimizer.pkl", steps="2..3"):
+        for number in range(1, 6):
+            any_torch.allocate(f"step {number}")
+            any_torch.step_optimizer(first)
+            # That of another network in the same step.
+            any_torch.step_optimizer(second)
+    assert events_in(tmp_path / "optimizer.pkl") == ["step 2", "step 3"]
+    assert any_torch.hooks == []
+
+
+def test_marks_go_before_the_optimizer(torch: FakeTorch, tmp_path: Path) -> None:
+    with record(tmp_path / "both.pkl", steps=2) as recording:
+        for number in range(1, 4):
+            with recording.step():
+                for part in "ab":
+                    torch.allocate(f"{number}{part}")
+                    torch.step_optimizer(torch)
+    assert events_in(tmp_path / "both.pkl") == ["2a", "2b"]
+
+
+def test_what_was_started_before_is_on_until_the_recording_ends(torch: FakeTorch, tmp_path: Path) -> None:
+    torch.initialized = False
+    start()
+    assert torch.calls == [], "the history is not the first use of CUDA"
+    torch.allocate("model")
+    assert torch.calls == ["on"]
+    torch.allocated = 1 << 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with record(tmp_path / "started.pkl"):
+            torch.allocate("step")
+    assert events_in(tmp_path / "started.pkl") == ["step"]
+    assert not torch.enabled
+
+
+def test_a_model_from_before_is_a_warning(torch: FakeTorch, tmp_path: Path) -> None:
+    torch.allocated = 123_456
+    with pytest.warns(RecordingWarning, match="123,456 bytes were allocated before"), record(tmp_path / "late.pkl"):
+        torch.allocate("step")
+
+
+def test_a_history_that_was_on_stays_on(torch: FakeTorch, tmp_path: Path) -> None:
+    torch.record_memory_history(max_entries=10)
+    with record(tmp_path / "on.pkl"):
+        torch.allocate("step")
+    assert torch.enabled
+
+
+def test_a_history_that_is_full_is_a_warning(any_torch: FakeTorch, tmp_path: Path) -> None:
+    with pytest.warns(RecordingWarning, match="holds the last 3 events"), record(tmp_path / "full.pkl", max_entries=3):
+        for number in range(5):
+            any_torch.allocate(str(number))
+    assert events_in(tmp_path / "full.pkl") == ["2", "3", "4"]
+
+
+def test_memory_that_runs_out_is_written_at_that_moment(any_torch: FakeTorch, tmp_path: Path) -> None:
+    with pytest.raises(OutOfMemoryError), record(tmp_path / "oom.pkl", steps=7):
+        try:
+            any_torch.allocate("model")
+            any_torch.run_out_of_memory()
+        finally:
+            any_torch.allocate("later")
+    assert events_in(tmp_path / "oom.pkl") == ["model", "oom"]
+
+
+def test_a_program_that_goes_on_after_running_out_is_written_at_its_end(torch: FakeTorch, tmp_path: Path) -> None:
+    with record(tmp_path / "probed.pkl"):
+        with pytest.raises(OutOfMemoryError):
+            torch.run_out_of_memory()
+        torch.allocate("smaller")
+    assert events_in(tmp_path / "probed.pkl") == ["oom", "smaller"]
+
+
+def test_observers_of_ended_recordings_write_nothing(torch: FakeTorch, tmp_path: Path) -> None:
+    with record(tmp_path / "first.pkl"):
+        torch.allocate("first")
+    with pytest.raises(OutOfMemoryError):
+        torch.run_out_of_memory()
+    assert events_in(tmp_path / "first.pkl") == ["first"]
+
+
+def test_too_few_steps_are_an_error_and_leave_no_file(torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "few.pkl"
+    with pytest.raises(RecordingError, match="made 2 steps; expected at least 3"), record(path, steps=3) as recording:
+        run_steps(torch, recording, 2)
+    assert not path.exists()
+    assert not torch.enabled
+
+
+def test_a_span_that_ends_early_is_written_with_a_warning(torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "early.pkl"
+    with pytest.warns(RecordingWarning, match="made 3 steps, and 5"), record(path, steps="2..5") as recording:
+        run_steps(torch, recording, 3)
+    assert events_in(path) == ["step 2", "step 3"]
+
+
+def test_a_program_without_a_gpu_is_an_error(torch: FakeTorch, tmp_path: Path) -> None:
+    torch.initialized = False
+    with pytest.raises(RecordingError, match="the program used no GPU"), record(tmp_path / "none.pkl"):
+        pass
+    torch.cuda_is_built = False
+    with pytest.raises(RecordingError, match="built without CUDA"), record(tmp_path / "none.pkl"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_of_the_program_is_its_own(torch: FakeTorch, tmp_path: Path) -> None:
+    torch.initialized = False
+    with pytest.raises(KeyError, match="mine"), record(tmp_path / "error.pkl", steps=3):
+        raise KeyError("mine")
+
+
+def test_one_recording_at_a_time(torch: FakeTorch, tmp_path: Path) -> None:
+    with record(tmp_path / "outer.pkl"):
+        torch.allocate("outer")
+        with pytest.raises(RecordingError, match=r"outer\.pkl is being recorded"), record(tmp_path / "inner.pkl"):
+            pass
+    assert events_in(tmp_path / "outer.pkl") == ["outer"]
+    recording = record(tmp_path / "never.pkl")
+    with pytest.raises(RecordingError, match="outside of its recording"), recording.step():
+        pass
+
+
+def test_a_function_is_recorded_each_time_it_runs(torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "function.pkl"
+
+    @record(path)
+    def train(name: str) -> None:
+        torch.allocate(name)
+
+    for name in ("first", "second"):
+        train(name)
+        assert events_in(path) == [name]
+    assert os.listdir(path.parent) == ["function.pkl"], "no temporary file stays"
+
+
+@pytest.mark.parametrize("steps", [0, -1, "x", "1..", "3..2", "..2", (3, 2), (0, 1), range(3, 3), range(1, 9, 2)])
+def test_steps_that_make_no_sense_are_refused(steps: Any) -> None:
+    with pytest.raises(ValueError, match="steps: found"):
+        Span.parse(steps)
+
+
+def test_each_rank_writes_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    assert path_of_rank("a/after.pkl") == "a/after.pkl"
+    assert path_of_rank("after-{rank}.pkl") == "after-0.pkl"
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert path_of_rank("a/after.pkl.gz") == os.path.join("a", "after_rank3.pkl.gz")
+    assert path_of_rank("{rank}/after.pkl") == "3/after.pkl"
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert path_of_rank("after.pkl") == "after.pkl"
