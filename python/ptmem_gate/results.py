@@ -79,6 +79,23 @@ Bucket = Optional[Literal["before-recording", "allocation-not-recorded", "no-fra
 
 
 @dataclass(frozen=True)
+class CodeLine:
+    """A line of the code, by its path from the root of the checkout."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class ChangedHere:
+    """The innermost touched line of each stack, on both sides."""
+
+    delta: int
+    before: list[CodeLine]
+    after: list[CodeLine]
+
+
+@dataclass(frozen=True)
 class Frame:
     """A frame as it was recorded."""
 
@@ -116,6 +133,8 @@ class Row:
     """The same of the after."""
     manner: Optional[str]
     """Whether there are more blocks or larger ones, in words."""
+    changed_here: Optional[ChangedHere]
+    """The part that changed through lines which the change of the code touches; null without --git."""
     frames: list[Frame]
     """As in the after, innermost first."""
     forward_frames: list[Frame]
@@ -179,6 +198,8 @@ class DeviceDiff:
     """The figures of the device."""
     categories: list[CategoryChange]
     """What memory is for, by category; their deltas add up to the change at the moment of 'at'."""
+    changed_here_delta: Optional[int]
+    """Bytes that all rows gained through lines which the change of the code touches; null without --git."""
     stacks: list[Row]
     """Those that changed most; their deltas add up to the change at the moment of 'at'."""
     phases: Optional[list[PhaseChange]] = None
