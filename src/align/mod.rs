@@ -7,6 +7,7 @@
 //! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while
 //! one is whole.
 
+mod correspondence;
 mod parts;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::profile::course::{Course, Folded, Grouped, Level};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
 use crate::stack::{GroupBy, Grouper};
+pub use correspondence::{Correspondence, Knot, corresponding_allocation};
 use parts::{Counts, Part, Piece, Sequence};
 
 /// An end of a recording.

@@ -1,7 +1,7 @@
 //! Parts that one of two recordings lacks, told to whoever reads the comparison.
 
 use super::{DeviceDiff, Options, Sides, pairs};
-use crate::align::{End, Missing, Run, missing as missing_parts};
+use crate::align::{Correspondence, End, Missing, Run, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
 use crate::profile::{Bucket, DeviceProfile, Occurrence, Profile, StackTotal};
@@ -16,6 +16,8 @@ pub(super) struct Compared {
     pub(super) missing: Vec<Missing>,
     /// Where the peaks lie, where these are different places of the program.
     pub(super) peaks: Option<Sides<String>>,
+    /// How the places of both histories correspond.
+    pub(super) correspondence: Option<Correspondence>,
 }
 
 /// Compares the courses of a device, where both are known.
@@ -57,6 +59,7 @@ fn compare_runs(
     Compared {
         missing: missing_parts(&runs, paired),
         peaks: peaks.map(|places| places.map(|place| place.text.clone())),
+        correspondence: Correspondence::new(&runs, paired),
     }
 }
 

@@ -8,7 +8,7 @@ mod touched;
 
 use std::sync::Arc;
 
-use crate::align::Missing;
+use crate::align::{Correspondence, Missing};
 use crate::diagnostic::{self, Diagnostic};
 use crate::pattern::Pattern;
 pub use crate::profile::Metric;
@@ -266,6 +266,8 @@ pub struct DeviceDiff {
     pub missing: Vec<Missing>,
     /// Where the peaks lie, where these are different places of the program.
     pub peaks: Option<Sides<String>>,
+    /// How the allocations of both histories correspond; `None` where these are not alike, or one is not known.
+    pub correspondence: Option<Correspondence>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
     /// Bytes that all rows gained through lines which a change of the code touches; `None` before
@@ -432,7 +434,8 @@ fn compare(
     let pairs = pairs(stacks, both, options);
     let is_at_peak = profiles.after.options.at == Moment::Peak;
     let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
-    let course::Compared { missing, peaks: places } = course::compare(profiles, devices, both, &pairs, options);
+    let course::Compared { missing, peaks: places, correspondence } =
+        course::compare(profiles, devices, both, &pairs, options);
     let (rows, unlisted) =
         if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { (Vec::new(), Vec::new()) };
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
@@ -447,6 +450,7 @@ fn compare(
         phases,
         missing,
         peaks: places,
+        correspondence,
         categories,
         touched: None,
     }
