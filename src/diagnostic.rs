@@ -96,6 +96,8 @@ pub enum Code {
     DeviceMissing,
     /// One side does not have the moment at which stacks are compared.
     NoSuchMoment,
+    /// Stacks are compared where the before does what the after does at its peak.
+    MomentsAligned,
     /// The two sides were recorded differently, so that peaks or stacks do not compare.
     RecordingsDiffer,
     /// One side records at least twice as many allocations as the other.
@@ -133,7 +135,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -168,6 +170,7 @@ impl Code {
         Self::GrowthTooRecent,
         Self::DeviceMissing,
         Self::NoSuchMoment,
+        Self::MomentsAligned,
         Self::RecordingsDiffer,
         Self::LengthsDiffer,
         Self::PartMissing,
@@ -424,6 +427,13 @@ impl Code {
                 distrusted: false,
                 meaning: "One side does not have the moment at which stacks are compared.",
                 help: "Choose a moment that both sides have.",
+            },
+            Self::MomentsAligned => Description {
+                name: "moments-aligned",
+                severity: Note,
+                distrusted: false,
+                meaning: "Stacks are compared where the before does what the after does at its peak (--at aligned).",
+                help: "Nothing. Look at the other peak with --at peak.",
             },
             Self::RecordingsDiffer => Description {
                 name: "recordings-differ",

@@ -67,7 +67,7 @@ impl Correspondence {
 
     fn of(common: &Sides<Common>) -> Option<Self> {
         let sequences = common.map(|side| Sequence::new(&side.sequence));
-        let lengths = sequences.map(|sequence| sequence.length());
+        let lengths = sequences.map(Sequence::length);
         let piece = lengths.before.max(lengths.after).div_ceil(PIECES).max(1);
         let pieces = sequences.map(|sequence| sequence.pieces(piece));
         let partners = partners(&pieces.before, &pieces.after);

@@ -16,6 +16,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
+    arguments.stacks.require_one_sided()?;
     let strict = arguments.trust.strict.then_some(true);
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
@@ -33,13 +34,12 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.device_memory;
     if let Some(found) = &found {
-        let of_profile = arguments.stacks.profile_options(&config, &arguments.view.input);
+        let of_profile = arguments.stacks.profile_options(&config, &arguments.view);
         let readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
     }
-    let profile =
-        input::profile(&arguments.snapshot, &arguments.stacks.profile_options(&config, &arguments.view.input))?;
+    let profile = input::profile(&arguments.snapshot, &arguments.stacks.profile_options(&config, &arguments.view))?;
     require_moment(&profile)?;
     let judgement = verdict::judge_profile(&profile, &thresholds);
     write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;

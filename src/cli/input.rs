@@ -1,5 +1,6 @@
 //! Opening and reading snapshots.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -54,14 +55,24 @@ pub(super) fn require_whole_groups(profile: &Profile) -> Result<()> {
 /// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
 /// cannot be known is no typo.
 pub(super) fn require_moment(profile: &Profile) -> Result<()> {
-    let moment = profile.options.at;
+    let moment = &profile.options.at;
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
-    if moment == Moment::Peak || active.is_empty() || active.iter().any(|device| device.at.is_some()) {
+    if matches!(moment, Moment::Peak | Moment::Aligned(_))
+        || active.is_empty()
+        || active.iter().any(|device| device.at.is_some())
+    {
         return Ok(());
     }
-    if matches!(moment, Moment::Time(_)) && active.iter().all(|device| device.duration_us.is_none()) {
+    if moment.needs_times() && active.iter().all(|device| device.duration_us.is_none()) {
         bail!(
             "{}: the events have no times (PyTorch before 2.2), which --at {moment} needs; try --at event:N",
+            profile.source.path
+        );
+    }
+    require_phases(profile, moment)?;
+    if let Moment::Between(_) = moment {
+        bail!(
+            "{}: no device has the window '{moment}'; expected two moments that exist, the earlier first",
             profile.source.path
         );
     }
@@ -71,6 +82,30 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
         profile.source.path,
         lengths.join(", ")
     );
+}
+
+/// Refuses a moment of a phase that no device has.
+fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
+    let path = &profile.source.path;
+    let phases = || profile.devices.iter().flat_map(|device| &device.phases.all);
+    let names: BTreeSet<&str> = phases().map(|phase| &*phase.name).collect();
+    for name in moment.phase_names() {
+        if names.is_empty() {
+            bail!(
+                "{path}: the history has no phases, which --at {moment} needs; name parts of the program with \
+                   torch.profiler.record_function(NAME)"
+            );
+        }
+        if !names.contains(name) {
+            let near = profile.nearest_phases(name);
+            bail!("{path}: no phase is named '{name}'{near}. 'ptmem show --phases' lists them");
+        }
+    }
+    if let Moment::Phase(phase) = moment {
+        let count = phases().filter(|known| *known.name == *phase.name).count();
+        bail!("{path}: no device has the moment '{moment}' (--at); there are {count} occurrences of '{}'", phase.name);
+    }
+    Ok(())
 }
 
 fn file(path: &Path) -> Result<File> {

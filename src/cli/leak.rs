@@ -57,6 +57,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         max_input: arguments.view.input.max_input(),
         allocator_settings: arguments.view.input.allocator_settings(&config),
         every: None,
+        device: arguments.view.device,
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // Of a series one snapshot is read after the other.

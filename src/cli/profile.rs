@@ -15,15 +15,19 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     let options = profile::Options {
         at: arguments.at,
         rules,
+        device: arguments.device,
         max_input: arguments.input.max_input(),
         allocator_settings: arguments.input.allocator_settings(&config),
         ..profile::Options::default()
     };
+    if matches!(options.at, Moment::Aligned(_)) {
+        bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one");
+    }
     output::require_folder(&arguments.output)?;
     let mut profile = input::profile(&arguments.snapshot, &options)?;
     input::require_whole_groups(&profile)?;
     // What a profile keeps, a profile of it keeps as well.
-    if let (Some(at), Moment::Peak) = (profile.kept, arguments.at) {
+    if let (Some(at), Moment::Peak) = (profile.kept.clone(), &options.at) {
         if arguments.snapshot.as_os_str() == "-" {
             bail!("standard input: the profile also keeps the stacks at {at}; add --at {at} to keep them");
         }

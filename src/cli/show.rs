@@ -16,8 +16,9 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
+    arguments.stacks.require_one_sided()?;
     let every = arguments.phases.every()?;
-    let of_profile = profile::Options { every, ..arguments.stacks.profile_options(&config, &arguments.view.input) };
+    let of_profile = profile::Options { every, ..arguments.stacks.profile_options(&config, &arguments.view) };
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
     options.skip_first = arguments.phases.skip_first;

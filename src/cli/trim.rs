@@ -19,8 +19,8 @@ use super::{config, input, output};
 pub(crate) struct TrimArguments {
     /// The snapshot; - is standard input
     snapshot: PathBuf,
-    /// Keep the history between two moments: event:N (or N), time:SECONDS, baseline, peak, oom or end; either may be
-    /// left out
+    /// Keep the history between two moments: event:N (or N), time:SECONDS, phase:NAME[#N]:start, :peak or :end, baseline,
+    /// peak, oom or end; either may be left out
     #[arg(long, value_name = "MOMENT..MOMENT", value_parser = Between::from_str, help_heading = heading::KEPT)]
     between: Option<Between>,
     /// Keep this device. Repeatable [default: all]
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
         bail!("{name}: is a saved profile, which has no history to cut; expected a snapshot");
     };
     let options = trim::Options {
-        between: arguments.between,
+        between: arguments.between.clone(),
         devices: arguments.device.clone(),
         top: arguments.top,
         max_bytes: arguments.max_bytes.map(|size| size.0),

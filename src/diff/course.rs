@@ -1,10 +1,11 @@
 //! Parts that one of two recordings lacks, told to whoever reads the comparison.
 
 use super::{DeviceDiff, Options, Sides, pairs};
-use crate::align::{Correspondence, End, Missing, Run, missing as missing_parts};
+use crate::align::{Correspondence, End, Missing, Run, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
-use crate::profile::{Bucket, DeviceProfile, Occurrence, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Moment, Occurrence, Places, Profile, StackTotal};
+use crate::replay::Position;
 use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper};
 use crate::text::thousands;
@@ -35,11 +36,100 @@ pub(super) fn compare(
         return compare_runs(courses, devices, stacks, groupers, paired);
     }
     // Courses go by stacks, however the comparison groups them.
-    let by_stack = profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules));
+    let by_stack = groupers_by_stack(profiles);
     let both = by_stack.map(|grouper| grouper);
     let totals = Sides { before: devices.before.grouped(both.before), after: devices.after.grouped(both.after) };
     let stacks = totals.map(|totals| &**totals);
     compare_runs(courses, devices, stacks, both, &pairs(stacks, both, options))
+}
+
+fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
+    profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules))
+}
+
+/// The reason why the before has no moment that corresponds to the peak of the after.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAligned {
+    /// It is not known in which order stacks allocate.
+    #[error(
+        "device {device}: the {side} does not tell in which order its stacks allocate, which --at aligned needs: it has no \
+         allocations, or is a profile that was saved without them; give the snapshot itself, or compare with --at peak"
+    )]
+    NoCourse {
+        /// Device ordinal.
+        device: u32,
+        /// The side.
+        side: Side,
+    },
+    /// The histories are not alike.
+    #[error(
+        "device {device}: before and after have nothing like each other's course, so no moment of the before corresponds to the \
+         peak of the after (--at aligned); compare with --at peak or --at event:N"
+    )]
+    NotAlike {
+        /// Device ordinal.
+        device: u32,
+    },
+}
+
+/// The moments of the before that correspond to the peaks of the after, by device of the before. `match_ratio` is
+/// [`Options::match_ratio`].
+///
+/// # Errors
+/// Where the histories of a device are not known, or not alike.
+pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotAligned> {
+    let options = Options { match_ratio, ..Options::default() };
+    let by_stack = groupers_by_stack(profiles);
+    let groupers = by_stack.map(|grouper| grouper);
+    let mut places = Places::new();
+    for index in super::pair_devices(&profiles.before, &profiles.after) {
+        let Some(index) = index.both() else { continue };
+        let devices =
+            Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
+        let device = devices.before.device;
+        if devices.after.figures.allocated.peak_at == Some(Position::START) {
+            places.insert(device, None);
+            continue;
+        }
+        let courses = devices.map(|device| device.course.as_ref());
+        let Some(courses) = courses.both() else {
+            return Err(NotAligned::NoCourse { device, side: courses.missing().unwrap_or(Side::After) });
+        };
+        let peak = courses.after.peak.ok_or(NotAligned::NoCourse { device, side: Side::After })?;
+        let totals =
+            Sides { before: devices.before.grouped(groupers.before), after: devices.after.grouped(groupers.after) };
+        let stacks = totals.map(|totals| &**totals);
+        let run = |side| Run::new(courses.of(side), devices.of(side), stacks.of(side), groupers.of(side));
+        let runs = Sides { before: run(Side::Before), after: run(Side::After) };
+        let place = corresponding_allocation(&runs, &pairs(stacks, groupers, options), peak.place);
+        places.insert(device, Some(place.ok_or(NotAligned::NotAlike { device })?));
+    }
+    Ok(places)
+}
+
+/// Adds which events correspond, where that was asked for.
+pub(super) fn tell_alignment(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    if !matches!(profiles.after.options.at, Moment::Aligned(_)) {
+        return;
+    }
+    let Some(index) = device.index.both() else { return };
+    let before = &profiles.before.devices[index.before];
+    let after = &profiles.after.devices[index.after];
+    if let (Some(before_at), Some(after_at)) = (before.at, after.at) {
+        let own = before.figures.allocated.peak_at.filter(|own| *own != before_at);
+        let own = own.map_or_else(|| "its own peak".to_owned(), |own| format!("its own peak is {}", place_of(own)));
+        let message = format!(
+            "stacks are compared at the peak of the after, {}; the before does the same {} ({own})",
+            place_of(after_at),
+            place_of(before_at)
+        );
+        found.push(Diagnostic::new(Code::MomentsAligned, device.ordinal(), message));
+    }
+}
+
+/// A position in words.
+fn place_of(at: Position) -> String {
+    at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {}", thousands(event.into())))
 }
 
 fn compare_runs(
@@ -89,7 +179,7 @@ fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option
     // The innermost phase that was open.
     let is_open = |phase: &&Occurrence| phase.from <= u64::from(event) && u64::from(event) < phase.to;
     let phase = device.phases.all.iter().filter(is_open).max_by_key(|phase| phase.depth);
-    let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number + 1)).unwrap_or_default();
+    let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number)).unwrap_or_default();
     let text = format!("{label}{phase} (event {})", thousands(event.into()));
     Some(Place { group, key, function, text })
 }

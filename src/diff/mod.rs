@@ -18,6 +18,7 @@ pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Code, Grouper};
 pub use categories::CategoryChange;
+pub use course::{NotAligned, align};
 pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
 use stacks::rows;
@@ -386,6 +387,7 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     for device in &devices {
         compare_recordings(&profiles, device, &mut diagnostics);
         course::tell(&profiles, device, &mut diagnostics);
+        course::tell_alignment(&profiles, device, &mut diagnostics);
     }
     compare_settings(&profiles, &mut diagnostics);
     diagnostics.extend(of_phases);
@@ -501,7 +503,7 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
     let (before, after) = (&profiles.before.devices[before], &profiles.after.devices[after]);
     for (side, device) in [("before", before), ("after", after)] {
         if device.at.is_none() {
-            let moment = profiles.after.options.at;
+            let moment = &profiles.after.options.at;
             let message = format!("the {side} has no moment '{moment}': stacks are not compared");
             found.push(Diagnostic::new(diagnostic::Code::NoSuchMoment, number, message));
         }

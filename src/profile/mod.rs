@@ -19,8 +19,8 @@ use std::sync::Arc;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use highest::Highest;
 pub use metric::Metric;
-pub(crate) use moment::span;
-pub use moment::{Moment, ParseMomentError};
+pub(crate) use moment::Recording;
+pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
@@ -31,6 +31,7 @@ pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Posi
 use crate::snapshot::{self, Action, Copier, Event, Snapshot, StackId};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
+use crate::text::nearest;
 use course::Course;
 use exact::Totals;
 use phases::Plan;
@@ -88,6 +89,8 @@ pub struct Options {
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
+    /// The only device to look at; without it all.
+    pub device: Option<u32>,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -159,6 +162,29 @@ impl Profile {
             device.stacks.shrink_to_fit();
         }
         self.tables = Arc::default();
+    }
+
+    /// The place of the allocation that made the peak of a device, where it is known and no start.
+    #[must_use]
+    pub fn peak_allocation(&self, device: u32) -> Option<u64> {
+        let device = self.devices.iter().find(|known| known.device == device)?;
+        device.course.as_ref()?.peak.map(|peak| peak.place)
+    }
+
+    /// The names of phases that are most like a mistyped one, as the end of a sentence.
+    #[must_use]
+    pub fn nearest_phases(&self, name: &str) -> String {
+        nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
+    }
+
+    /// Leaves out all devices but one, and what is said of the others.
+    fn restrict_to(&mut self, device: u32) -> Result<(), Error> {
+        if !self.devices.iter().any(|known| known.device == device) {
+            return Err(Error::NoDevice { device, known: self.devices.iter().map(|known| known.device).collect() });
+        }
+        self.devices.retain(|known| known.device == device);
+        self.diagnostics.retain(|found| found.device.is_none_or(|of| of == device));
+        Ok(())
     }
 
     /// Leaves nothing but what a report shows of one side of a comparison among many.
@@ -363,12 +389,31 @@ pub enum Error {
         /// How they were to be named, where that was said.
         pattern: Option<String>,
     },
+    /// The device that was asked for is not there.
+    #[error("there is no device {device} (--device) in it; it has {}", list_devices(known))]
+    NoDevice {
+        /// Device ordinal.
+        device: u32,
+        /// Those that are there.
+        known: Vec<u32>,
+    },
     /// A saved profile where a history is needed.
     #[error("a saved profile has no history that --every {every} could divide; give the snapshot itself")]
     NoHistory {
         /// What was asked for.
         every: String,
     },
+}
+
+fn list_devices(known: &[u32]) -> String {
+    match known {
+        [] => "none".to_owned(),
+        [only] => format!("device {only}"),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(ToString::to_string).collect();
+            format!("devices {} and {last}", first.join(", "))
+        }
+    }
 }
 
 /// What an input turned out to be.
@@ -431,10 +476,20 @@ fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options:
         if let Some(every) = &options.every {
             return Err(Error::NoHistory { every: every.to_string() });
         }
-        let profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
+        let wanted = options.device;
+        let mut profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
+        if let Some(device) = wanted {
+            profile.restrict_to(device)?;
+        }
         return Ok(Opened::Profile(Box::new(profile)));
     }
     let mut snapshot = snapshot::read(input)?;
+    if let Some(device) = options.device {
+        if !snapshot.devices.contains_key(&device) {
+            return Err(Error::NoDevice { device, known: snapshot.devices.into_keys().collect() });
+        }
+        snapshot.devices.retain(|&id, _| id == device);
+    }
     if let Some(settings) = options.allocator_settings.filter(|_| !snapshot.settings.present) {
         snapshot.settings = settings;
     }
@@ -463,12 +518,13 @@ impl<R: Read> Read for Counted<'_, R> {
 pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let span = span(&snapshot);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
         let replay = replay::replay(&snapshot, id, device, &plan.borders())?;
-        let at = options.at.position(events, &replay, span);
+        let phases = plan.phases();
+        let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
+        let at = recording.position(&options.at);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         let totals = exact::totals(&snapshot, device, &replay, at, &grouper);

@@ -1,13 +1,17 @@
 //! Moments at which one can ask who held the memory.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use super::phases::folded_name;
+use crate::phase::{Phase, Source};
 use crate::replay::{History, Position, Replay};
-use crate::snapshot::{Event, Snapshot};
+use crate::snapshot::{Action, Event, Snapshot, Tables};
 
 /// A moment of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Moment {
     /// Before the first event.
     Baseline,
@@ -22,12 +26,59 @@ pub enum Moment {
     Event(u32),
     /// Microseconds after the first event of any device.
     Time(i64),
+    /// At a point of a phase.
+    Phase(Arc<PhaseMoment>),
+    /// At the highest allocated bytes between two moments.
+    Between(Arc<[Moment; 2]>),
+    /// At the peak of the after, and where the before does the same.
+    Aligned(Arc<Places>),
+}
+
+/// Moments by device: just after an allocation, by its place among those of the device, or without one the start. Devices that
+/// are not there are looked at in their peak.
+pub type Places = BTreeMap<u32, Option<u64>>;
+
+/// A point of a phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PhaseMoment {
+    /// What the phase is called.
+    pub name: String,
+    /// Which occurrence, counted from 0 as in reports; without a number the one with the highest peak.
+    pub number: Option<u32>,
+    /// Where in it.
+    pub point: PhasePoint,
+}
+
+/// Where in a phase a moment lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhasePoint {
+    /// Just before its first event.
+    Start,
+    /// At the highest allocated bytes within it.
+    Peak,
+    /// Just after its last event.
+    End,
+}
+
+impl PhasePoint {
+    const ALL: [Self; 3] = [Self::Start, Self::Peak, Self::End];
+
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Peak => "peak",
+            Self::End => "end",
+        }
+    }
 }
 
 /// The error of reading a moment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "invalid moment '{0}'; expected peak, baseline, end, oom, event:N (from 0) or time:SECONDS (since the first event)"
+    "invalid moment '{0}'; expected peak, baseline, end, oom, event:N (from 0), time:SECONDS (since the first event) or \
+     phase:NAME[#N]:start, :peak or :end"
 )]
 pub struct ParseMomentError(String);
 
@@ -41,12 +92,82 @@ impl FromStr for Moment {
             "peak" => Self::Peak,
             "end" => Self::End,
             "oom" => Self::Oom,
+            "aligned" => Self::Aligned(Arc::default()),
             _ => match text.split_once(':').ok_or_else(bad)? {
                 ("event", number) => Self::Event(number.parse().map_err(|_| bad())?),
                 ("time", seconds) => Self::Time(microseconds(seconds).ok_or_else(bad)?),
+                ("phase", phase) => Self::Phase(Arc::new(PhaseMoment::parse(phase).ok_or_else(bad)?)),
+                ("between", window) => Self::between(window)?,
                 _ => return Err(bad()),
             },
         })
+    }
+}
+
+impl PhaseMoment {
+    /// Reads `NAME:peak` or `NAME#3:peak`; names may hold colons and number signs themselves.
+    fn parse(text: &str) -> Option<Self> {
+        let (phase, point) = text.rsplit_once(':')?;
+        let point = PhasePoint::ALL.into_iter().find(|known| known.name() == point)?;
+        let numbered = phase.rsplit_once('#').and_then(|(name, number)| Some((name, number.parse::<u32>().ok()?)));
+        let (name, number) = numbered.map_or((phase, None), |(name, number)| (name, Some(number)));
+        (!name.is_empty()).then(|| Self { name: name.to_owned(), number, point })
+    }
+}
+
+impl Moment {
+    /// The highest allocated bytes of a window `MOMENT..MOMENT`.
+    ///
+    /// # Errors
+    /// Where either end is no moment.
+    pub fn between(window: &str) -> Result<Self, ParseMomentError> {
+        let bad = || ParseMomentError(window.to_owned());
+        // The name of a phase may hold two dots.
+        let mut splits = window.match_indices("..").map(|(at, dots)| (&window[..at], &window[at + dots.len()..]));
+        let ends = splits.find_map(|(from, to)| Some([from.parse().ok()?, to.parse().ok()?]));
+        let ends: [Self; 2] = ends.ok_or_else(bad)?;
+        if ends.iter().all(Self::can_end_a_window) { Ok(Self::Between(Arc::new(ends))) } else { Err(bad()) }
+    }
+
+    /// Whether a window can begin or end at it.
+    pub(crate) fn can_end_a_window(&self) -> bool {
+        !matches!(self, Self::Between(_) | Self::Aligned(_))
+    }
+
+    /// Whether it is one more than those that every saved profile keeps.
+    pub(super) fn is_kept_on_request(&self) -> bool {
+        match self {
+            Self::Event(_) | Self::Time(_) | Self::Phase(_) | Self::Between(_) => true,
+            Self::Baseline | Self::Peak | Self::End | Self::Oom | Self::Aligned(_) => false,
+        }
+    }
+
+    /// Whether it goes by the times of events.
+    #[must_use]
+    pub fn needs_times(&self) -> bool {
+        match self {
+            Self::Time(_) => true,
+            Self::Between(ends) => ends.iter().any(Self::needs_times),
+            Self::Baseline
+            | Self::Peak
+            | Self::End
+            | Self::Oom
+            | Self::Event(_)
+            | Self::Phase(_)
+            | Self::Aligned(_) => false,
+        }
+    }
+
+    /// The names of the phases that it goes by.
+    #[must_use]
+    pub fn phase_names(&self) -> Vec<&str> {
+        match self {
+            Self::Phase(phase) => vec![&phase.name],
+            Self::Between(ends) => ends.iter().flat_map(Self::phase_names).collect(),
+            Self::Baseline | Self::Peak | Self::End | Self::Oom | Self::Event(_) | Self::Time(_) | Self::Aligned(_) => {
+                Vec::new()
+            }
+        }
     }
 }
 
@@ -70,38 +191,141 @@ impl fmt::Display for Moment {
             Self::Oom => f.write_str("oom"),
             Self::Event(index) => write!(f, "event:{index}"),
             Self::Time(us) => write!(f, "time:{}.{:06}", us / 1_000_000, us % 1_000_000),
+            Self::Phase(phase) => {
+                let number = phase.number.map(|number| format!("#{number}")).unwrap_or_default();
+                write!(f, "phase:{}{number}:{}", phase.name, phase.point.name())
+            }
+            Self::Between(ends) => write!(f, "between:{}..{}", ends[0], ends[1]),
+            Self::Aligned(_) => f.write_str("aligned"),
         }
     }
 }
 
-/// The first and the last time that any device of a snapshot has, so that one time means one moment on all of them.
-pub(crate) fn span(snapshot: &Snapshot) -> Option<(i64, i64)> {
-    let devices = snapshot.devices.values();
-    let first = devices.clone().filter_map(|device| snapshot.events_of(device).first()?.time()).min()?;
-    let last = devices.filter_map(|device| snapshot.events_of(device).last()?.time()).max()?;
-    Some((first, last))
+/// The history of a device, as far as moments are looked for in it.
+pub(crate) struct Recording<'r> {
+    pub(crate) snapshot: &'r Snapshot,
+    pub(crate) device: u32,
+    pub(crate) events: &'r [Event],
+    pub(crate) replay: &'r Replay,
+    /// In the order in which they begin.
+    pub(crate) phases: &'r [Phase],
 }
 
-impl Moment {
-    /// Where the moment is in a history, or `None` where the history has none such. `span` is from the first to the last
-    /// time that any device has.
-    pub(crate) fn position(self, events: &[Event], replay: &Replay, span: Option<(i64, i64)>) -> Option<Position> {
-        match self {
-            Self::Baseline => Some(Position::START),
+/// A part of a history, its ends included.
+#[derive(Clone, Copy)]
+struct Window {
+    from: Position,
+    to: Position,
+}
+
+/// The highest of a part of a history.
+struct HighestAt {
+    bytes: i128,
+    at: Position,
+}
+
+impl Recording<'_> {
+    /// Where the moment is in the history, or `None` where the history has none such.
+    pub(crate) fn position(&self, moment: &Moment) -> Option<Position> {
+        let figures = &self.replay.figures;
+        match moment {
+            Moment::Baseline => Some(Position::START),
             // Where only the state at the dump is known, that one is shown.
-            Self::Peak if replay.figures.history == History::StateOnly => Some(replay.dump),
-            Self::Peak => replay.figures.allocated.peak_at,
-            Self::End => Some(replay.dump),
-            Self::Oom => replay.figures.first_oom(),
-            Self::Event(index) => ((index as usize) < events.len()).then(|| Position::after(index as usize)),
-            Self::Time(us) => {
-                let (first, last) = span?;
-                let until = first.checked_add(us).filter(|&until| until <= last)?;
-                let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
-                Some(later.unwrap_or(events.len()).checked_sub(1).map_or(Position::START, Position::after))
+            Moment::Peak if figures.history == History::StateOnly => Some(self.replay.dump),
+            Moment::Peak => figures.allocated.peak_at,
+            Moment::End => Some(self.replay.dump),
+            Moment::Oom => figures.first_oom(),
+            &Moment::Event(index) => ((index as usize) < self.events.len()).then(|| Position::after(index as usize)),
+            &Moment::Time(us) => self.at_time(us),
+            Moment::Phase(phase) => self.in_phase(phase),
+            Moment::Between(ends) => {
+                let window = Window { from: self.position(&ends[0])?, to: self.position(&ends[1])? };
+                (window.from <= window.to).then(|| self.highest(&[window])).flatten().map(|highest| highest.at)
+            }
+            Moment::Aligned(places) => match places.get(&self.device) {
+                Some(Some(place)) => self.after_allocation(*place),
+                Some(None) => Some(Position::START),
+                None => self.position(&Moment::Peak),
+            },
+        }
+    }
+
+    /// Every device counts from the first event of any, so that one time means one moment on all of them.
+    fn at_time(&self, us: i64) -> Option<Position> {
+        let times = || self.snapshot.events.iter().filter_map(Event::time);
+        let until = times().min()?.checked_add(us).filter(|&until| times().max() >= Some(until))?;
+        let later = self.events.iter().position(|event| event.time().is_some_and(|time| time > until));
+        let before = later.unwrap_or(self.events.len());
+        Some(Position::of_count(before))
+    }
+
+    fn after_allocation(&self, place: u64) -> Option<Position> {
+        let mut allocations = self.events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc);
+        allocations.nth(usize::try_from(place).ok()?).map(|(index, _)| Position::after(index))
+    }
+
+    fn in_phase(&self, wanted: &PhaseMoment) -> Option<Position> {
+        let window = self.occurrence(wanted)?;
+        match wanted.point {
+            PhasePoint::Start => Some(window.from),
+            PhasePoint::Peak => self.highest(&[window]).map(|highest| highest.at),
+            PhasePoint::End => Some(window.to),
+        }
+    }
+
+    fn occurrence(&self, wanted: &PhaseMoment) -> Option<Window> {
+        let tables = &self.snapshot.tables;
+        let windows = Source::ALL.into_iter().map(|source| occurrences(self.phases, source, &wanted.name, tables));
+        let windows = windows.into_iter().find(|windows| !windows.is_empty())?;
+        match wanted.number {
+            Some(number) => windows.get(usize::try_from(number).ok()?).copied(),
+            None => {
+                let at = self.highest(&windows)?.at;
+                windows.into_iter().find(|window| window.from <= at && at <= window.to)
             }
         }
     }
+
+    /// The first of the highest allocated bytes within any of the windows.
+    fn highest(&self, windows: &[Window]) -> Option<HighestAt> {
+        if self.replay.figures.history != History::Recorded || self.replay.figures.allocated.peak.is_none() {
+            return None;
+        }
+        let held = self.held();
+        let mut highest: Option<HighestAt> = None;
+        for window in windows {
+            for (count, &bytes) in held.iter().enumerate().take(window.to.count() + 1).skip(window.from.count()) {
+                if highest.as_ref().is_none_or(|highest| bytes > highest.bytes) {
+                    highest = Some(HighestAt { bytes, at: Position::of_count(count) });
+                }
+            }
+        }
+        highest
+    }
+
+    /// Allocated bytes at every position.
+    fn held(&self) -> Vec<i128> {
+        let mut held = vec![0_i128; self.replay.dump.count() + 1];
+        let lasting = self.replay.allocations.iter().filter(|allocation| allocation.born < allocation.freed);
+        for allocation in lasting {
+            held[allocation.born.count()] += i128::from(allocation.bytes);
+            if let Some(at) = held.get_mut(allocation.freed.count()) {
+                *at -= i128::from(allocation.bytes);
+            }
+        }
+        let mut now = 0;
+        for change in &mut held {
+            now += *change;
+            *change = now;
+        }
+        held
+    }
+}
+
+/// The occurrences of a phase of one name and source, in the order of their numbers.
+fn occurrences(phases: &[Phase], source: Source, name: &str, tables: &Tables) -> Vec<Window> {
+    let is_wanted = |phase: &&Phase| phase.source == source && folded_name(tables.string(phase.name)) == name;
+    phases.iter().filter(is_wanted).map(|phase| Window { from: phase.from, to: phase.to }).collect()
 }
 
 #[cfg(test)]
@@ -110,11 +334,30 @@ mod tests {
 
     #[test]
     fn moments_are_read_and_printed() {
-        for text in ["peak", "baseline", "end", "oom", "event:17", "time:1.250000"] {
+        for text in [
+            "peak",
+            "baseline",
+            "end",
+            "oom",
+            "event:17",
+            "time:1.250000",
+            "aligned",
+            "phase:forward:peak",
+            "phase:Optimizer.step#AdamW.step#3:end",
+            "phase:## a: b ##:start",
+            "between:event:3..event:9",
+            "between:phase:a..b#2:start..end",
+        ] {
             assert_eq!(text.parse::<Moment>().unwrap().to_string(), text);
         }
         assert_eq!("time:0.5".parse(), Ok(Moment::Time(500_000)));
+        assert_eq!(Moment::between("baseline..peak").unwrap().to_string(), "between:baseline..peak");
         for text in ["", "Peak", "event:", "event:-1", "time:", "time:-1", "time:1e3", "time:1.1234567", "phase:x"] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
+        }
+        for text in
+            ["phase::peak", "phase:#0:peak", "phase:x:middle", "between:peak", "between:peak..between:peak..end"]
+        {
             assert!(text.parse::<Moment>().is_err(), "{text}");
         }
     }

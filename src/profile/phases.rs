@@ -81,6 +81,11 @@ fn name_of(text: &str) -> &str {
     }
 }
 
+/// The name of a phase in reports and limits.
+pub(super) fn folded_name(text: &str) -> &str {
+    cut(name_of(text), LONGEST_NAME)
+}
+
 /// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
 /// their order; `names` gives each its place among the names.
 pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
@@ -156,6 +161,11 @@ impl Plan {
         borders
     }
 
+    /// The phases that are looked at.
+    pub(super) fn phases(&self) -> &[Phase] {
+        &self.found
+    }
+
     /// What was held, where the history tells; and what a reader must know about that.
     pub(super) fn measure(
         self,
@@ -172,7 +182,7 @@ impl Plan {
         let mut names: HashMap<(Source, &str), (usize, Arc<str>, u32)> = HashMap::new();
         let mut all = Vec::with_capacity(self.found.len());
         for phase in &self.found {
-            let text = cut(name_of(snapshot.tables.string(phase.name)), LONGEST_NAME);
+            let text = folded_name(snapshot.tables.string(phase.name));
             let next = names.len();
             let (index, name, number) = names.entry((phase.source, text)).or_insert_with(|| (next, Arc::from(text), 0));
             let (start, peak, end) = levels.over(phase.from, phase.to);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::profile::Moment;
 
 /// A window of the history, from one moment to a later one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Between {
     /// Its beginning.
     pub from: Moment,
@@ -38,7 +38,7 @@ fn moment(text: &str, open: Moment) -> Option<Moment> {
     match (text, text.parse()) {
         ("", _) => Some(open),
         (_, Ok(event)) => Some(Moment::Event(event)),
-        (_, Err(_)) => text.parse().ok(),
+        (_, Err(_)) => text.parse().ok().filter(Moment::can_end_a_window),
     }
 }
 
@@ -59,11 +59,12 @@ mod tests {
             ("10..20", "event:10..event:20"),
             ("..peak", "baseline..peak"),
             ("oom..", "oom..end"),
+            ("phase:step#1:start..phase:step#1:end", "phase:step#1:start..phase:step#1:end"),
             ("time:0.5..time:1.25", "time:0.500000..time:1.250000"),
         ] {
             assert_eq!(text.parse::<Between>().unwrap().to_string(), read);
         }
-        for text in ["", "peak", "10-20", "10...20", "-1..4", "noon..end"] {
+        for text in ["", "peak", "10-20", "10...20", "-1..4", "noon..end", "aligned..end"] {
             assert!(text.parse::<Between>().is_err(), "{text}");
         }
     }

@@ -9,7 +9,8 @@ mod between;
 
 use std::collections::HashMap;
 
-use crate::profile::{Moment, span};
+use crate::phase;
+use crate::profile::{Moment, Recording};
 use crate::replay::{self, Allocation, Position, Replay, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
@@ -164,7 +165,6 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
     if let Some(&device) = options.devices.iter().find(|device| !there.contains(device)) {
         return Err(Error::NoDevice { device, there });
     }
-    let span = span(snapshot);
     let mut histories = Vec::new();
     for (&id, device) in &snapshot.devices {
         if !options.devices.is_empty() && !options.devices.contains(&id) {
@@ -173,26 +173,30 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
         let events = snapshot.events_of(device);
         let replay = replay::replay(snapshot, id, device, &[])?;
         let whole = Window { from: Position::START, to: replay.dump };
-        let window = options.between.map_or(Some(whole), |between| {
-            let from = between.from.position(events, &replay, span)?;
-            let to = between.to.position(events, &replay, span)?;
-            Some(Window { from, to })
-        });
+        let window = match &options.between {
+            None => Some(whole),
+            Some(between) => {
+                let phases = phase::phases(snapshot, events);
+                let recording = Recording { snapshot, device: id, events, replay: &replay, phases: &phases };
+                let ends = recording.position(&between.from).zip(recording.position(&between.to));
+                ends.map(|(from, to)| Window { from, to })
+            }
+        };
         let Some(window) = window else { continue };
-        if let Some(between) = options.between.filter(|_| window.from > window.to) {
+        if let Some(between) = options.between.as_ref().filter(|_| window.from > window.to) {
             return Err(Error::Backwards {
                 device: id,
-                from: between.from,
-                to: between.to,
+                from: between.from.clone(),
+                to: between.to.clone(),
                 start: window.from.count(),
                 end: window.to.count(),
             });
         }
         histories.push(History { id, device, events, replay, window, kept: None });
     }
-    if let Some(between) = options.between.filter(|_| histories.is_empty()) {
+    if let Some(between) = options.between.as_ref().filter(|_| histories.is_empty()) {
         let is_always_there = matches!(between.from, Moment::Baseline | Moment::End);
-        return Err(Error::NoMoment(if is_always_there { between.to } else { between.from }));
+        return Err(Error::NoMoment(if is_always_there { between.to.clone() } else { between.from.clone() }));
     }
     if options.top > 0 {
         let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, &options.rules);

@@ -258,7 +258,7 @@ impl Judge {
     /// passes.
     fn growth_of_stacks(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
         if let Some(side) = sides.map(|device| device.at).missing() {
-            let moment = gated.diff.profiles.after.options.at;
+            let moment = &gated.diff.profiles.after.options.at;
             self.checks.push(gated.inconclusive(format!("the {side} has no moment '{moment}' to compare stacks at")));
             return;
         }

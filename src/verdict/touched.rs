@@ -19,7 +19,7 @@ fn touched(check: &Check, diff: &Diff) -> Option<i128> {
     let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
     let of_device = device.touched?;
     match check.about {
-        About::Metric(metric) => is_at(metric, diff.profiles.after.options.at).then_some(of_device),
+        About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
         About::Stacks => of_stack(check, device),
         About::Phases | About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
     }
@@ -31,7 +31,7 @@ fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
 }
 
 /// True if the stacks at a moment add up to the metric.
-fn is_at(metric: Metric, moment: Moment) -> bool {
+fn is_at(metric: Metric, moment: &Moment) -> bool {
     matches!(
         (metric, moment),
         (Metric::Peak, Moment::Peak) | (Metric::Baseline, Moment::Baseline) | (Metric::End, Moment::End)

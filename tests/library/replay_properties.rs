@@ -373,7 +373,7 @@ proptest! {
         pairs[1].1 = vec![kept.clone().into()].into();
         let value = Value::Dict(pairs);
         let at = if kept.is_empty() { Moment::End } else { Moment::Event(u32::try_from(moment % kept.len()).unwrap()) };
-        let options = Options { at, ..Options::default() };
+        let options = Options { at: at.clone(), ..Options::default() };
         let profile = profile::profile(read(&value), Source { path: String::new(), bytes: 0, kind: Kind::Snapshot }, options);
         let Ok(profile) = profile else { return Ok(()) };
         for device in &profile.devices {

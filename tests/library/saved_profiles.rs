@@ -209,12 +209,12 @@ fn when_memory_ran_out_and_one_more_moment_are_kept() {
     let saved = parse(&text, at(Moment::Oom));
     assert_eq!(saved.devices[0].figures.ooms, live.devices[0].figures.ooms);
     for moment in [Moment::Baseline, Moment::Peak, Moment::End, Moment::Oom, Moment::Event(900)] {
-        let live = profile::read(file(), "oom.pkl", at(moment)).unwrap();
+        let live = profile::read(file(), "oom.pkl", at(moment.clone())).unwrap();
         for text in [&text, &with_event] {
             if matches!(moment, Moment::Event(_)) && *text != with_event {
                 continue;
             }
-            let saved = parse(text, at(moment));
+            let saved = parse(text, at(moment.clone()));
             assert_eq!(saved.devices[0].allocated_at(), live.devices[0].allocated_at(), "{moment}");
             assert_eq!(saved.devices[0].at, live.devices[0].at, "{moment}");
         }

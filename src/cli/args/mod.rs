@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use anyhow::{Result, bail};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 use ptmem::config::Config;
@@ -166,7 +167,7 @@ pub(crate) struct DiffArguments {
     #[command(flatten, next_help_heading = heading::COMPARED)]
     pub(crate) phases: DiffPhases,
     /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
-    #[arg(long, value_name = "PROFILE", help_heading = heading::STORED)]
+    #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
     pub(crate) update: Option<PathBuf>,
     /// Let --update also raise figures, beyond limits too
     #[arg(long, requires = "update", requires = "reason", help_heading = heading::STORED)]
@@ -422,7 +423,7 @@ pub(crate) struct ProfileArguments {
     /// Keep stacks that hold at least SIZE at one of the moments and sum the rest in one row
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, help_heading = heading::KEPT)]
     pub(crate) min_bytes: SizeArgument,
-    /// Keep one more moment: event:N or time:SECONDS. Baseline, peak, end and oom are always kept
+    /// Keep one more moment: event:N, time:SECONDS, phase:NAME[#N]:start, :peak or :end, or between:MOMENT..MOMENT. Baseline, peak, end and oom are always kept
     #[arg(long, value_name = "MOMENT", default_value = "peak", help_heading = heading::KEPT)]
     pub(crate) at: Moment,
     /// Show your code relative to this folder instead of the deepest folder that contains all of it. Repeatable
@@ -430,6 +431,9 @@ pub(crate) struct ProfileArguments {
     pub(crate) strip_prefix: Vec<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
+    /// Keep this device alone, by its number in the snapshot [default: all]
+    #[arg(long, value_name = "N", help_heading = heading::KEPT)]
+    pub(crate) device: Option<u32>,
     #[command(flatten, next_help_heading = heading::INPUT)]
     pub(crate) input: InputArguments,
     /// The file to write, such as baseline.ptmem.json; - is standard output
@@ -464,23 +468,44 @@ impl InputArguments {
 /// The moment whose stacks are reported, and the grouping of these stacks.
 #[derive(Debug, Args)]
 pub(crate) struct Stacks {
-    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N or time:SECONDS
+    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
+    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak). In a comparison also aligned:
+    /// the peak of the after, and where the before does the same
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    pub(crate) at: Moment,
+    at: Moment,
+    /// Take the highest point between two moments instead, such as phase:forward#2:start..phase:backward#2:end
+    #[arg(long, value_name = "MOMENT..MOMENT", conflicts_with = "at", value_parser = Moment::between)]
+    between: Option<Moment>,
     #[command(flatten)]
     pub(crate) grouping: Grouping,
 }
 
 impl Stacks {
+    /// The moment that was asked for.
+    fn moment(&self) -> Moment {
+        self.between.as_ref().unwrap_or(&self.at).clone()
+    }
+
+    /// Refuses the moment that only a comparison has.
+    pub(crate) fn require_one_sided(&self) -> Result<()> {
+        match self.at {
+            Moment::Aligned(_) => {
+                bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How to compute a profile that holds these stacks.
-    pub(crate) fn profile_options(&self, config: &Config, input: &InputArguments) -> profile::Options {
+    pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
         profile::Options {
             group_by: self.grouping.group_by(config),
-            at: self.at,
+            at: self.moment(),
+            device: view.device,
             rules: self.grouping.rules(config),
             every: None,
-            max_input: input.max_input(),
-            allocator_settings: input.allocator_settings(config),
+            max_input: view.input.max_input(),
+            allocator_settings: view.input.allocator_settings(config),
         }
     }
 }
@@ -545,6 +570,9 @@ pub(crate) struct View {
     /// Name of the hidden marker in Markdown that identifies the comment on a pull request
     #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
     pub(crate) comment_key: String,
+    /// Look at this device alone, by its number in the snapshot
+    #[arg(long, value_name = "N", help_heading = heading::INPUT)]
+    pub(crate) device: Option<u32>,
     #[command(flatten, next_help_heading = heading::INPUT)]
     pub(crate) input: InputArguments,
     /// Read at most N files at the same time [default: one per core]

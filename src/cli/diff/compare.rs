@@ -1,13 +1,14 @@
 //! Makes the comparisons: of two files, or of every rank of a job.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use ptmem::config::{Config, Usage};
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::{self, Diff};
 use ptmem::patch::Patch;
-use ptmem::profile::{Kind, Profile};
+use ptmem::profile::{self, Kind, Moment, Profile};
 use ptmem::sides::Sides;
 use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresholds};
 
@@ -184,8 +185,11 @@ impl<'a> Run<'a> {
 
     fn read(&self, files: Sides<&Path>) -> Result<Sides<Profile>> {
         let Self { arguments, config, .. } = self;
-        let options = arguments.stacks.profile_options(config, &arguments.view.input);
-        let profiles = input::profiles(files, &options, self.parallel)?;
+        let options = arguments.stacks.profile_options(config, &arguments.view);
+        let mut profiles = input::profiles(files, &options, self.parallel)?;
+        if matches!(options.at, Moment::Aligned(_)) {
+            profiles = self.align(files, profiles, options)?;
+        }
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
             input::require_whole_groups(profile)?;
@@ -201,7 +205,7 @@ impl<'a> Run<'a> {
             let after = shell_word(&after.source.path);
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
-        if let Some(moment) = before.kept.filter(|kept| *kept != before.options.at) {
+        if let Some(moment) = before.kept.as_ref().filter(|kept| **kept != before.options.at) {
             bail!(
                 "{}: the profile also keeps the stacks at {moment}, which the after is not read at; add --at {moment}",
                 path.display()
@@ -210,10 +214,40 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
+    /// The before in the moment that corresponds to the peak of the after.
+    fn align(
+        &self,
+        files: Sides<&Path>,
+        profiles: Sides<Profile>,
+        options: profile::Options,
+    ) -> Result<Sides<Profile>> {
+        let places = diff::align(&profiles, self.match_ratio())?;
+        let path = files.before.display();
+        let is_peak = |(device, place): (&u32, &Option<u64>)| profiles.before.peak_allocation(*device) == *place;
+        if places.iter().all(is_peak) {
+            return Ok(profiles);
+        }
+        if profiles.before.source.kind == Kind::Profile {
+            bail!(
+                "{path}: the peak of the after corresponds to a moment that a saved profile has no stacks of; --at aligned needs \
+                 the snapshot itself"
+            );
+        }
+        if files.before.as_os_str() == "-" {
+            bail!("standard input: --at aligned reads the before twice; give a file");
+        }
+        let at = Moment::Aligned(Arc::new(places));
+        Ok(Sides { before: input::profile(files.before, &profile::Options { at, ..options })?, after: profiles.after })
+    }
+
+    fn match_ratio(&self) -> f64 {
         let match_ratio = self.arguments.match_ratio.or(self.config.match_ratio);
+        match_ratio.unwrap_or(diff::Options::default().match_ratio)
+    }
+
+    fn diff(&self, pair: &Pair, profiles: Sides<Profile>) -> Diff {
         let options = diff::Options {
-            match_ratio: match_ratio.unwrap_or(diff::Options::default().match_ratio),
+            match_ratio: self.match_ratio(),
             phases: self.arguments.phases.options(&pair.limits, self.config),
         };
         let mut diff = diff::diff(profiles.before, profiles.after, options);

@@ -26,11 +26,6 @@ pub const SCHEMA: &str = "ptmem.profile/1";
 const EXPECTED: &str =
     "expected a pickle from torch.cuda.memory._dump_snapshot(), or what 'ptmem profile SNAPSHOT -o FILE' writes";
 
-/// Whether a moment is one more than those that every profile keeps.
-fn is_kept(moment: Moment) -> bool {
-    matches!(moment, Moment::Event(_) | Moment::Time(_))
-}
-
 /// Limits on the stacks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bound {

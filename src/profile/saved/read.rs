@@ -9,7 +9,7 @@ use super::super::exact::{Exact, Sums, Totals, Whose};
 use super::super::totals::{Bucket, Held, by_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
 use super::format::*;
-use super::{DIGEST, Error, SCHEMA, digest, is_kept, phases};
+use super::{DIGEST, Error, SCHEMA, digest, phases};
 use crate::replay::{Counter, Figures, History, Oom, Position};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 use crate::stack::{GroupBy, Grouper, Languages};
@@ -30,9 +30,10 @@ pub(in crate::profile) fn read(
     drop(text);
     let kept: Moment =
         saved.at.parse().map_err(|error: super::super::ParseMomentError| Error::Damaged(format!("\"at\": {error}")))?;
-    let asked = options.at;
-    require_moment(&saved, asked, kept)?;
-    let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked, moment: asked, kept };
+    let asked = options.at.clone();
+    require_moment(&saved, &asked, &kept)?;
+    let mut reader =
+        Reader { tables: Tables::default(), frames: HashMap::new(), moment: asked.clone(), asked, kept: kept.clone() };
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
@@ -40,7 +41,7 @@ pub(in crate::profile) fn read(
         recorded: Some(saved.source.into_source()?),
         bound: saved.bound,
         grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
-        kept: Some(kept).filter(|kept| is_kept(*kept)),
+        kept: Some(kept).filter(Moment::is_kept_on_request),
         raises: saved.raises.into_iter().map(SavedRaise::into_raise).collect(),
         options,
         settings: settings(saved.settings),
@@ -81,19 +82,19 @@ fn parse(text: &str) -> Result<SavedProfile, Error> {
 }
 
 /// Refuses a moment that the file does not know.
-fn require_moment(saved: &SavedProfile, asked: Moment, kept: Moment) -> Result<(), Error> {
-    if asked == kept || !is_kept(asked) {
+fn require_moment(saved: &SavedProfile, asked: &Moment, kept: &Moment) -> Result<(), Error> {
+    if asked == kept || !asked.is_kept_on_request() {
         return Ok(());
     }
     let mut known = vec!["baseline".to_owned(), "peak".to_owned(), "end".to_owned()];
     if saved.devices.iter().any(|device| !device.ooms.is_empty()) {
         known.push(Moment::Oom.to_string());
     }
-    if is_kept(kept) {
+    if kept.is_kept_on_request() {
         known.push(kept.to_string());
     }
     let last = known.pop().unwrap_or_default();
-    Err(Error::Moment { known: format!("{} and {last}", known.join(", ")), asked })
+    Err(Error::Moment { known: format!("{} and {last}", known.join(", ")), asked: asked.clone() })
 }
 
 fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
@@ -162,10 +163,10 @@ impl Reader {
         let sums = saved.sums();
         let at = match self.moment {
             Moment::Baseline => sums.baseline,
-            Moment::Peak => sums.peak,
+            Moment::Peak | Moment::Aligned(_) => sums.peak,
             Moment::End => sums.end,
             Moment::Oom => sums.oom,
-            Moment::Event(_) | Moment::Time(_) => sums.at,
+            Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => sums.at,
         };
         Sums { at, ..sums }
     }
@@ -223,7 +224,7 @@ impl Reader {
         let place = format!("device {}", saved.device);
         let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
         let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
-        self.moment = shown_moment(self.asked, history);
+        self.moment = shown_moment(&self.asked, history);
         let mut totals = Totals {
             stacks: self.stacks(&saved.stacks)?,
             metadata: self.tags(&saved.metadata)?,
@@ -272,13 +273,14 @@ impl Reader {
 
     /// The position of the moment that is shown.
     fn at(&self, allocated: &Counter, oom: Option<Position>, events: u64, at_event: Option<i64>) -> Option<Position> {
-        match self.moment {
+        match &self.moment {
             Moment::Baseline => Some(Position::START),
-            Moment::Peak => allocated.peak_at,
+            Moment::Peak | Moment::Aligned(_) => allocated.peak_at,
             Moment::End => Some(Position::after(usize::try_from(events).unwrap_or(usize::MAX))),
             Moment::Oom => oom,
-            Moment::Event(_) | Moment::Time(_) if self.moment == self.kept => at_event.map(position),
-            Moment::Event(_) | Moment::Time(_) => None,
+            Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
+                at_event.filter(|_| self.moment == self.kept).map(position)
+            }
         }
     }
 }
@@ -295,10 +297,10 @@ fn read_course(course: &SavedCourse, saved: &[SavedStack], stacks: &[Exact]) -> 
 }
 
 /// The moment that is shown of a device: without a history, the state at the dump in place of the peak.
-fn shown_moment(asked: Moment, history: History) -> Moment {
+fn shown_moment(asked: &Moment, history: History) -> Moment {
     match asked {
-        Moment::Peak if history == History::StateOnly => Moment::End,
-        asked => asked,
+        Moment::Peak | Moment::Aligned(_) if history == History::StateOnly => Moment::End,
+        asked => asked.clone(),
     }
 }
 

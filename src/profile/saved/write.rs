@@ -11,7 +11,7 @@ use super::bounded::{Kept, bounded};
 use super::format::*;
 use super::layout::Layout;
 use super::names::frame_names;
-use super::{Bound, DIGEST, SCHEMA, digest, is_kept, phases};
+use super::{Bound, DIGEST, SCHEMA, digest, phases};
 use crate::replay::Position;
 use crate::snapshot::{FrameId, Tables};
 use crate::stack::{ExactKeys, GroupBy, Grouper};
@@ -38,7 +38,7 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
     let names = frame_names(grouper.code(), &profile.devices, &kept);
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
-    let at = if writer.keeps_moment() { profile.options.at } else { Moment::Peak };
+    let at = if writer.keeps_moment() { &profile.options.at } else { &Moment::Peak };
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -67,7 +67,7 @@ struct Writer<'p> {
 impl Writer<'_> {
     /// Whether the moment that was asked for is one more than those that are always kept.
     fn keeps_moment(&self) -> bool {
-        is_kept(self.profile.options.at)
+        self.profile.options.at.is_kept_on_request()
     }
 
     fn device(&self, device: &DeviceProfile, kept: &Kept) -> SavedDevice {

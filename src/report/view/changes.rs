@@ -65,7 +65,7 @@ impl Changed<'_> {
     /// The moment whose stacks are listed; a side without a history has its state at the dump in place of the peak.
     fn moment(&self) -> String {
         let profiles = &self.diff().profiles;
-        let at = profiles.after.options.at;
+        let at = &profiles.after.options.at;
         let moment = moment_name(at);
         if !matches!(at, Moment::Peak | Moment::Baseline) {
             return moment;

@@ -183,20 +183,26 @@ pub(super) fn curve(device: &DeviceProfile, side: Option<Side>) -> Option<Curve>
 }
 
 /// A moment in words.
-pub(super) fn moment_name(moment: Moment) -> String {
+pub(super) fn moment_name(moment: &Moment) -> String {
     match moment {
         Moment::Peak => "at the peak".to_owned(),
         Moment::Baseline => "at the baseline".to_owned(),
         Moment::End => "at the end".to_owned(),
         Moment::Oom => "when memory ran out".to_owned(),
-        Moment::Event(index) => format!("after event {}", thousands(u64::from(index))),
+        Moment::Event(index) => format!("after event {}", thousands(u64::from(*index))),
         Moment::Time(_) => format!("at {moment}"),
+        Moment::Phase(phase) => {
+            let number = phase.number.map(|number| format!(" #{number}")).unwrap_or_default();
+            format!("at the {} of {}{number}", phase.point.name(), phase.name)
+        }
+        Moment::Between(ends) => format!("at the peak between {} and {}", ends[0], ends[1]),
+        Moment::Aligned(_) => "at the peak of the after".to_owned(),
     }
 }
 
 /// The moment that the stacks of a device are listed for, in words.
 pub(super) fn moment_of(profile: &Profile, device: &DeviceProfile) -> String {
-    let moment = moment_name(profile.options.at);
+    let moment = moment_name(&profile.options.at);
     let stands_in = matches!(profile.options.at, Moment::Peak | Moment::Baseline);
     if stands_in && device.figures.history == History::StateOnly {
         return IN_STATE.to_owned();

@@ -41,7 +41,7 @@ pub(super) fn at_oom(profile: &Profile, device: &DeviceProfile, top: usize) -> V
     }
     let top = if top == 0 { 0 } else { top.min(MOST_AT_OOM) };
     let stacks = device.listed_at_oom(top, 1);
-    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(Moment::Oom), others: None }.blocks()
+    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(&Moment::Oom), others: None }.blocks()
 }
 
 impl Listing<'_> {
