@@ -492,54 +492,67 @@ fn hostile_snapshots(name: &str) -> [Vec<u8>; 2] {
     [snapshot_of(&stacks(2 * MIB), name), snapshot_of(&after, name)]
 }
 
+/// Renders comparisons, leaks and profiles of snapshots that hold the name wherever a name can be.
+fn check_reports_with(name: &str, group_by: GroupBy) {
+    let [before, after] = hostile_snapshots(name);
+    // How a path begins is up to who runs the tool.
+    let path = format!("snapshots/{name}");
+    let profile = |bytes: &[u8]| profile_of(bytes, &path, group_by);
+    let comparisons = |names: &[Option<&str>]| -> Vec<_> {
+        let limits = ["0", "stack=0", "stack:nothing=0"];
+        names.iter().map(|name| compare(*name, profile(&before), profile(&after), &limits)).collect()
+    };
+    let options = Options::default();
+    for names in [&[None][..], &[Some(name)], &[Some(name), Some("other")]] {
+        let gate = Gate { comparisons: comparisons(names), ranks: Vec::new() };
+        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+    }
+    let leaks = |name: Option<&str>| {
+        let options = leak::Options { group_by, min_growth: Some(1), ..leak::Options::default() };
+        let mut series = leak::Series::new(options);
+        [&before, &after].into_iter().for_each(|bytes| series.add(profile(bytes)));
+        let mut search = series.finish();
+        (search.name, search.rank) = (name.map(str::to_owned), name.map(|_| 3));
+        assert_ne!(search.leaks().count(), 0);
+        let judgement = verdict::judge_leaks(&search, 0, true);
+        Finding { search, judgement }
+    };
+    for names in [&[None][..], &[Some(name), Some("other")]] {
+        let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
+        Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
+    }
+    if group_by == GroupBy::Stack {
+        let options = Options { phases: true, ..Options::default() };
+        let limits = ["phase:*=0", "phase:nothing=0"];
+        let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
+        let gate = Gate { comparisons, ranks: Vec::new() };
+        // What metadata and compile contexts are called.
+        let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
+        assert!(name.is_empty() || grew.count() >= 2, "{name}");
+        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+        Reports::of(Subject::Profile(&profile(&after), None), &options).check(DEFAULT);
+    }
+    let profile = profile(&after);
+    let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
+    let judgement = verdict::judge_profile(&profile, &thresholds);
+    for judgement in [None, Some(&judgement)] {
+        Reports::of(Subject::Profile(&profile, judgement), &options).check(DEFAULT);
+    }
+}
+
 #[test]
 fn names_stay_names_in_every_format() {
     for name in hostile_names() {
-        let [before, after] = hostile_snapshots(&name);
+        check_reports_with(&name, GroupBy::Stack);
+    }
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn names_stay_names_in_every_format_and_grouping() {
+    for name in hostile_names() {
         for group_by in GroupBy::ALL {
-            // How a path begins is up to who runs the tool.
-            let path = format!("snapshots/{name}");
-            let profile = |bytes: &[u8]| profile_of(bytes, &path, group_by);
-            let comparisons = |names: &[Option<&str>]| -> Vec<_> {
-                let limits = ["0", "stack=0", "stack:nothing=0"];
-                names.iter().map(|name| compare(*name, profile(&before), profile(&after), &limits)).collect()
-            };
-            let options = Options::default();
-            for names in [&[None][..], &[Some(&*name)], &[Some(&*name), Some("other")]] {
-                let gate = Gate { comparisons: comparisons(names), ranks: Vec::new() };
-                Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
-            }
-            let leaks = |name: Option<&str>| {
-                let options = leak::Options { group_by, min_growth: Some(1), ..leak::Options::default() };
-                let mut series = leak::Series::new(options);
-                [&before, &after].into_iter().for_each(|bytes| series.add(profile(bytes)));
-                let mut search = series.finish();
-                (search.name, search.rank) = (name.map(str::to_owned), name.map(|_| 3));
-                assert_ne!(search.leaks().count(), 0);
-                let judgement = verdict::judge_leaks(&search, 0, true);
-                Finding { search, judgement }
-            };
-            for names in [&[None][..], &[Some(&*name), Some("other")]] {
-                let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
-                Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
-            }
-            if group_by == GroupBy::Stack {
-                let options = Options { phases: true, ..Options::default() };
-                let limits = ["phase:*=0", "phase:nothing=0"];
-                let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
-                let gate = Gate { comparisons, ranks: Vec::new() };
-                // What metadata and compile contexts are called.
-                let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
-                assert!(name.is_empty() || grew.count() >= 2, "{name}");
-                Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
-                Reports::of(Subject::Profile(&profile(&after), None), &options).check(DEFAULT);
-            }
-            let profile = profile(&after);
-            let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
-            let judgement = verdict::judge_profile(&profile, &thresholds);
-            for judgement in [None, Some(&judgement)] {
-                Reports::of(Subject::Profile(&profile, judgement), &options).check(DEFAULT);
-            }
+            check_reports_with(&name, group_by);
         }
     }
 }

@@ -25,7 +25,7 @@ mod real_snapshots;
 mod replay_properties;
 mod replay_settings;
 mod saved_profiles;
-mod snapshot_bad_input;
+mod snapshot_input;
 mod trim;
 mod unknown_figures;
 mod verdicts;
