@@ -446,7 +446,7 @@ fn what_cannot_be_compared_is_inconclusive() {
             peaks(&[("a", 5)]),
             peaks(&[("a", 5)]),
             "phase:b=0",
-            "the pattern matches no phase on either side; there are a",
+            "the pattern matches no phase on either side; the nearest phase is 'a'",
         ),
         (peaks(&[]), peaks(&[]), "phase:b=0", "neither side"),
         (peaks(&[("a", 5)]), peaks(&[("b", 5)]), "phase:b=0", "phase b: the phase is missing in the before"),
