@@ -25,7 +25,7 @@ impl CategoryChange {
 
 /// Groups the stacks of both sides by category.
 pub(super) fn groupers(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
-    profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules))
+    profiles.map(|profile| profile.grouper_by(GroupBy::Category))
 }
 
 /// The categories that hold memory on either side of a device. They add up to the change of the allocated bytes.

@@ -44,7 +44,7 @@ pub(super) fn compare(
 }
 
 fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
-    profiles.map(|profile| Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules))
+    profiles.map(|profile| profile.grouper_by(GroupBy::Stack))
 }
 
 /// The reason why the before has no moment that corresponds to the peak of the after.

@@ -7,10 +7,10 @@ use std::hash::Hash;
 use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
-use super::highest::{Groups, Highest, highest};
-use super::totals::{Bucket, Held, group};
-use crate::replay::{Origin, Position, Replay};
-use crate::snapshot::{Copier, Device, Frame, FrameId, Snapshot, StackId, StringId, Tables};
+use super::highest::{Groups, Highest, Holding, Holdings};
+use super::totals::{Bucket, Grouping, Held, StackTotal, keep_highest};
+use crate::replay::{Allocation, Origin, Position, Replay};
+use crate::snapshot::{Copier, Device, Event, Frame, FrameId, Snapshot, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// To whom memory belongs.
@@ -94,8 +94,8 @@ pub(super) struct Exact {
     pub(super) sums: Sums,
     /// The most that it held, where that is known.
     pub(super) highest: Option<Highest>,
-    /// The most that its group held, in the grouping that was asked for; of a saved profile in that by
-    /// [`GroupBy::Stack`].
+    /// The most that its group held in the grouping by [`GroupBy::Stack`], where the group has other stacks as well and
+    /// this is its first.
     pub(super) group_highest: Option<Highest>,
 }
 
@@ -127,15 +127,6 @@ impl Totals {
             GroupBy::CompileContext => self.compile_contexts.as_deref(),
             _ => Some(&self.stacks),
         }
-    }
-
-    fn of_mut(&mut self, by: GroupBy) -> &mut [Exact] {
-        let tagged = match by {
-            GroupBy::Metadata => self.metadata.as_mut(),
-            GroupBy::CompileContext => self.compile_contexts.as_mut(),
-            _ => None,
-        };
-        tagged.unwrap_or(&mut self.stacks)
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
@@ -175,15 +166,51 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
 /// The tags that allocations are told apart by: metadata and compile context.
 type Wanted = [Option<StringId>; 2];
 
+/// Picks one of the tags.
+type Tag = fn(Wanted) -> Option<StringId>;
+
 /// Sums by where memory comes from and its tags.
-struct Parts {
+struct Parts<'s> {
+    snapshot: &'s Snapshot,
+    events: &'s [Event],
+    /// By [`TagsId::index`](crate::snapshot::TagsId::index); empty where no allocation is tagged.
+    tags: Vec<Wanted>,
+    /// The moments of the sums.
+    moments: [Position; 5],
+    dump: Position,
     /// Where in `sums` those of a stack are that have no tags: nearly all, where there are enough for a table.
     stacks: Vec<Option<u32>>,
     others: FxHashMap<(Origin, Wanted), u32>,
     sums: Vec<(Origin, Wanted, Sums)>,
 }
 
-impl Parts {
+impl<'s> Parts<'s> {
+    fn new(
+        snapshot: &'s Snapshot,
+        device: &Device,
+        moments: [Position; 5],
+        dump: Position,
+        allocations: usize,
+    ) -> Self {
+        let tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context]);
+        let mut tags: Vec<Wanted> = tags.collect();
+        if tags.iter().all(|tags| *tags == Wanted::default()) {
+            tags.clear();
+        }
+        // Not a table for each of many devices that hold next to nothing.
+        let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= allocations);
+        Self {
+            snapshot,
+            events: snapshot.events_of(device),
+            tags,
+            moments,
+            dump,
+            stacks: vec![None; stacks.unwrap_or(0)],
+            others: FxHashMap::default(),
+            sums: Vec::new(),
+        }
+    }
+
     /// The number of a part, which is a new one where there is none yet.
     fn number(&mut self, origin: Origin, tags: Wanted) -> u32 {
         // There are at most as many as allocations, which have 32 bits.
@@ -201,39 +228,22 @@ impl Parts {
         }
         at
     }
-}
 
-/// Adds up the allocations of a device at the moments.
-pub(super) fn totals(
-    snapshot: &Snapshot,
-    device: &Device,
-    replay: &Replay,
-    at: Option<Position>,
-    grouper: &Grouper<'_>,
-) -> Totals {
-    let oom = replay.figures.first_oom();
-    // What is not known is never.
-    let moments = [Some(Position::START), replay.figures.allocated.peak_at, Some(replay.dump), oom, at]
-        .map(|moment| moment.unwrap_or(Position::NEVER));
-    let events = snapshot.events_of(device);
-    let all_tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context]);
-    let all_tags: Vec<Wanted> = all_tags.collect();
-    let tagged = all_tags.iter().any(|tags| *tags != Wanted::default());
-    // Not a table for each of many devices that hold next to nothing.
-    let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= replay.allocations.len());
-    let stacks = vec![None; stacks.unwrap_or(0)];
-    let mut parts = Parts { stacks, others: FxHashMap::default(), sums: Vec::new() };
-    let mut part_of = Vec::with_capacity(replay.allocations.len());
-    for allocation in &replay.allocations {
-        let recorded = allocation.born != Position::START && allocation.born != replay.dump;
-        let event = allocation.born.event().filter(|_| recorded && tagged);
-        let event = event.and_then(|index| events.get(index as usize));
-        let tags = event.map(|event| all_tags[event.tags.index()]).unwrap_or_default();
-        let part = parts.number(allocation.origin(snapshot), tags);
-        part_of.push(part);
-        let sums = &mut parts.sums[part as usize].2;
+    /// The tags of the event that an allocation was recorded by.
+    fn tags(&self, allocation: &Allocation) -> Wanted {
+        let event = allocation.born.event().filter(|_| !self.tags.is_empty());
+        let event = event.and_then(|index| self.events.get(index as usize));
+        event.map(|event| self.tags[event.tags.index()]).unwrap_or_default()
+    }
+
+    /// Adds an allocation to the sums of its part.
+    fn add(&mut self, allocation: &Allocation) -> Option<Holding> {
+        let recorded = allocation.born != Position::START && allocation.born != self.dump;
+        let tags = if recorded { self.tags(allocation) } else { Wanted::default() };
+        let part = self.number(allocation.origin(self.snapshot), tags);
+        let sums = &mut self.sums[part as usize].2;
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
-        for (held, moment) in held.into_iter().zip(moments) {
+        for (held, moment) in held.into_iter().zip(self.moments) {
             if allocation.allocated_at(moment) {
                 *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
             }
@@ -242,69 +252,91 @@ pub(super) fn totals(
             sums.allocations += 1;
             sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
         }
+        Holding::new(allocation, part)
     }
-    let family = |tag: fn(Wanted) -> Option<StringId>| -> Vec<Exact> {
-        let parts = parts.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
+
+    /// What every stack held, the largest first.
+    fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            metadata: self.tagged(|[metadata, _]| metadata),
+            compile_contexts: self.tagged(|[_, context]| context),
+            stacks: self.family(|_| None),
+        };
+        totals.sort(&self.snapshot.tables);
+        totals
+    }
+
+    /// The same with the stacks told apart by a tag; `None` where no allocation has it.
+    fn tagged(&self, tag: Tag) -> Option<Vec<Exact>> {
+        self.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| self.family(tag))
+    }
+
+    fn family(&self, tag: Tag) -> Vec<Exact> {
+        let parts = self.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
         merged(parts).into_iter().map(|((whose, tag), sums)| Exact::new(whose, tag, sums)).collect()
+    }
+
+    /// The parts that each of the totals is made of.
+    fn members(&self, totals: &[Exact], tag: Tag) -> Groups {
+        let places = (0_u32..).zip(totals).map(|(place, exact)| ((exact.whose, exact.tag), place));
+        let places: FxHashMap<_, u32> = places.collect();
+        let of_part = self.sums.iter().map(|&(origin, tags, _)| places[&(Whose::from(origin), tag(tags))]);
+        Groups { of_part: of_part.collect(), count: totals.len() }
+    }
+}
+
+/// The totals of a device, and its allocations by the parts that they belong to.
+pub(super) struct Attributed {
+    pub(super) totals: Totals,
+    pub(super) holdings: Holdings,
+    /// The parts of each of [`Totals::stacks`].
+    stacks: Groups,
+    /// The parts of each of the totals that the grouping is made of.
+    members: Groups,
+}
+
+impl Attributed {
+    /// Puts the totals into groups with the most that each held, and keeps the most that each stack held.
+    pub(super) fn into_groups(mut self, grouper: &Grouper<'_>) -> (Totals, Vec<StackTotal>) {
+        let mut grouping = Grouping::new(self.totals.of(grouper.by()), grouper, 0);
+        let groups = self.members.merged(&grouping.of_exact, grouping.totals.len());
+        let [of_stacks, of_groups] = self.holdings.highest([&self.stacks, &groups]);
+        for (exact, highest) in self.totals.stacks.iter_mut().zip(of_stacks) {
+            exact.highest = Some(highest);
+        }
+        for (total, highest) in grouping.totals.iter_mut().zip(of_groups) {
+            total.highest = Some(highest);
+        }
+        let stacks = grouping.finish(grouper);
+        keep_highest(&stacks, &mut self.totals.stacks, grouper.by());
+        (self.totals, stacks)
+    }
+}
+
+/// Adds up the allocations of a device at the moments. They are taken out of the replay.
+pub(super) fn attribute(
+    snapshot: &Snapshot,
+    device: &Device,
+    replay: &mut Replay,
+    at: Option<Position>,
+    by: GroupBy,
+) -> Attributed {
+    let figures = &replay.figures;
+    // What is not known is never.
+    let moments = [Some(Position::START), figures.allocated.peak_at, Some(replay.dump), figures.first_oom(), at]
+        .map(|moment| moment.unwrap_or(Position::NEVER));
+    let allocations = std::mem::take(&mut replay.allocations);
+    let mut parts = Parts::new(snapshot, device, moments, replay.dump, allocations.len());
+    let mut holdings: Vec<Holding> = allocations.into_iter().filter_map(|allocation| parts.add(&allocation)).collect();
+    holdings.shrink_to_fit();
+    let totals = parts.totals();
+    let stacks = parts.members(&totals.stacks, |_| None);
+    let members = match by {
+        GroupBy::Metadata => parts.members(totals.of(by), |[metadata, _]| metadata),
+        GroupBy::CompileContext => parts.members(totals.of(by), |[_, context]| context),
+        _ => parts.members(&totals.stacks, |_| None),
     };
-    let tagged = |tag: fn(Wanted) -> Option<StringId>| {
-        parts.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| family(tag))
-    };
-    let mut totals = Totals {
-        metadata: tagged(|[metadata, _]| metadata),
-        compile_contexts: tagged(|[_, context]| context),
-        stacks: family(|_| None),
-    };
-    let mut by_whose = Numbers::default();
-    let mut by_key = Numbers::default();
-    let mut group_of = FxHashMap::default();
-    for &(origin, tags, _) in &parts.sums {
-        let whose = Whose::from(origin);
-        let tag = tag_of(tags, grouper.by());
-        by_whose.push(whose);
-        let group = by_key.push(group(whose, tag, None, grouper).0);
-        group_of.insert((whose, tag), group);
-    }
-    let [of_stacks, of_groups] = highest(replay, &part_of, [&by_whose.groups, &by_key.groups]);
-    for exact in &mut totals.stacks {
-        exact.highest = by_whose.numbers.get(&exact.whose).map(|&group| of_stacks[group as usize]);
-    }
-    for exact in totals.of_mut(grouper.by()) {
-        exact.group_highest = group_of.get(&(exact.whose, exact.tag)).map(|&group| of_groups[group as usize]);
-    }
-    totals
-}
-
-/// Groups by a key, numbered as they come.
-struct Numbers<K> {
-    numbers: FxHashMap<K, u32>,
-    groups: Groups,
-}
-
-impl<K> Default for Numbers<K> {
-    fn default() -> Self {
-        Self { numbers: FxHashMap::default(), groups: Groups::default() }
-    }
-}
-
-impl<K: Eq + Hash> Numbers<K> {
-    /// The group of one more part.
-    fn push(&mut self, key: K) -> u32 {
-        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-        let group = *self.numbers.entry(key).or_insert(next);
-        self.groups.of_part.push(group);
-        self.groups.count = self.numbers.len();
-        group
-    }
-}
-
-/// The tag that a grouping goes by.
-fn tag_of([metadata, compile_context]: Wanted, by: GroupBy) -> Option<StringId> {
-    match by {
-        GroupBy::Metadata => metadata,
-        GroupBy::CompileContext => compile_context,
-        _ => None,
-    }
+    Attributed { totals, holdings: Holdings::new(holdings, replay.dump), stacks, members }
 }
 
 /// Adds up what has the same key, in no order.
@@ -318,12 +350,11 @@ pub(super) fn merged<'s, K: Eq + Hash>(parts: impl Iterator<Item = (K, &'s Sums)
 
 /// The tables with nothing but what the totals refer to, which then refer to those: a profile is small although the
 /// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
-pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
+pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile], totals: &mut [Attributed]) -> Tables {
     let mut to = Tables::default();
     let mut copy = Copier::new(from, &mut to);
-    for device in devices {
-        device.totals.sort(from);
-        for exact in device.totals.all_mut().flatten() {
+    for (device, Attributed { totals, .. }) in devices.iter_mut().zip(totals) {
+        for exact in totals.all_mut().flatten() {
             if let Whose::Stack(stack) = &mut exact.whose {
                 *stack = copy.stack(*stack);
             }

@@ -1,6 +1,6 @@
 //! The most that each stack held at any moment, wherever the peak of the device lies.
 
-use crate::replay::{Allocation, Position, Replay};
+use crate::replay::{Allocation, Position};
 
 /// The most bytes that a stack held, and when it held them first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub(super) struct Groups {
     pub(super) count: usize,
 }
 
+impl Groups {
+    /// Groups of these groups: `of_group` is the new group of every old one.
+    pub(super) fn merged(&self, of_group: &[u32], count: usize) -> Self {
+        Self { of_part: self.of_part.iter().map(|&group| of_group[group as usize]).collect(), count }
+    }
+}
+
 /// Held by the groups now, and at most.
 struct Counters<'g> {
     groups: &'g Groups,
@@ -36,53 +43,97 @@ impl<'g> Counters<'g> {
         Self { groups, held: vec![0; groups.count], most: vec![Highest::NOTHING; groups.count] }
     }
 
-    fn add(&mut self, part: u32, bytes: u64, at: Position) {
-        let group = self.groups.of_part[part as usize] as usize;
-        let held = self.held[group].saturating_add(bytes);
+    fn add(&mut self, holding: &Holding) {
+        let group = self.groups.of_part[holding.part as usize] as usize;
+        let held = self.held[group].saturating_add(holding.bytes);
         self.held[group] = held;
         if held > self.most[group].bytes {
-            self.most[group] = Highest { bytes: held, at };
+            self.most[group] = Highest { bytes: held, at: holding.born };
         }
     }
 
-    fn subtract(&mut self, part: u32, bytes: u64) {
-        let group = self.groups.of_part[part as usize] as usize;
-        self.held[group] = self.held[group].saturating_sub(bytes);
+    fn subtract(&mut self, holding: &Holding) {
+        let group = self.groups.of_part[holding.part as usize] as usize;
+        self.held[group] = self.held[group].saturating_sub(holding.bytes);
     }
 }
 
-/// The highest of all groups, for each of several groupings. `part_of` is the part of every allocation.
-pub(super) fn highest<const N: usize>(replay: &Replay, part_of: &[u32], groups: [&Groups; N]) -> [Vec<Highest>; N] {
+/// As much of an allocation as tells when its part held how much. (Half of the size of an allocation, so that a list of
+/// these takes the place of a list of those.)
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Holding {
+    bytes: u64,
+    part: u32,
+    born: Position,
+    freed: Position,
+}
+
+impl Holding {
+    /// `None` for an allocation that is freed before it begins.
+    pub(super) fn new(allocation: &Allocation, part: u32) -> Option<Self> {
+        let Allocation { bytes, born, freed, .. } = *allocation;
+        (freed > born).then_some(Self { bytes, part, born, freed })
+    }
+}
+
+/// The allocations of a device, those of the history in the order of their events. They are kept until the stacks of all
+/// devices are in groups.
+#[derive(Debug)]
+pub(super) struct Holdings {
+    all: Vec<Holding>,
+    /// Number of events.
+    events: usize,
+}
+
+impl Holdings {
+    pub(super) fn new(all: Vec<Holding>, dump: Position) -> Self {
+        Self { all, events: dump.count() }
+    }
+
+    /// The highest of all groups, for each of several groupings.
+    pub(super) fn highest<const N: usize>(&self, groups: [&Groups; N]) -> [Vec<Highest>; N] {
+        let mut counters = groups.map(Counters::new);
+        let from_start = self.all.iter().filter(|holding| holding.born == Position::START);
+        for holding in from_start {
+            counters.iter_mut().for_each(|counters| counters.add(holding));
+        }
+        let freed = Freed::new(&self.all, self.events);
+        let mut begun = self.all.iter().filter(|holding| holding.born > Position::START).peekable();
+        for position in 0..=self.events {
+            for holding in freed.at(&self.all, position) {
+                counters.iter_mut().for_each(|counters| counters.subtract(holding));
+            }
+            while let Some(holding) = begun.next_if(|holding| holding.born.count() <= position) {
+                counters.iter_mut().for_each(|counters| counters.add(holding));
+            }
+        }
+        counters.map(|counters| counters.most)
+    }
+}
+
+/// The allocations that each position frees, as lists.
+struct Freed {
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Freed {
+    /// The end of a list.
     const NONE: u32 = u32::MAX;
-    let mut counters = groups.map(Counters::new);
-    let is_held = |allocation: &Allocation| allocation.freed > allocation.born;
-    // The allocations that each position frees, as lists.
-    let mut first = vec![NONE; replay.dump.count() + 1];
-    let mut next = vec![NONE; replay.allocations.len()];
-    for ((index, allocation), &part) in (0_u32..).zip(&replay.allocations).zip(part_of) {
-        if !is_held(allocation) {
-            continue;
+
+    fn new(holdings: &[Holding], events: usize) -> Self {
+        let mut freed = Self { first: vec![Self::NONE; events + 1], next: vec![Self::NONE; holdings.len()] };
+        for (index, holding) in (0_u32..).zip(holdings) {
+            if let Some(head) = freed.first.get_mut(holding.freed.count()) {
+                freed.next[index as usize] = std::mem::replace(head, index);
+            }
         }
-        if let Some(head) = first.get_mut(allocation.freed.count()) {
-            next[index as usize] = std::mem::replace(head, index);
-        }
-        if allocation.born == Position::START {
-            counters.iter_mut().for_each(|counters| counters.add(part, allocation.bytes, Position::START));
-        }
+        freed
     }
-    // They stand in the order of their events.
-    let is_begun = |(allocation, _): &(&Allocation, &u32)| allocation.born > Position::START && is_held(allocation);
-    let mut begun = replay.allocations.iter().zip(part_of).filter(is_begun).peekable();
-    for (position, &head) in first.iter().enumerate() {
-        let mut freed = head;
-        while let Some(allocation) = replay.allocations.get(freed as usize) {
-            let part = part_of[freed as usize];
-            counters.iter_mut().for_each(|counters| counters.subtract(part, allocation.bytes));
-            freed = next[freed as usize];
-        }
-        while let Some((allocation, &part)) = begun.next_if(|(allocation, _)| allocation.born.count() <= position) {
-            counters.iter_mut().for_each(|counters| counters.add(part, allocation.bytes, allocation.born));
-        }
+
+    fn at<'h>(&'h self, holdings: &'h [Holding], position: usize) -> impl Iterator<Item = &'h Holding> {
+        let indices =
+            std::iter::successors(Some(self.first[position]), |&index| self.next.get(index as usize).copied());
+        indices.map_while(|index| holdings.get(index as usize))
     }
-    counters.map(|counters| counters.most)
 }

@@ -28,12 +28,12 @@ use crate::container;
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Replay};
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
-use crate::snapshot::{self, Action, Copier, Event, Snapshot, StackId};
+use crate::snapshot::{self, Copier, Event, Snapshot, StackId};
 pub use crate::snapshot::{AllocatorSettings, Tables};
-use crate::stack::{Code, GroupBy, Grouper, Languages, Rules};
+use crate::stack::{Code, Facts, GroupBy, Grouper, Languages, Rules};
 use crate::text::nearest;
 use course::Course;
-use exact::Totals;
+use exact::{Attributed, Totals};
 use phases::Plan;
 
 /// What a profile was computed from.
@@ -129,6 +129,8 @@ pub struct Profile {
     pub diagnostics: Vec<Diagnostic>,
     /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
     pub tables: Arc<Tables>,
+    /// Facts about these frames, where the tables are still its own.
+    facts: Option<Arc<Facts>>,
 }
 
 impl Profile {
@@ -162,6 +164,7 @@ impl Profile {
             device.stacks.shrink_to_fit();
         }
         self.tables = Arc::default();
+        self.facts = None;
     }
 
     /// The place of the allocation that made the peak of a device, where it is known and no start.
@@ -194,18 +197,27 @@ impl Profile {
             device.stacks = Vec::new();
         }
         self.tables = Arc::default();
+        self.facts = None;
     }
 
     /// What is known of the frames.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
-        Code::new(&self.tables, &self.options.rules)
+        match &self.facts {
+            Some(facts) => Code::with(&self.tables, facts),
+            None => Code::new(&self.tables, &self.options.rules),
+        }
     }
 
     /// What gave the stacks their keys and labels.
     #[must_use]
     pub fn grouper(&self) -> Grouper<'_> {
-        Grouper::new(&self.tables, self.options.group_by, &self.options.rules)
+        self.grouper_by(self.options.group_by)
+    }
+
+    /// The same for another grouping.
+    pub(crate) fn grouper_by(&self, by: GroupBy) -> Grouper<'_> {
+        Grouper::of(self.code(), by)
     }
 }
 
@@ -283,9 +295,21 @@ impl DeviceProfile {
         !self.figures.ooms.is_empty()
     }
 
+    /// Puts the stacks into groups.
+    fn group(&mut self, attributed: Attributed, grouper: &Grouper<'_>) {
+        let (totals, stacks) = attributed.into_groups(grouper);
+        self.totals = totals;
+        self.stacks = stacks;
+        self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
+        let recorded = self.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0);
+        for stack in recorded.filter_map(|exact| exact.whose.stack()) {
+            self.recorded_frames |= grouper.languages(stack);
+        }
+    }
+
     /// The stacks in the groups of another grouping.
     pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks), false)
+        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
     }
 
     /// Allocated bytes at the moment of [`Options::at`].
@@ -517,18 +541,18 @@ impl<R: Read> Read for Counted<'_, R> {
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
 pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
+    let mut attributed = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
-        let replay = replay::replay(&snapshot, id, device, &plan.borders())?;
+        let mut replay = replay::replay(&snapshot, id, device, &plan.borders())?;
         let phases = plan.phases();
         let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
         let at = recording.position(&options.at);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
-        let totals = exact::totals(&snapshot, device, &replay, at, &grouper);
-        let failed_stacks = failed_stacks(&snapshot.tables, events, &replay.figures.ooms);
+        let course = Course::of(&snapshot, &replay);
+        attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by));
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -536,15 +560,15 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             actions: actions(&replay, &snapshot.tables),
             recorded_frames: Languages::default(),
             at,
-            totals,
-            course: Course::of(&snapshot, &replay),
+            totals: Totals::default(),
+            course,
+            failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             figures: replay.figures,
             stacks: Vec::new(),
             cut: None,
             phases,
             intervals,
-            failed_request: failed_request(&snapshot, events, &options.rules),
-            failed_stacks,
+            failed_request: None,
         });
     }
     if !devices.iter().any(DeviceProfile::is_active) {
@@ -555,19 +579,13 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
              torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
         ));
     }
-    let tables = exact::compact(&snapshot.tables, &mut devices);
-    // What grouping takes in memory must not come on top of all of it.
+    let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices, &mut attributed));
     let settings = std::mem::take(&mut snapshot.settings);
+    // The memory that grouping takes must not come on top of that of the events.
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
-    for device in &mut devices {
-        device.stacks = totals::by_group(device.totals.of(options.group_by), &grouper, 0, true);
-        totals::keep_highest(&device.stacks, &mut device.totals.stacks, options.group_by);
-        for exact in device.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0) {
-            if let exact::Whose::Stack(stack) = exact.whose {
-                device.recorded_frames |= grouper.languages(stack);
-            }
-        }
+    for (device, attributed) in devices.iter_mut().zip(attributed) {
+        device.group(attributed, &grouper);
     }
     Ok(Profile {
         source,
@@ -576,11 +594,12 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         bound: saved::Bound::default(),
         grouped_by: None,
         kept: None,
-        options,
         settings,
         devices,
         diagnostics,
-        tables: Arc::new(tables),
+        facts: Some(grouper.code().facts()),
+        options,
+        tables,
     })
 }
 
@@ -588,13 +607,6 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
 fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {
     let stack = |oom: &Oom| events.get(oom.event as usize)?.stack.filter(|stack| tables.has_frames(*stack));
     ooms.iter().map(stack).collect()
-}
-
-/// The label of the stack whose request was the first to fail, where it was captured.
-fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Option<String> {
-    let failed = events.iter().find(|event| event.action == Action::Oom)?;
-    let stack = failed.stack.filter(|stack| snapshot.tables.has_frames(*stack))?;
-    Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
 }
 
 /// What is to be looked at on each device.

@@ -245,40 +245,74 @@ fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
     }
 }
 
-/// Adds up by group, the most at the peak first. The first stack of a group stands for it; `cut` is the number of
-/// groups that [`Bucket::Others`] stands for. `has_highest` says
-/// whether [`Exact::group_highest`] is that of this grouping.
-pub(super) fn by_group(exact: &[Exact], grouper: &Grouper<'_>, cut: usize, has_highest: bool) -> Vec<StackTotal> {
-    let mut groups: Vec<StackTotal> = Vec::new();
-    let mut by_key: HashMap<Key, usize> = HashMap::new();
-    // Groups whose highest is known although they have several stacks.
-    let mut has_told: Vec<bool> = Vec::new();
-    for &Exact { whose, tag, cpp, ref sums, highest, group_highest } in exact {
-        let (key, bucket, stack) = group(whose, tag, cpp, grouper);
-        let is_new = !by_key.contains_key(&key);
-        let index = *by_key.entry(key).or_insert_with_key(|key| {
-            groups.push(StackTotal::new(label(whose, bucket, tag, grouper, cut), key.clone(), bucket));
-            has_told.push(false);
-            groups.len() - 1
-        });
-        let group = &mut groups[index];
-        group.highest = match has_highest.then_some(group_highest).flatten() {
-            Some(told) => {
-                has_told[index] = true;
-                Some(told)
-            }
-            None if is_new => highest,
+/// Totals by group while they are added up.
+pub(super) struct Grouping {
+    /// In the order of their first stacks.
+    pub(super) totals: Vec<StackTotal>,
+    /// The group of every stack, as an index into the totals.
+    pub(super) of_exact: Vec<u32>,
+}
+
+impl Grouping {
+    /// The first stack of a group stands for it; `cut` is the number of groups that [`Bucket::Others`] stands for. The
+    /// highest of a group is known where it is a single stack.
+    pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Self {
+        let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
+        let mut by_key: HashMap<Key, u32> = HashMap::new();
+        for &Exact { whose, tag, cpp, ref sums, highest, .. } in stacks {
+            let (key, bucket, stack) = group(whose, tag, cpp, grouper);
+            let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
+            let index = match by_key.get(&key) {
+                Some(&index) => index,
+                None => {
+                    let label = label(whose, bucket, tag, grouper, cut);
+                    grouping.totals.push(StackTotal::new(label, key.clone(), bucket));
+                    by_key.insert(key, next);
+                    next
+                }
+            };
+            grouping.of_exact.push(index);
+            let total = &mut grouping.totals[index as usize];
             // Several stacks hold their most at several moments.
-            None => group.highest.filter(|_| has_told[index]),
-        };
-        group.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
-        group.add(sums);
+            total.highest = highest.filter(|_| index == next);
+            total.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
+            total.add(sums);
+        }
+        grouping
     }
-    tell_apart(&mut groups, grouper);
-    // Of equal size, by name: keys are digests, whose order means nothing.
-    groups.sort_by(|a, b| {
-        let size = b.peak.bytes.cmp(&a.peak.bytes);
-        size.then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
-    });
-    groups
+
+    /// Takes the highest of groups of several stacks from a saved profile, which has it with one of these.
+    fn take_highest(&mut self, stacks: &[Exact]) {
+        for (exact, &group) in stacks.iter().zip(&self.of_exact) {
+            if let Some(highest) = exact.group_highest {
+                self.totals[group as usize].highest = Some(highest);
+            }
+        }
+    }
+
+    /// The groups, the most at the peak first.
+    pub(super) fn finish(self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
+        let mut groups = self.totals;
+        tell_apart(&mut groups, grouper);
+        // Of equal size, by name: keys are digests, whose order means nothing.
+        groups.sort_by(|a, b| {
+            let size = b.peak.bytes.cmp(&a.peak.bytes);
+            size.then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
+        });
+        groups
+    }
+}
+
+/// The groups of stacks whose own highest is known at most.
+pub(super) fn by_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
+    Grouping::new(stacks, grouper, cut).finish(grouper)
+}
+
+/// The groups of the stacks of a saved profile, which has the highest of groups by [`GroupBy::Stack`].
+pub(super) fn by_saved_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
+    let mut grouping = Grouping::new(stacks, grouper, cut);
+    if grouper.by() == GroupBy::Stack {
+        grouping.take_highest(stacks);
+    }
+    grouping.finish(grouper)
 }

@@ -17,33 +17,38 @@ pub(super) fn rival_of_peak(lifetimes: &Lifetimes, sizes: &Sizes, peak_at: Posit
         return None;
     }
     let at_start = lifetimes.older.iter().map(|&index| (index, Position::START));
-    let events = lifetimes.of_event.iter().enumerate().filter(|(_, index)| **index != NONE);
+    let events = (0..).zip(&lifetimes.of_event).filter(|(_, index)| **index != NONE);
     let events = events.map(|(i, &index)| (index, Position::after(i)));
-    let mut value = 0_i128;
-    // What the value can be at most where the peak is what is counted.
-    let gone = |(index, spread): (&u32, &Spread)| {
-        lifetimes.allocations[*index as usize].allocated_at(peak_at).then_some(i128::from(spread.below))
-    };
-    let mut slack: i128 = sizes.spreads.iter().filter_map(gone).sum();
+    let at_peak =
+        sizes.spreads.iter().filter(|(index, _)| lifetimes.allocations[*index as usize].allocated_at(peak_at));
+    // The value as it is at most where the peak is what is counted.
+    let mut highest: i128 = at_peak.map(|(_, spread)| i128::from(spread.below)).sum();
+    // It has to be as high as the peak, and higher than at any rival before.
+    let mut least = peak;
     let mut rival = None;
     for (index, now) in at_start.chain(events) {
         let allocation = &lifetimes.allocations[index as usize];
-        let spread = sizes.spreads.get(&index).copied().unwrap_or_default();
-        let at_peak = allocation.allocated_at(peak_at);
-        let change = if at_peak { -i128::from(spread.below) } else { i128::from(spread.above) };
-        if allocation.born == now && allocation.allocated_at(now) {
-            value += i128::from(allocation.bytes);
-            slack += change;
-        } else if allocation.freed == now {
-            value -= i128::from(allocation.bytes);
-            slack -= change;
+        let is_born = allocation.born == now && allocation.allocated_at(now);
+        if is_born || allocation.freed == now {
+            let bytes = highest_bytes(allocation, sizes.spreads.get(index), peak_at);
+            highest += if is_born { bytes } else { -bytes };
         }
-        let is_higher = rival.is_none_or(|(highest, _)| value + slack > highest);
-        if now != peak_at && value + slack >= peak && is_higher {
-            rival = Some((value + slack, now));
+        if highest >= least && now != peak_at {
+            least = highest + 1;
+            rival = Some(now);
         }
     }
-    rival.map(|(_, at)| at)
+    rival
+}
+
+/// The bytes of a block as they count against the peak: at least, where it is there at the peak, and else at most.
+fn highest_bytes(allocation: &Allocation, spread: Option<Spread>, peak_at: Position) -> i128 {
+    let bytes = i128::from(allocation.bytes);
+    match spread {
+        None => bytes,
+        Some(spread) if allocation.allocated_at(peak_at) => bytes - i128::from(spread.below),
+        Some(spread) => bytes + i128::from(spread.above),
+    }
 }
 
 /// A running value and its highest.
@@ -186,13 +191,13 @@ pub(super) fn run(
         }
         let allocation = &allocations[index as usize];
         if allocation.born != now {
-            counters.free(allocation, sizes.spread_of(index), now);
+            counters.free(allocation, sizes.spreads.get(index), now);
             return;
         }
         if let Some(&gone) = replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], sizes.spread_of(gone), now);
+            counters.free(&allocations[gone as usize], sizes.spreads.get(gone), now);
         }
-        counters.begin(allocation, sizes.spread_of(index), now);
+        counters.begin(allocation, sizes.spreads.get(index), now);
     };
 
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
@@ -236,7 +241,7 @@ impl Counters {
         let mut of_active = Spread::default();
         for &index in &lifetimes.older {
             let allocation = &lifetimes.allocations[index as usize];
-            let spread = sizes.spreads.get(&index).copied().unwrap_or_default();
+            let spread = sizes.spreads.get(index).unwrap_or_default();
             active += i128::from(allocation.bytes);
             requested += i128::from(allocation.requested);
             of_active = of_active.plus(spread);

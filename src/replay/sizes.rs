@@ -6,11 +6,13 @@
 
 mod pools;
 mod rules;
+mod spread;
 
 use rustc_hash::FxHashMap;
 
 pub(super) use pools::has_pools_of_user;
 pub(super) use rules::{Rules, Setting, SettingSet};
+pub(super) use spread::{Spread, Spreads};
 
 use super::backing::Backing;
 use super::census::Census;
@@ -22,26 +24,10 @@ use crate::snapshot::{Action, Device, Event, Snapshot};
 use pools::{PoolKey, PrivatePools, Splitting};
 use rules::{Confirmed, Decision};
 
-/// How far the true size of a block may lie from the one that is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Spread {
-    /// Bytes that it may be smaller.
-    pub(super) below: u64,
-    /// Bytes that it may be larger.
-    pub(super) above: u64,
-}
-
-impl Spread {
-    /// That of two blocks together.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self { below: self.below.saturating_add(other.below), above: self.above.saturating_add(other.above) }
-    }
-}
-
 /// The sizes of all blocks, and what finding them tells.
 pub(super) struct Sizes {
     /// The sizes that are not certain, by allocation.
-    pub(super) spreads: FxHashMap<u32, Spread>,
+    pub(super) spreads: Spreads,
     /// What is known of the allocator's settings.
     pub(super) rules: Rules,
     /// Whether the size of some blocks depends on whether their pool splits its segments.
@@ -58,15 +44,6 @@ pub(super) struct Sizes {
     pub(super) vanished_segments: u64,
     /// First address and end of each segment before the first event.
     pub(super) segments_at_start: Vec<(u64, u64)>,
-}
-
-impl Sizes {
-    /// How far the size of an allocation may be off, where it is not certain.
-    #[inline]
-    pub(super) fn spread_of(&self, allocation: u32) -> Option<Spread> {
-        // Nearly always all are certain.
-        if self.spreads.is_empty() { None } else { self.spreads.get(&allocation).copied() }
-    }
 }
 
 /// Gives every allocation its bytes.
@@ -196,7 +173,9 @@ impl Finder<'_> {
             let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(allocation.addr));
             let is_known = allocation.basis == Basis::FinalState;
             self.rooms[index as usize] = Room { bytes, pool, is_known, is_filled: false };
-            self.note_pool(index, allocation.addr, None, segment, &occupied, allocation.address_index);
+            if self.pools.possible {
+                self.note_pool(index, allocation.addr, None, segment, &occupied, allocation.address_index);
+            }
             let least = round_size(allocation.requested, &self.rules.settings);
             if let Some(least) = least.filter(|_| is_known) {
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
@@ -211,11 +190,21 @@ impl Finder<'_> {
 
     fn follow_segment(&mut self, event: &Event, now: Position) {
         self.backing.follow(event);
-        if event.action == Action::SegmentAlloc || event.action == Action::SegmentMap {
-            let pool = self.snapshot.tables.tags(event.tags).pool_id;
-            let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
-            self.rules.learn_from_segment(event.action, pool == Some(rounding::SHARED_POOL), now);
+        match event.action {
+            Action::SegmentMap => self.rules.learn_from_map(now),
+            // Private pools may keep ordinary segments.
+            Action::SegmentAlloc if self.rules.settings.expandable_segments && self.is_shared(event) => {
+                self.rules.learn_from_ordinary_segment(now);
+            }
+            _ => {}
         }
+    }
+
+    /// Whether an event about a segment concerns the pool that everybody allocates from.
+    fn is_shared(&self, event: &Event) -> bool {
+        let pool = self.snapshot.tables.tags(event.tags).pool_id;
+        let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
+        pool == Some(rounding::SHARED_POOL)
     }
 
     /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment.
@@ -228,9 +217,6 @@ impl Finder<'_> {
         occupied: &Occupied<'_>,
         address_index: u32,
     ) {
-        if !self.pools.possible {
-            return;
-        }
         let Some((start, end, _)) = segment else { return };
         let pool = stated.or_else(|| self.backing.segments.home(address, 1).and_then(|home| home.pool_id));
         let shares = address > start || occupied.after(address_index).is_some_and(|next| next < end);
@@ -258,7 +244,10 @@ impl Finder<'_> {
         if let Some(before) = occupied.before(address_index) {
             self.learn_from_neighbour(before, &mut allocations[before as usize], addr, segment);
         }
-        self.note_pool(index, addr, self.snapshot.tables.tags(event.tags).pool_id, segment, occupied, address_index);
+        if self.pools.possible {
+            let stated = self.snapshot.tables.tags(event.tags).pool_id;
+            self.note_pool(index, addr, stated, segment, occupied, address_index);
+        }
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
             self.unbacked += 1;
@@ -380,8 +369,8 @@ impl Finder<'_> {
     }
 
     /// The sizes that stay uncertain, once everything is learnt.
-    fn settle(&mut self, allocations: &mut [Allocation]) -> FxHashMap<u32, Spread> {
-        let mut spreads = FxHashMap::default();
+    fn settle(&mut self, allocations: &mut [Allocation]) -> Spreads {
+        let mut spreads = Spreads::default();
         // What is older than the history is found where it is freed or survives, after what was made within it.
         let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);

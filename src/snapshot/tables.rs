@@ -93,6 +93,12 @@ impl Tables {
         &self.strings.items()[id.index()]
     }
 
+    /// Number of strings.
+    #[must_use]
+    pub fn string_count(&self) -> usize {
+        self.strings.items().len()
+    }
+
     /// A frame.
     #[must_use]
     pub fn frame(&self, id: FrameId) -> &Frame {

@@ -1,18 +1,17 @@
-//! What the frames of one snapshot say: whose code they are, what they are called, and which of them tell
-//! one stack from another.
+//! Questions about the frames and stacks of one snapshot: the owner of the code, its name, and the frames that tell one
+//! stack from another.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sha1::{Digest as _, Sha1};
 
-use super::classify::{Owner, PassThrough, Place};
+use super::classify::Owner;
+use super::facts::{self, Facts, Known};
 use super::operator::{Operation, Symbol};
-use super::path::{Names, clean, file_name, folded, installed, standard_library};
 use super::rules::Rules;
-use crate::pattern::Pattern;
-use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables};
+use crate::snapshot::{FrameId, StackId, Tables};
 
 /// A SHA-1: the same on every machine and in every release.
 pub type Digest = [u8; 20];
@@ -25,41 +24,8 @@ pub(super) fn sha1(parts: &[&[u8]]) -> Digest {
     hash.finalize().into()
 }
 
-/// A file of the snapshot.
-#[derive(Debug)]
-struct File<'t> {
-    /// Its path with `/` between the parts.
-    path: Cow<'t, str>,
-    /// As people see it.
-    shown: String,
-    /// A digest of its normal form.
-    digest: Digest,
-    /// A digest of its last part.
-    base: Digest,
-    /// Its functions that only pass calls on.
-    passes_through: PassThrough,
-}
-
-/// What is known of a frame.
-#[derive(Debug)]
-struct Known<'t> {
-    owner: Owner,
-    /// Whether it only passes calls on.
-    passes_through: bool,
-    /// Index into the files.
-    file: usize,
-    /// What a C++ frame says about the operation.
-    symbol: Symbol<'t>,
-    /// The function and its file, without the line.
-    token: Token,
-    /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
-    line: Option<u32>,
-    /// Index of the first category of the user that the frame belongs to.
-    category: Option<usize>,
-}
-
 /// A function, independent of where its file lies and on which line it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Token {
     /// The file in its normal form, as a digest.
     pub(super) file: u64,
@@ -80,16 +46,10 @@ impl Token {
 pub type Lines = FxHashMap<Token, BTreeSet<u32>>;
 
 /// The frames of a snapshot.
-///
-/// What is known of a frame is worked out once: the same few hundred frames make up all stacks, and a long
-/// name in a deep stack must not cost its length at every mention.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Code<'t> {
     tables: &'t Tables,
-    files: Vec<File<'t>>,
-    frames: Vec<Known<'t>>,
-    /// Names of the user's categories.
-    categories: Vec<String>,
+    facts: Arc<Facts>,
 }
 
 pub(super) fn head(digest: &Digest) -> u64 {
@@ -100,118 +60,33 @@ impl<'t> Code<'t> {
     /// Looks at all frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
-        let mut numbers: FxHashMap<StringId, usize> = FxHashMap::default();
-        let mut paths = Vec::new();
-        let number = |frame: &Frame| {
-            *numbers.entry(frame.filename).or_insert_with(|| {
-                paths.push(clean(tables.string(frame.filename)));
-                paths.len() - 1
-            })
-        };
-        let file_of: Vec<usize> = tables.frames().iter().map(number).collect();
-        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
-        let one_of = |patterns: &[Pattern], path: &str| patterns.iter().any(|pattern| pattern.matches(path));
-        let place = |path: &Cow<'t, str>| {
-            let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
-            place.owner = match place.owner {
-                _ if one_of(&rules.own, path) => Owner::User,
-                Owner::User if one_of(&rules.foreign, path) => Owner::Library,
-                owner => owner,
-            };
-            place
-        };
-        let places: Vec<Place> = paths.iter().map(place).collect();
-        let owner_of = |(frame, &file): (&Frame, &usize)| places[file].owner_of(tables.string(frame.name));
-        let owners: Vec<Owner> = tables.frames().iter().zip(&file_of).map(owner_of).collect();
-        let users = file_of.iter().zip(&owners).filter(|(_, owner)| **owner == Owner::User);
-        let users: BTreeSet<usize> = users.map(|(&file, _)| file).collect();
-        let users = users.into_iter().map(|file| &*paths[file]);
-        // Installed code keeps the name of its package, whosever it is; it lies nowhere in a checkout.
-        let users = users.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect();
-        let names = Names::new(&users, &rules.strip_prefix);
-        let file = |(path, place): (&Cow<'t, str>, &Place)| {
-            let (shown, compared) = if users.contains(&**path) {
-                (names.shown(path), names.compared(path))
-            } else {
-                let normal = folded(path).or_else(|| installed(path)).or_else(|| standard_library(path));
-                (normal.unwrap_or(path), normal.unwrap_or(path))
-            };
-            File {
-                path: path.clone(),
-                shown: shown.to_owned(),
-                digest: sha1(&[compared.as_bytes()]),
-                base: sha1(&[file_name(compared).as_bytes()]),
-                passes_through: PassThrough::of(place.owner, path),
-            }
-        };
-        let files: Vec<_> = paths.iter().zip(&places).map(file).collect();
-        let mut functions: FxHashMap<StringId, Digest> = FxHashMap::default();
-        let mut symbols: FxHashMap<StringId, Symbol<'t>> = FxHashMap::default();
-        let frames = tables.frames().iter().zip(file_of).zip(owners).map(|((frame, file), owner)| {
-            let name = tables.string(frame.name);
-            // The functions of generated code are numbered as its files are.
-            let function = match owner {
-                Owner::Generated => sha1(&[]),
-                _ => *functions.entry(frame.name).or_insert_with(|| sha1(&[name.as_bytes()])),
-            };
-            Known {
-                owner,
-                passes_through: owner != Owner::Cpp && files[file].passes_through.has(name),
-                file,
-                symbol: match owner {
-                    Owner::Cpp => *symbols.entry(frame.name).or_insert_with(|| Symbol::of(name)),
-                    _ => Symbol::Noise,
-                },
-                token: Token::new(&files[file].digest, &files[file].base, &function),
-                line: u32::try_from(frame.line)
-                    .ok()
-                    .filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
-                category: None,
-            }
-        });
-        let frames = frames.collect();
-        let categories = rules.categories.iter().map(|rule| rule.name.clone()).collect();
-        let mut code = Self { tables, files, frames, categories };
-        code.categorize(rules);
-        code
+        Self { tables, facts: Arc::new(Facts::new(tables, rules)) }
     }
 
-    /// Finds the category of the user of every frame.
-    fn categorize(&mut self, rules: &Rules) {
-        if rules.categories.is_empty() {
-            return;
-        }
-        let category = |index: usize| {
-            let frame = FrameId::from_index(index);
-            // Of C++ frames the operation alone: a saved profile keeps no more of them.
-            let operation = self.known(frame).symbol.operation();
-            let operator = operation.map(|name| format!("aten::{name}"));
-            let text = self.text_at(frame, None);
-            let texts: Vec<&str> = if self.owner(frame) == Owner::Cpp {
-                operator.as_deref().into_iter().chain(operation).collect()
-            } else {
-                vec![self.function(frame), self.path(frame), &text]
-            };
-            rules.categories.iter().position(|rule| rule.matches(&texts))
-        };
-        let found: Vec<_> = (0..self.frames.len()).map(category).collect();
-        for (known, category) in self.frames.iter_mut().zip(found) {
-            known.category = category;
-        }
+    /// The same where the facts about the frames of these tables are known already.
+    #[must_use]
+    pub fn with(tables: &'t Tables, facts: &Arc<Facts>) -> Self {
+        Self { tables, facts: Arc::clone(facts) }
+    }
+
+    /// The facts, for another look at the same tables.
+    #[must_use]
+    pub fn facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.facts)
     }
 
     /// The category of the user that a stack belongs to.
     pub(super) fn own_category(&self, stack: StackId) -> Option<&str> {
         let all = self.tables.stack(stack).iter().chain(self.tables.forward(stack));
         let first = all.filter_map(|&frame| self.known(frame).category).min()?;
-        self.categories.get(first).map(String::as_str)
+        self.facts.categories.get(first).map(String::as_str)
     }
 
     /// For each category of the user, whether it is the first that matches some frame.
     #[must_use]
     pub fn used_categories(&self) -> Vec<bool> {
-        let mut used = vec![false; self.categories.len()];
-        for category in self.frames.iter().filter_map(|known| known.category) {
+        let mut used = vec![false; self.facts.categories.len()];
+        for category in self.facts.frames.iter().filter_map(|known| known.category) {
             used[category] = true;
         }
         used
@@ -219,7 +94,7 @@ impl<'t> Code<'t> {
 
     /// The paths of all files, as the patterns of `own` and `foreign` see them.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|file| &*file.path)
+        self.facts.files.iter().map(|file| &*file.path)
     }
 
     /// The tables that the frames come from.
@@ -228,8 +103,13 @@ impl<'t> Code<'t> {
         self.tables
     }
 
-    fn known(&self, frame: FrameId) -> &Known<'t> {
-        &self.frames[frame.index()]
+    fn known(&self, frame: FrameId) -> &Known {
+        self.facts.known(frame)
+    }
+
+    /// The operation of a C++ frame.
+    fn symbol(&self, frame: FrameId) -> Symbol<&'t str> {
+        self.facts.symbol(self.tables, frame)
     }
 
     /// Whose code a frame is.
@@ -248,7 +128,7 @@ impl<'t> Code<'t> {
     #[must_use]
     pub fn lines(&self) -> Lines {
         let mut lines = Lines::default();
-        for known in self.frames.iter().filter(|known| known.owner != Owner::Cpp) {
+        for known in self.facts.frames.iter().filter(|known| known.owner != Owner::Cpp) {
             lines.entry(known.token).or_default().extend(known.line);
         }
         lines
@@ -263,20 +143,20 @@ impl<'t> Code<'t> {
     /// The file of a frame as people see it, as much of it as anybody reads.
     #[must_use]
     pub fn path(&self, frame: FrameId) -> &str {
-        super::legible(&self.files[self.known(frame).file].shown)
+        self.facts.path(frame)
     }
 
     /// The file of a frame as it was recorded, with `/` between its parts.
     #[must_use]
     pub fn file(&self, frame: FrameId) -> &str {
-        &self.files[self.known(frame).file].path
+        &self.facts.files[self.known(frame).file].path
     }
 
     /// The files of the user, as they were recorded.
     #[must_use]
     pub fn user_files(&self) -> BTreeSet<&str> {
-        let users = self.frames.iter().filter(|known| known.owner == Owner::User);
-        users.map(|known| &*self.files[known.file].path).collect()
+        let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
+        users.map(|known| &*self.facts.files[known.file].path).collect()
     }
 
     /// The innermost frame of the user.
@@ -288,7 +168,7 @@ impl<'t> Code<'t> {
     /// The function of a frame, as much of it as anybody reads.
     #[must_use]
     pub fn function(&self, frame: FrameId) -> &'t str {
-        super::legible(self.tables.string(self.tables.frame(frame).name))
+        facts::function(self.tables, frame)
     }
 
     /// A frame as `function (path:line)`.
@@ -300,8 +180,7 @@ impl<'t> Code<'t> {
     /// A frame as `function (path:line)`, with another line or without one.
     #[must_use]
     pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
-        let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-        format!("{} ({}{line})", self.function(frame), self.path(frame))
+        self.facts.text(self.tables, frame, line)
     }
 
     /// The Python frames of a stack, innermost first. PyTorch's order holds within a language only. Those of
@@ -371,17 +250,20 @@ impl<'t> Code<'t> {
     /// What the C++ frames of a stack do: all of them where there is no Python, else those inside the
     /// innermost Python frame.
     pub(super) fn operation(&self, stack: StackId) -> Operation<'t> {
-        let symbol = |frame: FrameId| self.known(frame).symbol;
         let inside = self.tables.stack(stack).iter().copied().take_while(|&frame| self.owner(frame) == Owner::Cpp);
-        let mut operation = Operation::of(inside.map(symbol));
-        let engine = |frame| matches!(symbol(frame), Symbol::Engine | Symbol::Node(_));
-        operation.backward = operation.backward || self.cpp(stack).any(engine);
+        let mut operation = Operation::of(inside.map(|frame| self.symbol(frame)));
+        operation.backward = operation.backward || self.cpp(stack).any(|frame| self.is_of_engine(frame));
         operation
     }
 
-    /// Whether some C++ frame of a stack says so.
-    pub(super) fn has_symbol(&self, stack: StackId, holds: impl Fn(Symbol<'t>) -> bool) -> bool {
-        self.cpp(stack).any(|frame| holds(self.known(frame).symbol))
+    /// Whether autograd's engine runs a C++ frame.
+    fn is_of_engine(&self, frame: FrameId) -> bool {
+        matches!(self.known(frame).symbol, Symbol::Engine | Symbol::Node(_))
+    }
+
+    /// Whether it holds for the operation of some C++ frame of a stack.
+    pub(super) fn has_symbol(&self, stack: StackId, holds: impl Fn(Symbol<&'t str>) -> bool) -> bool {
+        self.cpp(stack).any(|frame| holds(self.symbol(frame)))
     }
 
     /// What the C++ frames of a stack do, for people: the autograd node, and in it the operator; where there is
@@ -423,7 +305,7 @@ impl<'t> Code<'t> {
     /// The operators and autograd nodes in a stack, innermost first.
     #[must_use]
     pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
-        self.cpp(stack).filter_map(|frame| self.known(frame).symbol.operation()).collect()
+        self.cpp(stack).filter_map(|frame| self.symbol(frame).operation()).collect()
     }
 
     /// Whether a stack belongs to the backward pass.
@@ -433,6 +315,6 @@ impl<'t> Code<'t> {
     }
 
     pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {
-        &self.files[self.known(frame).file].digest
+        &self.facts.files[self.known(frame).file].digest
     }
 }

@@ -8,6 +8,8 @@
 mod category;
 mod classify;
 mod code;
+mod facts;
+mod find;
 mod label;
 mod operator;
 mod order;
@@ -16,18 +18,20 @@ mod path;
 mod rules;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use sha1::{Digest as _, Sha1};
 
 pub use category::CATEGORIES;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
+pub use facts::Facts;
 pub use label::distinct_labels;
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
 pub use rules::{CategoryRule, Rules};
 
-use crate::snapshot::{FrameId, StackId, StringId, Tables, Tags};
+use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables, Tags};
 use crate::text::cut;
 use code::sha1;
 
@@ -150,8 +154,13 @@ impl<'t> Grouper<'t> {
     /// Prepares the frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, by: GroupBy, rules: &Rules) -> Self {
-        let code = Code::new(tables, rules);
-        let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(tables));
+        Self::of(Code::new(tables, rules), by)
+    }
+
+    /// The same where the frames are known already.
+    #[must_use]
+    pub fn of(code: Code<'t>, by: GroupBy) -> Self {
+        let exact = (by == GroupBy::Frames).then(|| ExactKeys::new(code.tables()));
         Self { by, code, exact }
     }
 
@@ -296,28 +305,44 @@ pub type CppDigest = u64;
 #[derive(Debug)]
 pub struct ExactKeys<'t> {
     tables: &'t Tables,
-    /// A digest, and whether the frame is in C++.
-    frames: Vec<(Digest, bool)>,
+    /// By frame; made when they are first asked for.
+    frames: Vec<OnceLock<ExactFrame>>,
+    /// Digests of strings, likewise.
+    strings: Vec<OnceLock<Digest>>,
+}
+
+/// A frame with its line.
+#[derive(Debug, Clone, Copy)]
+struct ExactFrame {
+    digest: Digest,
+    is_cpp: bool,
 }
 
 impl<'t> ExactKeys<'t> {
-    /// Prepares the frames of a snapshot.
+    /// For the stacks of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables) -> Self {
-        let mut strings = std::collections::HashMap::new();
-        let mut text = |id: StringId| *strings.entry(id).or_insert_with(|| sha1(&[tables.string(id).as_bytes()]));
-        let digest = |frame: &crate::snapshot::Frame| {
-            let (name, filename) = (tables.string(frame.name), tables.string(frame.filename));
-            let digest = sha1(&[&text(frame.name), &text(frame.filename), &frame.line.to_le_bytes()]);
-            (digest, !classify::is_python(name, filename))
-        };
-        Self { tables, frames: tables.frames().iter().map(digest).collect() }
+        let frames = tables.frames().iter().map(|_| OnceLock::new());
+        let strings = (0..tables.string_count()).map(|_| OnceLock::new());
+        Self { tables, frames: frames.collect(), strings: strings.collect() }
+    }
+
+    fn string(&self, id: StringId) -> &Digest {
+        self.strings[id.index()].get_or_init(|| sha1(&[self.tables.string(id).as_bytes()]))
+    }
+
+    fn frame(&self, id: FrameId) -> ExactFrame {
+        *self.frames[id.index()].get_or_init(|| {
+            let Frame { name, filename, line, .. } = self.tables.frame(id);
+            let digest = sha1(&[self.string(*name), self.string(*filename), &line.to_le_bytes()]);
+            ExactFrame { digest, is_cpp: !is_python(self.tables, id) }
+        })
     }
 
     fn part(&self, stack: StackId, in_cpp: bool) -> Digest {
         let mut hash = Sha1::new();
-        let frames = self.tables.stack(stack).iter().map(|frame| &self.frames[frame.index()]);
-        frames.filter(|(_, cpp)| *cpp == in_cpp).for_each(|(digest, _)| hash.update(digest));
+        let frames = self.tables.stack(stack).iter().map(|&frame| self.frame(frame));
+        frames.filter(|frame| frame.is_cpp == in_cpp).for_each(|frame| hash.update(frame.digest));
         hash.finalize().into()
     }
 
@@ -360,7 +385,6 @@ fn legible(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Frame;
 
     fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
         let ids: Vec<_> = frames

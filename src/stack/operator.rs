@@ -1,16 +1,17 @@
 //! What C++ frames say about the operation: operators and autograd nodes, never symbols or addresses.
 
 use super::code::{Token, sha1};
+use super::find::{find, rfind};
 
 /// The function of a C++ signature: without return type, template and call arguments, and what compilers
 /// append to copies of a function.
 pub(super) fn bare_name(signature: &str) -> &str {
-    let signature = signature.split(" [clone ").next().unwrap_or(signature);
+    let signature = find(signature, " [clone ").map_or(signature, |at| &signature[..at]);
     let signature = signature.strip_suffix(" const").unwrap_or(signature);
     // Skip what looks like arguments and is part of the name.
     let mut from = 0;
     for inner in ["(anonymous namespace)", "operator()"] {
-        if let Some(at) = signature.rfind(inner) {
+        if let Some(at) = rfind(signature, inner) {
             from = from.max(at + inner.len());
         }
     }
@@ -21,10 +22,12 @@ pub(super) fn bare_name(signature: &str) -> &str {
     // Templates are written with their return type.
     let start = name.rmatch_indices(' ').find(|(at, _)| !name[at + 1..].starts_with("namespace)"));
     let name = start.map_or(name, |(at, _)| &name[at + 1..]);
-    let copy = [".cold", ".localalias", ".constprop.", ".isra.", ".part.", ".llvm.", ".lto_priv."];
-    let end = copy.iter().filter_map(|suffix| name.find(suffix)).min();
-    &name[..end.unwrap_or(name.len())]
+    let end = name.match_indices('.').find(|(at, _)| COPIES.iter().any(|suffix| name[*at..].starts_with(suffix)));
+    end.map_or(name, |(at, _)| &name[..at])
 }
+
+/// Ends of the names that compilers give to copies of a function.
+const COPIES: [&str; 7] = [".cold", ".localalias", ".constprop.", ".isra.", ".part.", ".llvm.", ".lto_priv."];
 
 /// A function without the namespace that changed when PyTorch took types of the standard library for its own.
 fn without_namespace(name: &str) -> &str {
@@ -34,9 +37,8 @@ fn without_namespace(name: &str) -> &str {
 
 /// The part of `text` between `prefix` and the next `::`, for names such as `at::_ops::add::call`.
 fn component<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    let at = text.find(prefix)?;
-    let rest = &text[at + prefix.len()..];
-    let (name, _) = rest.split_once("::")?;
+    let rest = &text[find(text, prefix)? + prefix.len()..];
+    let name = &rest[..find(rest, "::")?];
     (!name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
 }
 
@@ -174,20 +176,59 @@ fn is_noise(name: &str) -> bool {
 
 /// What a C++ frame says about the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol<'t> {
+pub(super) enum Symbol<N> {
     /// Part of a dispatched operator: `add`.
-    Operator(&'t str),
+    Operator(N),
     /// Execution of an autograd node: `AddmmBackward0`.
-    Node(&'t str),
+    Node(N),
     /// Autograd's engine.
     Engine,
     /// Some other function.
-    Function(&'t str),
+    Function(N),
     /// Nothing.
     Noise,
 }
 
-impl<'t> Symbol<'t> {
+impl<N> Symbol<N> {
+    /// The same with its name in another form.
+    pub(super) fn map<M>(self, form: impl FnOnce(N) -> M) -> Symbol<M> {
+        match self {
+            Self::Operator(name) => Symbol::Operator(form(name)),
+            Self::Node(name) => Symbol::Node(form(name)),
+            Self::Engine => Symbol::Engine,
+            Self::Function(name) => Symbol::Function(form(name)),
+            Self::Noise => Symbol::Noise,
+        }
+    }
+}
+
+/// Where a part of a name lies in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    start: usize,
+    end: usize,
+}
+
+impl Span {
+    /// Of a part that was cut out of the name.
+    fn new(name: &str, part: &str) -> Self {
+        let start = part.as_ptr().addr().saturating_sub(name.as_ptr().addr());
+        Self { start, end: start + part.len() }
+    }
+
+    /// The part of that name.
+    pub(super) fn of(self, name: &str) -> &str {
+        name.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+impl Symbol<Span> {
+    pub(super) fn span(name: &str) -> Self {
+        Symbol::of(name).map(|part| Span::new(name, part))
+    }
+}
+
+impl<'t> Symbol<&'t str> {
     pub(super) fn of(name: &'t str) -> Self {
         if let Some(operator) = operator(name) {
             Self::Operator(super::legible(operator))
@@ -203,7 +244,7 @@ impl<'t> Symbol<'t> {
     }
 }
 
-impl<'t> Symbol<'t> {
+impl<'t> Symbol<&'t str> {
     /// The operator or node.
     pub(super) fn operation(self) -> Option<&'t str> {
         match self {
@@ -228,7 +269,7 @@ pub(super) struct Operation<'t> {
 
 impl<'t> Operation<'t> {
     /// From frames, innermost first.
-    pub(super) fn of(symbols: impl Iterator<Item = Symbol<'t>>) -> Self {
+    pub(super) fn of(symbols: impl Iterator<Item = Symbol<&'t str>>) -> Self {
         let mut operation = Self::default();
         for symbol in symbols {
             match symbol {

@@ -8,6 +8,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::find::{find, rfind};
+
 /// A path with `/` between its parts, and without `.` and `..` where they can be resolved.
 pub(super) fn clean(path: &str) -> Cow<'_, str> {
     let is_clean = !path.contains('\\') && !path.contains("/./") && !path.contains("/../") && !path.contains("//");
@@ -38,14 +40,15 @@ pub(super) fn file_name(path: &str) -> &str {
 /// The part of a clean path behind the last `site-packages` or `dist-packages`.
 pub(super) fn installed(path: &str) -> Option<&str> {
     ["site-packages/", "dist-packages/"].iter().find_map(|folder| {
-        let at = path.rfind(folder)?;
+        let at = rfind(path, folder)?;
         (at == 0 || path[..at].ends_with('/')).then(|| &path[at + folder.len()..])
     })
 }
 
 /// The part of a clean path behind `lib/python3.x`, or behind `Lib` of an installation on Windows.
 pub(super) fn standard_library(path: &str) -> Option<&str> {
-    for (at, python) in path.match_indices("/python3") {
+    let pythons = path.contains("/python3").then(|| path.match_indices("/python3"));
+    for (at, python) in pythons.into_iter().flatten() {
         let version = |c: char| c == '.' || c.is_ascii_digit() || c == 't';
         let rest = path[at + python.len()..].trim_start_matches(version);
         if let Some(rest) = rest.strip_prefix('/')
@@ -55,7 +58,7 @@ pub(super) fn standard_library(path: &str) -> Option<&str> {
         }
     }
     // A drive, so Windows.
-    let at = path.find("/Lib/").or_else(|| path.find("/lib/"))?;
+    let at = find(path, "/Lib/").or_else(|| find(path, "/lib/"))?;
     path[..at].contains(':').then(|| &path[at + "/Lib/".len()..])
 }
 

@@ -64,11 +64,8 @@ impl Folded {
         let mut folder = Folder::default();
         let mut renamed: Vec<Entry> = Vec::with_capacity(self.bodies.len());
         for body in &self.bodies {
-            let mut inner = Folder { bodies: std::mem::take(&mut folder.bodies), ..Folder::default() };
-            inner.known = std::mem::take(&mut folder.known);
-            body.iter().for_each(|&entry| inner.push(rename(entry, &renamed, &name)));
-            let entries = std::mem::take(&mut inner.out);
-            (folder.bodies, folder.known) = (inner.bodies, inner.known);
+            body.iter().for_each(|&entry| folder.push(rename(entry, &renamed, &name)));
+            let entries = folder.take();
             renamed.push(match entries[..] {
                 [one @ Entry::Loop { .. }] => one,
                 _ => Entry::Loop { body: folder.body(&entries), count: 1 },
@@ -120,17 +117,80 @@ struct Folder {
     out: Vec<Entry>,
     /// For every entry the one before it that is equal.
     earlier: Vec<Option<u32>>,
-    /// The last of equal entries.
-    last: FxHashMap<Entry, u32>,
+    last: Last,
     /// A hash of all entries up to each.
     hashes: Vec<u64>,
     powers: Vec<u64>,
-    /// Where in `out` loops are, by the length that it has when one more round of them is complete.
-    due: FxHashMap<usize, Vec<u32>>,
+    due: Due,
     bodies: Vec<Vec<Entry>>,
     known: FxHashMap<Vec<Entry>, u32>,
     /// Entries, those of bodies included.
     size: usize,
+}
+
+/// The last of equal entries.
+#[derive(Debug, Default)]
+struct Last {
+    /// By symbol: these are numbered without gaps.
+    symbols: Vec<Option<u32>>,
+    loops: FxHashMap<(u32, u64), u32>,
+}
+
+impl Last {
+    /// Notes the last entry that is equal to this one, if there is any left. Returns the one that was noted before.
+    fn set(&mut self, entry: Entry, at: Option<u32>) -> Option<u32> {
+        match (entry, at) {
+            (Entry::One(symbol), at) => {
+                let symbol = symbol as usize;
+                if self.symbols.len() <= symbol {
+                    self.symbols.resize(symbol + 1, None);
+                }
+                std::mem::replace(&mut self.symbols[symbol], at)
+            }
+            (Entry::Loop { body, count }, Some(at)) => self.loops.insert((body, count), at),
+            (Entry::Loop { body, count }, None) => self.loops.remove(&(body, count)),
+        }
+    }
+}
+
+/// Loops by the length that the sequence has when one more round of them is complete. Of several with one length, the
+/// latest comes first.
+#[derive(Debug, Default)]
+struct Due {
+    /// The latest loop by that length.
+    latest: Vec<u32>,
+    /// The loop of the same length before each, by their places.
+    before: Vec<u32>,
+}
+
+impl Due {
+    /// No loop.
+    const NONE: u32 = u32::MAX;
+
+    /// Adds a loop, which is the last entry so far.
+    fn push(&mut self, length: usize, at: u32) {
+        if self.latest.len() <= length {
+            self.latest.resize(length + 1, Self::NONE);
+        }
+        if self.before.len() <= at as usize {
+            self.before.resize(at as usize + 1, Self::NONE);
+        }
+        self.before[at as usize] = std::mem::replace(&mut self.latest[length], at);
+    }
+
+    /// Takes away the loop that was added last with that length.
+    fn pop(&mut self, length: usize) {
+        if let Some(latest) = self.latest.get_mut(length) {
+            *latest = self.before.get(*latest as usize).copied().unwrap_or(Self::NONE);
+        }
+    }
+
+    /// The places of the loops with that length.
+    fn at(&self, length: usize) -> impl Iterator<Item = usize> {
+        let latest = self.latest.get(length).copied();
+        let places = std::iter::successors(latest, |&at| self.before.get(at as usize).copied());
+        places.take_while(|&at| at != Self::NONE).map(|at| at as usize)
+    }
 }
 
 impl Folder {
@@ -147,12 +207,11 @@ impl Folder {
             let power = self.powers.last().map_or(1, |power: &u64| power.wrapping_mul(BASE));
             self.powers.push(power);
         }
-        self.earlier.push(self.last.insert(entry, at));
+        self.earlier.push(self.last.set(entry, Some(at)));
         self.out.push(entry);
         self.size += 1;
         if let Entry::Loop { body, .. } = entry {
-            let due = self.out.len() + self.bodies[body as usize].len();
-            self.due.entry(due).or_default().push(at);
+            self.due.push(self.out.len() + self.bodies[body as usize].len(), at);
         }
     }
 
@@ -162,18 +221,18 @@ impl Folder {
             let (Some(entry), Some(earlier)) = (self.out.pop(), self.earlier.pop()) else { return };
             self.hashes.pop();
             self.size -= 1;
-            match earlier {
-                Some(earlier) => self.last.insert(entry, earlier),
-                None => self.last.remove(&entry),
-            };
+            self.last.set(entry, earlier);
             if let Entry::Loop { body, .. } = entry {
-                let due = self.out.len() + 1 + self.bodies[body as usize].len();
-                let is_empty = self.due.get_mut(&due).is_some_and(|due| due.pop().is_some() && due.is_empty());
-                if is_empty {
-                    self.due.remove(&due);
-                }
+                self.due.pop(self.out.len() + 1 + self.bodies[body as usize].len());
             }
         }
+    }
+
+    /// Takes all entries.
+    fn take(&mut self) -> Vec<Entry> {
+        let entries = self.out.clone();
+        self.cut(0);
+        entries
     }
 
     /// A hash of the entries from `from` to `to`.
@@ -193,18 +252,21 @@ impl Folder {
 
     /// One more round of a loop that is there already.
     fn next_round(&mut self) -> bool {
+        let Some((at, more)) = self.complete_loop() else { return false };
+        self.cut(at);
+        self.append(more);
+        true
+    }
+
+    /// The loop of which another round is complete, with that round.
+    fn complete_loop(&self) -> Option<(usize, Entry)> {
         let end = self.out.len();
-        let places = self.due.get(&end).into_iter().flatten().map(|&at| at as usize);
-        let loops = places.filter_map(|at| match self.out[at] {
-            Entry::Loop { body, count } => Some((at, body, count)),
-            Entry::One(_) => None,
-        });
-        let found = loops.rev().find(|&(at, body, _)| self.bodies[body as usize] == self.out[at + 1..end]);
-        if let Some((at, body, count)) = found {
-            self.cut(at);
-            self.append(Entry::Loop { body, count: count.saturating_add(1) });
-        }
-        found.is_some()
+        self.due.at(end).find_map(|at| match self.out[at] {
+            Entry::Loop { body, count } if self.bodies[body as usize] == self.out[at + 1..end] => {
+                Some((at, Entry::Loop { body, count: count.saturating_add(1) }))
+            }
+            Entry::Loop { .. } | Entry::One(_) => None,
+        })
     }
 
     /// A loop of which a round, or a loop, comes right before it, where symbols were renamed.

@@ -90,7 +90,7 @@ pub struct PeakAllocation {
 impl Course {
     /// The course of a device that was replayed; `None` where it allocates nothing.
     pub(super) fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
-        let mut table = Table::default();
+        let mut table = Table::new(snapshot.tables.stack_count());
         let sequence = Folded::new(recorded(replay).map(|origin| table.symbol(origin.of(snapshot))), MOST_ENTRIES);
         let sequence = match sequence {
             Some(sequence) => sequence,
@@ -143,20 +143,27 @@ fn recorded(replay: &Replay) -> impl Iterator<Item = Recorded<'_>> {
 }
 
 /// Numbers for those that allocate.
-#[derive(Default)]
 struct Table {
     symbols: Vec<Symbol>,
-    numbers: FxHashMap<Option<StackId>, u32>,
+    /// By stack.
+    numbers: Vec<Option<u32>>,
+    of_no_frames: Option<u32>,
 }
 
 impl Table {
+    fn new(stacks: usize) -> Self {
+        Self { symbols: Vec::new(), numbers: vec![None; stacks], of_no_frames: None }
+    }
+
     fn symbol(&mut self, stack: Option<StackId>) -> u32 {
-        let next = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
-        let number = *self.numbers.entry(stack).or_insert(next);
-        if number == next {
+        let number = match stack {
+            Some(stack) => &mut self.numbers[stack.index()],
+            None => &mut self.of_no_frames,
+        };
+        *number.get_or_insert_with(|| {
             self.symbols.push(stack.map_or(Symbol::NoFrames, Symbol::Stack));
-        }
-        number
+            u32::try_from(self.symbols.len() - 1).unwrap_or(u32::MAX)
+        })
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::super::course::{self, Course, SavedCourse};
 use super::super::exact::{Exact, Sums, Totals, Whose};
-use super::super::totals::{Bucket, Held, by_group};
+use super::super::totals::{Bucket, Held, by_saved_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
 use super::format::*;
 use super::{DIGEST, Error, SCHEMA, digest, phases};
 use crate::replay::{Counter, Figures, History, Oom, Position};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
-use crate::stack::{GroupBy, Grouper, Languages};
+use crate::stack::{Grouper, Languages};
 use crate::text::{cut, printable};
 
 /// Reads a saved profile, whose file is `source`.
@@ -48,13 +48,14 @@ pub(in crate::profile) fn read(
         devices,
         diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
         tables: Arc::new(reader.tables),
+        facts: None,
     };
     let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);
     for device in &mut profile.devices {
         let exact = device.totals.of(profile.options.group_by);
-        device.stacks =
-            by_group(exact, &grouper, device.cut.map_or(0, |cut| cut.stacks), grouper.by() == GroupBy::Stack);
+        device.stacks = by_saved_group(exact, &grouper, device.cut.map_or(0, |cut| cut.stacks));
     }
+    profile.facts = Some(grouper.code().facts());
     Ok(profile)
 }
 

@@ -33,7 +33,7 @@ pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
 }
 
 fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProfile {
-    let grouper = Grouper::new(&profile.tables, GroupBy::Stack, &profile.options.rules);
+    let grouper = profile.grouper_by(GroupBy::Stack);
     let kept: Vec<_> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
     let names = frame_names(grouper.code(), &profile.devices, &kept);
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };

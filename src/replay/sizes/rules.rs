@@ -26,6 +26,10 @@ pub(in crate::replay) enum Setting {
 impl Setting {
     pub(in crate::replay) const ALL: [Self; 3] = [Self::Rounding, Self::MaxSplit, Self::Expandable];
 
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
     /// The name in `PYTORCH_CUDA_ALLOC_CONF`.
     pub(in crate::replay) fn name(self) -> &'static str {
         match self {
@@ -38,11 +42,11 @@ impl Setting {
 
 /// A set of [`Setting`]s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::replay) struct SettingSet([bool; 3]);
+pub(in crate::replay) struct SettingSet(u8);
 
 impl SettingSet {
     pub(in crate::replay) fn has(self, setting: Setting) -> bool {
-        self.0[setting as usize]
+        self.0 & setting.bit() != 0
     }
 
     fn of(settings: &[Setting]) -> Self {
@@ -52,7 +56,11 @@ impl SettingSet {
     }
 
     fn insert(&mut self, setting: Setting) {
-        self.0[setting as usize] = true;
+        self.0 |= setting.bit();
+    }
+
+    fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     pub(in crate::replay) fn is_empty(self) -> bool {
@@ -170,19 +178,19 @@ impl Rules {
         if splits { least } else { room }
     }
 
-    /// Learns from an event about a segment.
-    pub(super) fn learn_from_segment(&mut self, action: Action, is_shared: bool, now: Position) {
-        match action {
-            Action::SegmentMap if self.settings.expandable_segments => {
-                self.expandable_since.get_or_insert(now);
-            }
-            Action::SegmentMap => self.contradict(Setting::Expandable, now),
-            Action::SegmentAlloc if self.settings.expandable_segments && is_shared => {
-                self.expandable_since = None;
-                self.contradict(Setting::Expandable, now);
-            }
-            _ => {}
+    /// Learns that a range of an expandable segment was mapped.
+    pub(super) fn learn_from_map(&mut self, now: Position) {
+        if self.settings.expandable_segments {
+            self.expandable_since.get_or_insert(now);
+        } else {
+            self.contradict(Setting::Expandable, now);
         }
+    }
+
+    /// Learns that an ordinary segment was made for everybody although segments are to be expandable.
+    pub(super) fn learn_from_ordinary_segment(&mut self, now: Position) {
+        self.expandable_since = None;
+        self.contradict(Setting::Expandable, now);
     }
 
     /// Learns that segments were expandable, or were not, before the first event.
@@ -247,10 +255,7 @@ impl Rules {
 
     /// Whether settings that may have held give a decision its whole free block.
     pub(super) fn may_be_whole(&self, decision: Decision) -> bool {
-        let mut doubts = SettingSet::default();
-        for setting in Setting::ALL.into_iter().filter(|&setting| self.is_open(setting)) {
-            doubts.insert(setting);
-        }
+        let doubts = self.open();
         let others = rounding::roundings(decision.requested).filter(|_| doubts.has(Setting::Rounding));
         let mut all = others.chain([decision.least]).filter(|&least| least <= decision.room);
         all.any(|least| self.outcomes(decision.with_least(least), doubts).whole)
@@ -322,11 +327,12 @@ impl Rules {
         }
     }
 
-    /// Whether another value of a setting than the stated one may have held. Settings are given together, so what
-    /// contradicts one of them opens all.
-    fn is_open(&self, setting: Setting) -> bool {
-        let is_switched = !self.settings.given && self.source != Source::Assumed && !self.contradictions().is_empty();
-        is_switched || self.unconfirmed.has(setting) || self.contradicted[setting as usize].is_some()
+    /// Settings of which another value than the stated one may have held. They are given together, so what contradicts
+    /// one of them opens all.
+    fn open(&self) -> SettingSet {
+        let contradicted = self.contradictions();
+        let is_switched = !self.settings.given && self.source != Source::Assumed && !contradicted.is_empty();
+        if is_switched { SettingSet::of(&Setting::ALL) } else { self.unconfirmed.with(contradicted) }
     }
 
     /// Settings that something contradicts.

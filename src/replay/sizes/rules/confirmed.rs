@@ -11,6 +11,8 @@ use super::{Decision, Rules, Setting, SettingSet, Source};
 /// contradicted it, and nothing more.
 #[derive(Debug, Default)]
 pub(in crate::replay::sizes) struct Confirmed {
+    /// Settings that need to be confirmed.
+    open: SettingSet,
     expandable: bool,
     /// The roundings that are ruled out.
     roundings: [bool; rounding::ROUNDINGS],
@@ -21,10 +23,10 @@ pub(in crate::replay::sizes) struct Confirmed {
 }
 
 impl Confirmed {
-    /// Before the first event.
+    /// Before the first event, once everything is learnt about the rules.
     pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
         let is_confirmed = rules.contradictions().is_empty() && rules.confirmed_at_start.has(Setting::Rounding);
-        Self { roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
+        Self { open: rules.open(), roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
     }
 
     /// Notes a decision whose size is known, and as the rules give it.
@@ -35,9 +37,9 @@ impl Confirmed {
         let Decision { requested, room, pool, .. } = decision;
         let doubts = self.doubts(rules, decision, at);
         if is_later(rules, Setting::Rounding, at) {
-            for (kind, is_out) in self.roundings.iter_mut().enumerate() {
+            for (kind, is_out) in self.roundings.iter_mut().enumerate().filter(|(_, is_out)| !**is_out) {
                 let other = rounding::round_by(requested, kind).map(|least| decision.with_least(least));
-                *is_out |= other
+                *is_out = other
                     .is_some_and(|other| other.least > room || !rules.outcomes(other, doubts).include(other, actual));
             }
         }
@@ -65,24 +67,28 @@ impl Confirmed {
     /// Settings that may not be those by which a decision was made.
     pub(in crate::replay::sizes) fn doubts(&self, rules: &Rules, decision: Decision, at: Position) -> SettingSet {
         let mut doubts = SettingSet::default();
-        for setting in Setting::ALL {
-            let since_map = setting == Setting::Expandable
-                && rules.settings.expandable_segments
-                && rules.expandable_since.is_some_and(|since| since <= at)
-                && is_later(rules, setting, at);
-            let known = match rules.source {
-                Source::Certain if rules.settings.given => false,
-                Source::Certain | Source::Dump => since_map || self.is_known(rules, setting, decision),
-                Source::Assumed => {
-                    let is_contradicted = rules.contradicted[setting as usize].is_some();
-                    !is_contradicted && setting == Setting::MaxSplit && decision.least <= rules.largest_split
-                }
-            };
-            if rules.is_open(setting) && !known {
-                doubts.insert(setting);
-            }
+        for setting in self.open.iter().filter(|&setting| !self.is_certain(rules, setting, decision, at)) {
+            doubts.insert(setting);
         }
         doubts
+    }
+
+    /// Whether a decision was made by the stated value of a setting.
+    fn is_certain(&self, rules: &Rules, setting: Setting, decision: Decision, at: Position) -> bool {
+        match rules.source {
+            Source::Certain if rules.settings.given => false,
+            Source::Certain | Source::Dump => {
+                let since_map = setting == Setting::Expandable
+                    && rules.settings.expandable_segments
+                    && rules.expandable_since.is_some_and(|since| since <= at)
+                    && is_later(rules, setting, at);
+                since_map || self.is_known(rules, setting, decision)
+            }
+            Source::Assumed => {
+                let is_contradicted = rules.contradicted[setting as usize].is_some();
+                !is_contradicted && setting == Setting::MaxSplit && decision.least <= rules.largest_split
+            }
+        }
     }
 
     /// Whether what was noted tells a setting, as far as it matters to a decision.

@@ -1,0 +1,58 @@
+//! Sizes that are not certain.
+
+use rustc_hash::FxHashMap;
+
+/// How far the true size of a block may lie from the one that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::replay) struct Spread {
+    /// Bytes that it may be smaller.
+    pub(in crate::replay) below: u64,
+    /// Bytes that it may be larger.
+    pub(in crate::replay) above: u64,
+}
+
+impl Spread {
+    /// That of two blocks together.
+    pub(in crate::replay) fn plus(self, other: Self) -> Self {
+        Self { below: self.below.saturating_add(other.below), above: self.above.saturating_add(other.above) }
+    }
+}
+
+/// The sizes that are not certain, by allocation.
+#[derive(Debug, Default)]
+pub(in crate::replay) struct Spreads {
+    /// A bit for every allocation up to the last one that has a spread: most have none, also where some do.
+    marks: Vec<u64>,
+    all: FxHashMap<u32, Spread>,
+}
+
+impl Spreads {
+    pub(in crate::replay) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(in crate::replay) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How far the size of an allocation may be off, where it is not certain.
+    #[inline]
+    pub(in crate::replay) fn get(&self, allocation: u32) -> Option<Spread> {
+        let word = self.marks.get(allocation as usize / 64)?;
+        if word >> (allocation % 64) & 1 == 0 { None } else { self.all.get(&allocation).copied() }
+    }
+
+    /// All of them, in no order.
+    pub(in crate::replay) fn iter(&self) -> impl Iterator<Item = (u32, Spread)> {
+        self.all.iter().map(|(&allocation, &spread)| (allocation, spread))
+    }
+
+    pub(super) fn insert(&mut self, allocation: u32, spread: Spread) {
+        let word = allocation as usize / 64;
+        if self.marks.len() <= word {
+            self.marks.resize(word + 1, 0);
+        }
+        self.marks[word] |= 1 << (allocation % 64);
+        self.all.insert(allocation, spread);
+    }
+}

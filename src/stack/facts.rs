@@ -1,0 +1,259 @@
+//! Facts about the frames of one snapshot: their owner, their names, and the digests that tell functions apart.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
+
+use super::classify::{Owner, PassThrough, Place};
+use super::code::{Digest, Token, sha1};
+use super::operator::{Span, Symbol};
+use super::path::{Names, clean, file_name, folded, installed, standard_library};
+use super::rules::Rules;
+use crate::pattern::Pattern;
+use crate::snapshot::{Frame, FrameId, StringId, Tables};
+
+/// A file of the snapshot.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Its path with `/` between the parts.
+    pub(super) path: String,
+    /// As people see it.
+    pub(super) shown: String,
+    /// A digest of its normal form.
+    pub(super) digest: Digest,
+    /// A digest of its last part.
+    base: Digest,
+    /// Its functions that only pass calls on.
+    passes_through: PassThrough,
+}
+
+impl File {
+    /// `names` are those of the user's files, for a file of the user.
+    fn new(path: &str, owner: Owner, names: Option<&Names>) -> Self {
+        let normal = match names {
+            Some(names) => names.compared(path),
+            None => normal_form(path),
+        };
+        Self {
+            path: path.to_owned(),
+            shown: names.map_or(normal, |names| names.shown(path)).to_owned(),
+            digest: sha1(&[normal.as_bytes()]),
+            base: sha1(&[file_name(normal).as_bytes()]),
+            passes_through: PassThrough::of(owner, path),
+        }
+    }
+}
+
+/// The path of code that is not the user's, without its environment.
+fn normal_form(path: &str) -> &str {
+    folded(path).or_else(|| installed(path)).or_else(|| standard_library(path)).unwrap_or(path)
+}
+
+/// Facts about one frame.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) owner: Owner,
+    /// Whether it only passes calls on.
+    pub(super) passes_through: bool,
+    /// Index into the files.
+    pub(super) file: usize,
+    /// The operation of a C++ frame, as a part of the name of its function.
+    pub(super) symbol: Symbol<Span>,
+    /// The function and its file, without the line. C++ frames are not told apart by theirs, and have none.
+    pub(super) token: Token,
+    /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
+    pub(super) line: Option<u32>,
+    /// Index of the first category of the user that the frame belongs to.
+    pub(super) category: Option<usize>,
+}
+
+/// Facts about all frames of a snapshot.
+///
+/// Each is worked out once: the same few hundred frames make up all stacks, and a long name in a deep stack must not
+/// cost its length at every mention.
+#[derive(Debug)]
+pub struct Facts {
+    pub(super) files: Vec<File>,
+    /// By [`FrameId::index`].
+    pub(super) frames: Vec<Known>,
+    /// Names of the user's categories.
+    pub(super) categories: Vec<String>,
+}
+
+impl Facts {
+    /// Looks at all frames.
+    #[must_use]
+    pub fn new(tables: &Tables, rules: &Rules) -> Self {
+        let files = FilesOfFrames::new(tables);
+        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
+        let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
+        let frames = tables.frames().iter().zip(&files.of_frames);
+        let owners: Vec<Owner> =
+            frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
+        let users = files.of_user(&owners, &prefixes);
+        let names = Names::new(&users, &rules.strip_prefix);
+        let mut facts = Self {
+            files: files.named(&places, &users, &names),
+            frames: Vec::with_capacity(owners.len()),
+            categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
+        };
+        let mut functions = Functions::new(tables);
+        for ((frame, &file), owner) in tables.frames().iter().zip(&files.of_frames).zip(owners) {
+            facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
+        }
+        if !rules.categories.is_empty() {
+            facts.categorize(tables, rules);
+        }
+        facts
+    }
+
+    /// Finds the category of the user of every frame.
+    fn categorize(&mut self, tables: &Tables, rules: &Rules) {
+        for index in 0..self.frames.len() {
+            self.frames[index].category = self.category(tables, rules, FrameId::from_index(index));
+        }
+    }
+
+    fn category(&self, tables: &Tables, rules: &Rules, frame: FrameId) -> Option<usize> {
+        if self.known(frame).owner != Owner::Cpp {
+            let text = self.text(tables, frame, None);
+            let texts = [function(tables, frame), self.path(frame), &text];
+            return rules.categories.iter().position(|rule| rule.matches(&texts));
+        }
+        // The operation alone: a saved profile keeps nothing else of C++ frames.
+        let operation = self.symbol(tables, frame).operation()?;
+        let texts = [&*format!("aten::{operation}"), operation];
+        rules.categories.iter().position(|rule| rule.matches(&texts))
+    }
+
+    pub(super) fn known(&self, frame: FrameId) -> &Known {
+        &self.frames[frame.index()]
+    }
+
+    /// The operation of a C++ frame.
+    pub(super) fn symbol<'t>(&self, tables: &'t Tables, frame: FrameId) -> Symbol<&'t str> {
+        let name = tables.string(tables.frame(frame).name);
+        self.known(frame).symbol.map(|span| span.of(name))
+    }
+
+    /// The file of a frame as people see it, as much of it as anybody reads.
+    pub(super) fn path(&self, frame: FrameId) -> &str {
+        super::legible(&self.files[self.known(frame).file].shown)
+    }
+
+    /// A frame as `function (path:line)`.
+    pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
+        let function = function(tables, frame);
+        let path = self.path(frame);
+        line.map_or_else(|| format!("{function} ({path})"), |line| format!("{function} ({path}:{line})"))
+    }
+}
+
+/// The function of a frame, as much of it as anybody reads.
+pub(super) fn function(tables: &Tables, frame: FrameId) -> &str {
+    super::legible(tables.string(tables.frame(frame).name))
+}
+
+/// The files that the frames of a snapshot lie in.
+struct FilesOfFrames<'t> {
+    /// Their clean paths, each once.
+    paths: Vec<Cow<'t, str>>,
+    /// Index into the paths for every frame.
+    of_frames: Vec<usize>,
+}
+
+impl<'t> FilesOfFrames<'t> {
+    fn new(tables: &'t Tables) -> Self {
+        let mut files = Self { paths: Vec::new(), of_frames: Vec::with_capacity(tables.frames().len()) };
+        let mut numbers: FxHashMap<StringId, usize> = FxHashMap::default();
+        for frame in tables.frames() {
+            let next = files.paths.len();
+            let number = *numbers.entry(frame.filename).or_insert(next);
+            if number == next {
+                files.paths.push(clean(tables.string(frame.filename)));
+            }
+            files.of_frames.push(number);
+        }
+        files
+    }
+
+    /// The paths of the user's files that lie in a checkout. Installed code keeps the name of its package, whosever it
+    /// is.
+    fn of_user(&self, owners: &[Owner], prefixes: &Names) -> BTreeSet<&str> {
+        let frames = self.of_frames.iter().zip(owners).filter(|(_, owner)| **owner == Owner::User);
+        let files: BTreeSet<usize> = frames.map(|(&file, _)| file).collect();
+        let paths = files.into_iter().map(|file| &*self.paths[file]);
+        paths.filter(|path| prefixes.stripped(path).is_some() || installed(path).is_none()).collect()
+    }
+
+    /// The files with their names: those of `users` get them from `names`.
+    fn named(&self, places: &[Place], users: &BTreeSet<&str>, names: &Names) -> Vec<File> {
+        let paths = self.paths.iter().map(|path| &**path).zip(places);
+        paths.map(|(path, place)| File::new(path, place.owner, users.contains(path).then_some(names))).collect()
+    }
+}
+
+/// The owner of the code in a file, by the rules of the user and those that are built in.
+fn place(path: &str, prefixes: &Names, rules: &Rules) -> Place {
+    let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
+    place.owner = match place.owner {
+        _ if matches_any(&rules.own, path) => Owner::User,
+        Owner::User if matches_any(&rules.foreign, path) => Owner::Library,
+        owner => owner,
+    };
+    place
+}
+
+fn matches_any(patterns: &[Pattern], path: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(path))
+}
+
+/// Facts about the names of functions, of which many frames share one.
+struct Functions<'t> {
+    tables: &'t Tables,
+    /// Digests of names in Python.
+    digests: FxHashMap<StringId, Digest>,
+    /// Operations of names in C++.
+    symbols: FxHashMap<StringId, Symbol<Span>>,
+}
+
+impl<'t> Functions<'t> {
+    fn new(tables: &'t Tables) -> Self {
+        Self { tables, digests: FxHashMap::default(), symbols: FxHashMap::default() }
+    }
+
+    fn digest(&mut self, name: StringId) -> &Digest {
+        let tables = self.tables;
+        self.digests.entry(name).or_insert_with(|| sha1(&[tables.string(name).as_bytes()]))
+    }
+
+    fn symbol(&mut self, name: StringId) -> Symbol<Span> {
+        let tables = self.tables;
+        *self.symbols.entry(name).or_insert_with(|| Symbol::span(tables.string(name)))
+    }
+
+    /// The function of a frame, independent of its line.
+    fn token(&mut self, frame: &Frame, owner: Owner, file: &File) -> Token {
+        match owner {
+            Owner::Cpp => Token::default(),
+            // The functions of generated code are numbered as its files are.
+            Owner::Generated => Token::new(&file.digest, &file.base, &sha1(&[])),
+            _ => Token::new(&file.digest, &file.base, self.digest(frame.name)),
+        }
+    }
+
+    fn known(&mut self, frame: &Frame, owner: Owner, at: usize, file: &File) -> Known {
+        let is_cpp = owner == Owner::Cpp;
+        let line = u32::try_from(frame.line).ok();
+        Known {
+            owner,
+            passes_through: !is_cpp && file.passes_through.has(self.tables.string(frame.name)),
+            file: at,
+            symbol: if is_cpp { self.symbol(frame.name) } else { Symbol::Noise },
+            token: self.token(frame, owner, file),
+            line: line.filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
+            category: None,
+        }
+    }
+}
