@@ -1,0 +1,288 @@
+//! The comment on the pull request.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use super::server::{COMMENTS, Server, answer, comment, nowhere, pull_request};
+use super::{Job, skipped};
+
+const TOKEN: &str = "ghs_0123456789abcdefSECRET";
+
+/// A run of pull request 7 with a report whose verdict is a regression.
+pub(super) fn commenting(url: &str) -> Job {
+    let mut job = Job::new();
+    fs::write(job.path("event.json"), json!({"pull_request": {"number": 7}}).to_string()).unwrap();
+    fs::write(job.path("report.md"), "<!-- ptmem:default -->\n## \"Peak\" grew\n\n$(id) `µ`\n").unwrap();
+    let (event, report) = (job.path("event.json"), job.path("report.md"));
+    job.set("GITHUB_API_URL", url)
+        .set("GITHUB_EVENT_PATH", event)
+        .set("PTMEM_REPORT", report)
+        .set("PTMEM_TOKEN", TOKEN)
+        .set("PTMEM_VERDICT", "regression")
+        .set("PTMEM_CHANGED", "true")
+        .set("PTMEM_RETRY_DELAY", "0");
+    job
+}
+
+#[test]
+fn the_first_report_creates_a_comment() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![comment(1, "Nice!"), comment(2, "> <!-- ptmem:default -->\nquoted")]);
+    let job = commenting(&server.url);
+    // Everything that curl is called with, as anybody on the machine could see it.
+    let curl = fs::read_link(job.path("bin/curl")).unwrap();
+    let arguments = job.path("arguments");
+    job.program(
+        "curl",
+        &format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{}'\nexec '{}' \"$@\"\n", arguments.display(), curl.display()),
+    );
+    let finished = job.run("comment.sh");
+    finished.is_quiet();
+    assert_eq!(server.lines(), [format!("GET {COMMENTS}?per_page=100&page=1"), format!("POST {COMMENTS}")]);
+    for request in server.requests() {
+        assert_eq!(request.authorization.as_deref(), Some(format!("Bearer {TOKEN}").as_str()));
+    }
+    assert_eq!(server.requests()[1].text(), job.read("report.md"));
+    assert!(!finished.log.contains("SECRET"), "{}", finished.log);
+    let arguments = job.read("arguments");
+    assert!(arguments.contains(COMMENTS) && !arguments.contains("SECRET"), "{arguments}");
+    // Nor is it left in a file.
+    assert_eq!(fs::read_dir(job.path("temp")).unwrap().count(), 0);
+}
+
+#[test]
+fn the_comment_is_found_on_any_page_and_updated() {
+    if skipped() {
+        return;
+    }
+    let mut comments: Vec<_> = (1..=103).map(|id| comment(id, "Nice!")).collect();
+    comments[50]["body"] = Value::Null;
+    comments.push(comment(9_007_199_254, "<!-- ptmem:default -->\r\n## Passed\r\n"));
+    let server = pull_request(comments);
+    let job = commenting(&server.url);
+    job.run("comment.sh").is_quiet();
+    assert_eq!(
+        server.lines(),
+        [
+            format!("GET {COMMENTS}?per_page=100&page=1"),
+            format!("GET {COMMENTS}?per_page=100&page=2"),
+            "PATCH /repos/someone/model/issues/comments/9007199254".to_owned(),
+        ]
+    );
+    assert_eq!(server.requests()[2].text(), job.read("report.md"));
+}
+
+#[test]
+fn comments_of_other_keys_and_of_people_are_left_alone() {
+    if skipped() {
+        return;
+    }
+    let mut person = comment(3, "<!-- ptmem:default -->\nPassed, trust me");
+    person["user"]["type"] = "User".into();
+    let comments = vec![comment(1, "<!-- ptmem:default2 -->\n"), comment(2, "<!-- ptmem:large -->\n"), person];
+    let server = pull_request(comments.clone());
+    commenting(&server.url).run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    // A token of a person writes as a person.
+    let server = pull_request(comments);
+    commenting(&server.url).set("PTMEM_TOKEN", "github_pat_1").run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[1..], ["PATCH /repos/someone/model/issues/comments/3"]);
+}
+
+#[test]
+fn the_key_of_the_inputs_counts_and_not_that_of_the_report() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![comment(2, "<!-- ptmem:large -->\n")]);
+    let mut job = commenting(&server.url);
+    job.set("PTMEM_COMMENT_KEY", "large").run("comment.sh").is_quiet();
+    let request = &server.requests()[1];
+    assert_eq!(request.line(), "PATCH /repos/someone/model/issues/comments/2");
+    assert_eq!(request.text(), "<!-- ptmem:large -->\n## \"Peak\" grew\n\n$(id) `µ`\n");
+    // A report without a marker gets one.
+    fs::write(job.path("report.md"), "# Hello").unwrap();
+    job.run("comment.sh").is_quiet();
+    assert_eq!(server.requests()[3].text(), "<!-- ptmem:large -->\n# Hello");
+}
+
+#[test]
+fn every_mode_comments_when_it_says() {
+    if skipped() {
+        return;
+    }
+    // Mode, verdict, changed; whether a comment is created; whether one that exists is updated.
+    let cases = [
+        ("never", "regression", "true", false, false),
+        ("always", "pass", "false", true, true),
+        ("always", "regression", "true", true, true),
+        ("auto", "pass", "true", false, true),
+        ("auto", "regression", "true", true, true),
+        ("auto", "inconclusive", "false", true, true),
+        ("on-change", "pass", "false", false, true),
+        ("on-change", "pass", "true", true, true),
+        ("on-change", "inconclusive", "false", true, true),
+    ];
+    for (mode, verdict, changed, creates, updates) in cases {
+        for (existing, expected) in [(vec![], creates), (vec![comment(5, "<!-- ptmem:default -->\n")], updates)] {
+            let method = if existing.is_empty() { "POST" } else { "PATCH" };
+            let server = pull_request(existing);
+            let mut job = commenting(&server.url);
+            job.set("PTMEM_COMMENT", mode).set("PTMEM_VERDICT", verdict).set("PTMEM_CHANGED", changed);
+            job.run("comment.sh").is_quiet();
+            let written: Vec<_> =
+                server.requests().into_iter().map(|request| request.method).filter(|method| method != "GET").collect();
+            let expected: &[&str] = if expected { &[method] } else { &[] };
+            assert_eq!(written, expected, "{mode} {verdict} {changed} {method}");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_may_not_write_is_a_notice() {
+    if skipped() {
+        return;
+    }
+    for status in [401, 403, 404] {
+        for refused in ["GET", "POST"] {
+            let server = Server::start(move |request| {
+                let body = if request.method == "GET" { json!([]) } else { json!({"message": "no"}) };
+                answer(if request.method == refused { status } else { 200 }, &body)
+            });
+            let finished = commenting(&server.url).run("comment.sh");
+            finished.says(0, "::notice::ptmem: no comment: the token may not write to pull request 7");
+            finished.says(0, &format!("status {status}"));
+            finished.says(0, "pull-requests: write");
+            assert_eq!(server.lines().len(), if refused == "GET" { 1 } else { 2 });
+        }
+    }
+}
+
+#[test]
+fn a_server_that_fails_is_asked_three_times_and_then_a_warning() {
+    if skipped() {
+        return;
+    }
+    let server = Server::start(|_| (503, b"<html>busy</html>".to_vec()));
+    let finished = commenting(&server.url).run("comment.sh");
+    finished.says(0, "::warning::ptmem: no comment on pull request 7");
+    finished.says(0, "503");
+    assert_eq!(server.lines().len(), 3);
+}
+
+#[test]
+fn a_failure_that_passes_leaves_one_comment() {
+    if skipped() {
+        return;
+    }
+    // The first POST creates the comment, and the answer gets lost.
+    let created = AtomicBool::new(false);
+    let server = Server::start(move |request| match request.method.as_str() {
+        "GET" if created.load(Ordering::SeqCst) => answer(200, &json!([comment(8, "<!-- ptmem:default -->\n")])),
+        "GET" => answer(200, &json!([])),
+        "POST" => {
+            created.store(true, Ordering::SeqCst);
+            (502, vec![])
+        }
+        _ => answer(200, &json!({})),
+    });
+    commenting(&server.url).run("comment.sh").is_quiet();
+    let methods: Vec<_> = server.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(methods, ["GET", "POST", "GET", "PATCH"]);
+}
+
+#[test]
+fn answers_that_make_no_sense_are_a_warning() {
+    if skipped() {
+        return;
+    }
+    for (status, body) in [(200, "<html>"), (200, "{\"message\": \"?\"}"), (422, "{}"), (429, "{}"), (301, "")] {
+        let server = Server::start(move |_| (status, body.as_bytes().to_vec()));
+        let finished = commenting(&server.url).run("comment.sh");
+        finished.says(0, "::warning::ptmem: no comment on pull request 7");
+        finished.says(0, &format!("answered {status}"));
+        assert_eq!(server.lines().len(), 1);
+    }
+}
+
+#[test]
+fn no_connection_is_a_notice() {
+    if skipped() {
+        return;
+    }
+    let url = nowhere();
+    let finished = commenting(&url).run("comment.sh");
+    finished.says(0, &format!("::notice::ptmem: no comment: {url} does not answer"));
+}
+
+#[test]
+fn only_pull_requests_get_comments() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![]);
+    let mut job = commenting(&server.url);
+    for event in [
+        json!({"ref": "refs/heads/main"}),
+        json!({"issue": {"number": 7}}),
+        json!({"pull_request": {"number": "7; id"}}),
+        json!([]),
+    ] {
+        fs::write(job.path("event.json"), event.to_string()).unwrap();
+        job.run("comment.sh").says(0, "::notice::ptmem: no comment: this is no run of a pull request");
+    }
+    fs::write(job.path("event.json"), "").unwrap();
+    job.run("comment.sh").says(0, "this is no run of a pull request");
+    fs::remove_file(job.path("event.json")).unwrap();
+    job.run("comment.sh").says(0, "this is no run of a pull request");
+    assert_eq!(server.lines(), [""; 0]);
+    // A comment on a pull request is an event of an issue.
+    let event = json!({"issue": {"number": 7, "pull_request": {"url": "https://example.com"}}});
+    fs::write(job.path("event.json"), event.to_string()).unwrap();
+    job.run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    // A number that is given counts more than the event.
+    fs::write(job.path("event.json"), json!({"pull_request": {"number": 8}}).to_string()).unwrap();
+    job.set("PTMEM_NUMBER", "7").run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[3..], [format!("POST {COMMENTS}")]);
+}
+
+#[test]
+fn a_comment_without_what_it_takes_is_a_notice() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![]);
+    for tool in ["jq", "curl"] {
+        let job = commenting(&server.url);
+        job.without(tool).run("comment.sh").says(0, &format!("::notice::ptmem: no comment: there is no {tool}"));
+    }
+    for token in ["", "two\nlines", "a \"quote\""] {
+        let finished = commenting(&server.url).set("PTMEM_TOKEN", token).run("comment.sh");
+        finished.says(0, "::notice::ptmem: no comment: there is no token");
+    }
+    let finished = commenting(&server.url).set("PTMEM_REPORT", "missing.md").run("comment.sh");
+    finished.says(0, "::notice::ptmem: no comment: there is no report");
+    assert_eq!(server.lines(), [""; 0]);
+}
+
+#[test]
+fn inputs_of_the_comment_that_mean_nothing_say_what_is_accepted() {
+    if skipped() {
+        return;
+    }
+    let cases = [
+        ("PTMEM_COMMENT", "foo", "comment: 'foo' is not accepted; expected one of: auto, always, on-change, never"),
+        ("PTMEM_COMMENT_KEY", "a --> b", "comment-key: 'a --> b' is not accepted; expected letters, digits and"),
+        ("PTMEM_COMMENT_KEY", "-x", "comment-key: '-x' is not accepted"),
+        ("PTMEM_NUMBER", "7/../8", "number: '7/../8' is not accepted; expected the number of a pull request"),
+    ];
+    for (name, value, message) in cases {
+        let finished = commenting(&nowhere()).set(name, value).run("comment.sh");
+        finished.says(2, &format!("::error::ptmem: {message}"));
+    }
+}
