@@ -7,6 +7,7 @@ set -euo pipefail
 
 mode=${PTMEM_COMMENT:-auto}
 key=${PTMEM_COMMENT_KEY:-default}
+name=${PTMEM_NAME:-}
 report=${PTMEM_REPORT:-}
 token=${PTMEM_TOKEN:-}
 number=${PTMEM_NUMBER:-}
@@ -14,7 +15,8 @@ api=${GITHUB_API_URL:-https://api.github.com}
 event=${GITHUB_EVENT_PATH:-}
 
 one_of comment "$mode" auto always on-change never || exit 2
-valid_key "$key" || exit 2
+valid_key comment-key "$key" || exit 2
+[ -z "$name" ] || valid_key name "$name" || exit 2
 digits='^[1-9][0-9]*$'
 if [ -n "$number" ] && ! [[ $number =~ $digits ]]; then
   error "number: '$number' is not accepted; expected the number of a pull request"
@@ -49,12 +51,41 @@ folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
 
 marker="<!-- ptmem:$key -->"
-# The report may come from a pull request: its first line is no proof of the key.
-jq -R -s --arg marker "$marker" '
-  split("\n")
-  | if .[0] | startswith("<!-- ptmem:") then .[1:] else . end
-  | {body: ([$marker] + . | join("\n"))}
-' < "$report" > "$folder/body.json"
+# GitHub takes no longer comments.
+most=65000
+
+# body EXISTING: writes body.json. Without a name the report is the comment. Of several gates with names each has a section,
+# behind a hidden line with its name and the run that wrote it; sections of earlier runs are gone, lest a gate that no longer
+# runs keeps its verdict. Where all are too long, the others give way to their headings.
+#
+# The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
+body() {
+  jq -R -s --arg marker "$marker" --arg name "$name" --arg run "${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}" \
+    --argjson most "$most" --rawfile existing "$1" '
+    def begin: "<!-- ptmem-section:";
+    def text: begin + .name + " " + .run + " -->\n" + .report;
+    def sections:
+      split("\r") | join("") | split("\n" + begin) | .[1:]
+      | map(capture("^(?<name>[A-Za-z0-9._/-]+) (?<run>[0-9.]*) -->\n")
+          + {report: (.[index("\n") + 1:] | rtrimstr("\n"))});
+    def whole: [$marker] + map(text) | join("\n");
+    split("\n")
+    | if .[0] | startswith("<!-- ptmem:") then .[1:] else . end
+    | join("\n")
+    | if $name == "" then $marker + "\n" + . else
+        {name: $name, run: $run, report: (split(begin) | join("<!-- ptmem section:") | rtrimstr("\n"))} as $own
+        | ($existing | sections | map(select(.run == $run))) as $others
+        | (if any($others[]; .name == $name)
+           then $others | map(if .name == $name then $own else . end)
+           else $others + [$own] end)
+        | if (whole | length) > $most
+          then map(if .name == $name then . else .report |= (split("\n")[0] + "\n\nThe rest is in the log of the run.") end)
+          else . end
+        | whole
+      end
+    | {body: .}
+  ' < "$report" > "$folder/body.json"
+}
 
 # request METHOD PATH [FILE]: the status goes to $status, 000 where there is no connection, and the answer to
 # answer.json. The token goes through standard input: anybody on the machine can read a command line.
@@ -90,7 +121,10 @@ find_comment() {
       status="200 but no list of comments"
       return 1
     }
-    [ -z "$found" ] || return 0
+    if [ -n "$found" ]; then
+      jq -j --argjson id "$found" 'first(.[] | select(.id == $id)) | .body' "$folder/answer.json" > "$folder/existing.md"
+      return 0
+    fi
     count=$(jq length "$folder/answer.json" | tr -d '\r')
     [ "$count" -ge 100 ] || return 0
     page=$((page + 1))
@@ -108,7 +142,9 @@ wanted() {
 
 # One attempt. It begins with the search, since an earlier one may have got further than its answer says.
 publish() {
+  : > "$folder/existing.md"
   find_comment || return 0
+  body "$folder/existing.md"
   if [ -n "$found" ]; then
     request PATCH "issues/comments/$found" "$folder/body.json"
   elif wanted; then

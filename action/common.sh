@@ -33,14 +33,35 @@ one_of() {
   return 1
 }
 
-# The key stands in a comment of HTML and in arguments: nothing that could end the one or look like an option.
+# valid_key INPUT VALUE: keys and names stand in a comment of HTML and in arguments, so nothing in them may end the one or
+# look like an option.
 valid_key() {
   local pattern='^[A-Za-z0-9][A-Za-z0-9._/-]*$'
-  if [[ $1 =~ $pattern ]]; then
+  if [[ $2 =~ $pattern ]]; then
     return 0
   fi
-  error "comment-key: '$1' is not accepted; expected letters, digits and . _ / -, a letter or digit first"
+  error "$1: '$2' is not accepted; expected letters, digits and . _ / -, a letter or digit first"
   return 1
+}
+
+# Drops colours and carriage returns from the words of a program.
+without_colours() { sed $'s/\033\\[[0-9;]*m//g' | tr -d '\r'; }
+
+# without_commands LOG FOLDER COMMAND...: runs a command in a folder. Names of functions and files in its words come from
+# the code under test. A line of them that looks like a workflow command must not be one, so commands are off until a word
+# that nobody can guess. Both streams go the same way, as the order of two is not certain.
+without_commands() {
+  local log=$1 where=$2 word='' status=0
+  shift 2
+  if [ "${GITHUB_ACTIONS:-}" = true ]; then
+    word=ptmem-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    printf '::stop-commands::%s\n' "$word"
+  fi
+  (cd "$where" && "$@") 2>&1 | tee "$log" || status=${PIPESTATUS[0]}
+  if [ -n "$word" ]; then
+    printf '\n::%s::\n' "$word"
+  fi
+  return "$status"
 }
 
 # The address of this run.

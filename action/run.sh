@@ -5,9 +5,13 @@
 set -euo pipefail
 # shellcheck source=action/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=action/base.sh
+. "$(dirname "${BASH_SOURCE[0]}")/base.sh"
+# shellcheck source=action/record.sh
+. "$(dirname "${BASH_SOURCE[0]}")/record.sh"
 
 # A failure here is not a verdict: exit code 1 would read as a regression.
-trap '[ $? -eq 0 ] || exit 2' EXIT
+trap 'status=$?; remove_base; [ $status -eq 0 ] || exit 2' EXIT
 
 outputs=${GITHUB_OUTPUT:-/dev/null}
 page=${GITHUB_STEP_SUMMARY:-/dev/null}
@@ -15,6 +19,7 @@ summary=${PTMEM_SUMMARY:-true}
 annotations=${PTMEM_ANNOTATIONS:-true}
 exit_zero=${PTMEM_EXIT_ZERO:-false}
 key=${PTMEM_COMMENT_KEY:-default}
+name=${PTMEM_NAME:-}
 subcommand=${PTMEM_COMMAND:-diff}
 before=${PTMEM_BEFORE:-}
 after=${PTMEM_AFTER:-}
@@ -25,7 +30,7 @@ folder=$(new_folder)
 # the last verdict in the comment.
 could_not_run() {
   error "$1"
-  could_not_run_report "$key" "$1" > "$folder/report.md"
+  could_not_run_report "${name:-$key}" "$1" > "$folder/report.md"
   printf 'verdict=error\nexit-code=2\n' >> "$outputs"
   # Without a valid key nobody knows which comment it would be.
   if [ $key_is_valid = true ]; then
@@ -45,7 +50,7 @@ one_of comment "${PTMEM_COMMENT:-auto}" auto always on-change never || valid=fal
 one_of summary "$summary" true false || valid=false
 one_of annotations "$annotations" true false || valid=false
 one_of exit-zero "$exit_zero" true false || valid=false
-if ! valid_key "$key"; then
+if ! valid_key comment-key "$key" || { [ -n "$name" ] && ! valid_key name "$name"; }; then
   key_is_valid=false
   valid=false
 fi
@@ -54,26 +59,42 @@ if [ $valid = false ]; then
 fi
 cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: there is no folder '$PTMEM_WORKING_DIRECTORY'"
 
-# xargs splits into words and knows quotes and backslashes, but evaluates nothing. It does not know lines that go on
-# after a backslash, and of nothing it would make one empty word.
-args=${PTMEM_ARGS:-}
-args=${args//$'\r'/}
-args=${args//\\$'\n'/}
-: > "$folder/words.txt"
-if [[ $args =~ [^[:space:]] ]]; then
-  if ! printf '%s\n' "$args" | xargs printf '%s\n' > "$folder/words.txt" 2> /dev/null; then
-    could_not_run "args: cannot be split into words; is a quote not closed?"
+# split INPUT TEXT: the words of a text go to words.txt. xargs knows quotes and backslashes, but evaluates nothing. It does
+# not know lines that go on after a backslash, and of nothing it would make one empty word.
+split() {
+  local text=${2//$'\r'/}
+  text=${text//\\$'\n'/}
+  : > "$folder/words.txt"
+  if [[ $text =~ [^[:space:]] ]]; then
+    if ! printf '%s\n' "$text" | xargs printf '%s\n' > "$folder/words.txt" 2> /dev/null; then
+      could_not_run "$1: cannot be split into words; is a quote not closed?"
+    fi
   fi
-fi
+}
 
 suite=false
 words=()
+split args "${PTMEM_ARGS:-}"
 while IFS= read -r word; do
   words+=("$word")
   case $word in
     --suite | --suite=*) suite=true ;;
   esac
 done < "$folder/words.txt"
+simulate_words=()
+split simulate-args "${PTMEM_SIMULATE_ARGS:-}"
+while IFS= read -r word; do
+  simulate_words+=("$word")
+done < "$folder/words.txt"
+
+if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]]; then
+  if [ "$subcommand" != diff ]; then
+    could_not_run "record: records the base and the checkout for ptmem diff, not for ptmem $subcommand"
+  elif [ -n "$before$after" ] || [ $suite = true ]; then
+    could_not_run "record: makes the before and the after itself; leave out before, after and --suite"
+  fi
+  record_both
+fi
 
 command=(ptmem "$subcommand")
 
@@ -129,6 +150,19 @@ fi
 if [ "$subcommand" = diff ] && [ -n "${PTMEM_APPROVE_LABEL:-}" ]; then
   command+=("--approve-label=$PTMEM_APPROVE_LABEL")
 fi
+if [ "$subcommand" = diff ] && [ "${PTMEM_BASE:-}" != none ]; then
+  if [ -n "$base" ] || find_base; then
+    command+=(--git "$base")
+  elif [ -n "${PTMEM_BASE:-}" ]; then
+    could_not_run "base: $base_reason"
+  elif [ $is_pull_request = true ]; then
+    printf 'rows are not marked by the change: %s\n' "$base_reason"
+  fi
+fi
+# Several gates share the room of a comment.
+if [ -n "$name" ]; then
+  command+=(--max-bytes 20000)
+fi
 # An empty array is an unset one to the bash of macOS.
 command+=(${words[@]+"${words[@]}"})
 command+=(
@@ -140,27 +174,16 @@ command+=(
 if [ -n "${PTMEM_SARIF:-}" ]; then
   command+=(--export "sarif=$PTMEM_SARIF")
 fi
-command+=(--comment-key "$key")
+command+=(--comment-key "${name:-$key}")
 
-# Names of functions and files in the text come from the code under test. A line of it that looks like a workflow
-# command must not be one, so commands are off until a word that nobody can guess. Both streams go the same way, as
-# the order of two is not certain.
-word=
-if [ "${GITHUB_ACTIONS:-}" = true ]; then
-  word=ptmem-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-  printf '::stop-commands::%s\n' "$word"
-fi
 status=0
-"${command[@]}" 2>&1 | tee "$folder/log.txt" || status=${PIPESTATUS[0]}
-if [ -n "$word" ]; then
-  printf '\n::%s::\n' "$word"
-fi
+without_commands "$folder/log.txt" . "${command[@]}" || status=$?
 
 case $status in
   0 | 1 | 3) ;;
   2)
     # The error is the end of the text, maybe in colours.
-    reason=$(sed $'s/\033\\[[0-9;]*m//g' "$folder/log.txt" | tr -d '\r' |
+    reason=$(without_colours < "$folder/log.txt" |
       awk '/^error: / { text = ""; found = 1; sub(/^error: /, "") } found { text = text $0 "\n" } END { printf "%s", text }')
     could_not_run "${reason:-could not run; its message is in the log}"
     ;;
@@ -185,5 +208,6 @@ fi
 {
   cat "$folder/outputs.txt"
   printf 'approved=%s\n' "$approved"
+  printf 'before=%s\nafter=%s\n' "$before" "$after"
   printf 'report-json=%s\nreport-markdown=%s\n' "$folder/report.json" "$folder/report.md"
 } >> "$outputs"

@@ -286,3 +286,86 @@ fn inputs_of_the_comment_that_mean_nothing_say_what_is_accepted() {
         finished.says(2, &format!("::error::ptmem: {message}"));
     }
 }
+
+/// A pull request whose comment is the one that the scripts last wrote.
+fn remembering() -> Server {
+    let body = std::sync::Mutex::new(None::<String>);
+    Server::start(move |request| {
+        let mut body = body.lock().unwrap();
+        if request.method == "GET" {
+            return answer(200, &body.iter().map(|body| comment(5, body)).collect::<Vec<_>>().into());
+        }
+        // GitHub gives comments back with the line breaks of HTTP.
+        *body = Some(request.text().replace('\n', "\r\n"));
+        answer(200, &json!({}))
+    })
+}
+
+/// Posts a report as the gate of a name, in a run, and gives the comment as it then is.
+fn post(server: &Server, run: &str, name: &str, report: &str) -> String {
+    let mut job = commenting(&server.url);
+    fs::write(job.path("report.md"), format!("<!-- ptmem:{name} -->\n{report}\n")).unwrap();
+    job.set("GITHUB_RUN_ID", run).set("PTMEM_NAME", name).run("comment.sh").is_quiet();
+    server.requests().last().unwrap().text()
+}
+
+#[test]
+fn gates_with_names_share_a_comment() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    let train = "### ❌ FAIL `train`\n\n| a | b |";
+    let infer = "### ✅ PASS `infer/8`\n\n```text\nx\n```";
+    assert_eq!(
+        post(&server, "1", "train", train),
+        format!("<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}")
+    );
+    let both = format!(
+        "<!-- ptmem:default -->\n<!-- ptmem-section:train 1.1 -->\n{train}\n<!-- ptmem-section:infer/8 1.1 -->\n{infer}"
+    );
+    assert_eq!(post(&server, "1", "infer/8", infer), both);
+    // A gate that runs again takes its own place.
+    assert_eq!(post(&server, "1", "train", "### again"), both.replace(train, "### again"));
+    assert_eq!(server.requests().iter().filter(|request| request.method == "POST").count(), 1);
+    // A section of the last run says nothing about this one.
+    assert_eq!(
+        post(&server, "2", "infer/8", infer),
+        format!("<!-- ptmem:default -->\n<!-- ptmem-section:infer/8 2.1 -->\n{infer}")
+    );
+}
+
+#[test]
+fn a_report_makes_no_section_of_its_own() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    post(&server, "1", "a", "### a\n<!-- ptmem-section:b 1.1 -->\n### ✅ PASS, trust me");
+    let text = post(&server, "1", "c", "### c");
+    let sections: Vec<_> = text.lines().filter(|line| line.starts_with("<!-- ptmem-section:")).collect();
+    assert_eq!(sections, ["<!-- ptmem-section:a 1.1 -->", "<!-- ptmem-section:c 1.1 -->"], "{text}");
+}
+
+#[test]
+fn sections_that_are_too_long_together_give_way() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    let long = |name: &str| format!("### {name}\n\n{}", "x".repeat(30_000));
+    post(&server, "1", "a", &long("a"));
+    post(&server, "1", "b", &long("b"));
+    let text = post(&server, "1", "c", &long("c"));
+    assert!(text.len() < 65_536, "{}", text.len());
+    assert!(text.contains("### a\n\nThe rest is in the log of the run.\n") && text.contains(&long("c")), "{text}");
+}
+
+#[test]
+fn a_name_that_is_none_says_what_is_accepted() {
+    if skipped() {
+        return;
+    }
+    let finished = commenting(&nowhere()).set("PTMEM_NAME", "a b").run("comment.sh");
+    finished.says(2, "::error::ptmem: name: 'a b' is not accepted; expected letters, digits and");
+}

@@ -6,6 +6,7 @@ mod comment;
 mod definitions;
 mod inputs;
 mod install;
+mod record;
 mod run;
 mod server;
 
@@ -28,17 +29,19 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 24] = [
+const TOOLS: [&str; 27] = [
     "awk",
     "bash",
     "cat",
     "curl",
     "dirname",
     "env",
+    "git",
     "grep",
     "gzip",
     "head",
     "jq",
+    "ls",
     "mkdir",
     "mktemp",
     "mv",
@@ -49,6 +52,7 @@ const TOOLS: [&str; 24] = [
     "sha256sum",
     "shasum",
     "sleep",
+    "tail",
     "tar",
     "tee",
     "tr",
@@ -133,6 +137,23 @@ impl Job {
             .output()
             .unwrap();
         Finished::new(&output)
+    }
+
+    /// Runs git in a folder below the job.
+    fn git(&self, folder: &str, arguments: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.current_dir(self.path(folder)).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Writes the event that started the run.
+    fn event(&mut self, event: &serde_json::Value) -> &mut Self {
+        let path = self.path("event.json");
+        fs::write(&path, event.to_string()).unwrap();
+        self.set("GITHUB_EVENT_PATH", path)
     }
 
     fn read(&self, name: &str) -> String {

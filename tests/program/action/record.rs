@@ -1,0 +1,251 @@
+//! The base of a pull request, and recordings of both commits.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use super::run::{could_not_run, verdict};
+use super::{Finished, Job, find, root, skipped};
+
+/// A program of the code under test: it takes the snapshot of its commit for its own.
+const PROGRAM: &str = "cp \"recorded $(cat which).pkl\" \"$PTMEM_SNAPSHOT\"";
+
+/// A job of pull request 7 whose workspace is the merge that GitHub makes for it, with as many commits as the checkout
+/// fetched. The snapshot of the base is `before.pkl`, that of the change `after.pkl`.
+fn merged(depth: u32) -> Job {
+    let mut job = Job::new();
+    symlink(env!("CARGO_BIN_EXE_ptmem"), job.path("bin/ptmem")).unwrap();
+    symlink(find("cp").unwrap(), job.path("bin/cp")).unwrap();
+    fs::create_dir_all(job.path("origin/work")).unwrap();
+    job.git("origin", &["init", "--quiet", "--initial-branch", "main"]);
+    job.git("origin", &["config", "uploadpack.allowAnySHA1InWant", "true"]);
+    for name in ["before", "after"] {
+        let copy = job.path("origin/work").join(format!("recorded {name}.pkl"));
+        fs::copy(root().join(format!("fixtures/{name}.pkl")), copy).unwrap();
+    }
+    commit(&job, &[("work/which", "before"), ("model.py", &"x\n".repeat(60))]);
+    let base = job.git("origin", &["rev-parse", "HEAD"]);
+    job.git("origin", &["switch", "--quiet", "--create", "change"]);
+    let changed = format!("{}y\n{}", "x\n".repeat(39), "x\n".repeat(20));
+    commit(&job, &[("work/which", "after"), ("model.py", &changed)]);
+    let head = job.git("origin", &["rev-parse", "HEAD"]);
+    // Somebody else's change came to the base branch meanwhile.
+    job.git("origin", &["switch", "--quiet", "main"]);
+    commit(&job, &[("other.py", "z\n")]);
+    job.git("origin", &["switch", "--quiet", "--create", "merge"]);
+    job.git("origin", &["merge", "--quiet", "--no-edit", "change"]);
+    fs::remove_dir(job.path("workspace")).unwrap();
+    let url = format!("file://{}", job.path("origin").display());
+    job.git(".", &["clone", "--quiet", &format!("--depth={depth}"), "--branch", "merge", &url, "workspace"]);
+    job.event(&json!({"pull_request": {"number": 7, "base": {"sha": base}, "head": {"sha": head}}}));
+    job.set("PTMEM_MAX_GROWTH", "5%").set("PTMEM_GPU", "real").set("PTMEM_RECORD", PROGRAM);
+    let home = job.path("temp");
+    job.set("PTMEM_WORKING_DIRECTORY", "work").set("HOME", home).set("GIT_CONFIG_NOSYSTEM", "1");
+    job
+}
+
+fn commit(job: &Job, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        fs::write(job.path("origin").join(name), text).unwrap();
+    }
+    job.git("origin", &["add", "--all"]);
+    job.git("origin", &["commit", "--quiet", "--message", "change"]);
+}
+
+fn no_git() -> bool {
+    let is_missing = find("git").is_none();
+    if is_missing {
+        crate::support::tool::say("skipped: no git to make repositories with");
+    }
+    is_missing || skipped()
+}
+
+/// The number of checkouts that share the repository of the workspace.
+fn worktrees(job: &Job) -> usize {
+    job.git("workspace", &["worktree", "list", "--porcelain"]).matches("worktree ").count()
+}
+
+#[test]
+fn the_command_runs_on_the_base_and_on_the_checkout() {
+    if no_git() {
+        return;
+    }
+    for depth in [1, 2, 100] {
+        let mut job = merged(depth);
+        let finished = job.run("run.sh");
+        finished.says(0, "recording the base ");
+        finished.says(0, "recording the checkout");
+        let outputs = job.outputs();
+        assert_eq!(outputs["verdict"], "regression", "{}", finished.log);
+        assert!(outputs["before"].ends_with("/before/snapshot.pkl"), "{outputs:?}");
+        assert!(outputs["after"].ends_with("/after/snapshot.pkl"), "{outputs:?}");
+        assert_eq!(verdict(&mut job), 1);
+        // The change touches line 40 of model.py, and the base branch another file.
+        let report = job.read("summary");
+        assert!(report.contains("49.79 MiB of it through lines that this change touches"), "{report}");
+        assert!(report.contains("grew, changed here"), "{report}");
+        // The workspace is as it was.
+        assert_eq!(worktrees(&job), 1);
+        assert_eq!(job.git("workspace", &["status", "--porcelain"]), "");
+    }
+}
+
+#[test]
+fn a_simulated_gpu_is_asked_for_the_card_and_the_steps() {
+    if no_git() {
+        return;
+    }
+    // In place of a simulated GPU: it writes down how it is called, and runs the command.
+    let simulate = format!(
+        r#"#!/bin/sh
+[ "$1" = simulate ] || exec '{}' "$@"
+while [ "$1" != -- ]; do printf '[%s]' "$1" >> "$RUNNER_TEMP/../simulated"; shift; done
+shift
+exec "$@"
+"#,
+        env!("CARGO_BIN_EXE_ptmem")
+    );
+    let mut job = merged(2);
+    job.program("ptmem", &simulate);
+    job.set("PTMEM_GPU", "t4")
+        .set("PTMEM_RECORD_STEPS", "3..4")
+        .set("PTMEM_SIMULATE_ARGS", "--gpus 2 --memory '8 GiB'");
+    let finished = job.run("run.sh");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
+    let simulated = job.read("simulated");
+    let called = "[simulate][--gpu][t4][--gpus][2][--memory][8 GiB][--record][";
+    assert_eq!(simulated.matches(called).count(), 2, "{simulated}");
+    assert_eq!(simulated.matches("/snapshot.pkl,steps=3..4]").count(), 2, "{simulated}");
+    for (steps, records) in [("all", 2), ("none", 0)] {
+        fs::write(job.path("simulated"), "").unwrap();
+        job.set("PTMEM_RECORD_STEPS", steps).run("run.sh").says(0, "recording the checkout");
+        assert_eq!(job.read("simulated").matches("[--record]").count(), records, "{steps}");
+    }
+}
+
+#[test]
+fn ranks_leave_a_file_each() {
+    if no_git() {
+        return;
+    }
+    let mut job = merged(2);
+    let ranks = r#"for rank in 0 1; do
+  cp "recorded $(cat which).pkl" "${PTMEM_SNAPSHOT%.pkl}_rank$rank.pkl"
+done"#;
+    let finished = job.set("PTMEM_RECORD", ranks).run("run.sh");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
+    assert!(finished.log.contains("rank 1"), "{}", finished.log);
+}
+
+#[track_caller]
+fn says_that_it_could_not_run(job: &mut Job, message: &str) -> Finished {
+    let finished = job.run("run.sh");
+    finished.says(0, &format!("::error::ptmem: {message}"));
+    could_not_run(job);
+    assert_eq!(verdict(job), 2);
+    assert_eq!(worktrees(job), 1);
+    finished
+}
+
+#[test]
+fn a_command_that_fails_could_not_run() {
+    if no_git() {
+        return;
+    }
+    let mut job = merged(2);
+    job.set("PTMEM_RECORD", "echo '::add-mask::x'\nfalse\necho never").set("GITHUB_ACTIONS", "true");
+    let finished = says_that_it_could_not_run(&mut job, "record: on the base ");
+    finished.says(0, "the command ended with exit code 1:%0A::add-mask::x");
+    assert!(!finished.log.contains("never"), "{}", finished.log);
+    assert!(finished.log.lines().any(|line| line.starts_with("::stop-commands::")), "{}", finished.log);
+    let mut job = merged(2);
+    job.set("PTMEM_RECORD", format!("{PROGRAM}\n[ $(cat which) = before ]"));
+    says_that_it_could_not_run(&mut job, "record: on the checkout the command ended with exit code 1");
+    let mut job = merged(2);
+    job.set("PTMEM_RECORD", "true");
+    says_that_it_could_not_run(&mut job, "record: on the base ").says(0, "the command wrote no snapshot");
+}
+
+#[test]
+fn the_code_under_test_cannot_write_the_verdict() {
+    if no_git() {
+        return;
+    }
+    let mut job = merged(2);
+    let finds_nothing = "[ -z \"${GITHUB_OUTPUT:-}${GITHUB_ENV:-}${GITHUB_PATH:-}${GITHUB_STEP_SUMMARY:-}\" ]";
+    job.set("PTMEM_RECORD", format!("{finds_nothing}\n{PROGRAM}")).run("run.sh").says(0, "recording the checkout");
+    assert_eq!(job.outputs()["verdict"], "regression");
+}
+
+#[test]
+fn inputs_that_do_not_go_with_record_are_errors() {
+    if no_git() {
+        return;
+    }
+    for (name, value, message) in [
+        ("PTMEM_BEFORE", "a.pkl", "record: makes the before and the after itself"),
+        ("PTMEM_ARGS", "--suite large", "record: makes the before and the after itself"),
+        ("PTMEM_COMMAND", "leak", "record: records the base and the checkout for ptmem diff, not for ptmem leak"),
+        ("PTMEM_RECORD_STEPS", "3", "record-steps: '3' is not accepted; expected steps such as 3..3, all or none"),
+        ("PTMEM_SIMULATE_ARGS", "'", "simulate-args: cannot be split into words; is a quote not closed?"),
+        ("PTMEM_BASE", "nowhere", "record: the checkout lacks the history back to nowhere"),
+    ] {
+        let mut job = merged(2);
+        job.set(name, value);
+        says_that_it_could_not_run(&mut job, message);
+    }
+    let mut job = merged(2);
+    job.event(&json!({"ref": "refs/heads/main"}));
+    let message = "record: this is no run of a pull request; name the commit in the input base";
+    says_that_it_could_not_run(&mut job, message);
+    job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "recording the checkout");
+    assert_eq!(job.outputs()["verdict"], "regression");
+}
+
+/// A comparison of two files in the checkout.
+fn compared(depth: u32) -> Job {
+    let mut job = merged(depth);
+    job.set("PTMEM_RECORD", "").set("PTMEM_BEFORE", "recorded before.pkl").set("PTMEM_AFTER", "recorded after.pkl");
+    job
+}
+
+#[test]
+fn rows_are_marked_by_the_change_where_the_base_is_there() {
+    if no_git() {
+        return;
+    }
+    let mut job = compared(2);
+    job.run("run.sh").says(0, "grew, changed here");
+    let plain = job.set("PTMEM_BASE", "none").run("run.sh");
+    assert!(!plain.log.contains("changed here") && !plain.log.contains("not marked"), "{}", plain.log);
+    job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "grew, changed here");
+    job.set("PTMEM_BASE", "nowhere").run("run.sh").says(0, "::error::ptmem: base: the checkout lacks the history");
+
+    let mut job = compared(1);
+    job.git("workspace", &["remote", "remove", "origin"]);
+    job.run("run.sh").says(0, "rows are not marked by the change: the checkout lacks the history back to ");
+    assert_eq!(job.outputs()["verdict"], "regression");
+    fs::remove_dir_all(job.path("workspace/.git")).unwrap();
+    job.run("run.sh").says(0, "rows are not marked by the change: the working directory is in no checkout");
+    job.without("git").run("run.sh").says(0, "rows are not marked by the change: there is no git on this machine");
+    assert_eq!(job.outputs()["verdict"], "regression");
+    assert_eq!(verdict(&mut job), 1);
+}
+
+#[test]
+fn a_checkout_of_the_change_itself_has_its_merge_base() {
+    if no_git() {
+        return;
+    }
+    let mut job = compared(100);
+    job.git("workspace", &["fetch", "--quiet", "origin", "change"]);
+    job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
+    job.run("run.sh").says(0, "grew, changed here");
+    // A pull request that changes no line of the stack: the other branch.
+    job.git("workspace", &["switch", "--quiet", "--detach", "origin/merge"]);
+    let head = job.git("workspace", &["rev-parse", "HEAD"]);
+    let base = job.git("workspace", &["rev-parse", "HEAD^2"]);
+    job.event(&json!({"pull_request": {"number": 7, "base": {"sha": base}, "head": {"sha": head}}}));
+    job.run("run.sh").says(0, "none of it through lines that this change touches");
+}
