@@ -128,3 +128,18 @@ def test_the_module_runs_the_tool(fixtures: Path) -> None:
     assert run("--version").stdout == f"ptmem-gate {version()}\n"
     assert run("diff", "before.pkl", "after.pkl", "--max-growth", "5%").returncode == 1
     assert run("diff", "before.pkl").returncode == 2
+
+
+def test_stored_profiles_that_were_edited_are_refused(
+    fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ptmem_gate.check_profiles import main
+
+    whole, edited = tmp_path / "whole.ptmem.json", tmp_path / "edited.ptmem.json"
+    save_profile(fixtures / "before.pkl", whole, config=False)
+    edited.write_text(whole.read_text(encoding="utf-8").replace("model.py", "module.py"), encoding="utf-8")
+    assert main([str(whole)]) == 0
+    assert main([str(whole), str(edited), str(fixtures / "before.pkl")]) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert "edited.ptmem.json" in said[0]
+    assert "before.pkl: is a snapshot; expected a profile" in said[1]
