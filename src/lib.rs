@@ -86,6 +86,7 @@ mod pickle;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod pickle;
+mod picture;
 pub mod profile;
 #[cfg(not(feature = "cli"))]
 mod replay;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use ptmem::profile;
 use ptmem::report::Subject;
 use ptmem::verdict::{self, Limits, Thresholds, Verdict};
 
@@ -39,7 +40,11 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
     }
-    let profile = input::profile(&arguments.snapshot, &arguments.stacks.profile_options(&config, &arguments.view))?;
+    let of_profile = profile::Options {
+        history: arguments.view.has_pictures(),
+        ..arguments.stacks.profile_options(&config, &arguments.view)
+    };
+    let profile = input::profile(&arguments.snapshot, &of_profile)?;
     require_moment(&profile)?;
     let judgement = verdict::judge_profile(&profile, &thresholds);
     write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;

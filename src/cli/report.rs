@@ -27,8 +27,9 @@ pub(super) fn write_reports(
     output: &output::Output,
 ) -> Result<()> {
     let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
-    let points_at_lines =
-        |format| matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv | Format::Markdown);
+    let points_at_lines = |format| {
+        matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv | Format::Markdown | Format::Html)
+    };
     if view.source || formats().any(points_at_lines) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
@@ -37,7 +38,7 @@ pub(super) fn write_reports(
             Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
         };
     }
-    if view.source || formats().any(|format| format == Format::Markdown) {
+    if view.source || formats().any(|format| matches!(format, Format::Markdown | Format::Html)) {
         options.sources = checkout::sources(&options.checkout);
     }
     // A table in a file is for people as well, but has no colours.

@@ -15,7 +15,7 @@ use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// To whom memory belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Whose {
+pub(crate) enum Whose {
     /// A known stack.
     Stack(StackId),
     /// What is known in place of it.
@@ -24,7 +24,7 @@ pub(super) enum Whose {
 
 impl Whose {
     /// The stack, where it is known.
-    pub(super) fn stack(self) -> Option<StackId> {
+    pub(crate) fn stack(self) -> Option<StackId> {
         match self {
             Self::Stack(stack) => Some(stack),
             Self::Bucket(_) => None,
@@ -362,6 +362,9 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile], totals: &mut
         }
         if let Some(course) = &mut device.course {
             course.renumber(|stack| copy.stack(stack));
+        }
+        if let Some(lifetimes) = &mut device.lifetimes {
+            lifetimes.renumber(|stack| copy.stack(stack));
         }
         device.copy_failed_stacks(&mut copy);
     }

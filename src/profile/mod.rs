@@ -5,6 +5,7 @@ pub mod course;
 mod every;
 mod exact;
 mod highest;
+mod history;
 mod metric;
 mod moment;
 mod phases;
@@ -28,12 +29,14 @@ use crate::container;
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Replay};
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
-use crate::snapshot::{self, Copier, Event, Snapshot, StackId};
+use crate::snapshot::{self, Copier, Device, Event, Snapshot, StackId};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Languages, Rules};
 use crate::text::nearest;
 use course::Course;
+pub(crate) use exact::Whose;
 use exact::{Attributed, Totals};
+pub(crate) use history::{History as Lifetimes, Point};
 use phases::Plan;
 
 /// What a profile was computed from.
@@ -91,6 +94,8 @@ pub struct Options {
     pub allocator_settings: Option<AllocatorSettings>,
     /// The only device to look at; without it all.
     pub device: Option<u32>,
+    /// Whether to keep what pictures need: the curve of each device in many points, and the life of every allocation.
+    pub history: bool,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -154,6 +159,7 @@ impl Profile {
         let mut copy = Copier::new(&self.tables, shared);
         for device in &mut self.devices {
             device.totals = Totals::default();
+            device.lifetimes = None;
             device.copy_failed_stacks(&mut copy);
             for total in &mut device.stacks {
                 for member in &mut total.members {
@@ -194,6 +200,7 @@ impl Profile {
     pub(crate) fn forget_stacks(&mut self) {
         for device in &mut self.devices {
             device.totals = Totals::default();
+            device.lifetimes = None;
             device.stacks = Vec::new();
         }
         self.tables = Arc::default();
@@ -230,6 +237,23 @@ pub struct Cut {
     pub largest: u64,
 }
 
+/// The memory of one stack at the moments that a profile knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owned {
+    /// The stack.
+    pub(crate) owner: Whose,
+    /// Held before the first event.
+    pub(crate) baseline: Held,
+    /// Held at the allocated peak.
+    pub(crate) peak: Held,
+    /// Held at the end.
+    pub(crate) end: Held,
+    /// Held when the first allocation failed, if one did.
+    pub(crate) oom: Held,
+    /// Held at the moment that was asked for.
+    pub(crate) at: Held,
+}
+
 /// The figures of one device.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -259,6 +283,8 @@ pub struct DeviceProfile {
     /// In which order the stacks allocate; `None` where nothing does, where nothing repeats, or where a profile was saved
     /// before that was kept.
     pub course: Option<Course>,
+    /// The life of every allocation, where [`Options::history`] asks for it and the input has a history.
+    pub(crate) lifetimes: Option<Lifetimes>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
     pub failed_request: Option<String>,
     /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one was
@@ -268,6 +294,18 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
+    /// The memory of every single stack at the moments that a profile knows.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
+        self.totals.stacks.iter().map(|exact| Owned {
+            owner: exact.whose,
+            baseline: exact.sums.baseline,
+            peak: exact.sums.peak,
+            end: exact.sums.end,
+            oom: exact.sums.oom,
+            at: exact.sums.at,
+        })
+    }
+
     /// Whether anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
     /// `snapshot` event on all of them.
     #[must_use]
@@ -552,6 +590,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         let course = Course::of(&snapshot, &replay);
+        let lifetimes = lifetimes(&snapshot, device, &replay, options.history);
         attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by));
         devices.push(DeviceProfile {
             device: id,
@@ -562,6 +601,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             at,
             totals: Totals::default(),
             course,
+            lifetimes,
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             figures: replay.figures,
             stacks: Vec::new(),
@@ -601,6 +641,15 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         options,
         tables,
     })
+}
+
+/// The life of every allocation, where it is asked for.
+fn lifetimes(snapshot: &Snapshot, device: &Device, replay: &Replay, is_asked_for: bool) -> Option<Lifetimes> {
+    if !is_asked_for {
+        return None;
+    }
+    let first_events = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
+    Lifetimes::of(snapshot, device, replay, first_events.filter_map(Event::time).min())
 }
 
 /// The stacks of the requests that failed, where they were captured.

@@ -7,6 +7,7 @@ mod folded;
 mod github;
 mod github_action_benchmark;
 mod github_output;
+mod html;
 mod json;
 mod junit;
 mod known;
@@ -57,6 +58,10 @@ pub enum Format {
     Json,
     /// A comment on a pull request, or the summary of a job.
     Markdown,
+    /// A page for a browser: timelines, flame graph, rows.
+    Html,
+    /// The timeline as a picture.
+    Svg,
     /// Workflow commands of GitHub, which annotate the lines of a change.
     Github,
     /// JUnit XML.
@@ -79,10 +84,12 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Table,
         Self::Json,
         Self::Markdown,
+        Self::Html,
+        Self::Svg,
         Self::Github,
         Self::Junit,
         Self::Sarif,
@@ -101,6 +108,8 @@ impl Format {
             Self::Table => "table",
             Self::Json => "json",
             Self::Markdown => "markdown",
+            Self::Html => "html",
+            Self::Svg => "svg",
             Self::Github => "github",
             Self::Junit => "junit",
             Self::Sarif => "sarif",
@@ -120,6 +129,8 @@ impl Format {
             Self::Table => "For people",
             Self::Json => "For machines; see docs/json.md",
             Self::Markdown => "A comment on a pull request, or the summary of a job",
+            Self::Html => "One page for a browser: timelines, flame graph, rows; see docs/html.md",
+            Self::Svg => "The timeline of the page alone, as a picture",
             Self::Github => "Workflow commands that annotate the lines of a pull request",
             Self::Junit => "JUnit XML: a suite per device, a case per check",
             Self::Sarif => "SARIF 2.1.0: a result per failed check",
@@ -132,6 +143,12 @@ impl Format {
         }
     }
 
+    /// Whether it shows pictures, which need the history of the snapshots ([`crate::profile::Options::history`]).
+    #[must_use]
+    pub fn has_pictures(self) -> bool {
+        matches!(self, Self::Html | Self::Svg)
+    }
+
     /// Writes a result.
     ///
     /// # Errors
@@ -141,6 +158,8 @@ impl Format {
             Self::Table => table::render(&View::new(subject, options), options.width),
             Self::Json => json::render(subject, options)?,
             Self::Markdown => markdown::render(&View::new(subject, options), options),
+            Self::Html => html::render(subject, options)?,
+            Self::Svg => html::render_svg(subject, options),
             Self::Github => github::render(subject, options),
             Self::Junit => junit::render(subject, options),
             Self::Sarif => sarif::render(subject, options)?,
@@ -205,6 +224,8 @@ pub struct Options {
     pub sources: BTreeMap<String, Vec<String>>,
     /// Show the source of each row below it.
     pub source: bool,
+    /// Compute pictures: curves in many points, and who holds the memory at chosen moments.
+    pub pictures: bool,
     /// Where recorded files lie in the checkout that is looked at: recorded path to path from its root.
     pub checkout: BTreeMap<String, String>,
 }
@@ -225,6 +246,7 @@ impl Default for Options {
             run: None,
             approval: None,
             acceptance: None,
+            pictures: false,
             sources: BTreeMap::new(),
             source: false,
             checkout: BTreeMap::new(),
@@ -235,6 +257,9 @@ impl Default for Options {
 /// The key of a comment where none is given.
 pub const DEFAULT_KEY: &str = "default";
 
+/// Ranks of one job that a page shows with all of their figures.
+const MOST_RANKS_IN_FULL: usize = 8;
+
 /// GitHub takes no longer comments.
 pub const MOST_COMMENT_BYTES: usize = 65_536;
 
@@ -242,6 +267,11 @@ pub const MOST_COMMENT_BYTES: usize = 65_536;
 pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
 
 impl Options {
+    /// Ranks of a job that are shown with all of their figures: the worst ones.
+    fn ranks_in_full(&self) -> usize {
+        if self.pictures { MOST_RANKS_IN_FULL } else { 1 }
+    }
+
     /// Which rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
         Listing { top: self.top, min_delta: comparison.min_delta, unchanged: self.unchanged }

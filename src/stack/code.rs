@@ -159,6 +159,12 @@ impl<'t> Code<'t> {
         users.map(|known| &*self.facts.files[known.file].path).collect()
     }
 
+    /// The files of the user as people see them, each with the one that was recorded.
+    pub(crate) fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
+        users.map(|known| &self.facts.files[known.file]).map(|file| (super::legible(&file.shown), &*file.path))
+    }
+
     /// The innermost frame of the user.
     #[must_use]
     pub fn user_site(&self, stack: StackId) -> Option<FrameId> {

@@ -63,7 +63,7 @@ pub struct Node {
 }
 
 /// A frame as it stands in the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// Function, operator, or the name of memory without a stack.
     pub name: String,
@@ -76,6 +76,7 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// A frame that is no place in a file.
     pub(crate) fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), path: None, line: None, is_user: false }
     }

@@ -506,6 +506,7 @@ impl Stacks {
             every: None,
             max_input: view.input.max_input(),
             allocator_settings: view.input.allocator_settings(config),
+            history: false,
         }
     }
 }
@@ -578,6 +579,13 @@ pub(crate) struct View {
     /// Read at most N files at the same time [default: one per core]
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+impl View {
+    /// Whether a format is asked for that shows pictures.
+    pub(crate) fn has_pictures(&self) -> bool {
+        self.format.0.has_pictures() || self.export.iter().any(|export| export.format.has_pictures())
+    }
 }
 
 #[cfg(test)]

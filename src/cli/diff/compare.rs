@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
         if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
             bail!("comparison '{name}' has no limit, here or in ptmem.toml");
         }
-        let profiles = pair.context(self.read(item.files))?;
+        let profiles = pair.context(self.read(item))?;
         self.require_updatable(&profiles)?;
         let mut diff = self.diff(pair, profiles);
         if output::is_same_file(item.files.before, item.files.after) {
@@ -183,12 +183,15 @@ impl<'a> Run<'a> {
         Ok((comparison, usage))
     }
 
-    fn read(&self, files: Sides<&Path>) -> Result<Sides<Profile>> {
+    fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
         let Self { arguments, config, .. } = self;
+        // Of the ranks of a job no history is kept: there may be thousands.
+        let history = item.member.is_none() && arguments.view.has_pictures();
         let options = arguments.stacks.profile_options(config, &arguments.view);
-        let mut profiles = input::profiles(files, &options, self.parallel)?;
+        let options = profile::Options { history, ..options };
+        let mut profiles = input::profiles(item.files, &options, self.parallel)?;
         if matches!(options.at, Moment::Aligned(_)) {
-            profiles = self.align(files, profiles, options)?;
+            profiles = self.align(item.files, profiles, options)?;
         }
         for (_, profile) in profiles.each() {
             require_moment(profile)?;

@@ -266,6 +266,7 @@ impl Reader {
             phases: phases::read(saved.phases, saved.phases_cut, saved.events, &place)?,
             intervals: Vec::new(),
             course,
+            lifetimes: None,
             figures,
             failed_request: saved.failed_request,
             failed_stacks,

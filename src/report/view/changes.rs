@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::{
-    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, Table,
-    Timeline, Tone, Value, explain, phases, tree,
+    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, StackLine,
+    Table, Timeline, Tone, Value, details, explain, phases, tree,
 };
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
+use crate::picture::Picture;
 use crate::profile::Moment;
 use crate::replay::History;
 use crate::report::Options;
@@ -28,6 +29,7 @@ const FAILED: Mark = Mark { standing: Standing::Exceeded, accepted: false };
 pub(super) struct Changed<'a> {
     pub(super) comparison: &'a Comparison,
     pub(super) device: &'a DeviceDiff,
+    pub(super) picture: Option<&'a Picture>,
     pub(super) others: Option<&'a Others<'a>>,
     pub(super) options: &'a Options,
 }
@@ -143,7 +145,7 @@ impl Changed<'_> {
             return [Block::open(Content::Sentence(sentence))].into_iter().chain(timelines).collect();
         }
         let codes = self.diff().codes();
-        let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes.after)))];
+        let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes)))];
         if self.options.explain {
             let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
             blocks.push(Block::open(Content::StackChanges(stacks.map(|row| stack_change(row, &codes)).collect())));
@@ -162,7 +164,7 @@ impl Changed<'_> {
         diff::listed(&self.device.rows, self.options.listing(self.comparison), explains)
     }
 
-    fn table(&self, rows: &[diff::Row], after: &Code<'_>) -> Table {
+    fn table(&self, rows: &[diff::Row], codes: &Sides<Code<'_>>) -> Table {
         let has_others = self.others.is_some();
         let mut columns = vec![Column::figure("change")];
         if has_others {
@@ -171,14 +173,19 @@ impl Changed<'_> {
         // Change and after say what was there before: on a narrow terminal the label needs the room more.
         columns.push(Column::figure("before").spare());
         columns.extend(["after", "blocks"].map(|head| Column { is_spare: has_others, ..Column::figure(head) }));
+        if self.picture.is_some() {
+            columns.extend(details::columns());
+        }
         let name = self.diff().profiles.after.options.group_by.noun();
         columns.extend([Column::words(""), Column::words(name)]);
         let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
         let failed = self.failed();
         let lines = rows.iter().enumerate().map(|(at, row)| {
             let mark = failed.contains(row.key.as_str()).then_some(FAILED);
-            let site = row.stack.after.and_then(|stack| Site::new(after, stack, self.options));
-            Row { mark, site, shows_source: self.options.source, ..self.row(row, medians.get(at).copied().flatten()) }
+            let site = row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options));
+            let frames = if at < details::MOST_FRAMES { self.frames(row, codes) } else { Vec::new() };
+            let shows_source = self.options.source;
+            Row { mark, site, shows_source, frames, ..self.row(row, medians.get(at).copied().flatten()) }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
@@ -189,6 +196,14 @@ impl Changed<'_> {
             noun: Noun::STACK,
             aside: "Stacks that did not grow",
             below: self.others.and_then(median_note),
+        }
+    }
+
+    /// The frames of a row on both sides, for a page.
+    fn frames(&self, row: &diff::Row, codes: &Sides<Code<'_>>) -> Vec<StackLine> {
+        match (self.picture, row.kind) {
+            (Some(_), RowKind::Stack) => stack_change(row, codes).lines,
+            _ => Vec::new(),
         }
     }
 
@@ -210,6 +225,10 @@ impl Changed<'_> {
         }
         cells.extend([Value::Size(before.bytes), Value::Size(after.bytes)]);
         cells.push(Value::Counts(row.held.map(|held| held.blocks)));
+        if let Some(picture) = self.picture {
+            let span = picture.span(&row.key);
+            cells.extend(details::cells(row.held.map(|held| held.mean()), row.highest, span));
+        }
         cells.push(Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() });
         let others = match row.kind {
             RowKind::Others(count) => Some(count),

@@ -3,12 +3,14 @@
 use std::cmp::Reverse;
 
 use super::changes::{self, Changed};
+use super::recording;
 use super::remarks::remarks;
 use super::{
     Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone,
     Value, View,
 };
 use crate::diff::{Change, DeviceDiff, Metric};
+use crate::picture::Picture;
 use crate::profile::others;
 use crate::report::Options;
 use crate::report::finding::grew_most;
@@ -61,17 +63,25 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
         sections,
         remarks: remarks(before.chain(after).chain(of_both), diff.devices.len() > 1),
         checks: Checks::new(judgement, true),
+        recording: options.pictures.then(|| {
+            recording::table(&[
+                (Side::Before.name(), &diff.profiles.before),
+                (Side::After.name(), &diff.profiles.after),
+            ])
+        }),
         headline: Some(judgement.headline()),
         ..Group::default()
     }
 }
 
 fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Section {
+    let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device));
     Section {
         name: device.name(),
         standing: comparison.judgement.standing(device.ordinal()),
         growth: peak(comparison, Some(device)).delta().unwrap_or(0),
-        blocks: Changed { comparison, device, others: None, options }.blocks(),
+        blocks: Changed { comparison, device, picture: picture.as_ref(), others: None, options }.blocks(),
+        picture,
     }
 }
 
@@ -79,7 +89,8 @@ fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> S
 fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
     let lines = ranks::compared(gate, job);
     let worst = lines.first();
-    let section = worst.and_then(|line| section_of_rank(line, &lines, options));
+    let shown = lines.iter().take(options.ranks_in_full());
+    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
     let found = ranks::diagnostics_of_gate(gate, job);
     Group {
         name: job.name.clone(),
@@ -90,7 +101,7 @@ fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
             ..Table::default()
         }),
         facts: imbalance(job),
-        sections: section.into_iter().collect(),
+        sections,
         remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
         checks: Checks::of_job(&job.judgement, worst.map(|line| &line.of.judgement), true),
         headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
@@ -108,9 +119,13 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
     let device = line.device?;
     let all = Others::changes(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
-    let mut blocks = Changed { comparison: line.of, device, others, options }.blocks();
-    blocks.extend(changes::elsewhere(lines, options));
-    Some(Section { name: line.name.clone(), standing: line.standing, growth: line.growth().unwrap_or(0), blocks })
+    let picture = options.pictures.then(|| Picture::of_diff(&line.of.diff, device));
+    let mut blocks = Changed { comparison: line.of, device, picture: picture.as_ref(), others, options }.blocks();
+    if lines.first().is_some_and(|worst| worst.name == line.name) {
+        blocks.extend(changes::elsewhere(lines, options));
+    }
+    let growth = line.growth().unwrap_or(0);
+    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture })
 }
 
 /// The distance of the highest peak from the median.

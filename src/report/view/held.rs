@@ -1,9 +1,14 @@
 //! Stacks that hold most at a moment.
 
 use super::device::{moment_name, moment_of};
-use super::{Block, CallStack, CallStacks, Column, Content, Noun, Row, Table, Tone, Value};
-use crate::profile::{Bucket, DeviceProfile, Held, Moment, Profile, StackTotal};
+use super::snapshot::Shown;
+use super::{Block, CallStack, CallStacks, Column, Content, Noun, Row, StackLine, Table, Tone, Value, details};
+use crate::picture::Picture;
+use crate::profile::{Bucket, Held, Moment, Profile, StackTotal};
+use crate::report::Options;
 use crate::report::ranks::{self, Others};
+use crate::sides::Sides;
+use crate::stack::Code;
 use crate::tree;
 
 /// Stacks when memory ran out that are listed beside those at the peak.
@@ -15,33 +20,33 @@ struct Listing<'a> {
     stacks: Vec<StackTotal>,
     held: fn(&StackTotal) -> Held,
     moment: String,
+    picture: Option<&'a Picture>,
     others: Option<&'a Others<'a>>,
 }
 
 /// The stacks of a device at the moment that was asked for.
-pub(super) fn at_moment(
-    profile: &Profile,
-    device: &DeviceProfile,
-    others: Option<&Others<'_>>,
-    top: usize,
-) -> Vec<Block> {
+pub(super) fn at_moment(shown: Shown<'_>) -> Vec<Block> {
+    let Shown { profile, device, picture, others, options } = shown;
     let moment = moment_of(profile, device);
     if device.at.is_none() {
         let sentence = format!("no stacks {moment}: this device has no such moment");
         return vec![Block::open(Content::Sentence(sentence))];
     }
-    Listing { profile, stacks: device.listed(top, 1), held: |stack| stack.at, moment, others }.blocks()
+    let stacks = device.listed(options.top, 1);
+    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others }.blocks()
 }
 
 /// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
-pub(super) fn at_oom(profile: &Profile, device: &DeviceProfile, top: usize) -> Vec<Block> {
+pub(super) fn at_oom(shown: Shown<'_>) -> Vec<Block> {
+    let Shown { profile, device, options: &Options { top, .. }, .. } = shown;
     let is_known = device.figures.ooms.first().is_some_and(|oom| oom.allocated.is_some_and(|bytes| bytes > 0));
     if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
         return Vec::new();
     }
     let top = if top == 0 { 0 } else { top.min(MOST_AT_OOM) };
     let stacks = device.listed_at_oom(top, 1);
-    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(&Moment::Oom), others: None }.blocks()
+    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(&Moment::Oom), picture: None, others: None }
+        .blocks()
 }
 
 impl Listing<'_> {
@@ -61,10 +66,18 @@ impl Listing<'_> {
             columns.extend([Column::figure("median"), Column::figure("ranks")]);
         }
         columns.extend([Column::figure("share"), Column::figure("blocks")]);
+        if self.picture.is_some() {
+            columns.extend(details::columns());
+        }
         columns.push(Column::words(self.profile.options.group_by.noun()));
         let medians = self.others.map(|others| ranks::medians_of_stacks(others, &self.stacks)).unwrap_or_default();
         let rows = self.stacks.iter().enumerate();
-        let rows = rows.map(|(at, stack)| self.row(stack, total, medians.get(at).copied().flatten())).collect();
+        let code = self.profile.code();
+        let rows = rows.map(|(at, stack)| {
+            let frames = if at < details::MOST_FRAMES { self.frames(stack, &code) } else { Vec::new() };
+            Row { frames, ..self.row(stack, total, medians.get(at).copied().flatten()) }
+        });
+        let rows = rows.collect();
         Table {
             title: Some(format!("largest stacks {}", self.moment)),
             total: vec![Value::Size(total).into()],
@@ -85,11 +98,22 @@ impl Listing<'_> {
             cells.push(Value::Ranks { same, of: others.ranks });
         }
         cells.extend([Value::Share { part: held.bytes, whole: total }, Value::Count(held.blocks)]);
+        if let Some(picture) = self.picture {
+            let mean = Sides { before: held.mean(), after: held.mean() };
+            let highest = Sides { before: None, after: stack.highest.map(|highest| highest.bytes) };
+            cells.extend(details::cells(mean, highest, picture.span(&stack.key.0)));
+        }
         cells.push(match stack.bucket {
             Some(Bucket::Others) => Value::words(&*stack.label),
             _ => Value::code(&*stack.label),
         });
         Row::new(if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain }, cells)
+    }
+
+    /// The frames of a row, for a page.
+    fn frames(&self, stack: &StackTotal, code: &Code<'_>) -> Vec<StackLine> {
+        let Some(id) = stack.stack().filter(|_| self.picture.is_some()) else { return Vec::new() };
+        tree::frames(code, id).iter().map(|frame| StackLine::Context(frame.text())).collect()
     }
 
     fn call_stacks(&self) -> Vec<CallStack> {

@@ -91,6 +91,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         standing: judgement.standing(Some(device.device)),
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),
+        picture: None,
     });
     let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
     Group {

@@ -18,11 +18,13 @@
 mod acceptance;
 mod changes;
 mod comparison;
+mod details;
 mod device;
 mod explain;
 mod held;
 mod leak;
 mod phases;
+mod recording;
 mod remarks;
 mod site;
 mod snapshot;
@@ -35,13 +37,14 @@ pub(crate) use explain::StackLine;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
 pub(crate) use site::Site;
 pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
-pub(crate) use value::{Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
+pub(crate) use value::{Distance, Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
 
 use std::cmp::Reverse;
 
 use super::place::Place;
 use super::{Approval, Options, Subject};
 use crate::diff::Kind;
+use crate::picture::Picture;
 use crate::sides::Side;
 use crate::tree::Frame;
 use crate::units::Delta;
@@ -98,6 +101,8 @@ pub(crate) struct Group {
     pub(crate) headline: Option<Headline>,
     /// Whether there is reason to show it in full.
     pub(crate) visibility: Visibility,
+    /// How the snapshots were recorded, where a format has room for that.
+    pub(crate) recording: Option<Table>,
 }
 
 /// A file or directory that a group is about.
@@ -131,6 +136,8 @@ pub(crate) struct Section {
     pub(crate) growth: i128,
     /// Its parts, in the order in which they are told.
     pub(crate) blocks: Vec<Block>,
+    /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
+    pub(crate) picture: Option<Picture>,
 }
 
 /// A part of a section.
@@ -337,7 +344,7 @@ mod tests {
     use super::*;
 
     fn section(name: &str, standing: Standing, growth: i128) -> Section {
-        Section { name: name.to_owned(), standing, growth, blocks: Vec::new() }
+        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None }
     }
 
     #[test]

@@ -4,13 +4,14 @@ use super::comparison::imbalance;
 use super::remarks::remarks;
 use super::{
     Block, Checks, Column, Content, Group, Idle, Noun, Overview, Phrase, Row, Section, Source, Table, Tone, Value,
-    View, device, held, phases, tree,
+    View, device, held, phases, recording, tree,
 };
 use crate::diff::Metric;
+use crate::picture::Picture;
 use crate::profile::{DeviceProfile, Profile, others};
 use crate::report::Options;
 use crate::report::known;
-use crate::report::ranks::{self, Others, Shown};
+use crate::report::ranks::{self, Others};
 use crate::tree as call_tree;
 use crate::verdict::{Judgement, Readings, Standing};
 
@@ -19,11 +20,15 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
     let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
     let diagnostics =
         profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
-    let sections = active.iter().map(|device| Section {
-        name: format!("device {}", device.device),
-        standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
-        growth: 0,
-        blocks: blocks(profile, device, None, options),
+    let sections = active.iter().map(|device| {
+        let picture = options.pictures.then(|| Picture::of_device(profile, device));
+        Section {
+            name: format!("device {}", device.device),
+            standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
+            growth: 0,
+            blocks: Shown { profile, device, picture: picture.as_ref(), others: None, options }.blocks(),
+            picture,
+        }
     });
     let group = Group {
         sources: vec![Source {
@@ -35,6 +40,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         idle: idle(profile, active.is_empty()),
         remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
         checks: judgement.map(|judgement| Checks::new(judgement, false)).unwrap_or_default(),
+        recording: options.pictures.then(|| recording::table(&[("", profile)])),
         ..Group::default()
     };
     View {
@@ -59,34 +65,48 @@ fn idle(profile: &Profile, all: bool) -> Option<Idle> {
     }
 }
 
-/// Everything about a device.
-fn blocks(profile: &Profile, device: &DeviceProfile, others: Option<&Others<'_>>, options: &Options) -> Vec<Block> {
-    let mut blocks = vec![
-        Block::open(Content::Facts(device::facts(device, options.device_memory))),
-        Block::open(Content::Table(device::counters(device))),
-    ];
-    blocks.extend(device::timeline(device).map(Block::open));
-    blocks.extend(profile.options.every.as_ref().map(|every| Block::open(phases::intervals(device, every))));
-    if options.phases {
-        blocks.push(Block::open(phases::held(device, options)));
-    }
-    match &options.tree {
-        Some(tree) if device.at.is_some() => {
-            let whole = call_tree::of_device(device, &profile.code(), tree);
-            let moment = device::moment_of(profile, device);
-            blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
+/// A device of a snapshot, with the other ranks where it is of a job.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) device: &'a DeviceProfile,
+    pub(super) picture: Option<&'a Picture>,
+    pub(super) others: Option<&'a Others<'a>>,
+    pub(super) options: &'a Options,
+}
+
+impl Shown<'_> {
+    /// Everything about the device.
+    fn blocks(self) -> Vec<Block> {
+        let Self { profile, device, options, .. } = self;
+        let mut blocks = vec![
+            Block::open(Content::Facts(device::facts(device, options.device_memory))),
+            Block::open(Content::Table(device::counters(device))),
+        ];
+        blocks.extend(device::timeline(device).map(Block::open));
+        blocks.extend(profile.options.every.as_ref().map(|every| Block::open(phases::intervals(device, every))));
+        if options.phases {
+            blocks.push(Block::open(phases::held(device, options)));
         }
-        _ => blocks.extend(held::at_moment(profile, device, others, options.top)),
+        match &options.tree {
+            Some(tree) if device.at.is_some() => {
+                let whole = call_tree::of_device(device, &profile.code(), tree);
+                let moment = device::moment_of(profile, device);
+                blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
+            }
+            _ => blocks.extend(held::at_moment(self)),
+        }
+        blocks.extend(held::at_oom(self));
+        blocks
     }
-    blocks.extend(held::at_oom(profile, device, options.top));
-    blocks
 }
 
 /// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
 pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     let lines = ranks::shown(readings);
     let first = lines.first();
-    let section = first.and_then(|line| section_of_rank(line, &lines, options));
+    let shown = lines.iter().take(options.ranks_in_full());
+    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
     let ranks = rank_table(&lines, options);
     let found = ranks::diagnostics_of_readings(readings);
     let headline = readings.verdict().map(|_| readings.headline());
@@ -100,7 +120,7 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
         }],
         ranks: Some(ranks.clone()),
         facts: imbalance(&readings.ranks),
-        sections: section.into_iter().collect(),
+        sections,
         remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
         checks: checks.unwrap_or_default(),
         ..Group::default()
@@ -116,24 +136,26 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     }
 }
 
-fn section_of_rank(line: &Shown<'_>, lines: &[Shown<'_>], options: &Options) -> Option<Section> {
+fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &Options) -> Option<Section> {
     let device = line.device?;
     let all = Others::held(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
-    let blocks = blocks(&line.of.profile, device, others, options);
-    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks })
+    let profile = &line.of.profile;
+    let picture = options.pictures.then(|| Picture::of_device(profile, device));
+    let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
+    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture })
 }
 
 /// A row for each rank, the worst first, and one for the rest.
-fn rank_table(lines: &[Shown<'_>], options: &Options) -> Table {
+fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
     let limit = if options.top == 0 { usize::MAX } else { options.top };
     let (listed, rest) = lines.split_at(limit.min(lines.len()));
     let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
     if !rest.is_empty() {
         let mut cells = vec![Value::Nothing; 6];
         cells[0] = Value::words(others(rest.len()));
-        cells[2] = Value::size_range(rest.iter().map(Shown::peak));
-        cells[5] = Value::mark(ranks::common(rest.iter().map(Shown::mark)));
+        cells[2] = Value::size_range(rest.iter().map(ranks::Shown::peak));
+        cells[5] = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
         rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
     }
     let columns = vec![
@@ -147,7 +169,7 @@ fn rank_table(lines: &[Shown<'_>], options: &Options) -> Table {
     Table { columns, rows, noun: Noun::RANK, ..Table::default() }
 }
 
-fn rank_row(line: &Shown<'_>) -> Row {
+fn rank_row(line: &ranks::Shown<'_>) -> Row {
     let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
     let mut cells = vec![Value::words(&*line.name)];
     cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| known::value(metric, device)))));

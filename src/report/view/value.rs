@@ -68,6 +68,8 @@ pub(crate) enum Value {
     },
     /// The event after which a moment lies; none at the start of the recording.
     Event(Option<u32>),
+    /// Events between a moment and what happened to several blocks.
+    Distance(Distance),
     /// The bound of an error.
     Error(Exactness),
     /// The direction in which a stack changed.
@@ -92,6 +94,27 @@ pub(crate) enum Value {
     Frames(Vec<TreeFrame>),
     /// A text that is no figure.
     Text(String),
+}
+
+/// Events between a moment and what happened to several blocks, within the recording or outside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Distance {
+    /// The fewest; none where it happened to no block within the recording.
+    pub(crate) nearest: Option<u64>,
+    /// The most; none where it happened to some block outside of the recording.
+    pub(crate) farthest: Option<u64>,
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = |count: u64| if count == 1 { "event" } else { "events" };
+        match (self.nearest, self.farthest) {
+            (None, _) => f.write_str("not recorded"),
+            (Some(nearest), None) => write!(f, "{} {} or more", thousands(nearest), events(nearest)),
+            (Some(one), Some(other)) if one == other => write!(f, "{} {}", thousands(one), events(one)),
+            (Some(nearest), Some(farthest)) => write!(f, "{} to {} events", thousands(nearest), thousands(farthest)),
+        }
+    }
 }
 
 /// The bound of the error of figures.
@@ -207,6 +230,7 @@ impl fmt::Display for Value {
             Self::Ranks { same, of } => write!(f, "{same} of {of}"),
             Self::Event(None) => f.write_str("start"),
             Self::Event(Some(event)) => f.write_str(&thousands(u64::from(*event))),
+            Self::Distance(distance) => distance.fmt(f),
             Self::Error(exactness) => exactness.fmt(f),
             Self::Direction { kind, moved, is_touched } => {
                 f.write_str(if (*kind, *moved) == (Kind::Same, true) { "moved" } else { kind.name() })?;
@@ -313,6 +337,9 @@ mod tests {
             (Value::Direction { kind: Kind::Grew, moved: false, is_touched: false }, "grew"),
             (Value::Direction { kind: Kind::Grew, moved: true, is_touched: true }, "grew, moved, changed here"),
             (Value::Direction { kind: Kind::Same, moved: true, is_touched: false }, "moved"),
+            (Value::Distance(Distance { nearest: Some(1), farthest: Some(1_000) }), "1 to 1,000 events"),
+            (Value::Distance(Distance { nearest: Some(1), farthest: None }), "1 event or more"),
+            (Value::Distance(Distance { nearest: None, farthest: None }), "not recorded"),
         ];
         for (value, text) in cases {
             assert_eq!(value.to_string(), text, "{value:?}");

@@ -1,0 +1,276 @@
+//! The curves of a device, with what is worth a mark on them.
+
+use super::Pictured;
+use super::axis::Axis;
+use crate::profile::{DeviceProfile, Occurrence, Point, Profile, Whose};
+use crate::replay::{History, Position};
+use crate::sides::Side;
+use crate::stack::{GroupBy, Grouper};
+
+/// Phases of one device that are drawn: the longest ones.
+const MOST_BANDS: usize = 80;
+
+/// Failed allocations of one device that are drawn.
+const MOST_FAILURES: usize = 50;
+
+/// Moments at which the memory of each category is told.
+const AREA_SAMPLES: usize = 240;
+
+/// The curves of one side.
+#[derive(Debug)]
+pub(crate) struct Curve {
+    /// Which side; `None` where there is only one.
+    pub(crate) side: Option<Side>,
+    /// The counters over the recording, in order.
+    pub(crate) points: Vec<SpotValue>,
+    /// Whether the points are the highest values in equal parts of the recording, all that a saved profile has.
+    pub(crate) is_coarse: bool,
+    /// Bytes allocated at the start.
+    pub(crate) baseline: Option<u64>,
+    /// The peaks and the failed allocations.
+    pub(crate) events: Vec<Event>,
+    /// Named parts of the history.
+    pub(crate) bands: Vec<Band>,
+    /// The allocated memory by what it is for, the largest part first.
+    pub(crate) areas: Vec<Area>,
+    /// The points at which [`Area::bytes`] are told.
+    pub(crate) area_points: Vec<usize>,
+}
+
+/// A moment of a recording on the three scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Events before it.
+    pub(crate) event: u64,
+    /// Microseconds since the first event of any device.
+    pub(crate) time_us: Option<u64>,
+    /// Allocations of the program before it, of the after where two are aligned.
+    pub(crate) program: Option<i64>,
+}
+
+/// The counters at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpotValue {
+    /// The moment.
+    pub(crate) spot: Spot,
+    /// Allocated bytes.
+    pub(crate) allocated: u64,
+    /// Reserved bytes, where they are known.
+    pub(crate) reserved: Option<u64>,
+}
+
+/// A moment that has a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// The moment.
+    pub(crate) spot: Spot,
+    /// The reason for the mark.
+    pub(crate) kind: EventKind,
+    /// The value of the curve there.
+    pub(crate) bytes: u64,
+}
+
+/// Reasons for a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    /// The peak of allocated memory.
+    AllocatedPeak,
+    /// The peak of reserved memory.
+    ReservedPeak,
+    /// A failed allocation of as many bytes.
+    OutOfMemory {
+        /// Bytes that were asked for.
+        requested: u64,
+    },
+}
+
+/// A named part of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Band {
+    /// Its name, with the number of the occurrence.
+    pub(crate) name: String,
+    /// How many others contain it.
+    pub(crate) depth: u32,
+    /// Its start.
+    pub(crate) from: Spot,
+    /// Its end.
+    pub(crate) to: Spot,
+    /// The highest allocated bytes within it.
+    pub(crate) peak: u64,
+}
+
+/// Memory for one purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Area {
+    /// Its category.
+    pub(crate) name: String,
+    /// Allocated bytes at the points of [`Curve::area_points`].
+    pub(crate) bytes: Vec<u64>,
+}
+
+/// Turns moments of one side into spots.
+struct Scale<'p> {
+    side: Side,
+    device: &'p DeviceProfile,
+    axis: Option<&'p Axis>,
+    /// Whether the places of this side are those of the scale.
+    is_own: bool,
+}
+
+impl Scale<'_> {
+    fn spot(&self, at: Position) -> Spot {
+        Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
+    }
+
+    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter.
+    fn time(&self, at: Position) -> Option<u64> {
+        let points = &self.device.lifetimes.as_ref()?.points;
+        let next = points.partition_point(|point| point.at < at).min(points.len().checked_sub(1)?);
+        points[next].time_us
+    }
+
+    fn program(&self, at: Position) -> Option<i64> {
+        let place = self.device.lifetimes.as_ref()?.place(at);
+        match (self.axis, self.side) {
+            (Some(axis), Side::Before) => Some(axis.to_after(place)),
+            (Some(_), Side::After) => i64::try_from(place).ok(),
+            (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
+        }
+    }
+}
+
+/// The curve of a side, where it is more than a point.
+pub(super) fn curve(pictured: &Pictured<'_>, side: Side, axis: Option<&Axis>) -> Option<Curve> {
+    let device = (*pictured.devices.of(side))?;
+    let profile = (*pictured.profiles.of(side))?;
+    let is_compared = pictured.rows.is_some();
+    let scale = Scale { side, device, axis, is_own: !is_compared };
+    let points = match &device.lifetimes {
+        Some(lifetimes) => lifetimes.points.iter().map(|point| value(&scale, point)).collect(),
+        None => coarse_points(device),
+    };
+    if points.len() < 2 || device.figures.history != History::Recorded {
+        return None;
+    }
+    let area_points = highest_in_parts(&points, AREA_SAMPLES);
+    Some(Curve {
+        side: is_compared.then_some(side),
+        is_coarse: device.lifetimes.is_none(),
+        baseline: device.figures.allocated.baseline,
+        events: events(&scale),
+        bands: bands(&scale),
+        areas: areas(profile, device, &area_points),
+        area_points,
+        points,
+    })
+}
+
+fn value(scale: &Scale<'_>, point: &Point) -> SpotValue {
+    let spot = Spot { event: point.at.count() as u64, time_us: point.time_us, program: scale.program(point.at) };
+    SpotValue { spot, allocated: point.allocated, reserved: point.reserved }
+}
+
+/// The highest values in equal parts of the recording, each drawn where its part ends.
+fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
+    let timeline = &device.figures.timeline;
+    let count = timeline.allocated.len() as u64;
+    let at = |part: u64, whole: u64| (u128::from(part) * u128::from(whole)).checked_div(count.into());
+    let share = |part: u64, whole: u64| at(part, whole).and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
+    let point = |(part, &allocated): (u64, &u64)| SpotValue {
+        spot: Spot {
+            event: share(part, device.events),
+            time_us: device.duration_us.map(|duration| share(part, duration)),
+            program: None,
+        },
+        allocated,
+        reserved: usize::try_from(part - 1).ok().and_then(|part| timeline.reserved.get(part)).copied(),
+    };
+    (1..).zip(&timeline.allocated).map(point).collect()
+}
+
+/// Of equal parts of a curve the point with the most allocated bytes; the first and the last point as well.
+pub(super) fn highest_in_parts(points: &[SpotValue], parts: usize) -> Vec<usize> {
+    let parts = parts.min(points.len());
+    let mut places = vec![0, points.len().saturating_sub(1)];
+    for part in 0..parts {
+        let range = part * points.len() / parts..(part + 1) * points.len() / parts;
+        places.extend(range.rev().max_by_key(|&place| points[place].allocated));
+    }
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+fn events(scale: &Scale<'_>) -> Vec<Event> {
+    let figures = &scale.device.figures;
+    let counters =
+        [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();
+    let peaks = counters.filter_map(|(kind, counter)| {
+        counter.peak_error?;
+        Some(Event { spot: scale.spot(counter.peak_at?), kind, bytes: counter.peak? })
+    });
+    let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
+        spot: scale.spot(Position::after(oom.event as usize)),
+        kind: EventKind::OutOfMemory { requested: oom.requested },
+        bytes: oom.allocated.unwrap_or(0),
+    });
+    peaks.chain(failures).collect()
+}
+
+/// The longest phases, in their order.
+fn bands(scale: &Scale<'_>) -> Vec<Band> {
+    let mut longest: Vec<(usize, &Occurrence)> = scale.device.phases.all.iter().enumerate().collect();
+    longest.sort_by_key(|(_, phase)| std::cmp::Reverse(phase.to - phase.from));
+    longest.truncate(MOST_BANDS);
+    longest.sort_by_key(|(place, _)| *place);
+    let spot = |event: u64| scale.spot(Position::of_count(usize::try_from(event).unwrap_or(usize::MAX)));
+    let bands = longest.into_iter().map(|(_, phase)| Band {
+        name: format!("{} #{}", phase.name, phase.number + 1),
+        depth: phase.depth,
+        from: spot(phase.from),
+        to: spot(phase.to),
+        peak: phase.peak,
+    });
+    bands.collect()
+}
+
+/// The allocated memory by category at some of the points.
+fn areas(profile: &Profile, device: &DeviceProfile, area_points: &[usize]) -> Vec<Area> {
+    let Some(lifetimes) = &device.lifetimes else { return Vec::new() };
+    let moments: Vec<Position> = area_points.iter().map(|&point| lifetimes.points[point].at).collect();
+    let grouper = Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules);
+    let mut names: Vec<String> = Vec::new();
+    let mut changes: Vec<Vec<i128>> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for life in &lifetimes.lives {
+        let category = *known.entry(life.owner).or_insert_with(|| {
+            let name = match life.owner {
+                Whose::Stack(stack) => grouper.label(stack),
+                Whose::Bucket(bucket) => bucket.label().to_owned(),
+            };
+            names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                changes.push(vec![0; moments.len() + 1]);
+                names.len() - 1
+            })
+        });
+        let from = moments.partition_point(|&moment| moment < life.born);
+        let to = moments.partition_point(|&moment| moment < life.freed);
+        changes[category][from] += i128::from(life.bytes);
+        changes[category][to] -= i128::from(life.bytes);
+    }
+    let mut areas: Vec<Area> =
+        names.into_iter().zip(changes).map(|(name, changes)| Area { name, bytes: sums(&changes) }).collect();
+    areas.sort_by(|a, b| b.bytes.iter().max().cmp(&a.bytes.iter().max()).then_with(|| a.name.cmp(&b.name)));
+    areas
+}
+
+/// The running sums of changes, without the last one, which lies behind all moments.
+fn sums(changes: &[i128]) -> Vec<u64> {
+    let mut sum = 0_i128;
+    let sums = changes.iter().map(|change| {
+        sum += change;
+        u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
+    });
+    sums.take(changes.len().saturating_sub(1)).collect()
+}

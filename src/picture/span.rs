@@ -1,0 +1,81 @@
+//! How long before the peak the blocks of a stack that make it were allocated, and how long after it they were freed.
+
+use std::collections::HashMap;
+
+use super::Pictured;
+use crate::profile::{Bucket, Whose};
+use crate::replay::Position;
+
+/// The lifetimes of the blocks that a stack holds at the peak, in events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// From their allocation to the peak.
+    pub(crate) born: Range,
+    /// From the peak to their free.
+    pub(crate) freed: Range,
+}
+
+/// The fewest and the most events; none for those outside of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Range {
+    /// The fewest.
+    pub(crate) nearest: Option<u64>,
+    /// The most; none where one lies outside of the recording.
+    pub(crate) farthest: Option<u64>,
+    is_open: bool,
+}
+
+impl Range {
+    fn add(&mut self, events: Option<u64>) {
+        let Some(events) = events else {
+            self.is_open = true;
+            self.farthest = None;
+            return;
+        };
+        self.nearest = Some(self.nearest.map_or(events, |nearest| nearest.min(events)));
+        if !self.is_open {
+            self.farthest = Some(self.farthest.map_or(events, |farthest| farthest.max(events)));
+        }
+    }
+}
+
+/// The lifetimes by the key of the group, of the after where two are compared.
+pub(super) fn spans(pictured: &Pictured<'_>) -> HashMap<String, Span> {
+    let mut spans: HashMap<String, Span> = HashMap::new();
+    let Some((profile, device)) = pictured.profiles.after.zip(pictured.devices.after) else { return spans };
+    let Some((lifetimes, peak)) = device.lifetimes.as_ref().zip(device.figures.allocated.peak_at) else { return spans };
+    let grouper = profile.grouper();
+    if grouper.by().is_tag() {
+        return spans;
+    }
+    let mut keys: HashMap<Whose, String> = HashMap::new();
+    let events = |from: Position, to: Position| (to.count() as u64).saturating_sub(from.count() as u64);
+    for life in lifetimes.lives.iter().filter(|life| life.born <= peak && peak < life.freed) {
+        let key = keys.entry(life.owner).or_insert_with(|| match life.owner {
+            Whose::Stack(stack) => grouper.key(stack).0,
+            Whose::Bucket(bucket) => Bucket::label(bucket).to_owned(),
+        });
+        let nothing = Span { born: Range::default(), freed: Range::default() };
+        let span = spans.entry(key.clone()).or_insert(nothing);
+        span.born.add((life.born != Position::START).then(|| events(life.born, peak)));
+        let is_freed = life.freed.count() as u64 <= device.events;
+        span.freed.add(is_freed.then(|| events(peak, life.freed)));
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_open_once_one_lies_outside_of_the_recording() {
+        let mut range = Range::default();
+        range.add(Some(7));
+        range.add(Some(3));
+        assert_eq!((range.nearest, range.farthest), (Some(3), Some(7)));
+        range.add(None);
+        range.add(Some(9));
+        assert_eq!((range.nearest, range.farthest), (Some(3), None));
+    }
+}

@@ -1,0 +1,111 @@
+//! Stacks as pictures tell them apart: of one snapshot each by itself, of a comparison those that are the same on both
+//! sides together.
+
+use std::collections::HashMap;
+
+use super::Pictured;
+use crate::profile::Whose;
+use crate::sides::{Side, Sides};
+use crate::snapshot::StackId;
+use crate::stack::{Code, Grouper};
+use crate::tree::{self, Frame};
+
+/// The stacks of one or both sides, numbered as they come.
+pub(super) struct Units<'p> {
+    groupers: Sides<Option<Grouper<'p>>>,
+    /// Whether stacks are told apart by the key of their group, which is the same on both sides.
+    by_key: bool,
+    /// Keys of the before whose group has another key in the after, since its code changed.
+    moved: HashMap<String, String>,
+    of_key: HashMap<String, u32>,
+    of_stack: Sides<HashMap<StackId, u32>>,
+    /// The frames of each unit, the outermost first.
+    pub(super) paths: Vec<Vec<Frame>>,
+}
+
+impl<'p> Units<'p> {
+    /// No units yet, and the rules by which they are told apart.
+    pub(super) fn new(pictured: &Pictured<'p>) -> Self {
+        let groupers = pictured.profiles.map(|profile| profile.map(crate::profile::Profile::grouper));
+        let mut units = Self {
+            by_key: pictured.rows.is_some(),
+            groupers,
+            moved: HashMap::new(),
+            of_key: HashMap::new(),
+            of_stack: Sides::default(),
+            paths: Vec::new(),
+        };
+        for row in pictured.rows.unwrap_or_default() {
+            let (Some(before), Some(after)) = (row.stack.before, row.stack.after) else { continue };
+            if let Some((before, after)) = units.key(Side::Before, before).zip(units.key(Side::After, after))
+                && before != after
+            {
+                units.moved.insert(before, after);
+            }
+        }
+        // A row is called after its stack in the after: so is its place in the picture.
+        for row in pictured.rows.unwrap_or_default() {
+            match (row.stack.after, row.stack.before) {
+                (Some(stack), _) => _ = units.of(Side::After, Whose::Stack(stack)),
+                (None, Some(stack)) => _ = units.of(Side::Before, Whose::Stack(stack)),
+                (None, None) => {}
+            }
+        }
+        units
+    }
+
+    /// The key of a group; `None` where groups are not told apart by their frames alone.
+    fn key(&self, side: Side, stack: StackId) -> Option<String> {
+        let grouper = self.groupers.of(side).as_ref()?;
+        (!grouper.by().is_tag()).then(|| grouper.key(stack).0)
+    }
+
+    /// The number of the unit that memory belongs to.
+    pub(super) fn of(&mut self, side: Side, owner: Whose) -> u32 {
+        match owner {
+            Whose::Stack(stack) => {
+                if let Some(&unit) = self.of_stack.of(side).get(&stack) {
+                    return unit;
+                }
+                let unit = self.of_new_stack(side, stack);
+                self.of_stack.of_mut(side).insert(stack, unit);
+                unit
+            }
+            Whose::Bucket(bucket) => self.named(bucket.label().to_owned(), || vec![Frame::named(bucket.label())]),
+        }
+    }
+
+    fn of_new_stack(&mut self, side: Side, stack: StackId) -> u32 {
+        let frames = self.code(side).map(|code| tree::frames(code, stack)).unwrap_or_default();
+        match self.key(side, stack).filter(|_| self.by_key) {
+            Some(key) => {
+                let key = if side == Side::Before { self.moved.get(&key).cloned().unwrap_or(key) } else { key };
+                self.named(key, || frames)
+            }
+            None => self.push(frames),
+        }
+    }
+
+    fn code(&self, side: Side) -> Option<&Code<'p>> {
+        self.groupers.of(side).as_ref().map(Grouper::code)
+    }
+
+    fn named(&mut self, key: String, path: impl FnOnce() -> Vec<Frame>) -> u32 {
+        if let Some(&unit) = self.of_key.get(&key) {
+            return unit;
+        }
+        let unit = self.push(path());
+        self.of_key.insert(key, unit);
+        unit
+    }
+
+    /// The unit of a row that stands for several others.
+    pub(super) fn of_label(&mut self, label: &str) -> u32 {
+        self.named(label.to_owned(), || vec![Frame::named(label)])
+    }
+
+    fn push(&mut self, path: Vec<Frame>) -> u32 {
+        self.paths.push(path);
+        u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
+    }
+}

@@ -1,0 +1,244 @@
+//! The data that the script of the page draws from, as JSON. It is part of the page, not a contract.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::chart::Axis;
+use super::{flame, name, timeline};
+use crate::picture::{Area, Band, Curve, Flame, Moment, Picture, Spot};
+use crate::report::view::{Group, Section};
+use crate::report::{Error, Options};
+use crate::tree::Frame;
+
+/// The longest line of a source file that is shown, in bytes.
+const LONGEST_LINE: usize = 200;
+
+#[derive(Serialize)]
+struct Data {
+    sections: Vec<SectionData>,
+}
+
+#[derive(Serialize, Default)]
+struct SectionData {
+    compared: bool,
+    aligned: bool,
+    /// Names and titles of the scales.
+    axes: Vec<[&'static str; 2]>,
+    curves: Vec<CurveData>,
+    flame: FlameData,
+}
+
+/// A curve in columns; each number is the difference to the one before it.
+#[derive(Serialize)]
+struct CurveData {
+    side: &'static str,
+    label: &'static str,
+    program: Option<Vec<i64>>,
+    time: Option<Vec<i64>>,
+    event: Vec<i64>,
+    allocated: Vec<i64>,
+    reserved: Option<Vec<i64>>,
+    baseline: Option<u64>,
+    marks: Vec<MarkData>,
+    bands: Vec<BandData>,
+    #[serde(rename = "areaPoints")]
+    area_points: Vec<i64>,
+    areas: Vec<AreaData>,
+}
+
+/// A moment by program, time and event.
+type SpotData = [Option<i64>; 3];
+
+#[derive(Serialize)]
+struct MarkData {
+    kind: &'static str,
+    at: SpotData,
+    bytes: u64,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct BandData {
+    name: String,
+    depth: u32,
+    from: SpotData,
+    to: SpotData,
+    peak: u64,
+}
+
+#[derive(Serialize)]
+struct AreaData {
+    name: String,
+    bytes: Vec<i64>,
+}
+
+#[derive(Serialize, Default)]
+struct FlameData {
+    frames: Vec<FrameData>,
+    /// The caller of each node, -1 for the outermost.
+    parent: Vec<i64>,
+    /// The frame of each node.
+    frame: Vec<usize>,
+    moments: Vec<MomentData>,
+}
+
+#[derive(Serialize, PartialEq, Eq, PartialOrd, Ord, Clone)]
+struct FrameData {
+    text: String,
+    user: bool,
+    /// Address of its line in the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    href: Option<String>,
+    /// Its line in the checkout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+}
+
+#[derive(Serialize)]
+struct MomentData {
+    title: String,
+    kind: &'static str,
+    before: Option<u64>,
+    after: Option<u64>,
+    /// Nodes that hold memory themselves, each as the difference to the one before it.
+    node: Vec<i64>,
+    #[serde(rename = "beforeBytes")]
+    before_bytes: Vec<u64>,
+    #[serde(rename = "afterBytes")]
+    after_bytes: Vec<u64>,
+    #[serde(rename = "beforeBlocks")]
+    before_blocks: Vec<u64>,
+    #[serde(rename = "afterBlocks")]
+    after_blocks: Vec<u64>,
+}
+
+/// The data of all sections, as it may stand within a script element: without any `<`.
+pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> Result<String, Error> {
+    let of_section =
+        |section: &Section| section.picture.as_ref().map(|picture| of_picture(picture, options)).unwrap_or_default();
+    let data = Data { sections: sections.iter().map(|(_, section)| of_section(section)).collect() };
+    Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+}
+
+fn of_picture(picture: &Picture, options: &Options) -> SectionData {
+    SectionData {
+        compared: picture.is_compared,
+        aligned: picture.is_aligned,
+        axes: Axis::of(picture).into_iter().map(|axis| [axis.name(), axis.title()]).collect(),
+        curves: picture.curves.iter().map(curve).collect(),
+        flame: of_flame(&picture.flame, picture, options),
+    }
+}
+
+fn curve(curve: &Curve) -> CurveData {
+    let column = |axis: Axis| {
+        let values: Option<Vec<i64>> = curve.points.iter().map(|point| axis.value(&point.spot)).collect();
+        values.map(|values| differences(values.into_iter()))
+    };
+    let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
+    CurveData {
+        side: timeline::class(curve.side),
+        label: curve.side.map_or("", crate::sides::Side::name),
+        program: column(Axis::Program),
+        time: column(Axis::Time),
+        event: column(Axis::Event).unwrap_or_default(),
+        allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
+        reserved: reserved.map(|bytes| differences(bytes.into_iter().map(signed))),
+        baseline: curve.baseline,
+        marks: marks(curve),
+        bands: curve.bands.iter().map(band).collect(),
+        area_points: differences(curve.area_points.iter().map(|&point| signed(point as u64))),
+        areas: curve.areas.iter().map(area).collect(),
+    }
+}
+
+fn marks(curve: &Curve) -> Vec<MarkData> {
+    let mark = |event: &crate::picture::Event| MarkData {
+        kind: match event.kind {
+            crate::picture::EventKind::AllocatedPeak => "peak",
+            crate::picture::EventKind::ReservedPeak => "reserved",
+            crate::picture::EventKind::OutOfMemory { .. } => "failure",
+        },
+        at: spot(&event.spot),
+        bytes: event.bytes,
+        text: timeline::mark_text(curve, event),
+    };
+    curve.events.iter().map(mark).collect()
+}
+
+fn band(band: &Band) -> BandData {
+    BandData { name: name(&band.name), depth: band.depth, from: spot(&band.from), to: spot(&band.to), peak: band.peak }
+}
+
+fn area(area: &Area) -> AreaData {
+    AreaData { name: name(&area.name), bytes: differences(area.bytes.iter().map(|&bytes| signed(bytes))) }
+}
+
+fn spot(spot: &Spot) -> SpotData {
+    Axis::ALL.map(|axis| axis.value(spot))
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Each value as the difference to the one before it.
+fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
+    let mut last = 0;
+    values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))).collect()
+}
+
+fn of_flame(of: &Flame, picture: &Picture, options: &Options) -> FlameData {
+    let mut numbers: BTreeMap<FrameData, usize> = BTreeMap::new();
+    let mut frames = Vec::new();
+    let mut frame = Vec::with_capacity(of.nodes.len());
+    for node in &of.nodes {
+        let data = frame_data(&node.frame, picture, options);
+        let number = *numbers.entry(data.clone()).or_insert(frames.len());
+        if number == frames.len() {
+            frames.push(data);
+        }
+        frame.push(number);
+    }
+    let parent = of.nodes.iter().map(|node| node.parent.map_or(-1, |parent| signed(parent as u64)));
+    FlameData { frames, parent: parent.collect(), frame, moments: of.moments.iter().map(moment).collect() }
+}
+
+fn moment(moment: &Moment) -> MomentData {
+    let own = || moment.own.iter().map(|(_, held)| held);
+    MomentData {
+        title: flame::title(&moment.kind),
+        kind: if moment.kind == crate::picture::MomentKind::Sample { "sample" } else { "named" },
+        before: moment.at.before.map(|at| at.count() as u64),
+        after: moment.at.after.map(|at| at.count() as u64),
+        node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
+        before_bytes: own().map(|held| held.before.bytes).collect(),
+        after_bytes: own().map(|held| held.after.bytes).collect(),
+        before_blocks: own().map(|held| held.before.blocks).collect(),
+        after_blocks: own().map(|held| held.after.blocks).collect(),
+    }
+}
+
+fn frame_data(frame: &Frame, picture: &Picture, options: &Options) -> FrameData {
+    let recorded = frame.path.as_ref().and_then(|path| picture.files.get(path));
+    let path = recorded.and_then(|recorded| options.checkout.get(recorded));
+    let place = path.zip(frame.line);
+    let line = place.and_then(|(path, line)| options.sources.get(path)?.get(line.checked_sub(1)? as usize));
+    FrameData {
+        text: name(&frame.text()),
+        user: frame.is_user,
+        href: options.run.as_ref().zip(place).map(|(run, (path, line))| run.line_address(path, line)),
+        source: line.map(|line| name(crate::text::cut(line.trim(), LONGEST_LINE))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_differences() {
+        assert_eq!(differences([5, 7, 7, -1].into_iter()), [5, 2, 0, -8]);
+    }
+}

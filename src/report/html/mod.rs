@@ -1,0 +1,44 @@
+//! The view as one page that opens anywhere: both timelines, the flame graph, the rows. All of it is in the file, which
+//! asks nobody for anything; without its script it still says the most.
+
+mod chart;
+mod data;
+mod flame;
+mod page;
+mod parts;
+mod scale;
+mod svg;
+mod table;
+mod timeline;
+
+pub(super) use svg::render as render_svg;
+
+use super::view::View;
+use super::{Error, Options, Subject};
+
+/// Rows of a table: more would make the page larger than a mail takes.
+const MOST_ROWS: usize = 300;
+
+/// The longest name that is shown, in bytes.
+const LONGEST_NAME: usize = 512;
+
+/// Writes a report as a page.
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, Error> {
+    let options = with_pictures(options);
+    let view = View::new(subject, &options);
+    Ok(page::page(&view, &options)?.into_string())
+}
+
+/// The options of a page: pictures, and as many rows as it has room for.
+fn with_pictures(options: &Options) -> Options {
+    // 0 rows are all of them.
+    let top = if options.top == 0 { 0 } else { options.top.max(MOST_ROWS) };
+    Options { pictures: true, explain: false, tree: None, top, ..options.clone() }
+}
+
+/// A name as it is shown: without signs that move or turn what follows, and no longer than anybody reads.
+fn name(text: &str) -> String {
+    let text = crate::text::printable(text);
+    let short = crate::text::cut(&text, LONGEST_NAME);
+    if short.len() < text.len() { format!("{short}…") } else { text }
+}

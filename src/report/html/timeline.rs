@@ -1,0 +1,254 @@
+//! The curves of a device as a still picture, which the script redraws for other scales and for the pointer.
+
+use maud::{Markup, html};
+
+use super::chart::{Axis, Chart};
+use super::name;
+use super::scale::{Milli, SPAN, tick_label, ticks};
+use crate::picture::{Band, Curve, Event, EventKind, Picture};
+use crate::sides::Side;
+use crate::text::thousands;
+use crate::units::Size;
+
+/// Height of the plot, and the room above it, in pixels.
+const PLOT: u64 = 240;
+const ABOVE: u64 = 14;
+
+/// Height of a row of phases in pixels, and how many there are at most.
+const LANE: u64 = 18;
+const MOST_LANES: u64 = 4;
+
+/// Room for the labels of the scale below.
+const BELOW: u64 = 22;
+
+/// Categories that have a colour of their own; the others share one.
+pub(super) const COLOURS: usize = 8;
+
+/// The figure of a device's curves with its legend, and places for the controls that the script makes.
+pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
+    let Some(chart) = Chart::new(picture) else {
+        return html! { p.missing { "No timeline: the input has no recorded history of allocations." } };
+    };
+    let is_coarse = picture.curves.iter().any(|curve| curve.is_coarse);
+    html! {
+        figure.timeline aria-labelledby=(format!("{id}-timeline")) {
+            figcaption id=(format!("{id}-timeline")) { (title(picture)) }
+            div.controls {}
+            (legend(picture))
+            (plot(&chart, &description(picture)))
+            p.readout aria-live="polite" {}
+            @if is_coarse {
+                p.note { "A saved profile keeps a coarse curve: the highest values in equal parts of the recording. "
+                    "Give the snapshots themselves for every moment." }
+            }
+        }
+    }
+}
+
+fn title(picture: &Picture) -> &'static str {
+    match (picture.curves.len(), picture.is_aligned) {
+        (0 | 1, _) => "Memory over the recording",
+        (_, true) => "Memory over the recording, before and after at the same place of the program",
+        (_, false) => "Memory over the recording, before and after",
+    }
+}
+
+/// The picture in words.
+pub(super) fn description(picture: &Picture) -> String {
+    let curves = picture.curves.iter().map(|curve| {
+        let peak = curve.points.iter().map(|point| point.allocated).max().unwrap_or(0);
+        let end = curve.points.last().map_or(0, |point| point.allocated);
+        let side = curve.side.map(|side| format!("{side}: ")).unwrap_or_default();
+        format!("{side}allocated memory with a peak of {} and {} at the end", Size(peak), Size(end))
+    });
+    curves.collect::<Vec<_>>().join("; ")
+}
+
+fn legend(picture: &Picture) -> Markup {
+    let has_reserved = |curve: &Curve| curve.points.iter().any(|point| point.reserved.is_some());
+    html! {
+        ul.legend {
+            @for curve in &picture.curves {
+                li { span class=(format!("key allocated {}", class(curve.side))) {} (label(curve.side, "allocated")) }
+                @if has_reserved(curve) {
+                    li { span class=(format!("key reserved {}", class(curve.side))) {} (label(curve.side, "reserved")) }
+                }
+            }
+            @if let Some(curve) = picture.curves.last() {
+                @for (at, area) in curve.areas.iter().enumerate().take(COLOURS) {
+                    li { span class=(format!("key area c{at}")) {} (name(&area.name)) }
+                }
+                @if curve.areas.len() > COLOURS {
+                    li { span class=(format!("key area c{COLOURS}")) {} "other categories" }
+                }
+            }
+        }
+    }
+}
+
+fn label(side: Option<Side>, counter: &str) -> String {
+    side.map_or_else(|| counter.to_owned(), |side| format!("{side} {counter}"))
+}
+
+/// The class of a side in the style sheet.
+pub(super) fn class(side: Option<Side>) -> &'static str {
+    match side {
+        Some(Side::Before) => "before",
+        Some(Side::After) | None => "after",
+    }
+}
+
+/// The chart itself. Texts keep their size whatever the width: only the plot is stretched.
+pub(super) fn plot(chart: &Chart<'_>, description: &str) -> Markup {
+    let lanes = lanes(chart);
+    html! {
+        svg.plot xmlns="http://www.w3.org/2000/svg" width="100%" height=(height(chart)) role="img" aria-label=(description) {
+            svg.lines x="0" y=(ABOVE) width="100%" height=(PLOT) viewBox=(format!("0 0 {SPAN} {SPAN}"))
+                preserveAspectRatio="none" {
+                @if let Some(curve) = chart.picture.curves.last() { (areas(chart, curve)) }
+                @for curve in &chart.picture.curves { (lines(chart, curve)) }
+            }
+            (grid(chart))
+            @for curve in &chart.picture.curves {
+                @for event in &curve.events { (mark(chart, curve, event)) }
+            }
+            @if let Some(curve) = chart.picture.curves.last() {
+                @for band in curve.bands.iter().filter(|band| u64::from(band.depth) < MOST_LANES) {
+                    (phase(chart, band))
+                }
+            }
+            (scale(chart, ABOVE + PLOT + lanes * LANE))
+        }
+    }
+}
+
+/// The height of the chart in pixels.
+pub(super) fn height(chart: &Chart<'_>) -> u64 {
+    ABOVE + PLOT + lanes(chart) * LANE + BELOW
+}
+
+/// The rows that the phases of the last curve take.
+fn lanes(chart: &Chart<'_>) -> u64 {
+    let deepest = chart.picture.curves.last().and_then(|curve| curve.bands.iter().map(|band| band.depth).max());
+    deepest.map_or(0, |depth| (u64::from(depth) + 1).min(MOST_LANES))
+}
+
+/// A distance from the top of the picture in pixels.
+fn down(chart: &Chart<'_>, bytes: u64) -> Milli {
+    Milli(chart.y(bytes, PLOT).0 + i64::try_from(ABOVE * 1_000).unwrap_or(0))
+}
+
+fn percent(place: Milli) -> String {
+    format!("{place}%")
+}
+
+fn grid(chart: &Chart<'_>) -> Markup {
+    html! {
+        g.grid aria-hidden="true" {
+            @for tick in ticks(chart.top) {
+                @let y = down(chart, tick);
+                line x1="0" x2="100%" y1=(y) y2=(y) {}
+                text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
+            }
+        }
+    }
+}
+
+fn areas(chart: &Chart<'_>, curve: &Curve) -> Markup {
+    html! {
+        g class=(format!("areas {}", class(curve.side))) {
+            @for (at, (_, outline)) in chart.areas(curve).into_iter().enumerate() {
+                path class=(format!("area c{}", at.min(COLOURS))) d=(outline) {}
+            }
+        }
+    }
+}
+
+fn lines(chart: &Chart<'_>, curve: &Curve) -> Markup {
+    let side = class(curve.side);
+    html! {
+        @if let Some(bytes) = curve.baseline {
+            @let y = chart.y(bytes, SPAN);
+            path class=(format!("line baseline {side}")) d=(format!("M0 {y}L{SPAN} {y}")) {}
+        }
+        path class=(format!("line reserved {side}")) d=(chart.line(curve, |at| curve.points[at].reserved)) {}
+        path class=(format!("line allocated {side}")) d=(chart.line(curve, |at| Some(curve.points[at].allocated))) {}
+    }
+}
+
+/// The words for a mark.
+pub(super) fn mark_text(curve: &Curve, event: &Event) -> String {
+    let side = curve.side.map(|side| format!("{side} ")).unwrap_or_default();
+    match event.kind {
+        EventKind::AllocatedPeak => format!("{side}peak {}", Size(event.bytes)),
+        EventKind::ReservedPeak => format!("{side}reserved peak {}", Size(event.bytes)),
+        EventKind::OutOfMemory { requested } => format!("{side}out of memory: {} refused", Size(requested)),
+    }
+}
+
+fn mark(chart: &Chart<'_>, curve: &Curve, event: &Event) -> Markup {
+    let x = chart.x(&event.spot, 100);
+    let y = down(chart, event.bytes);
+    let side = class(curve.side);
+    let anchor = if x.0 > 50_000 { "end" } else { "start" };
+    let shift = if anchor == "end" { "-8" } else { "8" };
+    // Peaks of both sides are often at one place: one label goes above, the other below.
+    let lift = if curve.side == Some(Side::Before) { 16_000 } else { -6_000 };
+    let text = mark_text(curve, event);
+    html! {
+        @match event.kind {
+            EventKind::OutOfMemory { .. } => {
+                g.failure { title { (text) } line x1=(percent(x)) x2=(percent(x)) y1=(ABOVE) y2=(ABOVE + PLOT) {} }
+            }
+            EventKind::AllocatedPeak => {
+                g class=(format!("peak {side}")) {
+                    circle cx=(percent(x)) cy=(y) r="4" { title { (text) } }
+                    text x=(percent(x)) dx=(shift) y=(Milli(y.0 + lift)) text-anchor=(anchor) { (text) }
+                }
+            }
+            EventKind::ReservedPeak => {
+                circle class=(format!("peak reserved {side}")) cx=(percent(x)) cy=(y) r="3" { title { (text) } }
+            }
+        }
+    }
+}
+
+fn phase(chart: &Chart<'_>, band: &Band) -> Markup {
+    let from = chart.x(&band.from, 100);
+    let width = Milli((chart.x(&band.to, 100).0 - from.0).max(0));
+    let y = ABOVE + PLOT + 2 + u64::from(band.depth) * LANE;
+    let name = name(&band.name);
+    html! {
+        svg.phase x=(percent(from)) y=(y) width=(percent(width)) height=(LANE - 2) {
+            title { (name) ": peak " (Size(band.peak)) }
+            rect width="100%" height="100%" {}
+            text x="3" y="12" { (name) }
+        }
+    }
+}
+
+/// The labels along the recording.
+fn scale(chart: &Chart<'_>, y: u64) -> Markup {
+    let span = chart.domain.to - chart.domain.from;
+    html! {
+        g.scale aria-hidden="true" {
+            @for quarter in 0..=4_i64 {
+                @let value = chart.domain.from + span / 4 * quarter;
+                @let anchor = match quarter { 0 => "start", 4 => "end", _ => "middle" };
+                text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value)) }
+            }
+        }
+    }
+}
+
+fn scale_label(axis: Axis, value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let count = thousands(value.unsigned_abs());
+    match axis {
+        Axis::Program => format!("{sign}{count} allocations"),
+        Axis::Time => {
+            format!("{sign}{}.{:03} s", value.unsigned_abs() / 1_000_000, value.unsigned_abs() % 1_000_000 / 1_000)
+        }
+        Axis::Event => format!("event {sign}{count}"),
+    }
+}

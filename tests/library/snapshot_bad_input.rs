@@ -1,0 +1,1011 @@
+//! Snapshots that PyTorch writes in unusual ways, and snapshots that are damaged.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::pickle::{Batch, Memo, Options, Value, Writer, write};
+use ptmem::diff;
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{self, Kind, Profile, Source};
+use ptmem::report::{self, Format, Subject};
+use ptmem::snapshot::{self, Action, BlockState, Event, Frame, Snapshot};
+use ptmem::stack::GroupBy;
+use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
+
+fn list(items: impl IntoIterator<Item = Value>) -> Value {
+    Value::List(items.into_iter().collect())
+}
+
+fn frame(name: &str, line: impl Into<Value>) -> Value {
+    Value::dict([("name", name.into()), ("filename", "/repo/train.py".into()), ("line", line.into())])
+}
+
+fn event(action: &str, addr: u64, size: u64) -> Value {
+    Value::dict([
+        ("action", action.into()),
+        ("addr", addr.into()),
+        ("size", size.into()),
+        ("stream", 0.into()),
+        ("time_us", 1_700_000_000_000_000_i64.into()),
+        ("frames", list([frame("step", 3), frame("main", 9)])),
+    ])
+}
+
+fn block(address: u64, size: u64, state: &str) -> Value {
+    Value::dict([
+        ("address", address.into()),
+        ("size", size.into()),
+        ("requested_size", size.into()),
+        ("state", state.into()),
+        ("frames", list([frame("step", 3)])),
+    ])
+}
+
+fn segment(address: u64, size: u64) -> Value {
+    Value::dict([
+        ("device", 0.into()),
+        ("address", address.into()),
+        ("total_size", size.into()),
+        ("allocated_size", 512.into()),
+        ("active_size", 512.into()),
+        ("stream", 0.into()),
+        ("segment_type", "small".into()),
+        ("segment_pool_id", Value::Tuple(vec![0.into(), 0.into()])),
+        ("is_expandable", false.into()),
+        ("frames", list([])),
+        ("blocks", list([block(address, 512, "active_allocated"), block(address + 512, size - 512, "inactive")])),
+    ])
+}
+
+fn snapshot_of(segments: Value, traces: Value) -> Value {
+    Value::dict([("segments", segments), ("device_traces", traces)])
+}
+
+/// One segment, one event on device 0.
+fn ordinary() -> Value {
+    snapshot_of(list([segment(4096, 2 << 20)]), list([list([event("alloc", 4096, 512)])]))
+}
+
+fn of_event(event: Value) -> Value {
+    snapshot_of(list([segment(4096, 2 << 20)]), list([list([event])]))
+}
+
+fn of_block(block: Value) -> Value {
+    snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block]))]), list([]))
+}
+
+/// The styles of Python, of C++ (`_memory_snapshot_pickled`), of old protocols, and of nobody.
+fn styles() -> Vec<Options> {
+    let plain = Options::default();
+    vec![
+        plain,
+        Options { share: true, ..plain },
+        Options { share: true, protocol: 5, ..plain },
+        Options { protocol: 2, memo: Memo::BinPut, share: true, frame: None, batch: Batch::All, memo_first: false },
+        Options { protocol: 2, memo: Memo::BinPut, share: true, frame: None, ..plain },
+        Options { protocol: 0, memo: Memo::Put, share: true, frame: None, ..plain },
+        Options { batch: Batch::One, share: true, ..plain },
+        Options { frame: Some(1), share: true, ..plain },
+    ]
+}
+
+/// Reads what every style of writing gives; the results agree as far as `look` looks.
+fn read_with<T: PartialEq + std::fmt::Debug>(value: &Value, look: impl Fn(&Snapshot) -> T) -> T {
+    let mut seen = styles().into_iter().map(|style| {
+        let snapshot = snapshot::read(&write(value, style)[..]).unwrap_or_else(|error| panic!("{style:?}: {error}"));
+        (style, look(&snapshot))
+    });
+    let (_, first) = seen.next().unwrap();
+    for (style, other) in seen {
+        assert_eq!(other, first, "{style:?}");
+    }
+    first
+}
+
+/// The message, which no style of writing changes.
+fn error_of(value: &Value) -> String {
+    let mut seen = styles().into_iter().map(|style| match snapshot::read(&write(value, style)[..]) {
+        Ok(_) => panic!("{style:?}: was read"),
+        Err(error) => error.to_string(),
+    });
+    let first = seen.next().unwrap();
+    seen.for_each(|other| assert_eq!(other, first));
+    first
+}
+
+fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
+    let frames = snapshot.tables.stack(event.stack?).iter().map(|&id| {
+        let frame = snapshot.tables.frame(id);
+        (snapshot.tables.string(frame.name).to_owned(), frame.line)
+    });
+    Some(frames.collect())
+}
+
+fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::Error> {
+    profile::profile(
+        snapshot,
+        Source { path: "test.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot },
+        profile::Options::default(),
+    )
+}
+
+// What is read.
+
+#[test]
+fn a_snapshot_is_read_in_every_style_of_writing() {
+    let (events, stack, segments) = read_with(&ordinary(), |snapshot| {
+        let device = &snapshot.devices[&0];
+        let events = snapshot.events_of(device);
+        let first = &events[0];
+        let event = (events.len(), first.action, first.addr, first.size, first.time());
+        let blocks: Vec<_> = device.segments[0].blocks.iter().map(|b| (b.address, b.size, b.state)).collect();
+        (event, stack_of(snapshot, first), (device.segments.len(), blocks))
+    });
+    assert_eq!(events, (1, Action::Alloc, 4096, 512, Some(1_700_000_000_000_000)));
+    assert_eq!(stack, Some(vec![("step".to_owned(), 3), ("main".to_owned(), 9)]));
+    let blocks = vec![(4096, 512, BlockState::ActiveAllocated), (4608, (2 << 20) - 512, BlockState::Inactive)];
+    assert_eq!(segments, (1, blocks));
+}
+
+#[test]
+fn serde_pickle_as_writer_is_read_the_same() {
+    fn to_serde(value: &Value) -> serde_pickle::Value {
+        use serde_pickle::Value as Theirs;
+        match value {
+            Value::None => Theirs::None,
+            Value::Bool(value) => Theirs::Bool(*value),
+            Value::Int(value) => i64::try_from(*value).map_or_else(
+                |_| {
+                    serde_pickle::value_from_slice(
+                        &write(&Value::Int(*value), Options::default()),
+                        serde_pickle::DeOptions::new(),
+                    )
+                    .unwrap()
+                },
+                Theirs::I64,
+            ),
+            Value::Str(text) => Theirs::String(String::from_utf8(text.clone()).unwrap()),
+            Value::List(items) => Theirs::List(items.iter().map(to_serde).collect()),
+            Value::Tuple(items) => Theirs::Tuple(items.iter().map(to_serde).collect()),
+            Value::Dict(pairs) => {
+                Theirs::Dict(pairs.iter().map(|(k, v)| (to_serde(k).into_hashable().unwrap(), to_serde(v))).collect())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // In alphabetical order of keys, so 'state' comes last in a block and 'action' first in an event.
+    let value = of_event(event("alloc", u64::MAX - 511, 512));
+    for options in [serde_pickle::SerOptions::new(), serde_pickle::SerOptions::new().proto_v2()] {
+        let bytes = serde_pickle::value_to_vec(&to_serde(&value), options).unwrap();
+        let snapshot = snapshot::read(&bytes[..]).unwrap();
+        let device = &snapshot.devices[&0];
+        assert_eq!(snapshot.events_of(device)[0].addr, u64::MAX - 511);
+        assert_eq!(stack_of(&snapshot, &snapshot.events_of(device)[0]).unwrap().len(), 2);
+        assert_eq!(device.segments[0].blocks[0].stack.map(|id| snapshot.tables.stack(id).len()), Some(1));
+    }
+}
+
+#[test]
+fn a_list_of_segments_is_a_snapshot_without_history() {
+    for value in [list([segment(4096, 2 << 20)]), Value::Tuple(vec![segment(4096, 2 << 20)])] {
+        let (has_traces, segments) =
+            read_with(&value, |snapshot| (snapshot.has_traces, snapshot.devices[&0].segments.len()));
+        assert_eq!((has_traces, segments), (false, 1));
+    }
+    assert_eq!(read_with(&list([]), |snapshot| (snapshot.has_traces, snapshot.devices.len())), (false, 0));
+    let no_traces = ordinary().without("device_traces");
+    assert!(!read_with(&no_traces, |snapshot| snapshot.has_traces));
+    // Nothing allocated: empty lists, which are there.
+    let empty = snapshot_of(list([]), list([list([]), list([])]));
+    assert_eq!(read_with(&empty, |snapshot| (snapshot.has_traces, snapshot.devices.len())), (true, 0));
+}
+
+#[test]
+fn tuples_stand_for_lists_and_lists_for_tuples() {
+    let tuples = |value: &Value| match value {
+        Value::List(items) => Value::Tuple(items.clone()),
+        other => panic!("{other:?}"),
+    };
+    let event = event("alloc", 4096, 512).with("pool_id", list([3.into(), 4.into()]));
+    let segment = segment(4096, 2 << 20).with("segment_pool_id", list([0.into(), 0.into()]));
+    let Value::Dict(pairs) = &segment else { panic!() };
+    let blocks = tuples(&pairs.iter().find(|(key, _)| *key == "blocks".into()).unwrap().1);
+    let segments = tuples(&list([segment.clone().with("blocks", blocks)]));
+    let traces = tuples(&list([tuples(&list([event]))]));
+    let (pool, blocks) = read_with(&snapshot_of(segments, traces), |snapshot| {
+        let device = &snapshot.devices[&0];
+        let tags = snapshot.tables.tags(snapshot.events_of(device)[0].tags);
+        (tags.pool_id, device.segments[0].blocks.len())
+    });
+    assert_eq!((pool, blocks), (Some((3, 4)), 2));
+}
+
+#[test]
+fn optional_keys_may_be_missing() {
+    let event = ["stream", "time_us", "frames"].iter().fold(event("alloc", 4096, 512), |e, key| e.without(key));
+    let (time, stack) = read_with(&of_event(event), |s| (s.events[0].time(), s.events[0].stack));
+    assert_eq!((time, stack), (None, None));
+    let keys =
+        ["allocated_size", "active_size", "stream", "segment_type", "segment_pool_id", "is_expandable", "frames"];
+    let segment = keys.iter().fold(segment(4096, 2 << 20), |segment, key| segment.without(key));
+    let block = |size: u64| Value::dict([("size", size.into()), ("state", "active_allocated".into())]);
+    let segment = segment.with("blocks", list([block(512), block(1024), block(512)]));
+    let (sums, blocks) = read_with(&list([segment]), |snapshot| {
+        let segment = &snapshot.devices[&0].segments[0];
+        let blocks: Vec<_> = segment.blocks.iter().map(|b| (b.address, b.requested_size)).collect();
+        ((segment.allocated_size, segment.active_size, segment.small_pool, segment.is_expandable), blocks)
+    });
+    assert_eq!(sums, (None, None, false, false));
+    // Addresses are derived from the sizes before.
+    assert_eq!(blocks, [(4096, None), (4608, None), (5632, None)]);
+    // An oom has no address, a snapshot event may lack it.
+    let oom = Value::dict([("action", "oom".into()), ("device_free", 77.into()), ("size", 99.into())]);
+    let taken = Value::dict([("action", "snapshot".into()), ("size", 0.into())]);
+    let value = snapshot_of(list([]), list([list([oom, taken])]));
+    assert_eq!(read_with(&value, |s| (s.events[0].addr, s.events[0].size)), (77, 99));
+    // With stack frames that lack everything but what makes them frames.
+    let bare = Value::dict([("filename", "a.py".into())]);
+    let value = of_event(self::event("alloc", 4096, 512).with("frames", list([bare])));
+    let stack = read_with(&value, |snapshot| stack_of(snapshot, &snapshot.events[0]));
+    assert_eq!(stack, Some(vec![(String::new(), 0)]));
+}
+
+#[test]
+fn blocks_of_release_1_13_have_their_stack_and_size_in_the_history() {
+    let occupant = Value::dict([
+        ("addr", 4096.into()),
+        ("real_size", 500.into()),
+        ("frames", list([frame("old", 1)])),
+        ("cpp_frames", "a\nb".into()),
+    ]);
+    let older = Value::dict([("addr", 4096.into()), ("real_size", 100.into())]);
+    for history in [list([occupant.clone(), older.clone()]), Value::Tuple(vec![occupant, older])] {
+        let block = Value::dict([("size", 512.into()), ("state", "active_allocated".into()), ("history", history)]);
+        let (requested, frames) = read_with(&of_block(block), |snapshot| {
+            let block = &snapshot.devices[&0].segments[0].blocks[0];
+            (block.requested_size, block.stack.map(|id| snapshot.tables.stack(id).len()))
+        });
+        assert_eq!((requested, frames), (Some(500), Some(1)));
+    }
+}
+
+#[test]
+fn tracebacks_of_the_forward_pass_and_of_generated_code_are_read() {
+    let line = |name: &str, line: u32| -> Value {
+        (*format!("  File \"/repo/model.py\", line {line}, in {name}\n    x\n")).into()
+    };
+    let forward = list([line("<module>", 9), line("forward", 54), "no line of a traceback".into()]);
+    let generated = frame("call", 3)
+        .with("filename", "/tmp/torchinductor_me/ab/cab.py")
+        .with("fx_original_trace", line("layer", 7));
+    let odd = frame("call", 4).with("fx_original_trace", 7);
+    let event =
+        event("alloc", 4096, 512).with("frames", list([generated, odd])).with("forward_frames", forward.clone());
+    let block = block(4096, 512, "active_allocated").with("forward_frames", forward);
+    let value = snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block]))]), list([list([event])]));
+    let (of_event, of_block, original) = read_with(&value, |snapshot| {
+        let tables = &snapshot.tables;
+        let text = |frame: &snapshot::FrameId| {
+            let frame = tables.frame(*frame);
+            format!("{}:{}", tables.string(frame.name), frame.line)
+        };
+        let of_event = snapshot.events[0].stack.unwrap();
+        let of_block = snapshot.devices[&0].segments[0].blocks[0].stack.unwrap();
+        let original = tables.frame(tables.stack(of_event)[0]).original.as_ref().map(text);
+        assert_eq!(tables.frame(tables.stack(of_event)[1]).original, None);
+        let texts = |frames: &[snapshot::FrameId]| frames.iter().map(text).collect::<Vec<_>>();
+        assert_eq!(texts(tables.stack(of_event)), ["call:3", "call:4"]);
+        (texts(tables.forward(of_event)), texts(tables.forward(of_block)), original)
+    });
+    assert_eq!(of_event, ["forward:54", "<module>:9"]);
+    assert_eq!(of_block, of_event);
+    assert_eq!(original.as_deref(), Some("layer:7"));
+}
+
+#[test]
+fn both_spellings_of_the_pending_state_are_read() {
+    for state in ["active_pending_free", "active_awaiting_free"] {
+        let state = read_with(&of_block(block(4096, 512, state)), |s| s.devices[&0].segments[0].blocks[0].state);
+        assert_eq!(state, BlockState::ActivePendingFree);
+    }
+}
+
+#[test]
+fn unknown_keys_and_actions_are_skipped() {
+    let odd = Value::Set(vec![Value::BigInt, Value::Bytes(vec![1]), Value::None, 0.5.into()]);
+    let event = event("alloc", 4096, 512).with("forward_frames", odd.clone()).with("internal_metadata", odd.clone());
+    let unknown = Value::dict([("action", "annotate".into()), ("what", odd.clone())]);
+    let segment = segment(4096, 2 << 20).with("colour", odd.clone());
+    let value = snapshot_of(list([segment]), list([list([unknown, event])])).with("categories", odd.clone());
+    let (actions, addr) = read_with(&value, |snapshot| {
+        let name = |event: &Event| event.action.name(&snapshot.tables).to_owned();
+        (snapshot.events.iter().map(name).collect::<Vec<_>>(), snapshot.events[1].addr)
+    });
+    assert_eq!(actions, ["annotate", "alloc"]);
+    assert_eq!(addr, 4096);
+    let profile = profile_of(snapshot::read(&write(&value, Options::default())[..]).unwrap()).unwrap();
+    assert_eq!(profile.devices[0].figures.allocated.end, 512);
+    assert_eq!(profile.devices[0].figures.allocation_count, 1);
+    // Keys that are no strings.
+    let Value::Dict(mut pairs) = value else { panic!() };
+    pairs.insert(0, (7.into(), 7.into()));
+    pairs.push((Value::Tuple(vec![]), Value::None));
+    assert_eq!(read_with(&Value::Dict(pairs), |snapshot| snapshot.events.len()), 2);
+}
+
+/// What a reader keeps of the event before must not show in the next one.
+#[test]
+fn an_event_is_read_the_same_whatever_stands_before_it() {
+    let full = event("alloc", 4096, 512)
+        .with("compile_context", "N/A")
+        .with("user_metadata", "step 1")
+        .with("pool_id", Value::Tuple(vec![0.into(), 0.into()]));
+    let change = |change: fn(&mut Vec<(Value, Value)>)| {
+        let Value::Dict(mut pairs) = full.clone() else { panic!() };
+        change(&mut pairs);
+        Value::Dict(pairs)
+    };
+    let events = [
+        full.clone(),
+        change(|pairs| pairs.reverse()),
+        change(|pairs| pairs.rotate_left(3)),
+        // The last one counts, if it is any good.
+        change(|pairs| pairs.push(("addr".into(), 8192.into()))),
+        change(|pairs| pairs.push(("addr".into(), Value::None))),
+        change(|pairs| pairs.insert(1, ("device_free".into(), 77.into()))),
+        full.clone().without("frames"),
+        full.clone().without("stream"),
+        full.clone().without("pool_id").without("user_metadata"),
+        full.clone().with("stream", Value::None),
+        full.clone().with("user_metadata", "step 2"),
+        full.clone().with("pool_id", list([1.into(), 2.into()])),
+        full.clone().with("pool_id", Value::Tuple(vec![3.into(), Value::None])),
+        full.clone().with("time_us", "soon"),
+        full.clone().with("size", i64::MAX),
+        full.clone().with("action", "free_completed"),
+        full.clone().with("action", "annotate"),
+        full.clone().with("frames", Value::None),
+        event("segment_map", 4096, 2 << 20).with("spare", list([])),
+    ];
+    let look = |snapshot: &Snapshot, index: usize| {
+        let event = &snapshot.events[index];
+        let tags = snapshot.tables.tags(event.tags);
+        let text = |id: Option<_>| id.map(|id| snapshot.tables.string(id).to_owned());
+        let tags = (tags.stream, text(tags.compile_context), text(tags.user_metadata), tags.pool_id);
+        let action = event.action.name(&snapshot.tables).to_owned();
+        (action, event.addr, event.size, event.time(), stack_of(snapshot, event), tags)
+    };
+    let file = |events: Vec<Value>| snapshot_of(list([]), list([list(events)]));
+    let alone: Vec<_> =
+        events.iter().map(|event| read_with(&file(vec![event.clone()]), |snapshot| look(snapshot, 0))).collect();
+    assert_eq!((alone[3].1, alone[4].1, alone[5].1), (8192, 4096, 4096));
+    for (event, expected) in events.iter().zip(&alone) {
+        for (before, known) in events.iter().zip(&alone) {
+            let three = file(vec![before.clone(), event.clone(), event.clone()]);
+            let seen = read_with(&three, |snapshot| [0, 1, 2].map(|index| look(snapshot, index)));
+            assert_eq!(seen, [known.clone(), expected.clone(), expected.clone()]);
+        }
+    }
+}
+
+#[test]
+fn host_memory_is_left_out_wherever_it_stands() {
+    let host = list([event("alloc", 1, 2), event("free_requested", 1, 2), Value::dict([("action", 7.into())])]);
+    let segments = list([Value::dict([("address", 1.into()), ("total_size", 2.into()), ("state", "odd".into())])]);
+    let Value::Dict(mut pairs) = ordinary() else { panic!() };
+    pairs.insert(0, ("host_traces".into(), host.clone()));
+    pairs.insert(1, ("host_segments".into(), segments.clone()));
+    let before = Value::Dict(pairs);
+    let after = ordinary().with("host_segments", segments).with("host_traces", host);
+    for value in [before, after] {
+        let (events, addr, segments, devices) = read_with(&value, |snapshot| {
+            let device = &snapshot.devices[&0];
+            let events = snapshot.events_of(device);
+            (events.len(), events[0].addr, device.segments.len(), snapshot.devices.len())
+        });
+        assert_eq!((events, addr, segments, devices), (1, 4096, 1, 1));
+    }
+}
+
+#[test]
+fn lines_of_any_width_are_read() {
+    let wide = |bytes: &[u8]| {
+        // A pickle with the line by hand.
+        let mut writer = Writer::new(Options { frame: None, ..Options::default() });
+        let key = |writer: &mut Writer, key: &str| writer.value(&key.into());
+        writer.op(b"}(");
+        key(&mut writer, "segments");
+        writer.op(b"]");
+        key(&mut writer, "device_traces");
+        writer.op(b"]](}(");
+        for (name, value) in [("action", Value::from("alloc")), ("addr", 1.into()), ("size", 1.into())] {
+            key(&mut writer, name);
+            writer.value(&value);
+        }
+        key(&mut writer, "frames");
+        writer.op(b"]}(");
+        key(&mut writer, "name");
+        key(&mut writer, "f");
+        key(&mut writer, "filename");
+        key(&mut writer, "a.py");
+        key(&mut writer, "line");
+        writer.op(&[&[0x8a, u8::try_from(bytes.len()).unwrap()], bytes].concat());
+        writer.op(b"uauea");
+        writer.op(b"u");
+        let snapshot = snapshot::read(&writer.finish()[..]).unwrap();
+        stack_of(&snapshot, &snapshot.events[0]).unwrap()[0].1
+    };
+    assert_eq!(wide(&[0xff; 8]), -1);
+    assert_eq!(wide(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]), (1 << 64) - 1);
+    assert_eq!(wide(&[0x55; 16]), i128::from_le_bytes([0x55; 16]));
+    assert_eq!(wide(&[0x55; 40]), -1, "as unknown as -1");
+    assert_eq!(wide(&[0xff; 40]), -1);
+    assert_eq!(wide(&[]), 0);
+    // As PyTorch writes them: all three are lines that nobody knows, and get no number in a label.
+    for line in [Value::from(-1), Value::from(u64::MAX), Value::BigInt] {
+        let traces = list([list([event("alloc", 4096, 512).with("frames", list([frame("step", line)]))])]);
+        let value = snapshot_of(list([segment(4096, 2 << 20)]), traces);
+        let profile = profile_of(snapshot::read(&write(&value, Options::shared())[..]).unwrap()).unwrap();
+        assert_eq!(profile.devices[0].stacks[0].label, "step (train.py)");
+    }
+}
+
+#[test]
+fn names_with_surrogates_stay_distinct() {
+    let names = [&b"/home/\xed\xb2\x80/a.py"[..], b"/home/\xed\xb2\x81/a.py", b"/home/\xff/a.py"];
+    let texts = names.map(|name| {
+        let frame = frame("f", 1).with("filename", Value::Str(name.to_vec()));
+        let value = of_event(event("alloc", 4096, 512).with("frames", list([frame])));
+        read_with(&value, |snapshot| {
+            let stack = snapshot.tables.stack(snapshot.events[0].stack.unwrap());
+            let Frame { filename, .. } = *snapshot.tables.frame(stack[0]);
+            snapshot.tables.string(filename).to_owned()
+        })
+    });
+    assert_eq!(texts[0], r"/home/\xed\xb2\x80/a.py");
+    assert_ne!(texts[0], texts[1]);
+    assert_eq!(texts[2], r"/home/\xff/a.py");
+}
+
+// Lists of frames.
+
+#[test]
+fn long_lists_of_frames_are_read_in_every_batching() {
+    for length in [999, 1000, 1001, 2500] {
+        let frames = list((0..length).map(|line| frame("f", line)));
+        let events = list([
+            event("alloc", 4096, 512).with("frames", frames.clone()),
+            event("alloc", 8192, 512).with("frames", frames.clone()),
+        ]);
+        let value = snapshot_of(list([]), list([events]));
+        let (first, equal) = read_with(&value, |snapshot| {
+            let events = &snapshot.events;
+            (stack_of(snapshot, &events[0]), events[0].stack == events[1].stack)
+        });
+        let lines: Vec<_> = first.unwrap().into_iter().map(|(_, line)| line).collect();
+        assert_eq!(lines, (0..i128::from(length)).collect::<Vec<_>>());
+        assert!(equal, "equal stacks have one id");
+    }
+}
+
+#[test]
+fn one_list_of_frames_may_serve_many_events() {
+    let frames = list([frame("a", 1), frame("b", 2)]);
+    let other = list([frame("b", 2), frame("a", 1)]);
+    let with = |action: &str, frames: &Value| event(action, 4096, 512).with("frames", frames.clone());
+    let events = list([
+        with("alloc", &frames),
+        with("free_requested", &other),
+        with("free_completed", &other),
+        with("alloc", &frames),
+        with("free_requested", &list([])),
+    ]);
+    let stacks =
+        read_with(&snapshot_of(list([segment(4096, 2 << 20).without("frames")]), list([events])), |snapshot| {
+            snapshot.events.iter().map(|event| stack_of(snapshot, event).unwrap()).collect::<Vec<_>>()
+        });
+    let pair = |a: (&str, i128), b: (&str, i128)| vec![(a.0.to_owned(), a.1), (b.0.to_owned(), b.1)];
+    let (ab, ba) = (pair(("a", 1), ("b", 2)), pair(("b", 2), ("a", 1)));
+    assert_eq!(stacks, [ab.clone(), ba.clone(), ba, ab, vec![]]);
+}
+
+/// A pickle with two events and a list of frames in the memo; `after_use` stands between the events.
+fn two_events(list: &[u8], after_use: &[u8]) -> Result<Snapshot, snapshot::Error> {
+    let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let entry = |name: &str, line: u8| {
+        [
+            b"}(".as_slice(),
+            &text("name"),
+            &text(name),
+            &text("filename"),
+            &text("a.py"),
+            &text("line"),
+            &[b'K', line],
+            b"u",
+        ]
+        .concat()
+    };
+    let event =
+        [&b"}("[..], &text("action"), &text("alloc"), &text("addr"), b"K\x01", &text("size"), b"K\x01"].concat();
+    let event = [&event, &text("frames")[..], b"h\0u"].concat();
+    let bytes = [
+        &b"\x80\x04"[..],
+        // Entries 1 and 2 are frames, entry 0 the list.
+        &entry("f", 1),
+        b"q\x010",
+        &entry("g", 2),
+        b"q\x020",
+        list,
+        b"q\x000",
+        b"}(",
+        &text("segments"),
+        b"]",
+        &text("device_traces"),
+        b"]](",
+        &event,
+        after_use,
+        &event,
+        b"eau.",
+    ];
+    snapshot::read(&bytes.concat()[..])
+}
+
+#[test]
+fn a_list_of_frames_that_changes_after_its_first_use_is_an_error() {
+    let lines = |snapshot: &Snapshot| -> Vec<Vec<i128>> {
+        let stack = |event: &Event| stack_of(snapshot, event).unwrap().into_iter().map(|(_, line)| line).collect();
+        snapshot.events.iter().map(stack).collect()
+    };
+    for list in [&b"](h\x01h\x02e"[..], b"]h\x01ah\x02a", b"](h\x01e(h\x02e", b"]h\x01a(h\x02e", b"(h\x01h\x02l"] {
+        assert_eq!(lines(&two_events(list, b"").unwrap()), [[1, 2], [1, 2]], "{}", list.escape_ascii());
+        for change in [&b"h\0h\x01a0"[..], b"h\0(h\x01e0", b"h\0(h\x01h\x02e0", b"h\0Na0"] {
+            let text = two_events(list, change).unwrap_err().to_string();
+            assert!(text.ends_with("a list of frames changes after it was used; the file is damaged"), "{text}");
+        }
+        // Nothing appended is no change.
+        assert_eq!(lines(&two_events(list, b"h\0(e0").unwrap()), [[1, 2], [1, 2]]);
+    }
+    let text = two_events(b"]", b"h\0h\x01a0").unwrap_err().to_string();
+    assert!(text.contains("changes after it was used"), "{text}");
+}
+
+#[test]
+fn what_is_in_the_list_of_frames_and_no_frame_leaves_no_stack() {
+    for list in [&b"]K\x01a"[..], b"](h\x01K\x01e", b"](h\x01h\x01e]a", b"N", b"}", b"K\x05"] {
+        let snapshot = two_events(list, b"").unwrap();
+        assert!(snapshot.events.iter().all(|event| event.stack.is_none()), "{}", list.escape_ascii());
+    }
+}
+
+#[test]
+fn a_memo_entry_that_memoize_overwrites_is_another_frame_from_there_on() {
+    // Entry 1 by PUT alone; the MEMOIZE after the first use is number 1 again.
+    let text = |text: &str| [&[0x8c, u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let frame =
+        |line: u8| [b"}(".as_slice(), &text("filename"), &text("a.py"), &text("line"), &[b'K', line], b"u"].concat();
+    let event = |frames: &[u8]| {
+        let start =
+            [&b"}("[..], &text("action"), &text("alloc"), &text("addr"), b"K\x01", &text("size"), b"K\x01"].concat();
+        [&start, &text("frames")[..], frames, b"u"].concat()
+    };
+    let lines_with = |events: &[u8]| -> Vec<_> {
+        let start = [&b"\x80\x04"[..], &frame(5), b"q\x010}(", &text("segments"), b"]"].concat();
+        let bytes = [&start, &text("device_traces")[..], b"]](", events, b"eau."].concat();
+        let snapshot = snapshot::read(&bytes[..]).unwrap();
+        snapshot.events.iter().map(|event| stack_of(&snapshot, event).map(|stack| stack[0].1)).collect()
+    };
+    let run = b"](h\x01h\x01e";
+    let another = [&event(run)[..], &frame(6), b"\x940", &event(run)].concat();
+    assert_eq!(lines_with(&another), [Some(5), Some(6)]);
+    // The list itself becomes number 1, and holds itself: no stack.
+    let itself = [&event(run)[..], &event(b"]\x94(h\x01h\x01e")].concat();
+    assert_eq!(lines_with(&itself), [Some(5), None]);
+}
+
+// What is refused, and how.
+
+#[test]
+fn missing_and_wrong_keys_are_named_with_their_place() {
+    let events = |bad: Value| {
+        let mut events = vec![event("alloc", 4096, 512); 20];
+        events[17] = bad;
+        snapshot_of(list([]), list([list(events)]))
+    };
+    let good = || event("alloc", 4096, 512);
+    let in_block = |bad: Value| {
+        let segments = list([
+            segment(4096, 2 << 20),
+            segment(1 << 30, 2 << 20),
+            segment(2 << 30, 2 << 20).with("blocks", list([bad])),
+        ]);
+        snapshot_of(segments, list([]))
+    };
+    let in_segment = |bad: Value| snapshot_of(list([segment(4096, 2 << 20), bad]), list([]));
+    let unsigned = "is missing or is not an integer from 0 to 2^64-1";
+    let at = "device_traces[0][17]: ";
+    for (value, place, problem) in [
+        (events(good().without("addr")), at, format!("the key 'addr' {unsigned}")),
+        (events(good().without("size")), at, format!("the key 'size' {unsigned}")),
+        (events(good().with("size", -1)), at, format!("the key 'size' {unsigned}")),
+        (events(good().with("size", 0.5)), at, format!("the key 'size' {unsigned}")),
+        (events(good().with("addr", 1_i128 << 64)), at, format!("the key 'addr' {unsigned}")),
+        (events(good().with("addr", Value::BigInt)), at, format!("the key 'addr' {unsigned}")),
+        (events(good().with("addr", "4096")), at, format!("the key 'addr' {unsigned}")),
+        (events(good().with("addr", Value::None)), at, format!("the key 'addr' {unsigned}")),
+        (events(good().with("action", "oom").without("addr")), at, format!("the key 'device_free' {unsigned}")),
+        (events(good().without("action")), at, "not an event (a dict with the key 'action')".to_owned()),
+        (events(good().with("action", 7)), at, "the key 'action' is not a string".to_owned()),
+        (events(7.into()), at, "not an event (a dict with the key 'action')".to_owned()),
+        (events(segment(0, 1024)), at, "not an event (a dict with the key 'action')".to_owned()),
+        (in_segment(segment(1, 1024).without("device")), "segments[1]: ", format!("the key 'device' {unsigned}")),
+        (in_segment(segment(1, 1024).without("address")), "segments[1]: ", format!("the key 'address' {unsigned}")),
+        (in_segment(segment(1, 1024).with("total_size", "x")), "segments[1]: ", format!("the key 'total_size' {unsigned}")),
+        (in_segment(segment(1, 1024).with("device", 1_i64 << 32)), "segments[1]: ", "there is no device 4294967296; expected 0 to 1023".to_owned()),
+        (in_segment(segment(1, 1024).without("blocks")), "segments[1]: ", "the key 'blocks' is missing or is not a list".to_owned()),
+        (in_segment(segment(1, 1024).with("blocks", 7)), "segments[1]: ", "the key 'blocks' is not a list of blocks".to_owned()),
+        (in_segment(segment(1, 1024).with("blocks", list([frame("f", 1)]))), "segments[1]: ", "the key 'blocks' is not a list of blocks".to_owned()),
+        (in_segment(Value::None), "segments[1]: ", "not a segment (a dict with the key 'total_size')".to_owned()),
+        (in_segment(block(0, 1, "inactive")), "segments[1]: ", "not a segment (a dict with the key 'total_size')".to_owned()),
+        (in_block(block(0, 1, "inactive").without("size")), "segments[2]['blocks'][0]: ", format!("the key 'size' {unsigned}")),
+        (in_block(block(0, 1, "inactive").without("state")), "segments[2]['blocks'][0]: ", "not a block (a dict with the key 'state')".to_owned()),
+        (in_block(block(0, 1, "active")), "segments[2]['blocks'][0]: ", "the key 'state' is missing or is not one of active_allocated, active_pending_free, active_awaiting_free, inactive".to_owned()),
+        (in_block(block(u64::MAX, 2, "inactive")), "segments[2]['blocks'][0]: ", "the block ends past the last address".to_owned()),
+        (ordinary().with("segments", 7), "segments: ", "missing or not a list".to_owned()),
+        (ordinary().without("segments"), "segments: ", "missing or not a list".to_owned()),
+        (ordinary().with("device_traces", 7), "device_traces: ", "not a list".to_owned()),
+        (ordinary().with("device_traces", list([list([]), 7.into()])), "device_traces[1]: ", "not a list of events".to_owned()),
+        // As `host_traces` are: events, not a list of them per device.
+        (ordinary().with("device_traces", list([good()])), "device_traces[0]: ", "not a list of events".to_owned()),
+    ] {
+        assert_eq!(error_of(&value), format!("{place}{problem}"));
+    }
+}
+
+#[test]
+fn what_stands_twice_is_an_error() {
+    let shared =
+        |value: &Value| snapshot::read(&write(value, Options::shared())[..]).map(drop).unwrap_err().to_string();
+    let separate = |value: &Value| snapshot::read(&write(value, Options::default())[..]).map(drop);
+    // The same object, which equal parts are with sharing; without, they are two that say the same.
+    let twice = snapshot_of(list([segment(4096, 2 << 20), segment(4096, 2 << 20)]), list([]));
+    let text = shared(&twice);
+    assert!(text.starts_with("segments[1]: the same segment object"), "{text}");
+    separate(&twice).unwrap();
+    let blocks = snapshot_of(list([segment(4096, 2 << 20), segment(4096, 2 << 20).with("device", 1)]), list([]));
+    let text = shared(&blocks);
+    assert!(text.starts_with("segments[1]: shares its list of blocks"), "{text}");
+    separate(&blocks).unwrap();
+    let traces = list([list([event("alloc", 1, 1)]), list([]), list([event("alloc", 1, 1)])]);
+    let text = shared(&snapshot_of(list([]), traces.clone()));
+    assert!(text.starts_with("device_traces[2]: is the same list as that of another device"), "{text}");
+    separate(&snapshot_of(list([]), traces)).unwrap();
+    // Empty lists are equal too, and that is no damage.
+    let empty = snapshot_of(list([]), list([list([]), list([])]));
+    snapshot::read(&write(&empty, Options::shared())[..]).unwrap();
+}
+
+#[test]
+fn pickles_of_something_else_say_what_was_found() {
+    for (value, found) in [
+        (Value::from(7), "an int"),
+        (Value::BigInt, "an int"),
+        (Value::from("segments"), "a str"),
+        (Value::from(0.5), "a float"),
+        (Value::from(true), "a bool"),
+        (Value::None, "None, bytes or a set"),
+        (Value::Bytes(vec![1]), "None, bytes or a set"),
+        (list([1.into(), 2.into()]), "a list whose first item is an int"),
+        (list([list([])]), "a list whose first item is a list"),
+        (list([event("alloc", 1, 1)]), "a list whose first item is a single event"),
+        (list([Value::dict([("a", 1.into())])]), "a list whose first item is a dict with the keys 'a'"),
+        (
+            Value::dict([("model", 1.into()), ("epoch", 2.into())]),
+            "a dict with the keys 'model', 'epoch', a checkpoint of a model",
+        ),
+        (Value::Dict(vec![]), "an empty dict"),
+        (event("alloc", 1, 1), "a single event"),
+        (segment(0, 1024), "a single segment"),
+        (block(0, 1, "inactive"), "a single block"),
+        (frame("f", 1), "a single frame"),
+    ] {
+        // Text, None and numbers are no pickle of protocol 0 that one could tell from text.
+        for style in styles().into_iter().filter(|style| style.protocol >= 2) {
+            let text = snapshot::read(&write(&value, style)[..]).unwrap_err().to_string();
+            let expected =
+                format!("the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary");
+            assert!(text.starts_with(&expected), "{text}");
+        }
+    }
+    let many = Value::Dict((0..9).map(|i| (format!("layer.{i}\u{1b}[31m").as_str().into(), 0.into())).collect());
+    let text = error_of(&many);
+    assert!(text.contains(r"'layer.5\u{1b}[31m', …"), "{text}");
+    assert!(!text.contains("layer.6") && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_message_stays_short_whatever_the_file_holds() {
+    let long = "x".repeat(1 << 20);
+    let text = error_of(&Value::dict([(long.as_str(), 1.into())]));
+    assert!(text.len() < 2000, "{} bytes", text.len());
+}
+
+#[test]
+fn sums_that_leave_64_bits_are_errors() {
+    let far = u64::MAX - 1023;
+    let huge = 1_u64 << 63;
+    let overflow = |value: &Value, what: &str| {
+        let text = profile_of(snapshot::read(&write(value, Options::default())[..]).unwrap()).unwrap_err().to_string();
+        assert_eq!(text, format!("the {what} bytes of device 0 add up to more than 2^64-1; the file is damaged"));
+    };
+    let with = |blocks: Vec<Value>| segment(0, 2 << 20).with("blocks", Value::List(blocks));
+    overflow(&of_event(event("alloc", 4096, u64::MAX)), "allocated");
+    overflow(
+        &snapshot_of(
+            list([]),
+            list([list([event("alloc", 0, huge), event("alloc", huge, huge), event("free_completed", 0, huge)])]),
+        ),
+        "allocated",
+    );
+    overflow(
+        &snapshot_of(
+            list([
+                with(vec![block(0, huge, "active_allocated")]),
+                with(vec![block(huge, huge - 1, "active_allocated"), block(far, 1, "active_allocated")]),
+            ]),
+            list([]),
+        ),
+        "allocated",
+    );
+    overflow(
+        &snapshot_of(list([segment(0, 2 << 20).with("total_size", u64::MAX), segment(1 << 40, 2 << 20)]), list([])),
+        "reserved",
+    );
+    let requested = block(0, 512, "active_allocated").with("requested_size", u64::MAX);
+    overflow(
+        &snapshot_of(list([with(vec![requested.clone(), requested.with("address", 512)])]), list([])),
+        "requested",
+    );
+    let churn = |address: u64| {
+        [event("alloc", address, huge), event("free_requested", address, huge), event("free_completed", address, huge)]
+    };
+    let events: Vec<Value> = churn(0).into_iter().chain(churn(0)).collect();
+    overflow(&snapshot_of(list([]), list([Value::List(events)])), "allocated in total");
+}
+
+#[test]
+fn one_setting_in_the_place_of_many_costs_what_it_is_not_what_it_would_be() {
+    // A long value that many keys refer to: gigabytes where it is copied for every one of them.
+    let text = Value::from("x".repeat(200_000).as_str());
+    let pairs = Value::Dict((0..5000).map(|i| (format!("p{i}").as_str().into(), i.into())).collect());
+    for value in [text, pairs] {
+        let mut writer = Writer::new(Options::default());
+        writer.value(&value);
+        let shared = writer.memoize();
+        writer.op(b"0}(");
+        writer.value(&"segments".into());
+        writer.op(b"]");
+        writer.value(&"allocator_settings".into());
+        writer.op(b"}(");
+        for i in 0..400 {
+            writer.value(&format!("k{i}").as_str().into());
+            writer.get(shared);
+        }
+        writer.op(b"uu");
+        let bytes = writer.finish();
+        let snapshot = snapshot::read(&bytes[..]).unwrap();
+        assert_eq!(snapshot.settings.all.len(), 400);
+        let kept: usize = snapshot.settings.all.values().map(String::len).sum();
+        assert!(kept < 10 * bytes.len(), "{kept} bytes of {}", bytes.len());
+    }
+}
+
+// Damage at random.
+
+fn fixtures() -> Vec<(String, Vec<u8>)> {
+    let contents = |path: PathBuf| (path.display().to_string(), fs::read(&path).unwrap());
+    crate::support::fixtures::snapshots().into_iter().map(contents).collect()
+}
+
+/// Everything that the tool does with a file. Returns whether it was a snapshot.
+fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
+    let Ok(snapshot) = snapshot::read(bytes) else { return false };
+    let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
+    let options = profile::Options { group_by, history: true, ..profile::Options::default() };
+    let Ok(profile) = profile::profile(snapshot, source, options) else { return false };
+    let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
+    for format in Format::ALL {
+        format.render(Subject::Profile(&profile, None), &options).unwrap();
+    }
+    // What can be computed can be saved, and what was saved can be read.
+    let text = text_of(&profile, Bound::default(), &[]);
+    let saved = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
+    assert_eq!(text_of(&saved, Bound::default(), &[]), text);
+    true
+}
+
+/// As [`survives`], compared with what it was made from.
+fn compares(bytes: &[u8], whole: &[u8]) {
+    let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
+    if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
+        let diff = diff::diff(before, after, diff::Options::default());
+        let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
+        let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
+        let gate = Gate {
+            comparisons: vec![Comparison { name: None, member: None, diff, judgement, min_delta: 0 }],
+            ranks: Vec::new(),
+        };
+        let options = report::Options::default();
+        for format in Format::ALL {
+            let text = format.render(Subject::Gate(&gate), &options).unwrap();
+            assert!(format != Format::Markdown || text.len() <= options.max_bytes);
+        }
+    }
+}
+
+#[test]
+fn truncated_fixtures_are_called_truncated() {
+    for (name, bytes) in fixtures() {
+        assert!(survives(&bytes, GroupBy::Stack), "{name}");
+        let step = if bytes.len() < 5000 { 1 } else { bytes.len() / 40 };
+        for length in (0..bytes.len()).step_by(step).chain(bytes.len() - 4..bytes.len()) {
+            let text = snapshot::read(&bytes[..length]).unwrap_err().to_string();
+            let expected = if length == 0 { "the file is empty" } else { "the file is truncated" };
+            assert!(text.contains(expected), "{name}, {length} bytes: {text}");
+        }
+    }
+}
+
+/// A generator with the constants of Knuth's MMIX.
+struct Lcg(u64);
+
+impl Lcg {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % limit
+    }
+}
+
+/// Changes some bytes: to anything, to a byte from elsewhere, by a bit; or moves a piece.
+fn damage(bytes: &[u8], random: &mut Lcg) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        let from = random.below(bytes.len());
+        let length = random.below(12).min(bytes.len() - at.max(from));
+        match random.below(6) {
+            0 => bytes[at] = u8::try_from(random.below(256)).unwrap(),
+            1 => bytes[at] = bytes[from],
+            2 => bytes[at] ^= 1 << random.below(8),
+            3 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            4 => bytes.copy_within(from..from + length, at),
+            _ => drop(bytes.drain(at..at + length)),
+        }
+    }
+    bytes
+}
+
+fn damaged_fixtures_do_no_harm(seed: u64, sizes: std::ops::Range<usize>, cases: usize) {
+    let mut random = Lcg(seed);
+    let mut read = 0;
+    let mut tried = 0;
+    for (name, bytes) in fixtures().into_iter().filter(|(_, bytes)| sizes.contains(&bytes.len())) {
+        for case in 0..cases {
+            let damaged = damage(&bytes, &mut random);
+            let group_by = if case % 2 == 0 { GroupBy::Stack } else { GroupBy::Frames };
+            tried += 1;
+            if survives(&damaged, group_by) {
+                read += 1;
+                if case % 4 == 0 {
+                    compares(&damaged, &bytes);
+                }
+            }
+        }
+        assert!(tried > 0, "{name}");
+    }
+    // Damage that the reader does not see must get to the replay, or this tests little.
+    assert!(read * 20 > tried, "{read} of {tried}");
+}
+
+#[test]
+fn damaged_small_fixtures_do_no_harm() {
+    damaged_fixtures_do_no_harm(1, 0..20_000, 500);
+}
+
+#[test]
+fn damaged_middle_fixtures_do_no_harm() {
+    damaged_fixtures_do_no_harm(2, 20_000..100_000, 100);
+}
+
+#[test]
+fn damaged_large_fixtures_do_no_harm() {
+    damaged_fixtures_do_no_harm(3, 100_000..usize::MAX, 12);
+}
+
+/// Numbers of events and blocks at their limits, in a well-formed pickle: what damage hardly ever hits.
+#[test]
+fn events_in_any_order_with_any_numbers_do_no_harm() {
+    let actions = [
+        "alloc",
+        "free_requested",
+        "free_completed",
+        "segment_alloc",
+        "segment_free",
+        "segment_map",
+        "segment_unmap",
+        "snapshot",
+        "oom",
+        "other",
+    ];
+    let numbers = [
+        0,
+        1,
+        511,
+        512,
+        513,
+        4096,
+        4608,
+        1 << 20,
+        (1 << 20) + 1,
+        2 << 20,
+        20 << 20,
+        1 << 40,
+        1 << 63,
+        u64::MAX - 512,
+        u64::MAX,
+    ];
+    let mut random = Lcg(4);
+    let mut read = 0;
+    for case in 0..3000 {
+        // Half of the cases keep to small numbers, where nothing overflows.
+        let few = if case % 2 == 0 { 11 } else { numbers.len() };
+        let number = |random: &mut Lcg| numbers[random.below(few)];
+        let events = (0..random.below(12)).map(|_| {
+            let (addr, size) = (number(&mut random), number(&mut random));
+            let event =
+                event(actions[random.below(actions.len())], addr, size).with("device_free", number(&mut random));
+            event.with("time_us", [0, i64::MAX, i64::MIN, -1, 5][random.below(5)])
+        });
+        let events = list(events.collect::<Vec<_>>());
+        let segments = (0..random.below(4)).map(|_| {
+            let blocks = (0..random.below(4)).map(|_| {
+                let state = ["active_allocated", "active_pending_free", "inactive"][random.below(3)];
+                block(number(&mut random), number(&mut random), state).with("requested_size", number(&mut random))
+            });
+            let blocks = list(blocks.collect::<Vec<_>>());
+            let (address, size) = (number(&mut random), number(&mut random));
+            let segment = segment(0, 1024).with("address", address).with("total_size", size).with("blocks", blocks);
+            segment.with("is_expandable", random.below(2) == 0)
+        });
+        let segments = list(segments.collect::<Vec<_>>());
+        let settings = Value::dict([
+            ("expandable_segments", (random.below(2) == 0).into()),
+            (
+                "max_split_size",
+                [Value::from(-1), 0.into(), (20 << 20).into(), u64::MAX.into()][random.below(4)].clone(),
+            ),
+            (
+                "roundup_power2_divisions",
+                Value::dict([
+                    ("1", [0, 1, 2, 3, 8, i32::MAX][random.below(6)].into()),
+                    ("32768", number(&mut random).into()),
+                ]),
+            ),
+        ]);
+        let value = snapshot_of(segments, list([events])).with("allocator_settings", settings);
+        read += usize::from(survives(&write(&value, Options::shared()), GroupBy::Stack));
+    }
+    assert!(read > 500, "{read}");
+}
+
+#[test]
+fn a_device_that_no_machine_has_is_an_error() {
+    let segment = Value::dict([
+        ("device", 5000.into()),
+        ("address", 4096.into()),
+        ("total_size", 0.into()),
+        ("blocks", Value::List(vec![])),
+    ]);
+    let bytes = write(&Value::List(vec![segment]), Options::default());
+    let error = snapshot::read(&bytes[..]).unwrap_err().to_string();
+    assert!(error.contains("segments[0]") && error.contains("no device 5000"), "{error}");
+}
