@@ -13,6 +13,7 @@ from typing import Optional
 
 import pytest
 from conftest import PACKAGE
+from ptmem_gate._pytest.plugin import is_supported
 from ptmem_gate._pytest.stored import file_name
 from ptmem_gate._pytest.summary import line, size
 
@@ -387,6 +388,20 @@ def test_pytorch_is_recorded(simulated: Project, tool: str, kind: str) -> None:
     assert all(stack.bucket != "before-recording" for stack in device.stacks if stack.baseline)
     assert device.allocated.baseline is not None
     assert device.allocated.baseline > 3 * 2 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize(
+    ("pytest_version", "pluggy_version", "expected"),
+    [
+        ("9.2.0", "1.7.0", True),
+        ("7.0.1", "1.2.0", True),
+        ("10.0.0rc1", "2.0.0", True),
+        ("6.2.5", "1.5.0", False),
+        ("7.4.0", "1.0.0", False),
+    ],
+)
+def test_old_releases_of_pytest_are_left_alone(pytest_version: str, pluggy_version: str, expected: bool) -> None:
+    assert is_supported(pytest_version, pluggy_version) is expected
 
 
 def test_file_names_are_plain_and_never_shared() -> None:

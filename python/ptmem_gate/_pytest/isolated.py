@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .plugin import CHILD
+from .hooks import CHILD
 
 #: Options of this process that are not the other one's: it writes no files and starts no workers.
 OWN: dict[str, Any] = {

@@ -1,0 +1,141 @@
+"""The hooks. Whatever a run without marked tests does not need is imported when it is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Optional
+
+import pytest
+
+from .._program import is_simulated
+from .limits import MARKER, Limits
+
+if TYPE_CHECKING:
+    from .gate import Gate, Settings
+
+LIMITS: pytest.StashKey[Limits] = pytest.StashKey()
+GATE: pytest.StashKey[Gate] = pytest.StashKey()
+
+#: Set in the process of a single test.
+CHILD = "PTMEM_GATE_PYTEST_CHILD"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ptmem-gate", "GPU memory (ptmem-gate)")
+    group.addoption(
+        "--ptmem-update",
+        action="store_true",
+        help="Store the profiles of tests with max_growth as they are now, beside the test files",
+    )
+    group.addoption(
+        "--ptmem-simulate",
+        action="store_true",
+        help="Run tests marked gpu_memory on a simulated GPU, each in a process of its own (Linux)",
+    )
+    group.addoption("--ptmem-gpu", metavar="NAME", help="The GPU to simulate; ptmem simulate --gpu list names them")
+    parser.addini("ptmem_simulate", "Run tests marked gpu_memory on a simulated GPU", type="bool", default=False)
+    parser.addini("ptmem_gpu", "The GPU to simulate", default="a100")
+    parser.addini("ptmem_config", "A ptmem.toml whose rules and limits hold for tests, too", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, Any, Any]:
+    """Begins again under `ptmem simulate`, before a conftest.py imports PyTorch, and before output is captured."""
+    wanted = early_config.known_args_namespace.ptmem_simulate or early_config.getini("ptmem_simulate")
+    if wanted and not is_simulated():
+        from .simulated import begin_again
+
+        begin_again(early_config)
+    return (yield)
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    from .gate import Settings
+
+    path = str(config.getini("ptmem_config"))
+    if path and config.inipath is not None:
+        path = str(config.inipath.parent / path)
+    return Settings(
+        update=bool(config.getoption("ptmem_update")),
+        simulated=is_simulated(),
+        config=path or None,
+        root=str(config.rootpath),
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Reads the limits early: a wrong one stops the run before the first test."""
+    for item in items:
+        limits = Limits.of(item)
+        if limits is not None:
+            item.stash[LIMITS] = limits
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Optional[bool]:
+    """Runs a marked test in a process of its own, if GPUs are simulated: what ran before it is then all the same."""
+    if LIMITS not in item.stash or not is_simulated() or CHILD in os.environ:
+        return None
+    from .isolated import run_isolated
+
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in run_isolated(item):
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Records from before the fixtures of the test, so that what they make has call stacks."""
+    limits = item.stash.get(LIMITS, None)
+    if limits is not None:
+        from .._history import RecordingError
+        from .gate import Gate
+
+        try:
+            gate = Gate(item, limits, settings_of(item.config))
+        except RecordingError as error:
+            pytest.skip(str(error))
+        if not gate.torch.cuda.is_available():
+            pytest.skip("there is no GPU; pytest --ptmem-simulate runs this test on a simulated one")
+        gate.begin()
+        item.stash[GATE] = gate
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    gate = item.stash.get(GATE, None)
+    try:
+        result = yield
+    except Exception as error:
+        if gate is not None:
+            gate.explain(error)
+        raise
+    if gate is not None:
+        gate.judge()
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
+    gate = item.stash.get(GATE, None)
+    if gate is not None:
+        gate.end()
+        del item.stash[GATE]
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    from .summary import lines
+
+    found = lines(terminalreporter.stats)
+    if found:
+        terminalreporter.section("GPU memory" + (", simulated: nothing was computed" if is_simulated() else ""))
+        for line in found:
+            terminalreporter.write_line(line)
