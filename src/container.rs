@@ -1,5 +1,5 @@
-//! What snapshots are wrapped in: gzip, Zstandard, and the archives of `torch.save`. Streamed, and bounded in what they may
-//! expand to.
+//! Containers of snapshots: gzip, Zstandard, and the archives of `torch.save`. Streamed, with a limit on the expanded
+//! size.
 
 mod archive;
 
@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-/// What an input may expand to, unless something else is asked for: more than any snapshot has been seen with.
+/// Default limit on the expanded size of an input, larger than any known snapshot.
 pub const DEFAULT_MAX_BYTES: u64 = 64 << 30;
 
 /// A snapshot in an archive that is compressed is all that anybody makes.
@@ -46,7 +46,7 @@ impl std::error::Error for TooLarge {}
 /// something is left behind what `read` took, the rest is read, too, so that checksums are checked.
 ///
 /// # Errors
-/// Those of `read`; and as [`io::Error`] where the wrapping is damaged, holds no pickle, or expands to more than
+/// Errors of `read`; and an [`io::Error`] if the container is damaged, holds no pickle, or expands to more than
 /// `max_bytes`.
 pub fn unpack<T, E: From<io::Error>>(
     input: &mut dyn Read,
@@ -99,7 +99,7 @@ fn bad(message: &str) -> io::Error {
 
 /// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.
 struct Zstd<R: BufRead> {
-    /// What comes before the first frame, or between two.
+    /// Input before the first frame, or between two frames.
     rest: Option<R>,
     frame: Option<StreamingDecoder<R, FrameDecoder>>,
 }

@@ -93,7 +93,7 @@ pub fn missing(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Vec<Missing> 
         let one = Found { run: runs.of(side), sequence: sequences.of(side), sizes: sizes.of(side) };
         let whole = Found { run: runs.of(other), sequence: sequences.of(other), sizes: sizes.of(other) };
         let parts = [End::Head, End::Tail].map(|end| Comparison::new(&one, &whole, end)?.missing());
-        // Of a side that seems to lack both, the larger.
+        // If a side seems to lack both, keep the larger.
         let larger = parts.into_iter().flatten().max_by_key(|lacks| lacks.share);
         found.extend(larger.map(|Lacks { end, share, of_step }| Missing { side, end, share, of_step }));
     }
@@ -258,7 +258,7 @@ impl<'f> Comparison<'f> {
             left = left.saturating_sub(piece.length);
         }
         let least = cuts.iter().map(|(distance, _)| *distance).min_by(f64::total_cmp)?;
-        // Of cuts that are as good, the one that leaves as many allocations as there are.
+        // Of equally good cuts, take the one that leaves the right number of allocations.
         let near = cuts.into_iter().filter(|(distance, _)| *distance <= least + 0.01);
         let (distance, place) = near.min_by_key(|(_, place)| (length - place).abs_diff(self.shared))?;
         let cut = self.describe(part, place, all - distance, distance);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What was probably meant by a command line that clap refuses.
+/// Probable meaning of a command line that clap refuses.
 pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => command(arguments),

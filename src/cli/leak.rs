@@ -49,7 +49,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         steps,
         device_memory: arguments.device_memory.map(|size| size.0),
     };
-    // What is held at the end matters.
+    // Only the end of each snapshot matters.
     let reading = profile::Options {
         group_by: options.group_by,
         at: Moment::End,
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         device: arguments.view.device,
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
-    // Of a series one snapshot is read after the other.
+    // The snapshots of a series are read one after the other.
     let largest = |run: &Run| run.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0);
     let sizes: Vec<u64> = runs.iter().map(largest).collect();
     let look = |index: usize| {

@@ -26,7 +26,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     output::require_folder(&arguments.output)?;
     let mut profile = input::profile(&arguments.snapshot, &options)?;
     input::require_whole_groups(&profile)?;
-    // What a profile keeps, a profile of it keeps as well.
+    // A profile of a profile keeps the same moment.
     if let (Some(at), Moment::Peak) = (profile.kept.clone(), &options.at) {
         if arguments.snapshot.as_os_str() == "-" {
             bail!("standard input: the profile also keeps the stacks at {at}; add --at {at} to keep them");

@@ -13,12 +13,12 @@ use crate::verdict::{Accepted, Limits, Subject};
 use file::{Date, File, FileAccept, FileCategory, FileSuite};
 pub use usage::Usage;
 
-/// What a configuration file says.
+/// Contents of a configuration file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     /// Limits of every comparison.
     pub limits: Limits,
-    /// What counts as one stack.
+    /// Grouping of stacks.
     pub group_by: Option<GroupBy>,
     /// The allocator settings of the runs, for snapshots that do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
@@ -46,7 +46,7 @@ pub struct Suite {
 /// One comparison of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// What it is called.
+    /// Name of the comparison.
     pub name: String,
     /// Path of the before, from the working directory.
     pub before: String,
@@ -89,7 +89,7 @@ impl Config {
     /// Reads the text of a configuration file.
     ///
     /// # Errors
-    /// Says where it is wrong; of an unknown key, which known one is nearest.
+    /// The error names the place; for an unknown key also the nearest known one.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
@@ -160,7 +160,7 @@ fn suite(name: &str, read: FileSuite) -> Result<Suite, Error> {
     Ok(Suite { limits: limits!(read), pairs })
 }
 
-/// What the reader of TOML says, in one line, with the nearest name of an unknown key.
+/// Message of the TOML reader in one line, with the nearest name for an unknown key.
 fn explain(error: &toml::de::Error, text: &str) -> String {
     let message = error.message();
     let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);

@@ -29,7 +29,7 @@ const ZIP64_FIELD: u16 = 1;
 /// Hands the member `data.pkl` to `read`, and reads the archive to its end.
 ///
 /// # Errors
-/// Those of `read`; and where the archive is damaged or has no such member.
+/// Errors of `read`; and if the archive is damaged or has no such member.
 pub(super) fn read_pickle<T, E: From<io::Error>>(
     input: &mut dyn Read,
     read: &mut dyn FnMut(&mut dyn Read) -> Result<T, E>,

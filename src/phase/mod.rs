@@ -11,7 +11,7 @@ use crate::replay::Position;
 use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Tags};
 use crate::stack::is_python;
 
-/// What names a phase.
+/// Source of a phase's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A pair of `external_annotations`.
@@ -40,9 +40,9 @@ impl Source {
 /// One occurrence of a phase in the history of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// What it is called.
+    /// Name of the phase.
     pub name: StringId,
-    /// What names it.
+    /// Source of the name.
     pub source: Source,
     /// Which one of that name it is, from 0, in the order in which they begin.
     pub occurrence: u32,
@@ -125,7 +125,7 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
             found.push(phase(Position::of_count(before), end, true, false));
         } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
             (found[index].to, found[index].ends) = (Position::of_count(until), true);
-            // What ended before is gone; what began in here and goes on is no part of it.
+            // Drop phases that ended before this one, and phases that began inside it but go on after it.
             while nest.last().is_some_and(|&last| found[last].ends) {
                 nest.pop();
             }

@@ -19,7 +19,7 @@ pub enum Wanted {
     Any,
     /// They begin where phases of matching names do.
     Named(Pattern),
-    /// So many equal parts.
+    /// That many equal parts.
     Windows(usize),
 }
 
@@ -37,7 +37,7 @@ pub enum How {
 /// One step. It lasts until the next, the last one until the dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What it is called.
+    /// Name of the step.
     pub name: String,
     /// Just before its first event.
     pub from: Position,
@@ -66,13 +66,13 @@ impl Steps {
     }
 }
 
-/// What PyTorch calls steps, the better first: `torch.profiler`'s, and calls of an optimizer.
+/// PyTorch's names for steps, the better ones first: `torch.profiler`'s, and calls of an optimizer.
 const NAMES: [&str; 2] = ["ProfilerStep#", "Optimizer.step#"];
 
-/// So many equal parts, unless something else is asked for.
+/// Default number of equal parts.
 const WINDOWS: usize = 10;
 
-/// What recurs less often is no step.
+/// Least number of rounds that count as steps.
 const FEWEST: usize = 5;
 
 /// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
@@ -171,7 +171,7 @@ struct Rounds<'e, 'c, 't> {
     kinds: FxHashMap<StackId, Kind>,
 }
 
-/// What matters of a stack here.
+/// Facts about a stack that tell steps apart.
 struct Kind {
     /// Its Python frames, outermost first.
     python: Vec<FrameId>,
@@ -198,8 +198,8 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
         self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
     }
 
-    /// Of stacks that allocate equally often, the first one that most of the others take turns with: each once in nearly
-    /// every round. Those that do not only happen to allocate as often.
+    /// The first of several stacks that allocate equally often with which most of the others take turns, each once in
+    /// nearly every round. The rest allocate equally often by chance.
     fn clock(&self, mut stacks: Vec<StackId>) -> Option<StackId> {
         stacks.sort_by_key(|stack| self.of_stack[stack].first().copied());
         let turns = |clock: &StackId| {
@@ -227,7 +227,7 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
             rounds += 1;
             plausible += usize::from(self.is_step(round));
         }
-        // What stops long before the end is a part of the history, such as loading the weights.
+        // Rounds that stop long before the end are a part of the history, such as loading the weights.
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let last = self.events.len().saturating_sub(begins.last().copied().unwrap_or_default());
         rounds > 0 && plausible * 10 >= rounds * 8 && last <= longest.saturating_mul(4)
@@ -427,7 +427,7 @@ impl Steps {
     }
 
     /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
-    /// What every second one allocates is then more alike than what each next one does.
+    /// Merges each two rounds if every second round is more alike than neighbours are.
     fn folded(mut self, events: &[Event]) -> Self {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(events.len());
@@ -454,7 +454,7 @@ impl Steps {
         let next = alike(1);
         let most = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
         let period = most.map(|lag| (alike(lag), lag)).filter(|(alike, _)| *alike >= 700 && *alike >= next * 4 / 3);
-        // Of those that are as good the shortest: twice a round is a round as well.
+        // Take the shortest of equally good periods: two rounds in a row are a period too.
         let best = period.reduce(|best, other| if other.0 > best.0 + 50 { other } else { best });
         if let Some((_, period)) = best {
             self.steps = self.steps.into_iter().step_by(period).collect();

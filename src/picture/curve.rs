@@ -188,7 +188,7 @@ fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
     (1..).zip(&timeline.allocated).map(point).collect()
 }
 
-/// Of equal parts of a curve the point with the most allocated bytes; the first and the last point as well.
+/// The point with the most allocated bytes of each of several equal parts of a curve, and its first and last point.
 pub(super) fn highest_in_parts(points: &[SpotValue], parts: usize) -> Vec<usize> {
     let parts = parts.min(points.len());
     let mut places = vec![0, points.len().saturating_sub(1)];

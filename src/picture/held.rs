@@ -63,7 +63,7 @@ fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Positi
         (MomentKind::End, |owned| owned.end),
         (MomentKind::Oom, |owned| owned.oom),
     ];
-    // What was cut down to its rows has the moment of the report alone.
+    // A profile that was cut down to its rows has only the moment of the report.
     let is_cut = pictured.devices.each().iter().all(|(_, of)| of.is_none_or(|device| device.owned().next().is_none()));
     let others = others.into_iter().filter(|(kind, _)| *kind != of_asked.0 && !is_cut).collect::<Vec<_>>();
     let mut moments = vec![of_asked];

@@ -1,4 +1,4 @@
-//! What pictures of a device show: its curves over the recording on a scale that both sides share, and who holds the
+//! Data for pictures of a device: its curves over the recording on a scale that both sides share, and the holders of
 //! memory at chosen moments.
 //!
 //! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such as saved
@@ -39,7 +39,7 @@ pub(crate) struct Picture {
     spans: HashMap<String, Span>,
 }
 
-/// What a picture is made of.
+/// Inputs of a picture.
 #[derive(Clone, Copy)]
 pub(crate) struct Pictured<'p> {
     profiles: Sides<Option<&'p Profile>>,

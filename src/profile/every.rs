@@ -22,11 +22,11 @@ const LONGEST_NAME: usize = 256;
 /// How long a part is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Every {
-    /// So many events.
+    /// Number of events.
     Events(u64),
-    /// So many microseconds.
+    /// Microseconds.
     Time(u64),
-    /// So many steps, of matching names where any are given.
+    /// Number of steps, of matching names if a pattern is given.
     Steps(u64, Option<Pattern>),
 }
 

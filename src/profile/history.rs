@@ -155,7 +155,7 @@ fn chosen(allocated: &[u64], reserved: Option<&[u64]>) -> Vec<usize> {
     for window in 0..windows {
         let range = window * count / windows..(window + 1) * count / windows;
         places.extend(range.clone().min_by_key(|&place| allocated[place]));
-        // Of equal values the first, which `max_by_key` gives from the end.
+        // `max_by_key` on the reversed range takes the first of equal values.
         places.extend(range.clone().rev().max_by_key(|&place| allocated[place]));
         places.extend(reserved.and_then(|reserved| range.rev().max_by_key(|&place| reserved[place])));
     }

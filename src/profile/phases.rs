@@ -1,4 +1,4 @@
-//! What is held in the phases of a history, and in the equal parts that it is divided into.
+//! Memory held in the phases of a history, and in the equal parts that it is divided into.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,9 +24,9 @@ const LONGEST_NAME: usize = 512;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Occurrence {
-    /// What the phase is called.
+    /// Name of the phase.
     pub name: Arc<str>,
-    /// What names it.
+    /// Source of the name.
     pub source: Source,
     /// Which one of that name and source it is, from 0, in the order in which they begin.
     pub number: u32,
@@ -93,7 +93,7 @@ pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
     let mut around: Vec<u64> = Vec::new();
     let mut arranged = Vec::with_capacity(all.len());
     for (_, mut phase) in all {
-        // What ends before this one does is not around it, nor around those that follow as far as they are in here.
+        // A phase that ends before this one does not enclose it, nor those that follow inside it.
         while around.last().is_some_and(|&to| to <= phase.from || to < phase.to) {
             around.pop();
         }
@@ -104,7 +104,7 @@ pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
     arranged
 }
 
-/// What of a history is to be looked at while it is replayed.
+/// Positions of a history to be measured during the replay.
 pub(super) struct Plan {
     device: u32,
     found: Vec<Phase>,
@@ -166,7 +166,7 @@ impl Plan {
         &self.found
     }
 
-    /// What was held, where the history tells; and what a reader must know about that.
+    /// Memory held in each phase, if the history tells; and diagnostics about that.
     pub(super) fn measure(
         self,
         snapshot: &Snapshot,
@@ -257,7 +257,7 @@ impl Plan {
 }
 
 impl Irregular {
-    /// Of annotations: metadata and compile contexts have no recorded ends, and belong to their threads.
+    /// Counts annotations only: metadata and compile contexts have no recorded ends, and belong to their threads.
     fn of(phases: &[Phase]) -> Self {
         let annotated = || phases.iter().filter(|phase| phase.source == Source::Annotation);
         Self {

@@ -28,7 +28,7 @@ fn suite_name(finding: &Finding<'_>) -> String {
     }
 }
 
-/// What became of a check, as test reports tell it.
+/// Result of a check in the terms of test reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CaseResult {
     Passed,

@@ -35,14 +35,14 @@ use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 pub use run::{Acceptance, Approval, Run};
 use view::View;
 
-/// What a report is about.
+/// Subject of a report.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
     /// Comparisons and their verdict.
     Gate(&'a Gate),
     /// One snapshot, with the checks of absolute limits if there were any.
     Profile(&'a Profile, Option<&'a Judgement>),
-    /// What grows, and the verdict.
+    /// Leaks, and the verdict.
     Leaks(&'a LeakGate),
     /// One snapshot of each rank of a job.
     Ranks(&'a Readings),
@@ -204,7 +204,7 @@ pub struct Options {
     pub tree: Option<call_tree::Options>,
     /// Show phases.
     pub phases: bool,
-    /// Of the phases of one snapshot, leave out so many of each name, the first ones.
+    /// Number of first occurrences of each phase name to leave out.
     pub skip_first: u32,
     /// Columns of the terminal.
     pub width: usize,

@@ -52,14 +52,14 @@ pub(super) fn placed_frames(code: &Code<'_>, stack: StackId, options: &Options) 
     placed
 }
 
-/// What is known of frames, kept for comparisons that share them.
+/// Facts about frames, kept for comparisons that share them.
 #[derive(Default)]
 pub(super) struct Codes<'a> {
     last: Option<(&'a Diff, Rc<Sides<Code<'a>>>)>,
 }
 
 impl<'a> Codes<'a> {
-    /// What is known of the frames of a comparison.
+    /// Facts about the frames of a comparison.
     pub(super) fn of(&mut self, diff: &'a Diff) -> Rc<Sides<Code<'a>>> {
         match &self.last {
             Some((last, codes)) if last.shares_frames(diff) => Rc::clone(codes),

@@ -22,7 +22,7 @@ struct File {
     profiles: Vec<Profile>,
 }
 
-/// What all profiles refer to.
+/// Frames that all profiles refer to.
 #[derive(Debug, Default, Serialize)]
 struct Shared {
     frames: Vec<Frame>,

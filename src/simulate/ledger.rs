@@ -64,7 +64,7 @@ impl Ledger {
         &self.calls
     }
 
-    /// Of those, the functions that had no answer.
+    /// Called functions without an implementation.
     pub fn unanswered(&self) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(|call| call.kind == Kind::Asks)
     }

@@ -18,7 +18,7 @@ use crate::units::Size;
 
 pub use between::{Between, ParseBetweenError};
 
-/// What to keep.
+/// Part of a snapshot to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The window of the history; all of it where nothing is said.
@@ -38,11 +38,11 @@ pub struct Options {
 pub struct Trimmed {
     /// The file.
     pub bytes: Vec<u8>,
-    /// What is left of each device.
+    /// Contents left on each device.
     pub devices: Vec<TrimmedDevice>,
 }
 
-/// What is left of a device.
+/// Contents left on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrimmedDevice {
     /// Its ordinal.

@@ -72,7 +72,7 @@ impl fmt::Display for Day {
     }
 }
 
-/// What accepted growth is about.
+/// Subject of accepted growth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// Stacks whose label matches, and the peak as far as they made it grow.
@@ -86,7 +86,7 @@ pub enum Subject {
 /// Growth that was agreed to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {
-    /// Of what.
+    /// Stacks or figure that may grow.
     pub subject: Subject,
     /// How much, beyond the limit, on each device.
     pub bytes: u64,
@@ -139,7 +139,7 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        // What has no certain partner grew by no more than is certain.
+        // A stack without a certain partner counts only with the growth that is certain.
         let certain = |row: &Row| {
             let before = row.before_within.map_or(row.held.before.bytes, |most| most.max(row.held.before.bytes));
             row.held.after.bytes.saturating_sub(before)
@@ -165,14 +165,14 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// What every agreement offers for a figure, given by how much stacks grew.
+    /// Bytes that each agreement offers for a figure, given the growth of the stacks.
     fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = (&'r Row, u64)>) -> Vec<u64> {
         let of_metric = |accepted: &Accepted| {
             if accepted.subject == Subject::Metric(metric) { accepted.bytes } else { 0 }
         };
         let mut offers: Vec<u64> = self.accepted.iter().map(of_metric).collect();
         for (row, grew) in rows.filter(|(_, grew)| metric == Metric::Peak && *grew > 0) {
-            // What one agreement covers, no other has to; those that still hold come first.
+            // Growth is covered once; agreements that have not expired come first.
             let mut left = grew;
             for expired in [false, true] {
                 for (offer, accepted) in offers.iter_mut().zip(self.accepted) {

@@ -84,7 +84,7 @@ pub enum About {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// What it is about.
+    /// Subject of the check.
     pub about: About,
     /// The metric: `peak`, `stack`, ….
     pub metric: String,
@@ -106,7 +106,7 @@ pub struct Check {
     pub allowed: Option<u128>,
     /// Whether exceeding it fails or warns.
     pub level: Level,
-    /// What came of it.
+    /// Result of the check.
     pub outcome: Outcome,
     /// Why it is inconclusive, or another remark.
     pub reason: Option<String>,

@@ -9,13 +9,13 @@ use crate::profile::Profile;
 /// A comparison and what its limits say about it.
 #[derive(Debug)]
 pub struct Comparison {
-    /// What it is called, where there are several.
+    /// Name of the comparison, if there are several.
     pub name: Option<String>,
     /// Which of several ranks it is of.
     pub member: Option<Member>,
-    /// What was compared.
+    /// Compared profiles and their differences.
     pub diff: Diff,
-    /// What the limits say.
+    /// Verdict by the limits.
     pub judgement: Judgement,
     /// Stacks that changed by fewer bytes are not listed.
     pub min_delta: u64,
@@ -26,7 +26,7 @@ pub struct Comparison {
 pub struct Gate {
     /// Each with limits of its own; those of the ranks of one job side by side.
     pub comparisons: Vec<Comparison>,
-    /// What holds for the ranks of a job together.
+    /// Results for all ranks of a job together.
     pub ranks: Vec<Ranks>,
 }
 
@@ -37,7 +37,7 @@ pub struct Reading {
     pub member: Member,
     /// Its figures.
     pub profile: Profile,
-    /// What the limits say, where there are any.
+    /// Verdict by the limits, if there are any.
     pub judgement: Option<Judgement>,
 }
 
@@ -46,7 +46,7 @@ pub struct Reading {
 pub struct Readings {
     /// In order of the ranks.
     pub readings: Vec<Reading>,
-    /// What holds for them together.
+    /// Results for all ranks together.
     pub ranks: Ranks,
 }
 
@@ -199,7 +199,7 @@ fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: U
         Verdict::Regression | Verdict::Inconclusive => {
             let mut sentence = format!("{}{}", prefix(part), line.sentence);
             sentence.push_str(&others(parts, verdict, of_part.is_some(), unit));
-            // What is wrong with all together is said beside what is wrong with one, shortly.
+            // A failure of all ranks together is added in short to that of a single rank.
             if let (Some(_), Some(all)) = (of_part, of_all) {
                 sentence.push_str(&short(all.judgement));
             }

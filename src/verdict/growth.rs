@@ -222,7 +222,7 @@ impl Judge {
                 let rows = &gated.device.phases;
                 self.phases(&gated.check(), gated.growth, pattern, rows, sides, &gated.budget());
             }
-            // Of all ranks together.
+            // Checked for all ranks together.
             Target::Imbalance => {}
         }
     }

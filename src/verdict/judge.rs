@@ -93,7 +93,7 @@ impl Judge {
         self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
 
-    /// Says where a check passes only because growth was agreed to.
+    /// Adds a remark to a check that passes only because the growth was accepted.
     pub(super) fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
             let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));

@@ -1,4 +1,4 @@
-//! What leaks amount to.
+//! Verdict on leaks.
 
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
 use crate::leak::{DeviceLeaks, Leak, Mode, Search};
@@ -8,12 +8,12 @@ use crate::units::Size;
 /// The name of the metric.
 const METRIC: &str = "leak";
 
-/// What was found, and what the limit says about it.
+/// Leaks of one snapshot or series, with the verdict.
 #[derive(Debug)]
 pub struct Finding {
-    /// What was found.
+    /// Result of the search.
     pub search: Search,
-    /// What the limit says.
+    /// Verdict by the limit.
     pub judgement: Judgement,
 }
 

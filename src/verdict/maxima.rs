@@ -83,7 +83,7 @@ impl Judge {
                 self.checks.push(check);
             }
             Figure::Stack(pattern) => self.maximum_of_stacks(maximum, pattern.as_ref(), device, thresholds),
-            // Of all ranks together.
+            // Checked for all ranks together.
             Figure::Imbalance => {}
         }
     }

@@ -53,7 +53,7 @@ impl Judge {
         let errors = if Metric::Peak.has_same_bound(devices) { NO_ERROR } else { errors };
         let (mut any, mut nearest) = (false, None);
         for rows in &names {
-            // Of equal ones the first.
+            // Take the first of equal ones.
             let worst = rows.iter().rev().max_by_key(|row| excess(growth, row));
             let Some(&row) = worst else { continue };
             let mut of_phase = Check {
@@ -110,7 +110,7 @@ impl Judge {
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth) {
         let Target::Phase(pattern) = &growth.target else { return };
         let mut rows = diff.devices.iter().flat_map(|device| &device.phases);
-        // What cannot be told is said already.
+        // An inconclusive check was added already.
         let said = self.checks.iter().any(|check| check.metric == growth.target.name() && check.level == growth.level);
         if said || rows.clone().any(|row| pattern.matches(&row.name)) {
             return;

@@ -1,4 +1,4 @@
-//! What holds for all ranks of a job together: whether they are all there, and in balance.
+//! Checks of all ranks of a job together: none is missing, and their peaks are in balance.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,7 +35,7 @@ impl fmt::Display for Rank {
 pub struct Member {
     /// Its rank, where the name of the file tells.
     pub rank: Option<Rank>,
-    /// What it is called: `rank 3`, or the name of the file.
+    /// Name of the rank: `rank 3`, or the name of the file.
     pub label: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Missing {
 /// The ranks of a job.
 #[derive(Debug)]
 pub struct Ranks {
-    /// What the comparison of them is called, where there are several.
+    /// Name of the comparison, if there are several.
     pub name: Option<String>,
     /// The directory or glob of each side; no before where nothing was compared.
     pub paths: Sides<Option<String>>,
@@ -63,7 +63,7 @@ pub struct Ranks {
     pub missing: Vec<Missing>,
     /// How far the highest peak lies above the median of them.
     pub imbalance: Change,
-    /// What the limits say about all together.
+    /// Verdict on limits for all ranks together.
     pub judgement: Judgement,
 }
 

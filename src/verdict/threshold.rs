@@ -10,7 +10,7 @@ use crate::profile::Metric;
 use crate::text::did_you_mean;
 use crate::units::{Limit, ParseError, parse_size};
 
-/// What exceeding a limit means.
+/// Consequence of exceeding a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// A regression.
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// What a limit is about.
+/// Subject of a limit on growth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
@@ -75,11 +75,11 @@ impl Target {
 /// A limit on growth: `[METRIC=]LIMIT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Growth {
-    /// What may grow.
+    /// Subject of the limit.
     pub target: Target,
     /// By how much.
     pub limit: Limit,
-    /// What exceeding it means.
+    /// Consequence of exceeding it.
     pub level: Level,
 }
 
@@ -112,7 +112,7 @@ const STACK_HIGHEST: &str = "stack-highest";
 /// The name of the figure across ranks.
 pub const IMBALANCE: &str = "imbalance";
 
-/// What an absolute limit is about.
+/// Subject of an absolute limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Figure {
@@ -149,7 +149,7 @@ impl Figure {
 /// An absolute limit: `METRIC=SIZE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maximum {
-    /// What is limited.
+    /// Limited figure.
     pub figure: Figure,
     /// Bytes.
     pub limit: u64,
@@ -162,9 +162,9 @@ pub enum ParseThresholdError {
     /// A metric that does not exist.
     #[error("unknown metric '{found}'; accepted are {accepted}{}", nearest(found))]
     Metric {
-        /// What was written.
+        /// Text as written.
         found: String,
-        /// What exists.
+        /// Accepted names.
         accepted: &'static str,
     },
     /// A limit that cannot be read.
@@ -230,7 +230,7 @@ impl Growth {
     /// Reads `[METRIC=]LIMIT`.
     ///
     /// # Errors
-    /// Says what is wrong and what is accepted.
+    /// The error names the mistake and what is accepted.
     pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
         // The limit has no '=', a pattern may.
         let (target, limit) = match text.rsplit_once('=') {

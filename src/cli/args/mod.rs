@@ -319,7 +319,7 @@ pub(crate) struct TreeArguments {
 impl TreeArguments {
     /// The options of the tree, where one was asked for.
     pub(crate) fn options(&self) -> Option<tree::Options> {
-        // What only a tree can show asks for one.
+        // Options that only a tree can show imply `--tree`.
         let is_wanted =
             self.tree || self.depth.is_some() || self.focus.is_some() || self.grep.is_some() || self.internals;
         is_wanted.then(|| tree::Options {

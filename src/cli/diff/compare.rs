@@ -37,9 +37,9 @@ impl Item<'_> {
 
 /// The comparisons of one pair as they are made.
 enum Made {
-    /// That of two files.
+    /// Comparison of two files.
     Single(Option<Box<Comparison>>),
-    /// Those of ranks.
+    /// Comparisons of ranks.
     Ranks(Box<ComparedRanks>),
 }
 
@@ -61,7 +61,7 @@ impl Made {
     }
 }
 
-/// What every comparison of a run has in common.
+/// Settings that all comparisons of a run share.
 struct Run<'a> {
     pairs: &'a [Pair],
     arguments: &'a DiffArguments,
@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
 
     fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
         let Self { arguments, config, .. } = self;
-        // Of the ranks of a job no history is kept: there may be thousands.
+        // No history is kept for the ranks of a job: there may be thousands.
         let history = item.member.is_none() && arguments.view.has_pictures();
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let options = profile::Options { history, ..options };

@@ -11,7 +11,7 @@ use super::super::ranks::{self, Found};
 use super::super::{headroom, output};
 use super::update::shell_word;
 
-/// What to compare.
+/// A before and an after to compare.
 pub(super) struct Pair {
     pub(super) name: Option<String>,
     pub(super) before: PathBuf,
@@ -26,7 +26,7 @@ impl Pair {
         Ok(Self { name, before, after, limits, headroom })
     }
 
-    /// Says in an error of which comparison of a suite it is.
+    /// Adds the name of the comparison in a suite to an error.
     pub(super) fn context<T>(&self, result: Result<T>) -> Result<T> {
         match &self.name {
             Some(name) => result.with_context(|| format!("comparison '{name}'")),

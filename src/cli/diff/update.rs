@@ -17,7 +17,7 @@ use super::super::output;
 struct Changes {
     /// In words, what is higher, or is not known on both sides.
     higher: Vec<String>,
-    /// What is lower.
+    /// Figures that are lower.
     lower: Vec<String>,
     /// The most bytes that a figure is lower by.
     most: u128,
@@ -48,7 +48,7 @@ fn changes(comparison: &Comparison) -> Changes {
                 }
             }
         }
-        // Of phases what has a limit, by their names.
+        // Phases with a limit, by their names.
         let mut rose: BTreeMap<&str, i128> = BTreeMap::new();
         let mut fell: BTreeMap<&str, i128> = BTreeMap::new();
         for row in device.phases.iter().filter(|row| limited.iter().any(|pattern| pattern.matches(&row.name))) {
@@ -66,7 +66,7 @@ fn changes(comparison: &Comparison) -> Changes {
     changes
 }
 
-/// Says how to record an improvement over a stored before.
+/// Note on how to record an improvement over a stored before.
 pub(super) fn improvement(comparison: &Comparison, arguments: &DiffArguments) -> Option<Diagnostic> {
     let sides = &comparison.diff.profiles;
     let Changes { higher, lower, most } = changes(comparison);

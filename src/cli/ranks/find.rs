@@ -78,7 +78,7 @@ pub(crate) fn plain(path: &Path) -> Found {
 enum Part {
     /// `**`: any number of folders.
     Any,
-    /// What matches the name of one file or folder, and whether that may be hidden.
+    /// Pattern for the name of one file or folder, and whether it may be hidden.
     Pattern(GlobMatcher, bool),
 }
 
@@ -115,7 +115,7 @@ struct Entry {
 }
 
 impl Files {
-    /// What a directory holds at any depth; `name` is that of the directory itself.
+    /// Adds the files of a directory at any depth; `name` is the name of the directory itself.
     fn walk(&mut self, folder: &Path, name: &str) -> Result<()> {
         // Real directories first, so that those go by their own names that links lead to as well.
         let mut folders = vec![(folder.to_owned(), name.to_owned())];
@@ -144,7 +144,7 @@ impl Files {
         Ok(self.seen.insert(place))
     }
 
-    /// What matches the parts of a glob from a folder on.
+    /// Adds the files below a folder that match the parts of a glob.
     fn glob(&mut self, folder: &Path, parts: &[Part]) -> Result<()> {
         // A folder, its name, and the parts that are left.
         let mut todo = vec![(folder.to_owned(), String::new(), parts)];
@@ -191,7 +191,7 @@ impl Files {
     }
 }
 
-/// What the names of files say.
+/// Reads ranks and nodes from the names of files.
 pub(super) fn describe(files: Vec<(PathBuf, String)>) -> Vec<Found> {
     let stated: Vec<Stated> = files.iter().map(|(_, name)| name::stated(name)).collect();
     let numbers = name::bare_ranks(&stated);

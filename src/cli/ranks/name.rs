@@ -1,4 +1,4 @@
-//! What the name of a file says about the rank that wrote it.
+//! Reads from the name of a file which rank wrote it.
 //!
 //! Every program names its files in its own way: `snapshot_rank3.pkl`, `rank-03`, `step_100_device_3.pickle`,
 //! `step_100/rank3.pickle`, `node1_gpu0.pkl`, `snapshot_3.pickle`. A number belongs to the word in front of it; one
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const ENDINGS: [&str; 9] = [".ptmem.json", ".snapshot", ".pickle", ".json", ".pkl", ".pth", ".pt", ".pk", ".p"];
 const COMPRESSED: [&str; 3] = [".gz", ".zst", ".zstd"];
 
-/// What a number in a name counts, by the word in front of it.
+/// Meaning of a number in a name, by the word in front of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Counts {
     /// The rank of a process in the job.
@@ -26,7 +26,7 @@ enum Counts {
     Bare,
 }
 
-/// What one name says.
+/// Numbers stated in one name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Stated {
     /// The rank that it states in words.
@@ -56,7 +56,7 @@ fn ends<'n>(name: &'n str, ending: &str) -> Option<&'n str> {
     name.get(from..)?.eq_ignore_ascii_case(ending).then(|| &name[..from])
 }
 
-/// What a relative name says, whose folders are parted by `/`.
+/// Reads a relative name whose folders are separated by `/`.
 pub(super) fn stated(name: &str) -> Stated {
     let stem = stem(name).unwrap_or(name);
     let (template, numbers) = numbers(stem);
@@ -74,7 +74,7 @@ pub(super) fn stated(name: &str) -> Stated {
         () if says(Counts::Local) => (local, outer),
         () => (outer, None),
     };
-    // What is longer is a time or the number of a process.
+    // A longer number is a time or a process id.
     let bare = |(at, number): (usize, &Number<'_>)| {
         let short = number.counts == Counts::Bare && number.digits.len() <= 6;
         Some((at, number.digits.parse().ok().filter(|_| short)?))
@@ -156,7 +156,7 @@ fn counts(word: &str, before: &str) -> Counts {
     }
 }
 
-/// Of every name, the bare number that could be the rank: the only one, or that which tells the names apart.
+/// For each name the bare number that could be the rank: the only one, or the one in which the names differ.
 pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
     let mut alike: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, stated) in all.iter().enumerate() {

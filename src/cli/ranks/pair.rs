@@ -14,7 +14,7 @@ use super::rule::RankRule;
 /// More names than these nobody reads in an error.
 const MOST_NAMES: usize = 4;
 
-/// What tells the files of one side apart.
+/// Identity by which the files of one side differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     Rank(Rank),

@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 2 << 30;
 /// Results that wait for an earlier one, per worker.
 const MOST_WAITING: usize = 4;
 
-/// What all workers share.
+/// State shared by all workers.
 struct State<T> {
     /// The next item to begin with; none once something went wrong.
     next: Option<usize>,
@@ -23,7 +23,7 @@ struct State<T> {
     taken: usize,
     /// Results that wait for an earlier one.
     waiting: BTreeMap<usize, T>,
-    /// What went wrong with the earliest item.
+    /// Error of the earliest failed item.
     error: Option<(usize, anyhow::Error)>,
 }
 
@@ -31,7 +31,7 @@ struct State<T> {
 /// items.
 ///
 /// # Errors
-/// Those of the first item, in their order, that has any.
+/// The error of the first item that failed, in the order of the items.
 pub(crate) fn in_order<T: Send>(
     jobs: usize,
     sizes: &[u64],

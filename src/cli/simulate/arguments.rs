@@ -51,7 +51,7 @@ pub(crate) struct SimulateArguments {
     pub(super) command: Vec<OsString>,
 }
 
-/// What `--gpu` asks for.
+/// Value of `--gpu`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gpu {
     Card(Card),

@@ -86,7 +86,7 @@ impl<'t> Family<'t> {
         let mut others = Exact::new(whose, None, Sums::default());
         let mut totals = Vec::new();
         for exact in self.totals {
-            // What an earlier bound left out is one of the others.
+            // A stack that an earlier bound left out belongs to the others.
             if exact.whose == whose || beyond.contains_key(&self.group(exact)) {
                 others.sums.add(&exact.sums);
             } else {
@@ -99,7 +99,7 @@ impl<'t> Family<'t> {
 }
 
 impl Short {
-    /// What was left out, now and earlier.
+    /// Stacks that were left out, now and earlier.
     fn cut_with(&self, earlier: Option<Cut>) -> Cut {
         let earlier = earlier.unwrap_or(Cut { stacks: 0, largest: 0 });
         Cut { stacks: earlier.stacks + self.groups, largest: self.largest.max(earlier.largest) }

@@ -25,7 +25,7 @@ pub(super) struct SavedProfile {
     pub(super) schema: String,
     pub(super) tool: Tool,
     pub(super) source: SavedSource,
-    /// What counts as one stack in labels and keys.
+    /// Grouping of labels and keys.
     pub(super) group_by: String,
     pub(super) bound: Bound,
     pub(super) rules: SavedRules,

@@ -75,7 +75,7 @@ impl Layout {
         out.write_all(bracket)
     }
 
-    /// What stands in front of an item of a list or the key of an object.
+    /// Writes the separator in front of an item of a list or the key of an object.
     fn separate<W: ?Sized + Write>(&self, out: &mut W, is_first: bool) -> io::Result<()> {
         if !is_first {
             out.write_all(b",")?;

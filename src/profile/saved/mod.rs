@@ -64,9 +64,9 @@ pub enum Error {
          with --at {asked}"
     )]
     Moment {
-        /// What it knows.
+        /// Moments that the profile has.
         known: String,
-        /// What was asked for.
+        /// Requested moment.
         asked: Moment,
     },
 }

@@ -130,7 +130,7 @@ fn tenths(place: Milli) -> Milli {
     Milli((place.0 + 50).div_euclid(100) * 100)
 }
 
-/// Of equal parts of a line the lowest and the highest point, in order.
+/// The lowest and the highest point of each of several equal parts of a line, in order.
 fn thinned(points: &[(usize, u64)]) -> Vec<(usize, u64)> {
     let parts = MOST_POINTS / 2;
     if points.len() <= MOST_POINTS {

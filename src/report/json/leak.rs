@@ -20,10 +20,10 @@ pub(super) struct LeakReport<'a> {
     sources: Vec<SourceReport<'a>>,
     mode: &'static str,
     group_by: String,
-    /// Those of the device that leaks most.
+    /// Of the device that leaks most.
     steps: Vec<StepReport<'a>>,
     leaks: Vec<RowReport<'a>>,
-    /// Those of the device that leaks most.
+    /// Of the device that leaks most.
     totals: TotalsReport,
     devices: Vec<DeviceReport<'a>>,
     checks: Vec<RankCheck<'a>>,

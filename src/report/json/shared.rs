@@ -109,7 +109,7 @@ impl<'a> SidedDiagnostic<'a> {
         Self::with_message(side, found, Cow::Borrowed(&found.message))
     }
 
-    /// Of a diagnostic that was put together from those of several ranks.
+    /// From a diagnostic that was combined from several ranks.
     pub(super) fn owned(side: Option<Side>, found: &Diagnostic) -> Self {
         Self::with_message(side, found, Cow::Owned(found.message.clone()))
     }

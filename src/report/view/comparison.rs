@@ -52,7 +52,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
         amount: Value::Size(profile.source.bytes).into(),
     });
     let mut sections: Vec<Section> = diff.devices.iter().map(|device| section(comparison, device, options)).collect();
-    // What explains the verdict comes first.
+    // The section that explains the verdict comes first.
     sections.sort_by_key(|section| Reverse(section.standing));
     let before = diff.profiles.before.diagnostics.iter().map(|d| (Some(Side::Before), d));
     let after = diff.profiles.after.diagnostics.iter().map(|d| (Some(Side::After), d));

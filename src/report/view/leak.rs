@@ -27,7 +27,7 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     let worst = gate.worst_first();
     let has_several = worst.len() > 1;
     let groups = worst.iter().enumerate().map(|(at, finding)| {
-        // What passes has nothing to explain.
+        // A pass needs no explanation.
         let is_open = !has_several || finding.judgement.verdict != Verdict::Pass && at < MOST_FINDINGS;
         let visibility = if is_open { Visibility::Open } else { Visibility::Folded };
         Group { visibility, ..group(finding, has_several, options) }

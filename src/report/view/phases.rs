@@ -191,7 +191,7 @@ struct PhaseChecks<'j>(HashMap<&'j str, &'j Check>);
 impl<'j> PhaseChecks<'j> {
     fn new(device: &DeviceDiff, judgement: &'j Judgement) -> Self {
         let number = device.ordinal();
-        // Of several checks of one phase, the first and worst one stays.
+        // Collecting in reverse keeps the first and worst of several checks of one phase.
         let of_device = judgement.checks.iter().rev().filter(|check| check.is_of_phases() && check.device == number);
         Self(of_device.filter_map(|check| Some((check.key.as_deref()?, check))).collect())
     }

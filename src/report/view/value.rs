@@ -63,7 +63,7 @@ pub(crate) enum Value {
     Ranks {
         /// On how many.
         same: usize,
-        /// Of as many.
+        /// Total number.
         of: usize,
     },
     /// The event after which a moment lies; none at the start of the recording.
