@@ -3,8 +3,9 @@
 
     python3 simulate/names.py [--add] PLACE...
 
-A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages). Names that src defines by hand are left out.
-With --add, the names that src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
+A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages): the functions that it imports are listed. Or a
+wheel of one of NVIDIA's libraries (nvidia_*.whl): the functions that it exports are, since other extensions import more than
+PyTorch does. Names that src defines by hand are left out. With --add, the names that src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
 """
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ from typing import Iterable, Iterator, Set
 
 HERE = Path(__file__).resolve().parent
 LIST = HERE / "src" / "names.rs"
-CUDA = re.compile(r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml|cuFile)\w*$")
+# Variants for a default stream of each thread, and functions for graphics.
+LEFT_OUT = re.compile(r"_pts[zd]$|_pt(ds|sz)$|EGL|GLRegister|cudaGL|VDPAU|cuGL")
+CUDA = re.compile(r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml|cuFile|nvJitLink)\w*$")
 # A name with one of these asks for a result that nobody knows; the others compute or set something.
 ASKS = re.compile(r"Get|[bB]ufferSize|_bufferSize|Query|EnumEvents|ReadEvent|Version|version|_ptr$|_malloc|_n_pes|init_status")
 # The first argument of these is a place for a handle.
 MAKES = re.compile(r"Create|Alloc$")
 DESTROYS = re.compile(r"Destroy|Free")
 
-HEAD = '''//! Functions of NVIDIA's libraries that PyTorch imports and that have no code of their own here.
+HEAD = '''//! Functions of NVIDIA's libraries that PyTorch and its extensions import and that have no code of their own here.
 //!
 //! Written by `names.py` from the libraries of PyTorch's releases; not to be edited. Sorted, one name a line.
 
@@ -72,6 +75,16 @@ def libraries(place: Path, folder: Path) -> Iterator[Path]:
                 yield Path(wheel.extract(member, folder))
 
 
+def exported(wheel: Path) -> Set[str]:
+    """Public functions of the libraries in a wheel of NVIDIA's."""
+    names: Set[str] = set()
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as members:
+        for member in members.namelist():
+            if re.search(r"/lib/[^/]*\.so[.\d]*$", member):
+                names |= symbols(Path(members.extract(member, folder)), "--defined-only")
+    return {name for name in names if CUDA.match(name)}
+
+
 def imported(places: Iterable[Path]) -> Set[str]:
     names: Set[str] = set()
     for place in places:
@@ -110,10 +123,11 @@ def main() -> None:
     places = [Path(argument) for argument in arguments if argument != "--add"]
     if not places:
         sys.exit(__doc__)
-    names = imported(places)
+    of_nvidia = [place for place in places if place.name.startswith("nvidia_")]
+    names = imported(place for place in places if place not in of_nvidia).union(*map(exported, of_nvidia))
     if keep:
         names |= set(re.findall(r"(?m)^    (?:Done|Makes|Asks) (\w+)$", LIST.read_text()))
-    lines = [f"    {kind(name)} {name}\n" for name in sorted(names - by_hand())]
+    lines = [f"    {kind(name)} {name}\n" for name in sorted(names - by_hand()) if not LEFT_OUT.search(name)]
     LIST.write_text(HEAD + "".join(lines) + "}\n")
     print(f"{LIST}: {len(lines)} names")
 

@@ -1,4 +1,4 @@
-//! Functions of NVIDIA's libraries that PyTorch imports and that have no code of their own here.
+//! Functions of NVIDIA's libraries that PyTorch and its extensions import and that have no code of their own here.
 //!
 //! Written by `names.py` from the libraries of PyTorch's releases; not to be edited. Sorted, one name a line.
 
@@ -26,278 +26,2024 @@ macro_rules! names {
 }
 
 names! {
+    Asks __cudaGetProcAddress
+    Done __cudaRegisterHostVar
+    Done __cudaRegisterManagedVar
+    Done __cudaRegisterSurface
+    Done __cudaRegisterTexture
+    Done __cudaRegisterUnifiedTable
+    Done cuFileBatchIOCancel
+    Done cuFileBatchIODestroy
+    Asks cuFileBatchIOGetStatus
+    Done cuFileBatchIOSetUp
+    Done cuFileBatchIOSubmit
     Done cuFileBufDeregister
     Done cuFileBufRegister
+    Done cuFileCopyGpu
+    Done cuFileCopyGpuPosixIORetry
+    Done cuFileCopyGpuWrap
+    Done cuFileCopyGpuWrapPosixIORetry
+    Done cuFileDriverClose
+    Done cuFileDriverClose_v2
+    Asks cuFileDriverGetProperties
+    Done cuFileDriverOpen
+    Done cuFileDriverSetMaxCacheSize
+    Done cuFileDriverSetMaxDirectIOSize
+    Done cuFileDriverSetMaxPinnedMemSize
+    Done cuFileDriverSetPollMode
+    Asks cuFileGetParameterBool
+    Asks cuFileGetParameterSizeT
+    Asks cuFileGetParameterString
+    Asks cuFileGetVersion
+    Done cuFileGpuWaitValue32
     Done cuFileHandleDeregister
     Done cuFileHandleRegister
+    Done cuFileInlineGpu
     Done cuFileRead
+    Done cuFileReadAsync
+    Done cuFileSetParameterBool
+    Done cuFileSetParameterSizeT
+    Done cuFileSetParameterString
+    Done cuFileSparseGpu
+    Done cuFileStreamDeregister
+    Done cuFileStreamHandleInline
+    Done cuFileStreamHandleSparse
+    Done cuFileStreamRegister
+    Done cuFileStreamWaitValue32
+    Done cuFileUseCount
     Done cuFileWrite
+    Done cuFileWriteAsync
     Done cuLinkAddData_v2
+    Makes cublasAlloc
+    Done cublasAsumEx
+    Done cublasAsumEx_64
+    Done cublasAxpyEx
+    Done cublasAxpyEx_64
+    Done cublasCaxpy
     Done cublasCaxpy_v2
+    Done cublasCaxpy_v2_64
+    Done cublasCbatchAccGemm
+    Asks cublasCbatchAccGemm_BufferSize
+    Done cublasCbatchGemm
+    Done cublasCbatchTrsm
+    Done cublasCbdmm
+    Done cublasCcopy
     Done cublasCcopy_v2
+    Done cublasCcopy_v2_64
+    Done cublasCdgmm
+    Done cublasCdgmm_64
+    Done cublasCdotc
     Done cublasCdotc_v2
+    Done cublasCdotc_v2_64
+    Done cublasCdotu
     Done cublasCdotu_v2
-    Done cublasCgelsBatched
+    Done cublasCdotu_v2_64
+    Done cublasCgbmv
+    Done cublasCgbmv_v2
+    Done cublasCgbmv_v2_64
+    Done cublasCgeam
+    Done cublasCgeam_64
+    Done cublasCgemm
+    Done cublasCgemm3m
+    Done cublasCgemm3mBatched
+    Done cublasCgemm3mBatched_64
+    Done cublasCgemm3mEx
+    Done cublasCgemm3mEx_64
+    Done cublasCgemm3mStridedBatched
+    Done cublasCgemm3mStridedBatched_64
+    Done cublasCgemm3m_64
     Done cublasCgemmBatched
+    Done cublasCgemmBatched_64
+    Done cublasCgemmEx
+    Done cublasCgemmEx_64
     Done cublasCgemmStridedBatched
+    Done cublasCgemmStridedBatched_64
     Done cublasCgemm_v2
+    Done cublasCgemm_v2_64
+    Done cublasCgemv
+    Done cublasCgemvBatched
+    Done cublasCgemvBatched_64
+    Done cublasCgemvStridedBatched
+    Done cublasCgemvStridedBatched_64
     Done cublasCgemv_v2
-    Done cublasCgeqrfBatched
+    Done cublasCgemv_v2_64
+    Done cublasCgerc
     Done cublasCgerc_v2
+    Done cublasCgerc_v2_64
+    Done cublasCgeru
     Done cublasCgeru_v2
+    Done cublasCgeru_v2_64
     Done cublasCgetrfBatched
-    Done cublasCgetrsBatched
+    Done cublasCgetriBatched
+    Done cublasChbmv
+    Done cublasChbmv_v2
+    Done cublasChbmv_v2_64
+    Done cublasChemm
     Done cublasChemm_v2
+    Done cublasChemm_v2_64
+    Done cublasChemv
     Done cublasChemv_v2
+    Done cublasChemv_v2_64
+    Done cublasCher
+    Done cublasCher2
     Done cublasCher2_v2
+    Done cublasCher2_v2_64
+    Done cublasCher2k
     Done cublasCher2k_v2
+    Done cublasCher2k_v2_64
     Done cublasCher_v2
+    Done cublasCher_v2_64
+    Done cublasCherk
+    Done cublasCherk3mEx
+    Done cublasCherk3mEx_64
+    Done cublasCherkEx
+    Done cublasCherkEx_64
     Done cublasCherk_v2
+    Done cublasCherk_v2_64
+    Done cublasCherkx
+    Done cublasCherkx_64
+    Done cublasChpmv
+    Done cublasChpmv_v2
+    Done cublasChpmv_v2_64
+    Done cublasChpr
+    Done cublasChpr2
+    Done cublasChpr2_v2
+    Done cublasChpr2_v2_64
+    Done cublasChpr_v2
+    Done cublasChpr_v2_64
+    Done cublasCmatinvBatched
+    Done cublasCopyEx
+    Done cublasCopyEx_64
+    Done cublasCrot
     Done cublasCrot_v2
+    Done cublasCrot_v2_64
+    Done cublasCrotg
     Done cublasCrotg_v2
+    Done cublasCscal
     Done cublasCscal_v2
+    Done cublasCscal_v2_64
+    Done cublasCsrot
     Done cublasCsrot_v2
+    Done cublasCsrot_v2_64
+    Done cublasCsscal
     Done cublasCsscal_v2
+    Done cublasCsscal_v2_64
+    Done cublasCswap
     Done cublasCswap_v2
+    Done cublasCswap_v2_64
+    Done cublasCsymm
     Done cublasCsymm_v2
+    Done cublasCsymm_v2_64
     Done cublasCsymv_v2
+    Done cublasCsymv_v2_64
     Done cublasCsyr2_v2
+    Done cublasCsyr2_v2_64
+    Done cublasCsyr2k
     Done cublasCsyr2k_v2
+    Done cublasCsyr2k_v2_64
     Done cublasCsyr_v2
+    Done cublasCsyr_v2_64
+    Done cublasCsyrk
+    Done cublasCsyrk3mEx
+    Done cublasCsyrk3mEx_64
+    Done cublasCsyrkEx
+    Done cublasCsyrkEx_64
     Done cublasCsyrk_v2
+    Done cublasCsyrk_v2_64
+    Done cublasCsyrkx
+    Done cublasCsyrkx_64
+    Done cublasCtbmv
+    Done cublasCtbmv_v2
+    Done cublasCtbmv_v2_64
+    Done cublasCtbsv
+    Done cublasCtbsv_v2
+    Done cublasCtbsv_v2_64
+    Done cublasCtpmv
+    Done cublasCtpmv_v2
+    Done cublasCtpmv_v2_64
+    Done cublasCtpsv
+    Done cublasCtpsv_v2
+    Done cublasCtpsv_v2_64
+    Done cublasCtpttr
+    Done cublasCtrmm
     Done cublasCtrmm_v2
+    Done cublasCtrmm_v2_64
+    Done cublasCtrmv
     Done cublasCtrmv_v2
+    Done cublasCtrmv_v2_64
+    Done cublasCtrsm
     Done cublasCtrsmBatched
+    Done cublasCtrsmBatched_64
     Done cublasCtrsm_v2
+    Done cublasCtrsm_v2_64
+    Done cublasCtrsv
     Done cublasCtrsv_v2
+    Done cublasCtrsv_v2_64
+    Done cublasCtrttp
+    Done cublasDasum
     Done cublasDasum_v2
+    Done cublasDasum_v2_64
+    Done cublasDaxpy
     Done cublasDaxpy_v2
+    Done cublasDaxpy_v2_64
+    Done cublasDbatchAccGemm
+    Asks cublasDbatchAccGemm_BufferSize
+    Done cublasDbatchGemm
+    Done cublasDbatchTrsm
+    Done cublasDbdmm
+    Done cublasDcopy
     Done cublasDcopy_v2
+    Done cublasDcopy_v2_64
+    Done cublasDdgmm
+    Done cublasDdgmm_64
+    Done cublasDdot
     Done cublasDdot_v2
-    Done cublasDgelsBatched
+    Done cublasDdot_v2_64
+    Done cublasDgbmv
+    Done cublasDgbmv_v2
+    Done cublasDgbmv_v2_64
+    Done cublasDgeam
+    Done cublasDgeam_64
+    Done cublasDgemm
     Done cublasDgemmBatched
+    Done cublasDgemmBatched_64
+    Done cublasDgemmGroupedBatched
+    Done cublasDgemmGroupedBatched_64
     Done cublasDgemmStridedBatched
+    Done cublasDgemmStridedBatched_64
     Done cublasDgemm_v2
+    Done cublasDgemm_v2_64
+    Done cublasDgemv
+    Done cublasDgemvBatched
+    Done cublasDgemvBatched_64
+    Done cublasDgemvStridedBatched
+    Done cublasDgemvStridedBatched_64
     Done cublasDgemv_v2
-    Done cublasDgeqrfBatched
+    Done cublasDgemv_v2_64
+    Done cublasDger
     Done cublasDger_v2
+    Done cublasDger_v2_64
     Done cublasDgetrfBatched
-    Done cublasDgetrsBatched
+    Done cublasDgetriBatched
+    Done cublasDmatinvBatched
+    Done cublasDnrm2
     Done cublasDnrm2_v2
+    Done cublasDnrm2_v2_64
     Done cublasDotEx
+    Done cublasDotEx_64
+    Done cublasDotcEx
+    Done cublasDotcEx_64
+    Done cublasDrot
     Done cublasDrot_v2
+    Done cublasDrot_v2_64
+    Done cublasDrotg
     Done cublasDrotg_v2
+    Done cublasDrotm
     Done cublasDrotm_v2
+    Done cublasDrotm_v2_64
+    Done cublasDrotmg
     Done cublasDrotmg_v2
+    Done cublasDsbmv
+    Done cublasDsbmv_v2
+    Done cublasDsbmv_v2_64
+    Done cublasDscal
     Done cublasDscal_v2
+    Done cublasDscal_v2_64
+    Done cublasDspmv
+    Done cublasDspmv_v2
+    Done cublasDspmv_v2_64
+    Done cublasDspr
+    Done cublasDspr2
+    Done cublasDspr2_v2
+    Done cublasDspr2_v2_64
+    Done cublasDspr_v2
+    Done cublasDspr_v2_64
+    Done cublasDswap
     Done cublasDswap_v2
+    Done cublasDswap_v2_64
+    Done cublasDsymm
     Done cublasDsymm_v2
+    Done cublasDsymm_v2_64
+    Done cublasDsymv
     Done cublasDsymv_v2
+    Done cublasDsymv_v2_64
+    Done cublasDsyr
+    Done cublasDsyr2
     Done cublasDsyr2_v2
+    Done cublasDsyr2_v2_64
+    Done cublasDsyr2k
     Done cublasDsyr2k_v2
+    Done cublasDsyr2k_v2_64
     Done cublasDsyr_v2
+    Done cublasDsyr_v2_64
+    Done cublasDsyrk
     Done cublasDsyrk_v2
+    Done cublasDsyrk_v2_64
+    Done cublasDsyrkx
+    Done cublasDsyrkx_64
+    Done cublasDtbmv
+    Done cublasDtbmv_v2
+    Done cublasDtbmv_v2_64
+    Done cublasDtbsv
+    Done cublasDtbsv_v2
+    Done cublasDtbsv_v2_64
+    Done cublasDtpmv
+    Done cublasDtpmv_v2
+    Done cublasDtpmv_v2_64
+    Done cublasDtpsv
+    Done cublasDtpsv_v2
+    Done cublasDtpsv_v2_64
+    Done cublasDtpttr
+    Done cublasDtrmm
     Done cublasDtrmm_v2
+    Done cublasDtrmm_v2_64
+    Done cublasDtrmv
     Done cublasDtrmv_v2
+    Done cublasDtrmv_v2_64
+    Done cublasDtrsm
     Done cublasDtrsmBatched
+    Done cublasDtrsmBatched_64
     Done cublasDtrsm_v2
+    Done cublasDtrsm_v2_64
+    Done cublasDtrsv
     Done cublasDtrsv_v2
+    Done cublasDtrsv_v2_64
+    Done cublasDtrttp
+    Done cublasDzasum
     Done cublasDzasum_v2
+    Done cublasDzasum_v2_64
+    Done cublasDznrm2
     Done cublasDznrm2_v2
+    Done cublasDznrm2_v2_64
+    Done cublasFree
+    Done cublasGemmBatchedEx
+    Done cublasGemmBatchedEx_64
     Done cublasGemmEx
+    Done cublasGemmEx_64
+    Done cublasGemmGroupedBatchedEx
+    Done cublasGemmGroupedBatchedEx_64
     Done cublasGemmStridedBatchedEx
+    Done cublasGemmStridedBatchedEx_64
+    Asks cublasGetAtomicsMode
+    Asks cublasGetBackdoor
+    Asks cublasGetCudartVersion
+    Asks cublasGetEmulationSpecialValuesSupport
+    Asks cublasGetEmulationStrategy
+    Asks cublasGetEnvironmentMode
+    Asks cublasGetError
+    Asks cublasGetFixedPointEmulationMantissaBitCountPointer
+    Asks cublasGetFixedPointEmulationMantissaBitOffset
+    Asks cublasGetFixedPointEmulationMantissaControl
+    Asks cublasGetFixedPointEmulationMaxMantissaBitCount
+    Asks cublasGetLoggerCallback
+    Asks cublasGetMatrix
     Asks cublasGetMatrixAsync
+    Asks cublasGetMatrixAsync_64
+    Asks cublasGetMatrix_64
+    Asks cublasGetSmCountTarget
+    Asks cublasGetVector
     Asks cublasGetVectorAsync
+    Asks cublasGetVectorAsync_64
+    Asks cublasGetVector_64
+    Asks cublasGetVersion
+    Done cublasHSHgemvBatched
+    Done cublasHSHgemvBatched_64
+    Done cublasHSHgemvStridedBatched
+    Done cublasHSHgemvStridedBatched_64
+    Done cublasHSSgemvBatched
+    Done cublasHSSgemvBatched_64
+    Done cublasHSSgemvStridedBatched
+    Done cublasHSSgemvStridedBatched_64
+    Done cublasHgemm
+    Done cublasHgemmBatched
+    Done cublasHgemmBatched_64
+    Done cublasHgemmStridedBatched
+    Done cublasHgemmStridedBatched_64
+    Done cublasHgemm_64
+    Done cublasIamaxEx
+    Done cublasIamaxEx_64
+    Done cublasIaminEx
+    Done cublasIaminEx_64
+    Done cublasIcamax
     Done cublasIcamax_v2
+    Done cublasIcamax_v2_64
+    Done cublasIcamin
     Done cublasIcamin_v2
+    Done cublasIcamin_v2_64
+    Done cublasIdamax
     Done cublasIdamax_v2
+    Done cublasIdamax_v2_64
+    Done cublasIdamin
     Done cublasIdamin_v2
+    Done cublasIdamin_v2_64
+    Done cublasInit
+    Done cublasIsamax
     Done cublasIsamax_v2
+    Done cublasIsamax_v2_64
+    Done cublasIsamin
     Done cublasIsamin_v2
+    Done cublasIsamin_v2_64
+    Done cublasIzamax
     Done cublasIzamax_v2
+    Done cublasIzamax_v2_64
+    Done cublasIzamin
     Done cublasIzamin_v2
+    Done cublasIzamin_v2_64
+    Done cublasLoggerConfigure
+    Done cublasLtACCMatmul
+    Asks cublasLtACCMatmulAlgoCapGetAttribute
+    Done cublasLtACCMatmulAlgoCheck
+    Done cublasLtACCMatmulAlgoCheckForStream
+    Asks cublasLtACCMatmulAlgoGetHeuristic
+    Asks cublasLtACCMatmulAlgoGetHeuristicForStream
+    Asks cublasLtACCMatmulAlgoGetIds
+    Done cublasLtACCMatmulAlgoInit
+    Asks cublasLtAlgoCharacteristicGetAttribute
+    Done cublasLtBIIMatmul
+    Asks cublasLtBIIMatmulAlgoCapGetAttribute
+    Done cublasLtBIIMatmulAlgoCheck
+    Done cublasLtBIIMatmulAlgoCheckForStream
+    Asks cublasLtBIIMatmulAlgoGetHeuristic
+    Asks cublasLtBIIMatmulAlgoGetHeuristicForStream
+    Asks cublasLtBIIMatmulAlgoGetIds
+    Done cublasLtBIIMatmulAlgoInit
+    Done cublasLtBSBMatmul
+    Asks cublasLtBSBMatmulAlgoCapGetAttribute
+    Done cublasLtBSBMatmulAlgoCheck
+    Done cublasLtBSBMatmulAlgoCheckForStream
+    Asks cublasLtBSBMatmulAlgoGetHeuristic
+    Asks cublasLtBSBMatmulAlgoGetHeuristicForStream
+    Asks cublasLtBSBMatmulAlgoGetIds
+    Done cublasLtBSBMatmulAlgoInit
+    Done cublasLtBSSMatmul
+    Asks cublasLtBSSMatmulAlgoCapGetAttribute
+    Done cublasLtBSSMatmulAlgoCheck
+    Done cublasLtBSSMatmulAlgoCheckForStream
+    Asks cublasLtBSSMatmulAlgoGetHeuristic
+    Asks cublasLtBSSMatmulAlgoGetHeuristicForStream
+    Asks cublasLtBSSMatmulAlgoGetIds
+    Done cublasLtBSSMatmulAlgoInit
+    Done cublasLtCCCMatmul
+    Asks cublasLtCCCMatmulAlgoCapGetAttribute
+    Done cublasLtCCCMatmulAlgoCheck
+    Done cublasLtCCCMatmulAlgoCheckForStream
+    Asks cublasLtCCCMatmulAlgoGetHeuristic
+    Asks cublasLtCCCMatmulAlgoGetHeuristicForStream
+    Asks cublasLtCCCMatmulAlgoGetIds
+    Done cublasLtCCCMatmulAlgoInit
+    Done cublasLtClearNvjetCache
+    Done cublasLtCtxInit
+    Done cublasLtDDDMatmul
+    Asks cublasLtDDDMatmulAlgoCapGetAttribute
+    Done cublasLtDDDMatmulAlgoCheck
+    Done cublasLtDDDMatmulAlgoCheckForStream
+    Asks cublasLtDDDMatmulAlgoGetHeuristic
+    Asks cublasLtDDDMatmulAlgoGetHeuristicForStream
+    Asks cublasLtDDDMatmulAlgoGetIds
+    Done cublasLtDDDMatmulAlgoInit
+    Asks cublasLtE4m3E4m3Fp32Bf16Bf16MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E4m3Fp32Bf16Bf16MatmulAlgoCheck
+    Done cublasLtE4m3E4m3Fp32Bf16Bf16MatmulAlgoInit
+    Asks cublasLtE4m3E4m3Fp32Bf16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E4m3Fp32Bf16E4m3MatmulAlgoCheck
+    Done cublasLtE4m3E4m3Fp32Bf16E4m3MatmulAlgoInit
+    Asks cublasLtE4m3E4m3Fp32Fp16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E4m3Fp32Fp16E4m3MatmulAlgoCheck
+    Done cublasLtE4m3E4m3Fp32Fp16E4m3MatmulAlgoInit
+    Asks cublasLtE4m3E4m3Fp32Fp16Fp16MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E4m3Fp32Fp16Fp16MatmulAlgoCheck
+    Done cublasLtE4m3E4m3Fp32Fp16Fp16MatmulAlgoInit
+    Asks cublasLtE4m3E4m3Fp32Fp32Fp32MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E4m3Fp32Fp32Fp32MatmulAlgoCheck
+    Done cublasLtE4m3E4m3Fp32Fp32Fp32MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Bf16Bf16MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Bf16Bf16MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Bf16Bf16MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Bf16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Bf16E4m3MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Bf16E4m3MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Bf16E5m2MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Bf16E5m2MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Bf16E5m2MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Fp16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Fp16E4m3MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Fp16E4m3MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Fp16E5m2MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Fp16E5m2MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Fp16E5m2MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Fp16Fp16MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Fp16Fp16MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Fp16Fp16MatmulAlgoInit
+    Asks cublasLtE4m3E5m2Fp32Fp32Fp32MatmulAlgoCapGetAttribute
+    Done cublasLtE4m3E5m2Fp32Fp32Fp32MatmulAlgoCheck
+    Done cublasLtE4m3E5m2Fp32Fp32Fp32MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Bf16Bf16MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Bf16Bf16MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Bf16Bf16MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Bf16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Bf16E4m3MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Bf16E4m3MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Bf16E5m2MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Bf16E5m2MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Bf16E5m2MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Fp16E4m3MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Fp16E4m3MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Fp16E4m3MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Fp16E5m2MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Fp16E5m2MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Fp16E5m2MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Fp16Fp16MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Fp16Fp16MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Fp16Fp16MatmulAlgoInit
+    Asks cublasLtE5m2E4m3Fp32Fp32Fp32MatmulAlgoCapGetAttribute
+    Done cublasLtE5m2E4m3Fp32Fp32Fp32MatmulAlgoCheck
+    Done cublasLtE5m2E4m3Fp32Fp32Fp32MatmulAlgoInit
+    Makes cublasLtEmulationDescCreate
+    Done cublasLtEmulationDescDestroy
+    Asks cublasLtEmulationDescGetAttribute
+    Done cublasLtEmulationDescInit_internal
+    Done cublasLtEmulationDescSetAttribute
+    Asks cublasLtGetEnvironmentMode
+    Asks cublasLtGetProperty
+    Asks cublasLtGetStatusName
+    Asks cublasLtGetStatusString
+    Makes cublasLtGroupedMatrixLayoutCreate
+    Done cublasLtGroupedMatrixLayoutInit_internal
+    Done cublasLtHHHMatmul
+    Asks cublasLtHHHMatmulAlgoCapGetAttribute
+    Done cublasLtHHHMatmulAlgoCheck
+    Done cublasLtHHHMatmulAlgoCheckForStream
+    Asks cublasLtHHHMatmulAlgoGetHeuristic
+    Asks cublasLtHHHMatmulAlgoGetHeuristicForStream
+    Asks cublasLtHHHMatmulAlgoGetIds
+    Done cublasLtHHHMatmulAlgoInit
+    Done cublasLtHSHMatmul
+    Asks cublasLtHSHMatmulAlgoCapGetAttribute
+    Done cublasLtHSHMatmulAlgoCheck
+    Done cublasLtHSHMatmulAlgoCheckForStream
+    Asks cublasLtHSHMatmulAlgoGetHeuristic
+    Asks cublasLtHSHMatmulAlgoGetHeuristicForStream
+    Asks cublasLtHSHMatmulAlgoGetIds
+    Done cublasLtHSHMatmulAlgoInit
+    Done cublasLtHSSMatmul
+    Asks cublasLtHSSMatmulAlgoCapGetAttribute
+    Done cublasLtHSSMatmulAlgoCheck
+    Done cublasLtHSSMatmulAlgoCheckForStream
+    Asks cublasLtHSSMatmulAlgoGetHeuristic
+    Asks cublasLtHSSMatmulAlgoGetHeuristicForStream
+    Asks cublasLtHSSMatmulAlgoGetIds
+    Done cublasLtHSSMatmulAlgoInit
+    Done cublasLtHeuristicLutSerializeEntry
+    Makes cublasLtHeuristicsCacheCreate
+    Done cublasLtHeuristicsCacheDestroy
+    Asks cublasLtHeuristicsCacheGet
+    Asks cublasLtHeuristicsCacheGetCapacity
+    Done cublasLtHeuristicsCachePut
+    Done cublasLtHeuristicsCacheSetCapacity
+    Done cublasLtKCCMatmul
+    Asks cublasLtKCCMatmulAlgoCapGetAttribute
+    Done cublasLtKCCMatmulAlgoCheck
+    Done cublasLtKCCMatmulAlgoCheckForStream
+    Asks cublasLtKCCMatmulAlgoGetHeuristic
+    Asks cublasLtKCCMatmulAlgoGetHeuristicForStream
+    Asks cublasLtKCCMatmulAlgoGetIds
+    Done cublasLtKCCMatmulAlgoInit
+    Done cublasLtKCKMatmul
+    Asks cublasLtKCKMatmulAlgoCapGetAttribute
+    Done cublasLtKCKMatmulAlgoCheck
+    Done cublasLtKCKMatmulAlgoCheckForStream
+    Asks cublasLtKCKMatmulAlgoGetHeuristic
+    Asks cublasLtKCKMatmulAlgoGetHeuristicForStream
+    Asks cublasLtKCKMatmulAlgoGetIds
+    Done cublasLtKCKMatmulAlgoInit
+    Done cublasLtLegacyGemmACC
+    Done cublasLtLegacyGemmBII
+    Done cublasLtLegacyGemmBSS
+    Done cublasLtLegacyGemmCCC
+    Done cublasLtLegacyGemmDDD
+    Done cublasLtLegacyGemmHHH
+    Done cublasLtLegacyGemmHSH
+    Done cublasLtLegacyGemmHSS
+    Done cublasLtLegacyGemmSSS
+    Done cublasLtLegacyGemmTSS
+    Done cublasLtLegacyGemmTST
+    Done cublasLtLegacyGemmUtilizationCCC
+    Done cublasLtLegacyGemmUtilizationDDD
+    Done cublasLtLegacyGemmUtilizationZZZ
+    Done cublasLtLegacyGemmZZZ
+    Done cublasLtLoggerForceDisable
+    Done cublasLtLoggerOpenFile
+    Done cublasLtLoggerSetCallback
+    Done cublasLtLoggerSetFile
+    Done cublasLtLoggerSetLevel
+    Done cublasLtLoggerSetMask
     Done cublasLtMatmul
+    Asks cublasLtMatmulAlgoCapGetAttribute
     Done cublasLtMatmulAlgoCheck
+    Done cublasLtMatmulAlgoCheckForStream
     Asks cublasLtMatmulAlgoConfigGetAttribute
+    Asks cublasLtMatmulAlgoConfigGetAttributeRange
     Done cublasLtMatmulAlgoConfigSetAttribute
+    Asks cublasLtMatmulAlgoGetHeuristicForStream
+    Asks cublasLtMatmulAlgoGetIds
     Done cublasLtMatmulAlgoInit
     Makes cublasLtMatmulDescCreate
     Done cublasLtMatmulDescDestroy
+    Asks cublasLtMatmulDescGetAttribute
+    Done cublasLtMatmulDescInit_internal
     Done cublasLtMatmulDescSetAttribute
     Makes cublasLtMatmulPreferenceCreate
     Done cublasLtMatmulPreferenceDestroy
+    Asks cublasLtMatmulPreferenceGetAttribute
+    Done cublasLtMatmulPreferenceInit_internal
     Done cublasLtMatmulPreferenceSetAttribute
     Makes cublasLtMatrixLayoutCreate
     Done cublasLtMatrixLayoutDestroy
+    Asks cublasLtMatrixLayoutGetAttribute
+    Done cublasLtMatrixLayoutInit_internal
     Done cublasLtMatrixLayoutSetAttribute
+    Done cublasLtMatrixTransform
+    Makes cublasLtMatrixTransformDescCreate
+    Done cublasLtMatrixTransformDescDestroy
+    Asks cublasLtMatrixTransformDescGetAttribute
+    Done cublasLtMatrixTransformDescInit_internal
+    Done cublasLtMatrixTransformDescSetAttribute
+    Done cublasLtSSSMatmul
+    Asks cublasLtSSSMatmulAlgoCapGetAttribute
+    Done cublasLtSSSMatmulAlgoCheck
+    Done cublasLtSSSMatmulAlgoCheckForStream
+    Asks cublasLtSSSMatmulAlgoGetHeuristic
+    Asks cublasLtSSSMatmulAlgoGetHeuristicForStream
+    Asks cublasLtSSSMatmulAlgoGetIds
+    Done cublasLtSSSMatmulAlgoInit
+    Done cublasLtSetEnvironmentMode
+    Done cublasLtShutdownCtx
+    Done cublasLtTSSMatmul
+    Asks cublasLtTSSMatmulAlgoCapGetAttribute
+    Done cublasLtTSSMatmulAlgoCheck
+    Done cublasLtTSSMatmulAlgoCheckForStream
+    Asks cublasLtTSSMatmulAlgoGetHeuristic
+    Asks cublasLtTSSMatmulAlgoGetHeuristicForStream
+    Asks cublasLtTSSMatmulAlgoGetIds
+    Done cublasLtTSSMatmulAlgoInit
+    Done cublasLtTSTMatmul
+    Asks cublasLtTSTMatmulAlgoCapGetAttribute
+    Done cublasLtTSTMatmulAlgoCheck
+    Done cublasLtTSTMatmulAlgoCheckForStream
+    Asks cublasLtTSTMatmulAlgoGetHeuristic
+    Asks cublasLtTSTMatmulAlgoGetHeuristicForStream
+    Asks cublasLtTSTMatmulAlgoGetIds
+    Done cublasLtTSTMatmulAlgoInit
+    Done cublasLtVCCMatmul
+    Asks cublasLtVCCMatmulAlgoCapGetAttribute
+    Done cublasLtVCCMatmulAlgoCheck
+    Done cublasLtVCCMatmulAlgoCheckForStream
+    Asks cublasLtVCCMatmulAlgoGetHeuristic
+    Asks cublasLtVCCMatmulAlgoGetHeuristicForStream
+    Asks cublasLtVCCMatmulAlgoGetIds
+    Done cublasLtVCCMatmulAlgoInit
+    Done cublasLtVCVMatmul
+    Asks cublasLtVCVMatmulAlgoCapGetAttribute
+    Done cublasLtVCVMatmulAlgoCheck
+    Done cublasLtVCVMatmulAlgoCheckForStream
+    Asks cublasLtVCVMatmulAlgoGetHeuristic
+    Asks cublasLtVCVMatmulAlgoGetHeuristicForStream
+    Asks cublasLtVCVMatmulAlgoGetIds
+    Done cublasLtVCVMatmulAlgoInit
+    Done cublasLtZZZMatmul
+    Asks cublasLtZZZMatmulAlgoCapGetAttribute
+    Done cublasLtZZZMatmulAlgoCheck
+    Done cublasLtZZZMatmulAlgoCheckForStream
+    Asks cublasLtZZZMatmulAlgoGetHeuristic
+    Asks cublasLtZZZMatmulAlgoGetHeuristicForStream
+    Asks cublasLtZZZMatmulAlgoGetIds
+    Done cublasLtZZZMatmulAlgoInit
+    Done cublasLt_for_cublas_BII
+    Done cublasLt_for_cublas_BSS
+    Done cublasLt_for_cublas_CCC
+    Done cublasLt_for_cublas_DDD
+    Done cublasLt_for_cublas_HHH
+    Done cublasLt_for_cublas_HSH
+    Done cublasLt_for_cublas_HSS
+    Done cublasLt_for_cublas_SSS
+    Done cublasLt_for_cublas_TSS
+    Done cublasLt_for_cublas_TST
+    Done cublasLt_for_cublas_ZZZ
+    Done cublasNrm2Ex
+    Done cublasNrm2Ex_64
+    Done cublasRotEx
+    Done cublasRotEx_64
+    Done cublasRotgEx
+    Done cublasRotmEx
+    Done cublasRotmEx_64
+    Done cublasRotmgEx
+    Done cublasSasum
     Done cublasSasum_v2
+    Done cublasSasum_v2_64
+    Done cublasSaxpy
     Done cublasSaxpy_v2
+    Done cublasSaxpy_v2_64
+    Done cublasSbatchAccGemm
+    Asks cublasSbatchAccGemm_BufferSize
+    Done cublasSbatchGemm
+    Done cublasSbatchTrsm
+    Done cublasSbdmm
+    Done cublasScalEx
+    Done cublasScalEx_64
+    Done cublasScasum
     Done cublasScasum_v2
+    Done cublasScasum_v2_64
+    Done cublasScnrm2
     Done cublasScnrm2_v2
+    Done cublasScnrm2_v2_64
+    Done cublasScopy
     Done cublasScopy_v2
+    Done cublasScopy_v2_64
+    Done cublasSdgmm
+    Done cublasSdgmm_64
+    Done cublasSdot
     Done cublasSdot_v2
+    Done cublasSdot_v2_64
+    Done cublasSetAtomicsMode
+    Done cublasSetBackdoor
+    Done cublasSetBackdoorEx
+    Done cublasSetEmulationSpecialValuesSupport
+    Done cublasSetEmulationStrategy
+    Done cublasSetEnvironmentMode
+    Done cublasSetFixedPointEmulationMantissaBitCountPointer
+    Done cublasSetFixedPointEmulationMantissaBitOffset
+    Done cublasSetFixedPointEmulationMantissaControl
+    Done cublasSetFixedPointEmulationMaxMantissaBitCount
+    Done cublasSetKernelStream
+    Done cublasSetLoggerCallback
+    Done cublasSetMatrix
     Done cublasSetMatrixAsync
+    Done cublasSetMatrixAsync_64
+    Done cublasSetMatrix_64
     Done cublasSetSmCountTarget
+    Done cublasSetVector
     Done cublasSetVectorAsync
+    Done cublasSetVectorAsync_64
+    Done cublasSetVector_64
     Done cublasSetWorkspace_v2
-    Done cublasSgelsBatched
+    Done cublasSgbmv
+    Done cublasSgbmv_v2
+    Done cublasSgbmv_v2_64
+    Done cublasSgeam
+    Done cublasSgeam_64
+    Done cublasSgemm
     Done cublasSgemmBatched
+    Done cublasSgemmBatched_64
     Done cublasSgemmEx
+    Done cublasSgemmEx_64
+    Done cublasSgemmGroupedBatched
+    Done cublasSgemmGroupedBatched_64
     Done cublasSgemmStridedBatched
+    Done cublasSgemmStridedBatched_64
     Done cublasSgemm_v2
+    Done cublasSgemm_v2_64
+    Done cublasSgemv
+    Done cublasSgemvBatched
+    Done cublasSgemvBatched_64
+    Done cublasSgemvStridedBatched
+    Done cublasSgemvStridedBatched_64
     Done cublasSgemv_v2
-    Done cublasSgeqrfBatched
+    Done cublasSgemv_v2_64
+    Done cublasSger
     Done cublasSger_v2
+    Done cublasSger_v2_64
     Done cublasSgetrfBatched
-    Done cublasSgetrsBatched
+    Done cublasSgetriBatched
+    Done cublasShutdown
+    Done cublasSmatinvBatched
+    Done cublasSnrm2
     Done cublasSnrm2_v2
+    Done cublasSnrm2_v2_64
+    Done cublasSrot
     Done cublasSrot_v2
+    Done cublasSrot_v2_64
+    Done cublasSrotg
     Done cublasSrotg_v2
+    Done cublasSrotm
     Done cublasSrotm_v2
+    Done cublasSrotm_v2_64
+    Done cublasSrotmg
     Done cublasSrotmg_v2
+    Done cublasSsbmv
+    Done cublasSsbmv_v2
+    Done cublasSsbmv_v2_64
+    Done cublasSscal
     Done cublasSscal_v2
+    Done cublasSscal_v2_64
+    Done cublasSspmv
+    Done cublasSspmv_v2
+    Done cublasSspmv_v2_64
+    Done cublasSspr
+    Done cublasSspr2
+    Done cublasSspr2_v2
+    Done cublasSspr2_v2_64
+    Done cublasSspr_v2
+    Done cublasSspr_v2_64
+    Done cublasSswap
     Done cublasSswap_v2
+    Done cublasSswap_v2_64
+    Done cublasSsymm
     Done cublasSsymm_v2
+    Done cublasSsymm_v2_64
+    Done cublasSsymv
     Done cublasSsymv_v2
+    Done cublasSsymv_v2_64
+    Done cublasSsyr
+    Done cublasSsyr2
     Done cublasSsyr2_v2
+    Done cublasSsyr2_v2_64
+    Done cublasSsyr2k
     Done cublasSsyr2k_v2
+    Done cublasSsyr2k_v2_64
     Done cublasSsyr_v2
+    Done cublasSsyr_v2_64
+    Done cublasSsyrk
     Done cublasSsyrk_v2
+    Done cublasSsyrk_v2_64
+    Done cublasSsyrkx
+    Done cublasSsyrkx_64
+    Done cublasStbmv
+    Done cublasStbmv_v2
+    Done cublasStbmv_v2_64
+    Done cublasStbsv
+    Done cublasStbsv_v2
+    Done cublasStbsv_v2_64
+    Done cublasStpmv
+    Done cublasStpmv_v2
+    Done cublasStpmv_v2_64
+    Done cublasStpsv
+    Done cublasStpsv_v2
+    Done cublasStpsv_v2_64
+    Done cublasStpttr
+    Done cublasStrmm
     Done cublasStrmm_v2
+    Done cublasStrmm_v2_64
+    Done cublasStrmv
     Done cublasStrmv_v2
+    Done cublasStrmv_v2_64
+    Done cublasStrsm
     Done cublasStrsmBatched
+    Done cublasStrsmBatched_64
     Done cublasStrsm_v2
+    Done cublasStrsm_v2_64
+    Done cublasStrsv
     Done cublasStrsv_v2
+    Done cublasStrsv_v2_64
+    Done cublasStrttp
+    Done cublasSwapEx
+    Done cublasSwapEx_64
+    Done cublasTSSgemvBatched
+    Done cublasTSSgemvBatched_64
+    Done cublasTSSgemvStridedBatched
+    Done cublasTSSgemvStridedBatched_64
+    Done cublasTSTgemvBatched
+    Done cublasTSTgemvBatched_64
+    Done cublasTSTgemvStridedBatched
+    Done cublasTSTgemvStridedBatched_64
+    Done cublasUint8gemmBias
+    Done cublasXerbla
+    Done cublasXtCgemm
+    Done cublasXtChemm
+    Done cublasXtCher2k
+    Done cublasXtCherk
+    Done cublasXtCherkx
+    Makes cublasXtCreate
+    Done cublasXtCspmm
+    Done cublasXtCsymm
+    Done cublasXtCsyr2k
+    Done cublasXtCsyrk
+    Done cublasXtCsyrkx
+    Done cublasXtCtrmm
+    Done cublasXtCtrsm
+    Done cublasXtDestroy
+    Done cublasXtDeviceSelect
+    Done cublasXtDgemm
+    Done cublasXtDspmm
+    Done cublasXtDsymm
+    Done cublasXtDsyr2k
+    Done cublasXtDsyrk
+    Done cublasXtDsyrkx
+    Done cublasXtDtrmm
+    Done cublasXtDtrsm
+    Asks cublasXtGetBlockDim
+    Asks cublasXtGetNumBoards
+    Asks cublasXtGetPinningMemMode
+    Done cublasXtMaxBoards
+    Done cublasXtSetBlockDim
+    Done cublasXtSetCpuRatio
+    Done cublasXtSetCpuRoutine
+    Done cublasXtSetPinningMemMode
+    Done cublasXtSgemm
+    Done cublasXtSspmm
+    Done cublasXtSsymm
+    Done cublasXtSsyr2k
+    Done cublasXtSsyrk
+    Done cublasXtSsyrkx
+    Done cublasXtStrmm
+    Done cublasXtStrsm
+    Done cublasXtZgemm
+    Done cublasXtZhemm
+    Done cublasXtZher2k
+    Done cublasXtZherk
+    Done cublasXtZherkx
+    Done cublasXtZspmm
+    Done cublasXtZsymm
+    Done cublasXtZsyr2k
+    Done cublasXtZsyrk
+    Done cublasXtZsyrkx
+    Done cublasXtZtrmm
+    Done cublasXtZtrsm
+    Done cublasZaxpy
     Done cublasZaxpy_v2
+    Done cublasZaxpy_v2_64
+    Done cublasZbatchAccGemm
+    Asks cublasZbatchAccGemm_BufferSize
+    Done cublasZbatchGemm
+    Done cublasZbatchTrsm
+    Done cublasZbdmm
+    Done cublasZcopy
     Done cublasZcopy_v2
+    Done cublasZcopy_v2_64
+    Done cublasZdgmm
+    Done cublasZdgmm_64
+    Done cublasZdotc
     Done cublasZdotc_v2
+    Done cublasZdotc_v2_64
+    Done cublasZdotu
     Done cublasZdotu_v2
+    Done cublasZdotu_v2_64
+    Done cublasZdrot
     Done cublasZdrot_v2
+    Done cublasZdrot_v2_64
+    Done cublasZdscal
     Done cublasZdscal_v2
-    Done cublasZgelsBatched
+    Done cublasZdscal_v2_64
+    Done cublasZgbmv
+    Done cublasZgbmv_v2
+    Done cublasZgbmv_v2_64
+    Done cublasZgeam
+    Done cublasZgeam_64
+    Done cublasZgemm
+    Done cublasZgemm3m
+    Done cublasZgemm3m_64
     Done cublasZgemmBatched
+    Done cublasZgemmBatched_64
     Done cublasZgemmStridedBatched
+    Done cublasZgemmStridedBatched_64
     Done cublasZgemm_v2
+    Done cublasZgemm_v2_64
+    Done cublasZgemv
+    Done cublasZgemvBatched
+    Done cublasZgemvBatched_64
+    Done cublasZgemvStridedBatched
+    Done cublasZgemvStridedBatched_64
     Done cublasZgemv_v2
-    Done cublasZgeqrfBatched
+    Done cublasZgemv_v2_64
+    Done cublasZgerc
     Done cublasZgerc_v2
+    Done cublasZgerc_v2_64
+    Done cublasZgeru
     Done cublasZgeru_v2
+    Done cublasZgeru_v2_64
     Done cublasZgetrfBatched
-    Done cublasZgetrsBatched
+    Done cublasZgetriBatched
+    Done cublasZhbmv
+    Done cublasZhbmv_v2
+    Done cublasZhbmv_v2_64
+    Done cublasZhemm
     Done cublasZhemm_v2
+    Done cublasZhemm_v2_64
+    Done cublasZhemv
     Done cublasZhemv_v2
+    Done cublasZhemv_v2_64
+    Done cublasZher
+    Done cublasZher2
     Done cublasZher2_v2
+    Done cublasZher2_v2_64
+    Done cublasZher2k
     Done cublasZher2k_v2
+    Done cublasZher2k_v2_64
     Done cublasZher_v2
+    Done cublasZher_v2_64
+    Done cublasZherk
     Done cublasZherk_v2
+    Done cublasZherk_v2_64
+    Done cublasZherkx
+    Done cublasZherkx_64
+    Done cublasZhpmv
+    Done cublasZhpmv_v2
+    Done cublasZhpmv_v2_64
+    Done cublasZhpr
+    Done cublasZhpr2
+    Done cublasZhpr2_v2
+    Done cublasZhpr2_v2_64
+    Done cublasZhpr_v2
+    Done cublasZhpr_v2_64
+    Done cublasZmatinvBatched
+    Done cublasZrot
     Done cublasZrot_v2
+    Done cublasZrot_v2_64
+    Done cublasZrotg
     Done cublasZrotg_v2
+    Done cublasZscal
     Done cublasZscal_v2
+    Done cublasZscal_v2_64
+    Done cublasZswap
     Done cublasZswap_v2
+    Done cublasZswap_v2_64
+    Done cublasZsymm
     Done cublasZsymm_v2
+    Done cublasZsymm_v2_64
     Done cublasZsymv_v2
+    Done cublasZsymv_v2_64
     Done cublasZsyr2_v2
+    Done cublasZsyr2_v2_64
+    Done cublasZsyr2k
     Done cublasZsyr2k_v2
+    Done cublasZsyr2k_v2_64
     Done cublasZsyr_v2
+    Done cublasZsyr_v2_64
+    Done cublasZsyrk
     Done cublasZsyrk_v2
+    Done cublasZsyrk_v2_64
+    Done cublasZsyrkx
+    Done cublasZsyrkx_64
+    Done cublasZtbmv
+    Done cublasZtbmv_v2
+    Done cublasZtbmv_v2_64
+    Done cublasZtbsv
+    Done cublasZtbsv_v2
+    Done cublasZtbsv_v2_64
+    Done cublasZtpmv
+    Done cublasZtpmv_v2
+    Done cublasZtpmv_v2_64
+    Done cublasZtpsv
+    Done cublasZtpsv_v2
+    Done cublasZtpsv_v2_64
+    Done cublasZtpttr
+    Done cublasZtrmm
     Done cublasZtrmm_v2
+    Done cublasZtrmm_v2_64
+    Done cublasZtrmv
     Done cublasZtrmv_v2
+    Done cublasZtrmv_v2_64
+    Done cublasZtrsm
     Done cublasZtrsmBatched
+    Done cublasZtrsmBatched_64
     Done cublasZtrsm_v2
+    Done cublasZtrsm_v2_64
+    Done cublasZtrsv
     Done cublasZtrsv_v2
+    Done cublasZtrsv_v2_64
+    Done cublasZtrttp
+    Asks cudaArrayGetInfo
+    Asks cudaArrayGetMemoryRequirements
+    Asks cudaArrayGetPlane
+    Asks cudaArrayGetSparseProperties
+    Done cudaBindSurfaceToArray
+    Done cudaBindTexture
+    Done cudaBindTexture2D
+    Done cudaBindTextureToArray
+    Done cudaBindTextureToMipmappedArray
+    Done cudaChooseDevice
+    Makes cudaCreateChannelDesc
+    Makes cudaCreateSurfaceObject
+    Makes cudaCreateTextureObject
+    Makes cudaCreateTextureObject_v2
+    Done cudaCtxResetPersistingL2Cache
+    Done cudaDestroyExternalMemory
+    Done cudaDestroyExternalSemaphore
+    Done cudaDestroySurfaceObject
+    Done cudaDestroyTextureObject
+    Done cudaDevResourceGenerateDesc
+    Done cudaDevSmResourceSplit
+    Done cudaDevSmResourceSplitByCount
+    Done cudaDeviceDisablePeerAccess
+    Done cudaDeviceFlushGPUDirectRDMAWrites
+    Asks cudaDeviceGetByPCIBusId
+    Asks cudaDeviceGetCacheConfig
+    Asks cudaDeviceGetDevResource
+    Asks cudaDeviceGetExecutionCtx
+    Asks cudaDeviceGetHostAtomicCapabilities
+    Asks cudaDeviceGetNvSciSyncAttributes
+    Asks cudaDeviceGetP2PAtomicCapabilities
+    Asks cudaDeviceGetP2PAttribute
+    Asks cudaDeviceGetSharedMemConfig
+    Asks cudaDeviceGetTexture1DLinearMaxWidth
+    Done cudaDeviceGraphMemTrim
+    Done cudaDeviceRegisterAsyncNotification
+    Done cudaDeviceReset
+    Done cudaDeviceSetCacheConfig
     Done cudaDeviceSetGraphMemAttribute
+    Done cudaDeviceSetMemPool
+    Done cudaDeviceSetSharedMemConfig
+    Done cudaDeviceUnregisterAsyncNotification
+    Done cudaExecutionCtxDestroy
+    Asks cudaExecutionCtxGetDevResource
+    Asks cudaExecutionCtxGetDevice
+    Asks cudaExecutionCtxGetId
+    Done cudaExecutionCtxRecordEvent
+    Makes cudaExecutionCtxStreamCreate
+    Done cudaExecutionCtxSynchronize
+    Done cudaExecutionCtxWaitEvent
+    Asks cudaExternalMemoryGetMappedBuffer
+    Asks cudaExternalMemoryGetMappedMipmappedArray
+    Done cudaFreeArray
+    Done cudaFreeMipmappedArray
+    Asks cudaFuncGetName
+    Asks cudaFuncGetParamCount
+    Asks cudaFuncGetParamInfo
+    Done cudaFuncSetCacheConfig
+    Done cudaFuncSetSharedMemConfig
+    Asks cudaGetChannelDesc
+    Asks cudaGetDeviceFlags
+    Asks cudaGetExportTable
+    Asks cudaGetKernel
+    Asks cudaGetMipmappedArrayLevel
+    Asks cudaGetSurfaceObjectResourceDesc
+    Asks cudaGetSurfaceReference
+    Asks cudaGetSymbolSize
+    Asks cudaGetTextureAlignmentOffset
+    Asks cudaGetTextureObjectResourceDesc
+    Asks cudaGetTextureObjectResourceViewDesc
+    Asks cudaGetTextureObjectTextureDesc
+    Asks cudaGetTextureObjectTextureDesc_v2
+    Asks cudaGetTextureReference
+    Done cudaGraphAddChildGraphNode
+    Done cudaGraphAddDependencies
+    Done cudaGraphAddDependencies_v2
+    Done cudaGraphAddEmptyNode
+    Done cudaGraphAddEventRecordNode
+    Done cudaGraphAddEventWaitNode
+    Done cudaGraphAddExternalSemaphoresSignalNode
+    Done cudaGraphAddExternalSemaphoresWaitNode
+    Done cudaGraphAddHostNode
+    Done cudaGraphAddKernelNode
+    Done cudaGraphAddMemAllocNode
+    Done cudaGraphAddMemFreeNode
+    Done cudaGraphAddMemcpyNode
+    Done cudaGraphAddMemcpyNode1D
+    Done cudaGraphAddMemcpyNodeFromSymbol
+    Done cudaGraphAddMemcpyNodeToSymbol
+    Done cudaGraphAddMemsetNode
+    Done cudaGraphAddNode_v2
+    Asks cudaGraphChildGraphNodeGetGraph
+    Done cudaGraphClone
     Makes cudaGraphConditionalHandleCreate
+    Makes cudaGraphConditionalHandleCreate_v2
     Done cudaGraphDebugDotPrint
+    Done cudaGraphDestroyNode
+    Asks cudaGraphEventRecordNodeGetEvent
+    Done cudaGraphEventRecordNodeSetEvent
+    Asks cudaGraphEventWaitNodeGetEvent
+    Done cudaGraphEventWaitNodeSetEvent
+    Done cudaGraphExecChildGraphNodeSetParams
+    Done cudaGraphExecEventRecordNodeSetEvent
+    Done cudaGraphExecEventWaitNodeSetEvent
+    Done cudaGraphExecExternalSemaphoresSignalNodeSetParams
+    Done cudaGraphExecExternalSemaphoresWaitNodeSetParams
+    Asks cudaGraphExecGetFlags
+    Asks cudaGraphExecGetId
+    Done cudaGraphExecHostNodeSetParams
+    Done cudaGraphExecKernelNodeSetParams
+    Done cudaGraphExecMemcpyNodeSetParams
+    Done cudaGraphExecMemcpyNodeSetParams1D
+    Done cudaGraphExecMemcpyNodeSetParamsFromSymbol
+    Done cudaGraphExecMemcpyNodeSetParamsToSymbol
+    Done cudaGraphExecMemsetNodeSetParams
+    Done cudaGraphExecNodeSetParams
+    Done cudaGraphExecUpdate
+    Asks cudaGraphExternalSemaphoresSignalNodeGetParams
+    Done cudaGraphExternalSemaphoresSignalNodeSetParams
+    Asks cudaGraphExternalSemaphoresWaitNodeGetParams
+    Done cudaGraphExternalSemaphoresWaitNodeSetParams
+    Asks cudaGraphGetEdges
+    Asks cudaGraphGetEdges_v2
+    Asks cudaGraphGetId
+    Asks cudaGraphGetRootNodes
+    Asks cudaGraphHostNodeGetParams
+    Done cudaGraphHostNodeSetParams
+    Done cudaGraphInstantiateWithParams
+    Done cudaGraphKernelNodeCopyAttributes
+    Asks cudaGraphKernelNodeGetAttribute
+    Asks cudaGraphKernelNodeGetParams
+    Done cudaGraphKernelNodeSetAttribute
+    Done cudaGraphKernelNodeSetParams
+    Asks cudaGraphMemAllocNodeGetParams
+    Asks cudaGraphMemFreeNodeGetParams
+    Asks cudaGraphMemcpyNodeGetParams
+    Done cudaGraphMemcpyNodeSetParams
+    Done cudaGraphMemcpyNodeSetParams1D
+    Done cudaGraphMemcpyNodeSetParamsFromSymbol
+    Done cudaGraphMemcpyNodeSetParamsToSymbol
+    Asks cudaGraphMemsetNodeGetParams
+    Done cudaGraphMemsetNodeSetParams
+    Done cudaGraphNodeFindInClone
+    Asks cudaGraphNodeGetContainingGraph
+    Asks cudaGraphNodeGetDependencies_v2
+    Asks cudaGraphNodeGetDependentNodes
+    Asks cudaGraphNodeGetDependentNodes_v2
+    Asks cudaGraphNodeGetEnabled
+    Asks cudaGraphNodeGetLocalId
+    Asks cudaGraphNodeGetParams
+    Asks cudaGraphNodeGetToolsId
+    Asks cudaGraphNodeGetType
+    Done cudaGraphNodeSetEnabled
+    Done cudaGraphNodeSetParams
+    Done cudaGraphReleaseUserObject
+    Done cudaGraphRemoveDependencies
+    Done cudaGraphRemoveDependencies_v2
     Done cudaGraphRetainUserObject
+    Done cudaGraphUpload
+    Done cudaGraphicsMapResources
+    Asks cudaGraphicsResourceGetMappedEglFrame
+    Asks cudaGraphicsResourceGetMappedMipmappedArray
+    Asks cudaGraphicsResourceGetMappedPointer
+    Done cudaGraphicsResourceSetMapFlags
+    Asks cudaGraphicsSubResourceGetMappedArray
+    Done cudaGraphicsUnmapResources
+    Done cudaGraphicsUnregisterResource
+    Makes cudaGreenCtxCreate
+    Asks cudaHostGetFlags
+    Done cudaImportExternalMemory
+    Done cudaImportExternalSemaphore
+    Done cudaInitDevice
     Done cudaKernelSetAttributeForDevice
+    Done cudaLaunchCooperativeKernelMultiDevice
+    Done cudaLaunchHostFunc_v2
+    Done cudaLibMgMatrixDesc_getColBlockSize
+    Done cudaLibMgMatrixDesc_getNumColDevices
+    Done cudaLibMgMatrixDesc_getNumCols
+    Done cudaLibMgMatrixDesc_getNumRowDevices
+    Done cudaLibMgMatrixDesc_getNumRows
+    Done cudaLibMgMatrixDesc_getRowBlockSize
+    Done cudaLibraryEnumerateKernels
     Asks cudaLibraryGetGlobal
     Asks cudaLibraryGetManaged
     Asks cudaLibraryGetUnifiedFunction
+    Done cudaLogsCurrent
+    Done cudaLogsDumpToFile
+    Done cudaLogsDumpToMemory
+    Done cudaLogsRegisterCallback
+    Done cudaLogsUnregisterCallback
+    Done cudaMalloc3D
+    Done cudaMalloc3DArray
+    Done cudaMallocArray
+    Done cudaMallocMipmappedArray
+    Done cudaMemAdvise
+    Done cudaMemAdvise_v2
+    Done cudaMemDiscardAndPrefetchBatchAsync
+    Done cudaMemDiscardBatchAsync
+    Asks cudaMemGetDefaultMemPool
+    Asks cudaMemGetLocationInfo
+    Asks cudaMemGetMemPool
+    Makes cudaMemPoolCreate
+    Done cudaMemPoolDestroy
+    Done cudaMemPoolExportPointer
+    Done cudaMemPoolExportToShareableHandle
+    Asks cudaMemPoolGetAccess
+    Done cudaMemPoolImportFromShareableHandle
+    Done cudaMemPoolImportPointer
+    Done cudaMemPrefetchAsync
+    Done cudaMemPrefetchAsync_v2
+    Done cudaMemPrefetchBatchAsync
+    Asks cudaMemRangeGetAttribute
+    Asks cudaMemRangeGetAttributes
+    Done cudaMemSetMemPool
+    Done cudaMemcpy2DArrayToArray
+    Done cudaMemcpy2DFromArray
+    Done cudaMemcpy2DFromArrayAsync
+    Done cudaMemcpy2DToArray
+    Done cudaMemcpy2DToArrayAsync
+    Done cudaMemcpy3D
+    Done cudaMemcpy3DAsync
+    Done cudaMemcpy3DBatchAsync
+    Done cudaMemcpy3DPeer
+    Done cudaMemcpy3DPeerAsync
+    Done cudaMemcpy3DWithAttributesAsync
+    Done cudaMemcpyArrayToArray
+    Done cudaMemcpyBatchAsync
+    Done cudaMemcpyFromArray
+    Done cudaMemcpyFromArrayAsync
+    Done cudaMemcpyFromSymbol
+    Done cudaMemcpyFromSymbolAsync
+    Done cudaMemcpyToArray
+    Done cudaMemcpyToArrayAsync
+    Done cudaMemcpyToSymbolAsync
+    Done cudaMemcpyWithAttributesAsync
+    Done cudaMemset3D
+    Done cudaMemset3DAsync
+    Asks cudaMipmappedArrayGetMemoryRequirements
+    Asks cudaMipmappedArrayGetSparseProperties
+    Done cudaOccupancyAvailableDynamicSMemPerBlock
+    Done cudaOccupancyMaxActiveClusters
+    Done cudaOccupancyMaxPotentialClusterSize
     Done cudaProfilerInitialize
     Done cudaProfilerStart
     Done cudaProfilerStop
+    Done cudaSetDeviceFlags
+    Done cudaSetDoubleForDevice
+    Done cudaSetDoubleForHost
+    Done cudaSetValidDevices
+    Done cudaSignalExternalSemaphoresAsync
+    Done cudaSignalExternalSemaphoresAsync_v2
+    Done cudaStreamAttachMemAsync
+    Done cudaStreamBeginRecaptureToGraph
+    Done cudaStreamCopyAttributes
+    Asks cudaStreamGetAttribute
+    Asks cudaStreamGetDevResource
+    Asks cudaStreamGetDevice
+    Asks cudaStreamGetId
+    Done cudaStreamSetAttribute
     Done cudaStreamUpdateCaptureDependencies
+    Done cudaStreamUpdateCaptureDependencies_v2
+    Makes cudaSubgridCreate
+    Makes cudaSubgridWorkerGridCreate
+    Makes cudaSubgridWorksetCreate
+    Done cudaThreadExit
+    Asks cudaThreadGetCacheConfig
+    Asks cudaThreadGetLimit
+    Done cudaThreadSetCacheConfig
+    Done cudaThreadSetLimit
+    Done cudaThreadSynchronize
+    Done cudaUnbindTexture
     Makes cudaUserObjectCreate
     Done cudaUserObjectRelease
+    Done cudaUserObjectRetain
+    Done cudaWaitExternalSemaphoresAsync
+    Done cudaWaitExternalSemaphoresAsync_v2
+    Done cudnnActivationBackward
+    Done cudnnActivationForward
+    Done cudnnAddTensor
+    Asks cudnnAdvInferVersionCheck
+    Asks cudnnAdvTrainVersionCheck
+    Asks cudnnAdvVersionCheck
+    Done cudnnB2BCausalConv1dBackward
+    Done cudnnB2BCausalConv1dForward
     Done cudnnBackendExecute
+    Done cudnnBackendFinalizeTrain
+    Done cudnnBackendInitialize
+    Done cudnnBackendPopulateCudaGraph
+    Done cudnnBackendUpdateCudaGraph
+    Done cudnnBatchNormalizationBackward
     Done cudnnBatchNormalizationBackwardEx
     Done cudnnBatchNormalizationForwardInference
+    Done cudnnBatchNormalizationForwardTraining
     Done cudnnBatchNormalizationForwardTrainingEx
+    Done cudnnBuildRNNDynamic
     Done cudnnCTCLoss
     Done cudnnCTCLoss_v8
+    Done cudnnCausalConv1dBackward
+    Done cudnnCausalConv1dForward
+    Done cudnnCausalConv1dNwhBackward
+    Done cudnnCausalConv1dNwhForward
+    Asks cudnnCnnInferVersionCheck
+    Asks cudnnCnnTrainVersionCheck
+    Asks cudnnCnnVersionCheck
+    Done cudnnConvolutionBackwardBias
     Done cudnnConvolutionBackwardData
     Done cudnnConvolutionBackwardFilter
     Done cudnnConvolutionBiasActivationForward
     Done cudnnConvolutionForward
+    Done cudnnCopyAlgorithmDescriptor
     Makes cudnnCreateActivationDescriptor
+    Makes cudnnCreateAlgorithmDescriptor
+    Makes cudnnCreateAlgorithmPerformance
+    Makes cudnnCreateAttnDescriptor
     Makes cudnnCreateCTCLossDescriptor
     Makes cudnnCreateConvolutionDescriptor
     Makes cudnnCreateDropoutDescriptor
+    Makes cudnnCreateFusedOpsConstParamPack
+    Makes cudnnCreateFusedOpsPlan
+    Makes cudnnCreateFusedOpsVariantParamPack
+    Makes cudnnCreateLRNDescriptor
+    Makes cudnnCreateOpTensorDescriptor
+    Makes cudnnCreatePersistentRNNPlan
     Makes cudnnCreatePoolingDescriptor
+    Makes cudnnCreateReduceTensorDescriptor
+    Makes cudnnCreateSeqDataDescriptor
     Makes cudnnCreateSpatialTransformerDescriptor
+    Makes cudnnCreateTensorTransformDescriptor
+    Done cudnnDeriveBNTensorDescriptor
+    Done cudnnDeriveNormTensorDescriptor
     Done cudnnDestroyActivationDescriptor
+    Done cudnnDestroyAlgorithmDescriptor
+    Done cudnnDestroyAlgorithmPerformance
+    Done cudnnDestroyAttnDescriptor
     Done cudnnDestroyCTCLossDescriptor
     Done cudnnDestroyConvolutionDescriptor
     Done cudnnDestroyDropoutDescriptor
+    Done cudnnDestroyFusedOpsConstParamPack
+    Done cudnnDestroyFusedOpsPlan
+    Done cudnnDestroyFusedOpsVariantParamPack
+    Done cudnnDestroyLRNDescriptor
+    Done cudnnDestroyOpTensorDescriptor
+    Done cudnnDestroyPersistentRNNPlan
+    Done cudnnDestroyPoolingDescriptor
+    Done cudnnDestroyReduceTensorDescriptor
+    Done cudnnDestroySeqDataDescriptor
     Done cudnnDestroySpatialTransformerDescriptor
+    Done cudnnDestroyTensorTransformDescriptor
+    Done cudnnDivisiveNormalizationBackward
+    Done cudnnDivisiveNormalizationForward
+    Done cudnnDropoutBackward
+    Done cudnnDropoutForward
+    Asks cudnnDropoutGetReserveSpaceSize
+    Done cudnnFFTCausalConv1dBackward
+    Done cudnnFFTCausalConv1dForward
+    Done cudnnFindConvolutionBackwardDataAlgorithm
+    Done cudnnFindConvolutionBackwardFilterAlgorithm
+    Done cudnnFindConvolutionForwardAlgorithm
+    Done cudnnFindRNNBackwardDataAlgorithmEx
+    Done cudnnFindRNNBackwardWeightsAlgorithmEx
+    Done cudnnFindRNNForwardInferenceAlgorithmEx
+    Done cudnnFindRNNForwardTrainingAlgorithmEx
+    Done cudnnFusedOpsExecute
+    Asks cudnnGetActivationDescriptor
+    Asks cudnnGetActivationDescriptorSwishBeta
+    Asks cudnnGetAlgorithmDescriptor
+    Asks cudnnGetAlgorithmPerformance
+    Asks cudnnGetAlgorithmSpaceSize
+    Asks cudnnGetAttnDescriptor
+    Asks cudnnGetBackdoor
+    Asks cudnnGetCTCLossDescriptor
+    Asks cudnnGetCTCLossDescriptorEx
+    Asks cudnnGetCTCLossDescriptor_v8
+    Asks cudnnGetCTCLossDescriptor_v9
+    Asks cudnnGetCallback
+    Asks cudnnGetConvolution2dDescriptor
+    Asks cudnnGetConvolution2dForwardOutputDim
+    Asks cudnnGetConvolutionBackwardDataAlgorithmMaxCount
+    Asks cudnnGetConvolutionBackwardDataWorkspaceSizeInternal
+    Asks cudnnGetConvolutionBackwardFilterAlgorithmMaxCount
+    Asks cudnnGetConvolutionForwardAlgorithmMaxCount
+    Asks cudnnGetConvolutionGroupCount
+    Asks cudnnGetConvolutionMathType
+    Asks cudnnGetConvolutionNdDescriptor
+    Asks cudnnGetConvolutionNdForwardOutputDim
+    Asks cudnnGetConvolutionReorderType
+    Asks cudnnGetDropoutDescriptor
+    Asks cudnnGetExecutionPlanWorkspaceSize
+    Asks cudnnGetFilter4dDescriptor
+    Asks cudnnGetFilterSizeInBytes
+    Asks cudnnGetFoldedConvBackwardDataDescriptors
+    Asks cudnnGetFusedOpsConstParamPackAttribute
+    Asks cudnnGetFusedOpsVariantParamPackAttribute
+    Asks cudnnGetLRNDescriptor
+    Asks cudnnGetLibConfig
+    Asks cudnnGetMaxDeviceVersion
+    Asks cudnnGetModuleForDescriptor
+    Asks cudnnGetMultiHeadAttnBuffers
+    Asks cudnnGetMultiHeadAttnWeights
+    Asks cudnnGetNormalizationBackwardWorkspaceSize
+    Asks cudnnGetNormalizationForwardTrainingWorkspaceSize
+    Asks cudnnGetNormalizationTrainingReserveSpaceSize
+    Asks cudnnGetOpTensorDescriptor
+    Asks cudnnGetPooling2dDescriptor
+    Asks cudnnGetPooling2dForwardOutputDim
+    Asks cudnnGetPoolingNdDescriptor
+    Asks cudnnGetPoolingNdForwardOutputDim
+    Asks cudnnGetRNNBackwardDataAlgorithmMaxCount
+    Asks cudnnGetRNNBackwardWeightsAlgorithmMaxCount
+    Asks cudnnGetRNNBiasMode
+    Asks cudnnGetRNNDataDescriptor
+    Asks cudnnGetRNNDescriptor_v6
+    Asks cudnnGetRNNDescriptor_v8
+    Asks cudnnGetRNNDropoutLocationsInternal
+    Asks cudnnGetRNNForwardInferenceAlgorithmMaxCount
+    Asks cudnnGetRNNForwardTrainingAlgorithmMaxCount
+    Asks cudnnGetRNNMatrixMathType
+    Asks cudnnGetRNNPaddingMode
+    Asks cudnnGetRNNProjectionLayers
+    Asks cudnnGetReduceTensorDescriptor
+    Asks cudnnGetReductionIndicesSize
+    Asks cudnnGetReductionWorkspaceSize
+    Asks cudnnGetSeqDataDescriptor
+    Asks cudnnGetTensor4dDescriptor
+    Asks cudnnGetTensorSizeInBytes
+    Asks cudnnGetTensorTransformDescriptor
+    Asks cudnnGetTime
+    Asks cudnnGetTimeDiffString
+    Done cudnnGnnAggSimpleBackward
+    Done cudnnGnnAggSimpleForward
+    Done cudnnGnnMhaGatBackward
+    Done cudnnGnnMhaGatForward
+    Done cudnnGnnMhaGatV2Backward
+    Done cudnnGnnMhaGatV2Forward
+    Asks cudnnGraphVersionCheck
+    Done cudnnIm2Col
+    Done cudnnInitTransformDest
+    Done cudnnLRNCrossChannelBackward
+    Done cudnnLRNCrossChannelForward
+    Done cudnnLongFFTCausalConv1dBackward
+    Done cudnnLongFFTCausalConv1dForward
+    Asks cudnnLongFFTCausalConv1dGetBufferSizes
+    Done cudnnMakeFusedOpsPlan
+    Done cudnnMultiHeadAttnBackwardData
+    Done cudnnMultiHeadAttnBackwardWeights
+    Done cudnnMultiHeadAttnForward
+    Done cudnnNormalizationBackward
+    Done cudnnNormalizationForwardInference
+    Done cudnnNormalizationForwardTraining
+    Done cudnnOpTensor
+    Asks cudnnOpsInferVersionCheck
+    Asks cudnnOpsTrainVersionCheck
+    Asks cudnnOpsVersionCheck
+    Done cudnnPooling4dBackward
+    Done cudnnPooling4dForward
+    Done cudnnPooling5dBackward
+    Done cudnnPooling5dForward
+    Done cudnnPoolingBackward
     Done cudnnPoolingForward
+    Asks cudnnQueryRuntimeError
     Done cudnnRNNBackwardData
+    Done cudnnRNNBackwardDataEx
     Done cudnnRNNBackwardData_v8
     Done cudnnRNNBackwardWeights
+    Done cudnnRNNBackwardWeightsEx
     Done cudnnRNNBackwardWeights_v8
     Done cudnnRNNForward
     Done cudnnRNNForwardInference
+    Done cudnnRNNForwardInferenceEx
     Done cudnnRNNForwardTraining
+    Done cudnnRNNForwardTrainingEx
+    Asks cudnnRNNGetClip
+    Asks cudnnRNNGetClip_v8
+    Asks cudnnRNNGetClip_v9
+    Done cudnnRNNSetClip
+    Done cudnnRNNSetClip_v8
+    Done cudnnRNNSetClip_v9
+    Done cudnnReduceTensor
+    Done cudnnReorderFilterAndBias
+    Done cudnnRestoreAlgorithm
     Done cudnnRestoreDropoutDescriptor
+    Done cudnnSaveAlgorithm
+    Done cudnnScaleTensor
     Done cudnnSetActivationDescriptor
+    Done cudnnSetActivationDescriptorSwishBeta
+    Done cudnnSetAlgorithmDescriptor
+    Done cudnnSetAlgorithmPerformance
+    Done cudnnSetAttnDescriptor
+    Done cudnnSetBackdoor
+    Done cudnnSetBackdoorEx
+    Done cudnnSetCTCLossDescriptor
     Done cudnnSetCTCLossDescriptorEx
+    Done cudnnSetCTCLossDescriptor_v8
     Done cudnnSetCTCLossDescriptor_v9
+    Done cudnnSetCallback
+    Done cudnnSetConvolution2dDescriptor
     Done cudnnSetConvolutionGroupCount
     Done cudnnSetConvolutionMathType
     Done cudnnSetConvolutionNdDescriptor
+    Done cudnnSetConvolutionReorderType
     Done cudnnSetDropoutDescriptor
+    Done cudnnSetFilter4dDescriptor
+    Done cudnnSetFusedOpsConstParamPackAttribute
+    Done cudnnSetFusedOpsVariantParamPackAttribute
+    Done cudnnSetLRNDescriptor
+    Done cudnnSetOpTensorDescriptor
+    Done cudnnSetPersistentRNNPlan
     Done cudnnSetPooling2dDescriptor
+    Done cudnnSetPoolingNdDescriptor
+    Done cudnnSetRNNAlgorithmDescriptor
+    Done cudnnSetRNNBiasMode
     Done cudnnSetRNNMatrixMathType
+    Done cudnnSetRNNPaddingMode
+    Done cudnnSetReduceTensorDescriptor
+    Done cudnnSetSeqDataDescriptor
     Done cudnnSetSpatialTransformerNdDescriptor
+    Done cudnnSetTensor
+    Done cudnnSetTensor4dDescriptor
+    Done cudnnSetTensor4dDescriptorEx
+    Done cudnnSetTensorNdDescriptorEx
+    Done cudnnSetTensorTransformDescriptor
+    Done cudnnSnprintf
+    Done cudnnSoftmaxBackward
+    Done cudnnSoftmaxForward
     Done cudnnSpatialTfGridGeneratorBackward
     Done cudnnSpatialTfGridGeneratorForward
     Done cudnnSpatialTfSamplerBackward
     Done cudnnSpatialTfSamplerForward
+    Asks cudnnSubquadraticOpsVersionCheck
+    Done cudnnTransformFilter
+    Done cudnnTransformTensor
+    Done cudnnTransformTensorEx
+    Asks cudnn_adv_infer_version
+    Asks cudnn_cnn_infer_version
+    Asks cudnn_graph_version
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x128_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x32_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_fp16_scudnn_fp16_128x64_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_128x128_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x128_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_hcudnn_256x64_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x128_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x32_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_dgrad_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_dgrad_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_dgrad_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_dgrad_small_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_fprop_interior_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_fprop_large_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_fprop_medium_nn_v0
+    Done cudnn_infer_maxwell_scudnn_128x64_3dconv_fprop_small_nn_v0
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_dgrad_interior_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_dgrad_medium_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_dgrad_small_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_dgrad_xregs_large_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_fprop_interior_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_fprop_medium_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_fprop_small_nn_v1
+    Done cudnn_infer_volta_fp16_scudnn_fp16_128x128_3dconv_fprop_xregs_large_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_dgrad_interior_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_dgrad_medium_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_dgrad_small_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_fprop_interior_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_fprop_medium_nn_v1
+    Done cudnn_infer_volta_hcudnn_128x128_3dconv_fprop_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_dgrad_interior_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_dgrad_medium_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_dgrad_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_dgrad_xregs_large_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_fprop_interior_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_fprop_medium_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_fprop_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x128_3dconv_fprop_xregs_large_nn_v1
+    Done cudnn_infer_volta_scudnn_128x32_3dconv_dgrad_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x32_3dconv_dgrad_xregs_large_nn_v1
+    Done cudnn_infer_volta_scudnn_128x32_3dconv_fprop_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x32_3dconv_fprop_xregs_large_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_dgrad_interior_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_dgrad_medium_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_dgrad_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_dgrad_xregs_large_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_fprop_interior_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_fprop_medium_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_fprop_small_nn_v1
+    Done cudnn_infer_volta_scudnn_128x64_3dconv_fprop_xregs_large_nn_v1
+    Asks cudnn_ops_infer_version
+    Asks cudnn_ops_train_version
+    Done cufftDebug
     Done cufftDestroy
+    Done cufftEstimate1d
+    Done cufftEstimate2d
+    Done cufftEstimate3d
+    Done cufftEstimateMany
+    Done cufftExecC2C
+    Done cufftExecC2R
+    Done cufftExecD2Z
+    Done cufftExecR2C
+    Done cufftExecZ2D
+    Done cufftExecZ2Z
+    Asks cufftGetPlanPropertyInt64
+    Asks cufftGetProperty
+    Asks cufftGetSize
+    Asks cufftGetSize1d
+    Asks cufftGetSize2d
+    Asks cufftGetSize3d
+    Asks cufftGetSizeMany
+    Asks cufftGetSizeMany64
+    Asks cufftGetVersion
+    Done cufftMakePlan1d
+    Done cufftMakePlan2d
+    Done cufftMakePlan3d
+    Done cufftMakePlanMany
+    Done cufftMakePlanMany64
+    Done cufftPlan1d
+    Done cufftPlan2d
+    Done cufftPlan3d
+    Done cufftPlanMany
+    Done cufftResetPlanProperty
     Done cufftSetAutoAllocation
+    Done cufftSetPlanPropertyInt64
     Done cufftSetStream
     Done cufftSetWorkArea
+    Done cufftXtClearCallback
     Done cufftXtExec
+    Done cufftXtExecDescriptor
+    Done cufftXtExecDescriptorC2C
+    Done cufftXtExecDescriptorC2R
+    Done cufftXtExecDescriptorD2Z
+    Done cufftXtExecDescriptorR2C
+    Done cufftXtExecDescriptorZ2D
+    Done cufftXtExecDescriptorZ2Z
+    Done cufftXtFree
+    Asks cufftXtGetSizeMany
+    Done cufftXtMakePlanGuru64
+    Done cufftXtMalloc
+    Done cufftXtMemcpy
+    Asks cufftXtQueryPlan
+    Done cufftXtSetCallback
+    Done cufftXtSetCallbackSharedSize
+    Done cufftXtSetGPUs
+    Done cufftXtSetJITCallback
+    Done cufftXtSetWorkArea
+    Done cufftXtSetWorkAreaPolicy
+    Done cuptiActivityConfigurePCSampling
+    Done cuptiActivityConfigureUnifiedMemoryCounter
     Done cuptiActivityDisable
+    Done cuptiActivityDisableContext
     Done cuptiActivityEnable
+    Done cuptiActivityEnableAllSyncRecords
+    Done cuptiActivityEnableAllocationSource
+    Done cuptiActivityEnableAndDump
+    Done cuptiActivityEnableBufferSummary
+    Done cuptiActivityEnableContext
     Done cuptiActivityEnableCudaEventDeviceTimestamps
+    Done cuptiActivityEnableDeviceGraph
     Done cuptiActivityEnableDriverApi
+    Done cuptiActivityEnableHWTrace
+    Done cuptiActivityEnableLatencyTimestamps
+    Done cuptiActivityEnableLaunchAttributes
+    Done cuptiActivityEnableRawTimestamps
     Done cuptiActivityEnableRuntimeApi
+    Done cuptiActivityFlush
     Done cuptiActivityFlushAll
+    Done cuptiActivityFlushPeriod
+    Asks cuptiActivityGetAttribute
     Done cuptiActivityPushExternalCorrelationId
     Done cuptiActivityRegisterCallbacks
     Done cuptiActivityRegisterTimestampCallback
     Done cuptiActivitySetAttribute
+    Done cuptiCheckpointFree
+    Done cuptiCheckpointRestore
+    Done cuptiCheckpointSave
+    Done cuptiComputeCapabilitySupported
+    Done cuptiDeviceEnumEventDomains
+    Done cuptiDeviceEnumMetrics
+    Asks cuptiDeviceGetAttribute
+    Asks cuptiDeviceGetChipName
+    Asks cuptiDeviceGetEventDomainAttribute
+    Asks cuptiDeviceGetNumEventDomains
+    Asks cuptiDeviceGetNumMetrics
+    Done cuptiDeviceSupported
+    Done cuptiDeviceVirtualizationMode
+    Done cuptiDisableKernelReplayMode
+    Done cuptiDisableLibcuda
+    Done cuptiDisableNonOverlappingMode
+    Done cuptiEnableAllDomains
     Done cuptiEnableCallback
+    Done cuptiEnableCigMode
     Done cuptiEnableDomain
+    Done cuptiEnableKernelReplayMode
+    Done cuptiEnableNonOverlappingMode
+    Done cuptiEnumEventDomains
+    Done cuptiEnumMetrics
+    Asks cuptiEventDomainEnumEvents
+    Asks cuptiEventDomainGetAttribute
+    Asks cuptiEventDomainGetNumEvents
     Asks cuptiEventGetAttribute
     Asks cuptiEventGetIdFromName
+    Done cuptiEventGroupAddEvent
+    Makes cuptiEventGroupCreate
+    Done cuptiEventGroupDestroy
+    Done cuptiEventGroupDisable
+    Done cuptiEventGroupEnable
     Asks cuptiEventGroupGetAttribute
+    Done cuptiEventGroupReadAllEvents
     Asks cuptiEventGroupReadEvent
+    Done cuptiEventGroupRemoveAllEvents
+    Done cuptiEventGroupRemoveEvent
+    Done cuptiEventGroupResetAllEvents
     Done cuptiEventGroupSetAttribute
     Done cuptiEventGroupSetDisable
     Done cuptiEventGroupSetEnable
     Makes cuptiEventGroupSetsCreate
     Done cuptiEventGroupSetsDestroy
     Done cuptiFinalize
+    Asks cuptiGetAutoBoostState
+    Asks cuptiGetCallbackState
+    Asks cuptiGetContextId
+    Asks cuptiGetCubinCrc
+    Asks cuptiGetErrorMessage
+    Asks cuptiGetGlobalCallbackState
+    Asks cuptiGetGraphExecId
+    Asks cuptiGetGraphId
+    Asks cuptiGetGraphNodeId
+    Asks cuptiGetLastError
+    Asks cuptiGetNumContexts
+    Asks cuptiGetNumEventDomains
+    Asks cuptiGetNumMetrics
+    Asks cuptiGetRecommendedBufferSize
+    Asks cuptiGetSassToSourceCorrelation
+    Asks cuptiGetStreamId
+    Asks cuptiGetStreamIdEx
+    Asks cuptiGetThreadIdType
+    Asks cuptiGetTimestamp
+    Done cuptiKernelReplaySubscribeUpdate
+    Makes cuptiMetricCreateEventGroupSets
     Asks cuptiMetricEnumEvents
+    Done cuptiMetricEnumProperties
     Asks cuptiMetricGetAttribute
     Asks cuptiMetricGetIdFromName
     Asks cuptiMetricGetNumEvents
+    Asks cuptiMetricGetNumProperties
+    Asks cuptiMetricGetRequiredEventGroupSets
     Asks cuptiMetricGetValue
+    Asks cuptiMetricGetValue2
+    Done cuptiNvtxInitialize
+    Done cuptiNvtxInitialize2
+    Done cuptiOpenACCInitialize
+    Done cuptiOpenMpInitialize
+    Done cuptiOpenMpInitialize_v2
+    Done cuptiPCSamplingDisable
+    Done cuptiPCSamplingEnable
+    Asks cuptiPCSamplingGetConfigurationAttribute
+    Asks cuptiPCSamplingGetData
+    Asks cuptiPCSamplingGetNumStallReasons
+    Asks cuptiPCSamplingGetStallReasons
+    Done cuptiPCSamplingSetConfigurationAttribute
+    Done cuptiPCSamplingStart
+    Done cuptiPCSamplingStop
+    Asks cuptiPmSamplingCounterDataGetSampleInfo
+    Done cuptiPmSamplingCounterDataImageInitialize
+    Done cuptiPmSamplingDecodeData
+    Done cuptiPmSamplingDisable
+    Done cuptiPmSamplingEnable
+    Asks cuptiPmSamplingGetCounterAvailability
+    Asks cuptiPmSamplingGetCounterDataInfo
+    Asks cuptiPmSamplingGetCounterDataSize
+    Done cuptiPmSamplingSetConfig
+    Done cuptiPmSamplingStart
+    Done cuptiPmSamplingStop
+    Done cuptiProfilerBeginPass
+    Done cuptiProfilerBeginSession
+    Asks cuptiProfilerCounterDataImageCalculateScratchBufferSize
+    Done cuptiProfilerCounterDataImageCalculateSize
+    Done cuptiProfilerCounterDataImageInitialize
+    Done cuptiProfilerCounterDataImageInitializeScratchBuffer
+    Done cuptiProfilerDeInitialize
+    Done cuptiProfilerDeviceSupported
+    Done cuptiProfilerDisableProfiling
+    Done cuptiProfilerEnableProfiling
+    Done cuptiProfilerEndPass
+    Done cuptiProfilerEndSession
+    Done cuptiProfilerFlushCounterData
+    Asks cuptiProfilerGetCounterAvailability
+    Done cuptiProfilerHostConfigAddMetrics
+    Done cuptiProfilerHostDeinitialize
+    Done cuptiProfilerHostEvaluateToGpuValues
+    Asks cuptiProfilerHostGetBaseMetrics
+    Asks cuptiProfilerHostGetConfigImage
+    Asks cuptiProfilerHostGetConfigImageSize
+    Asks cuptiProfilerHostGetMaxNumHardwareMetricsPerPass
+    Asks cuptiProfilerHostGetMetricProperties
+    Asks cuptiProfilerHostGetNumOfPasses
+    Asks cuptiProfilerHostGetRangeName
+    Asks cuptiProfilerHostGetSubMetrics
+    Asks cuptiProfilerHostGetSupportedChips
+    Done cuptiProfilerHostInitialize
+    Done cuptiProfilerInitialize
+    Done cuptiProfilerIsPassCollected
+    Done cuptiProfilerPopRange
+    Done cuptiProfilerPushRange
+    Done cuptiProfilerSetConfig
+    Done cuptiProfilerUnsetConfig
+    Asks cuptiRangeProfilerCounterDataGetRangeInfo
+    Done cuptiRangeProfilerCounterDataImageInitialize
+    Done cuptiRangeProfilerDecodeData
+    Done cuptiRangeProfilerDisable
+    Done cuptiRangeProfilerEnable
+    Asks cuptiRangeProfilerGetCounterDataInfo
+    Asks cuptiRangeProfilerGetCounterDataSize
+    Done cuptiRangeProfilerPopRange
+    Done cuptiRangeProfilerPushRange
+    Done cuptiRangeProfilerSetConfig
+    Done cuptiRangeProfilerStart
+    Done cuptiRangeProfilerStop
+    Done cuptiRegisterComputeCrcCallback
+    Done cuptiSassMetricsDisable
+    Done cuptiSassMetricsEnable
+    Done cuptiSassMetricsFlushData
+    Asks cuptiSassMetricsGetDataProperties
+    Asks cuptiSassMetricsGetMetrics
+    Asks cuptiSassMetricsGetNumOfMetrics
+    Asks cuptiSassMetricsGetProperties
+    Done cuptiSassMetricsSetConfig
+    Done cuptiSassMetricsUnsetConfig
     Done cuptiSetEventCollectionMode
+    Done cuptiSetThreadIdType
+    Asks cuptiStateQuery
+    Done cuptiSupportedDomains
     Done cuptiUnsubscribe
+    Makes curandCreateGenerator
+    Makes curandCreateGeneratorHost
+    Makes curandCreatePoissonDistribution
+    Done curandDestroyDistribution
+    Done curandDestroyGenerator
+    Done curandGenerate
+    Done curandGenerateLogNormal
+    Done curandGenerateLogNormalDouble
+    Done curandGenerateLongLong
+    Done curandGenerateNormal
+    Done curandGenerateNormalDouble
+    Done curandGeneratePoisson
+    Done curandGeneratePoissonMethod
+    Done curandGenerateSeeds
+    Done curandGenerateUniform
+    Done curandGenerateUniformDouble
+    Asks curandGetDirectionVectors32
+    Asks curandGetDirectionVectors64
+    Asks curandGetProperty
+    Asks curandGetScrambleConstants32
+    Asks curandGetScrambleConstants64
+    Asks curandGetVersion
+    Done curandSetGeneratorOffset
+    Done curandSetGeneratorOrdering
+    Done curandSetPseudoRandomGeneratorSeed
+    Done curandSetQuasiRandomGeneratorDimensions
+    Done curandSetStream
+    Done cusolverDnCCgels
+    Asks cusolverDnCCgels_bufferSize
+    Done cusolverDnCCgesv
+    Asks cusolverDnCCgesv_bufferSize
+    Done cusolverDnCEgels
+    Asks cusolverDnCEgels_bufferSize
+    Done cusolverDnCEgesv
+    Asks cusolverDnCEgesv_bufferSize
+    Done cusolverDnCKgels
+    Asks cusolverDnCKgels_bufferSize
+    Done cusolverDnCKgesv
+    Asks cusolverDnCKgesv_bufferSize
+    Done cusolverDnCYgels
+    Asks cusolverDnCYgels_bufferSize
+    Done cusolverDnCYgesv
+    Asks cusolverDnCYgesv_bufferSize
+    Done cusolverDnCaxpyHost
+    Done cusolverDnCeyeBatch
+    Done cusolverDnCgebrd
+    Asks cusolverDnCgebrd_bufferSize
+    Done cusolverDnCgehrd
+    Asks cusolverDnCgehrd_bufferSize
+    Done cusolverDnCgelqfHost
+    Done cusolverDnCgemmHost
+    Done cusolverDnCgeqlfHost
     Done cusolverDnCgeqrf
+    Done cusolverDnCgeqrfHost
+    Done cusolverDnCgeqrf_ApI
+    Asks cusolverDnCgeqrf_ApI_bufferSize
+    Done cusolverDnCgercond
+    Asks cusolverDnCgercond_bufferSize
     Done cusolverDnCgesvd
     Done cusolverDnCgesvdaStridedBatched
     Done cusolverDnCgesvdj
@@ -305,70 +2051,452 @@ names! {
     Done cusolverDnCgetrf
     Done cusolverDnCgetrs
     Done cusolverDnCheevd
+    Done cusolverDnCheevdx
+    Asks cusolverDnCheevdx_bufferSize
     Done cusolverDnCheevj
     Done cusolverDnCheevjBatched
+    Done cusolverDnChegst
+    Done cusolverDnChegst2
+    Asks cusolverDnChegst2_bufferSize
+    Asks cusolverDnChegst_bufferSize
+    Done cusolverDnChegvd
+    Asks cusolverDnChegvd_bufferSize
+    Done cusolverDnChegvdx
+    Asks cusolverDnChegvdx_bufferSize
+    Done cusolverDnChegvj
+    Asks cusolverDnChegvj_bufferSize
+    Done cusolverDnChemv
+    Asks cusolverDnChemv_bufferSize
+    Done cusolverDnChetrd
+    Asks cusolverDnChetrd_bufferSize
+    Done cusolverDnChetrf
+    Asks cusolverDnChetrf_bufferSize
+    Done cusolverDnClacpyHost
+    Done cusolverDnClange
+    Done cusolverDnClangeHost
+    Asks cusolverDnClange_bufferSize
+    Done cusolverDnClanheHost
+    Done cusolverDnClantrHost
+    Done cusolverDnClarfgHost
+    Done cusolverDnClarft
+    Asks cusolverDnClarft_bufferSize
+    Done cusolverDnClarnvHost
+    Done cusolverDnClascl
+    Done cusolverDnClasetHost
+    Done cusolverDnClaswp
+    Done cusolverDnClauum
+    Done cusolverDnClauumHost
+    Asks cusolverDnClauum_bufferSize
+    Done cusolverDnCnrm2Host
+    Done cusolverDnCpolar
+    Asks cusolverDnCpolar_bufferSize
     Done cusolverDnCpotrf
     Done cusolverDnCpotrfBatched
+    Done cusolverDnCpotrfHost
+    Done cusolverDnCpotri
+    Done cusolverDnCpotriHost
+    Asks cusolverDnCpotri_bufferSize
     Done cusolverDnCpotrs
     Done cusolverDnCpotrsBatched
+    Done cusolverDnCpotrsHost
     Makes cusolverDnCreate
     Makes cusolverDnCreateGesvdjInfo
     Makes cusolverDnCreateParams
     Makes cusolverDnCreateSyevjInfo
+    Done cusolverDnCsscalHost
     Done cusolverDnCsytrf
+    Done cusolverDnCsytri
+    Done cusolverDnCsytriHost
+    Asks cusolverDnCsytri_bufferSize
+    Done cusolverDnCsytrsHost
+    Done cusolverDnCtrtriHost
+    Done cusolverDnCungbr
+    Done cusolverDnCungbrHost
+    Asks cusolverDnCungbr_bufferSize
+    Done cusolverDnCunghrHost
+    Done cusolverDnCunglqHost
     Done cusolverDnCungqr
+    Done cusolverDnCungqr_ApI
+    Asks cusolverDnCungqr_ApI_bufferSize
+    Done cusolverDnCungtr
+    Done cusolverDnCungtrHost
+    Asks cusolverDnCungtr_bufferSize
     Done cusolverDnCunmqr
+    Done cusolverDnCunmqrHost
+    Done cusolverDnCunmtr
+    Done cusolverDnCunmtrHost
+    Asks cusolverDnCunmtr_bufferSize
+    Done cusolverDnDBgels
+    Asks cusolverDnDBgels_bufferSize
+    Done cusolverDnDBgesv
+    Asks cusolverDnDBgesv_bufferSize
+    Done cusolverDnDDgels
+    Asks cusolverDnDDgels_bufferSize
+    Done cusolverDnDDgesv
+    Asks cusolverDnDDgesv_bufferSize
+    Done cusolverDnDHgels
+    Asks cusolverDnDHgels_bufferSize
+    Done cusolverDnDHgesv
+    Asks cusolverDnDHgesv_bufferSize
+    Done cusolverDnDSgels
+    Asks cusolverDnDSgels_bufferSize
+    Done cusolverDnDSgesv
+    Asks cusolverDnDSgesv_bufferSize
+    Done cusolverDnDXgels
+    Asks cusolverDnDXgels_bufferSize
+    Done cusolverDnDXgesv
+    Asks cusolverDnDXgesv_bufferSize
+    Done cusolverDnDaxpyHost
     Done cusolverDnDestroy
     Done cusolverDnDestroyGesvdjInfo
     Done cusolverDnDestroyParams
     Done cusolverDnDestroySyevjInfo
+    Done cusolverDnDeyeBatch
+    Done cusolverDnDgebrd
+    Asks cusolverDnDgebrd_bufferSize
+    Done cusolverDnDgehrd
+    Asks cusolverDnDgehrd_bufferSize
+    Done cusolverDnDgelqfHost
+    Done cusolverDnDgemmHost
+    Done cusolverDnDgeqlfHost
     Done cusolverDnDgeqrf
+    Done cusolverDnDgeqrfHost
+    Done cusolverDnDgeqrf_ApI
+    Asks cusolverDnDgeqrf_ApI_bufferSize
+    Done cusolverDnDgercond
+    Asks cusolverDnDgercond_bufferSize
     Done cusolverDnDgesvd
     Done cusolverDnDgesvdaStridedBatched
     Done cusolverDnDgesvdj
     Done cusolverDnDgesvdjBatched
     Done cusolverDnDgetrf
     Done cusolverDnDgetrs
+    Done cusolverDnDlacpyHost
+    Done cusolverDnDlamchHost
+    Done cusolverDnDlange
+    Done cusolverDnDlangeHost
+    Asks cusolverDnDlange_bufferSize
+    Done cusolverDnDlansyHost
+    Done cusolverDnDlantrHost
+    Done cusolverDnDlarfgHost
+    Done cusolverDnDlarft
+    Asks cusolverDnDlarft_bufferSize
+    Done cusolverDnDlarnvHost
+    Done cusolverDnDlascl
+    Done cusolverDnDlasetHost
+    Done cusolverDnDlaswp
+    Done cusolverDnDlauum
+    Done cusolverDnDlauumHost
+    Asks cusolverDnDlauum_bufferSize
+    Done cusolverDnDnrm2Host
+    Done cusolverDnDorgbr
+    Done cusolverDnDorgbrHost
+    Asks cusolverDnDorgbr_bufferSize
+    Done cusolverDnDorghrHost
+    Done cusolverDnDorglqHost
     Done cusolverDnDorgqr
+    Done cusolverDnDorgqr_ApI
+    Asks cusolverDnDorgqr_ApI_bufferSize
+    Done cusolverDnDorgtr
+    Done cusolverDnDorgtrHost
+    Asks cusolverDnDorgtr_bufferSize
     Done cusolverDnDormqr
+    Done cusolverDnDormqrHost
+    Done cusolverDnDormtr
+    Done cusolverDnDormtrHost
+    Asks cusolverDnDormtr_bufferSize
+    Done cusolverDnDpolar
+    Asks cusolverDnDpolar_bufferSize
     Done cusolverDnDpotrf
     Done cusolverDnDpotrfBatched
+    Done cusolverDnDpotrfHost
+    Done cusolverDnDpotri
+    Done cusolverDnDpotriHost
+    Asks cusolverDnDpotri_bufferSize
     Done cusolverDnDpotrs
     Done cusolverDnDpotrsBatched
+    Done cusolverDnDpotrsHost
+    Done cusolverDnDscalHost
+    Done cusolverDnDsteqrHost
+    Done cusolverDnDsterfHost
     Done cusolverDnDsyevd
+    Done cusolverDnDsyevdx
+    Asks cusolverDnDsyevdx_bufferSize
     Done cusolverDnDsyevj
     Done cusolverDnDsyevjBatched
+    Done cusolverDnDsygst
+    Done cusolverDnDsygst2
+    Asks cusolverDnDsygst2_bufferSize
+    Asks cusolverDnDsygst_bufferSize
+    Done cusolverDnDsygvd
+    Asks cusolverDnDsygvd_bufferSize
+    Done cusolverDnDsygvdx
+    Asks cusolverDnDsygvdx_bufferSize
+    Done cusolverDnDsygvj
+    Asks cusolverDnDsygvj_bufferSize
+    Done cusolverDnDsymv
+    Asks cusolverDnDsymv_bufferSize
+    Done cusolverDnDsytrd
+    Asks cusolverDnDsytrd_bufferSize
     Done cusolverDnDsytrf
+    Done cusolverDnDsytri
+    Done cusolverDnDsytriHost
+    Asks cusolverDnDsytri_bufferSize
+    Done cusolverDnDsytrsHost
+    Done cusolverDnDtrtriHost
+    Done cusolverDnGeqrf
+    Asks cusolverDnGeqrf_bufferSize
+    Done cusolverDnGesvd
+    Asks cusolverDnGesvd_bufferSize
+    Asks cusolverDnGetDeterministicMode
+    Asks cusolverDnGetEmulationSpecialValuesSupport
+    Asks cusolverDnGetEmulationStrategy
+    Asks cusolverDnGetFixedPointEmulationMantissaBitOffset
+    Asks cusolverDnGetFixedPointEmulationMantissaControl
+    Asks cusolverDnGetFixedPointEmulationMaxMantissaBitCount
+    Asks cusolverDnGetMathMode
+    Asks cusolverDnGetStream
+    Asks cusolverDnGetrf
+    Asks cusolverDnGetrf_bufferSize
+    Asks cusolverDnGetrs
+    Makes cusolverDnIRSInfosCreate
+    Done cusolverDnIRSInfosDestroy
+    Asks cusolverDnIRSInfosGetMaxIters
+    Asks cusolverDnIRSInfosGetNiters
+    Asks cusolverDnIRSInfosGetOuterNiters
+    Asks cusolverDnIRSInfosGetResidualHistory
+    Done cusolverDnIRSInfosRequestResidual
+    Makes cusolverDnIRSParamsCreate
+    Done cusolverDnIRSParamsDestroy
+    Done cusolverDnIRSParamsDisableFallback
+    Done cusolverDnIRSParamsEnableFallback
+    Asks cusolverDnIRSParamsGetMaxIters
+    Done cusolverDnIRSParamsSetMaxIters
+    Done cusolverDnIRSParamsSetMaxItersInner
+    Done cusolverDnIRSParamsSetRefinementSolver
+    Done cusolverDnIRSParamsSetSolverLowestPrecision
+    Done cusolverDnIRSParamsSetSolverMainPrecision
+    Done cusolverDnIRSParamsSetSolverPrecisions
+    Done cusolverDnIRSParamsSetTol
+    Done cusolverDnIRSParamsSetTolInner
+    Done cusolverDnIRSXgels
+    Asks cusolverDnIRSXgels_bufferSize
+    Done cusolverDnIRSXgesv
+    Asks cusolverDnIRSXgesv_bufferSize
+    Done cusolverDnPotrf
+    Asks cusolverDnPotrf_bufferSize
+    Done cusolverDnPotrs
+    Done cusolverDnSBgels
+    Asks cusolverDnSBgels_bufferSize
+    Done cusolverDnSBgesv
+    Asks cusolverDnSBgesv_bufferSize
+    Done cusolverDnSHgels
+    Asks cusolverDnSHgels_bufferSize
+    Done cusolverDnSHgesv
+    Asks cusolverDnSHgesv_bufferSize
+    Done cusolverDnSSgels
+    Asks cusolverDnSSgels_bufferSize
+    Done cusolverDnSSgesv
+    Asks cusolverDnSSgesv_bufferSize
+    Done cusolverDnSXgels
+    Asks cusolverDnSXgels_bufferSize
+    Done cusolverDnSXgesv
+    Asks cusolverDnSXgesv_bufferSize
+    Done cusolverDnSaxpyHost
+    Done cusolverDnSetAdvOptions
+    Done cusolverDnSetDeterministicMode
+    Done cusolverDnSetEmulationSpecialValuesSupport
+    Done cusolverDnSetEmulationStrategy
+    Done cusolverDnSetFixedPointEmulationMantissaBitOffset
+    Done cusolverDnSetFixedPointEmulationMantissaControl
+    Done cusolverDnSetFixedPointEmulationMaxMantissaBitCount
+    Done cusolverDnSetMathMode
     Done cusolverDnSetStream
+    Done cusolverDnSeyeBatch
+    Done cusolverDnSgebrd
+    Asks cusolverDnSgebrd_bufferSize
+    Done cusolverDnSgehrd
+    Asks cusolverDnSgehrd_bufferSize
+    Done cusolverDnSgelqfHost
+    Done cusolverDnSgemmHost
+    Done cusolverDnSgeqlfHost
     Done cusolverDnSgeqrf
+    Done cusolverDnSgeqrfHost
+    Done cusolverDnSgeqrf_ApI
+    Asks cusolverDnSgeqrf_ApI_bufferSize
+    Done cusolverDnSgercond
+    Asks cusolverDnSgercond_bufferSize
     Done cusolverDnSgesvd
     Done cusolverDnSgesvdaStridedBatched
     Done cusolverDnSgesvdj
     Done cusolverDnSgesvdjBatched
     Done cusolverDnSgetrf
     Done cusolverDnSgetrs
+    Done cusolverDnSlacpyHost
+    Done cusolverDnSlamchHost
+    Done cusolverDnSlange
+    Done cusolverDnSlangeHost
+    Asks cusolverDnSlange_bufferSize
+    Done cusolverDnSlansyHost
+    Done cusolverDnSlantrHost
+    Done cusolverDnSlarfgHost
+    Done cusolverDnSlarft
+    Asks cusolverDnSlarft_bufferSize
+    Done cusolverDnSlarnvHost
+    Done cusolverDnSlascl
+    Done cusolverDnSlasetHost
+    Done cusolverDnSlaswp
+    Done cusolverDnSlauum
+    Done cusolverDnSlauumHost
+    Asks cusolverDnSlauum_bufferSize
+    Done cusolverDnSnrm2Host
+    Done cusolverDnSorgbr
+    Done cusolverDnSorgbrHost
+    Asks cusolverDnSorgbr_bufferSize
+    Done cusolverDnSorghrHost
+    Done cusolverDnSorglqHost
     Done cusolverDnSorgqr
+    Done cusolverDnSorgqr_ApI
+    Asks cusolverDnSorgqr_ApI_bufferSize
+    Done cusolverDnSorgtr
+    Done cusolverDnSorgtrHost
+    Asks cusolverDnSorgtr_bufferSize
     Done cusolverDnSormqr
+    Done cusolverDnSormqrHost
+    Done cusolverDnSormtr
+    Done cusolverDnSormtrHost
+    Asks cusolverDnSormtr_bufferSize
+    Done cusolverDnSpolar
+    Asks cusolverDnSpolar_bufferSize
     Done cusolverDnSpotrf
     Done cusolverDnSpotrfBatched
+    Done cusolverDnSpotrfHost
+    Done cusolverDnSpotri
+    Done cusolverDnSpotriHost
+    Asks cusolverDnSpotri_bufferSize
     Done cusolverDnSpotrs
     Done cusolverDnSpotrsBatched
+    Done cusolverDnSpotrsHost
+    Done cusolverDnSscalHost
+    Done cusolverDnSsteqrHost
+    Done cusolverDnSsterfHost
     Done cusolverDnSsyevd
+    Done cusolverDnSsyevdx
+    Asks cusolverDnSsyevdx_bufferSize
     Done cusolverDnSsyevj
     Done cusolverDnSsyevjBatched
+    Done cusolverDnSsygst
+    Done cusolverDnSsygst2
+    Asks cusolverDnSsygst2_bufferSize
+    Asks cusolverDnSsygst_bufferSize
+    Done cusolverDnSsygvd
+    Asks cusolverDnSsygvd_bufferSize
+    Done cusolverDnSsygvdx
+    Asks cusolverDnSsygvdx_bufferSize
+    Done cusolverDnSsygvj
+    Asks cusolverDnSsygvj_bufferSize
+    Done cusolverDnSsymv
+    Asks cusolverDnSsymv_bufferSize
+    Done cusolverDnSsytrd
+    Asks cusolverDnSsytrd_bufferSize
     Done cusolverDnSsytrf
+    Done cusolverDnSsytri
+    Done cusolverDnSsytriHost
+    Asks cusolverDnSsytri_bufferSize
+    Done cusolverDnSsytrsHost
+    Done cusolverDnStrtriHost
+    Done cusolverDnSyevd
+    Asks cusolverDnSyevd_bufferSize
+    Done cusolverDnSyevdx
+    Asks cusolverDnSyevdx_bufferSize
+    Done cusolverDnXfillRandNormalOnDevice
+    Done cusolverDnXfillRandNormalOnHost
     Done cusolverDnXgeev
     Done cusolverDnXgeqrf
+    Done cusolverDnXgesvd
+    Asks cusolverDnXgesvd_bufferSize
+    Asks cusolverDnXgesvdjGetResidual
+    Asks cusolverDnXgesvdjGetSweeps
     Done cusolverDnXgesvdjSetMaxSweeps
     Done cusolverDnXgesvdjSetSortEig
     Done cusolverDnXgesvdjSetTolerance
+    Done cusolverDnXgesvdp
+    Asks cusolverDnXgesvdp_bufferSize
+    Done cusolverDnXgesvdr
+    Asks cusolverDnXgesvdr_bufferSize
+    Done cusolverDnXgetrf
+    Asks cusolverDnXgetrf_bufferSize
+    Done cusolverDnXgetrs
+    Done cusolverDnXhetrf
+    Asks cusolverDnXhetrf_bufferSize
+    Done cusolverDnXhetrs
+    Asks cusolverDnXhetrs_bufferSize
+    Done cusolverDnXlansy
+    Asks cusolverDnXlansy_bufferSize
+    Done cusolverDnXlarft
+    Asks cusolverDnXlarft_bufferSize
+    Done cusolverDnXpolar
+    Asks cusolverDnXpolar_bufferSize
     Done cusolverDnXpotrf
     Done cusolverDnXpotrs
+    Done cusolverDnXstedc
+    Asks cusolverDnXstedc_bufferSize
     Done cusolverDnXsyevBatched
     Done cusolverDnXsyevd
+    Done cusolverDnXsyevdx
+    Asks cusolverDnXsyevdx_bufferSize
+    Asks cusolverDnXsyevjGetResidual
+    Asks cusolverDnXsyevjGetSweeps
+    Done cusolverDnXsyevjSetMaxSweeps
     Done cusolverDnXsyevjSetSortEig
+    Done cusolverDnXsyevjSetTolerance
+    Done cusolverDnXsygvStridedBatched
+    Asks cusolverDnXsygvStridedBatched_bufferSize
+    Done cusolverDnXsygvd
+    Asks cusolverDnXsygvd_bufferSize
+    Done cusolverDnXsygvdx
+    Asks cusolverDnXsygvdx_bufferSize
+    Done cusolverDnXsytrf
+    Asks cusolverDnXsytrf_bufferSize
     Done cusolverDnXsytrs
+    Done cusolverDnXtrtri
+    Asks cusolverDnXtrtri_bufferSize
+    Done cusolverDnZCgels
+    Asks cusolverDnZCgels_bufferSize
+    Done cusolverDnZCgesv
+    Asks cusolverDnZCgesv_bufferSize
+    Done cusolverDnZEgels
+    Asks cusolverDnZEgels_bufferSize
+    Done cusolverDnZEgesv
+    Asks cusolverDnZEgesv_bufferSize
+    Done cusolverDnZKgels
+    Asks cusolverDnZKgels_bufferSize
+    Done cusolverDnZKgesv
+    Asks cusolverDnZKgesv_bufferSize
+    Done cusolverDnZYgels
+    Asks cusolverDnZYgels_bufferSize
+    Done cusolverDnZYgesv
+    Asks cusolverDnZYgesv_bufferSize
+    Done cusolverDnZZgels
+    Asks cusolverDnZZgels_bufferSize
+    Done cusolverDnZZgesv
+    Asks cusolverDnZZgesv_bufferSize
+    Done cusolverDnZaxpyHost
+    Done cusolverDnZdscalHost
+    Done cusolverDnZeyeBatch
+    Done cusolverDnZgebrd
+    Asks cusolverDnZgebrd_bufferSize
+    Done cusolverDnZgehrd
+    Asks cusolverDnZgehrd_bufferSize
+    Done cusolverDnZgelqfHost
+    Done cusolverDnZgemmHost
+    Done cusolverDnZgeqlfHost
     Done cusolverDnZgeqrf
+    Done cusolverDnZgeqrfHost
+    Done cusolverDnZgeqrf_ApI
+    Asks cusolverDnZgeqrf_ApI_bufferSize
+    Done cusolverDnZgercond
+    Asks cusolverDnZgercond_bufferSize
     Done cusolverDnZgesvd
     Done cusolverDnZgesvdaStridedBatched
     Done cusolverDnZgesvdj
@@ -376,126 +2504,1142 @@ names! {
     Done cusolverDnZgetrf
     Done cusolverDnZgetrs
     Done cusolverDnZheevd
+    Done cusolverDnZheevdx
+    Asks cusolverDnZheevdx_bufferSize
     Done cusolverDnZheevj
     Done cusolverDnZheevjBatched
+    Done cusolverDnZhegst
+    Done cusolverDnZhegst2
+    Asks cusolverDnZhegst2_bufferSize
+    Asks cusolverDnZhegst_bufferSize
+    Done cusolverDnZhegvd
+    Asks cusolverDnZhegvd_bufferSize
+    Done cusolverDnZhegvdx
+    Asks cusolverDnZhegvdx_bufferSize
+    Done cusolverDnZhegvj
+    Asks cusolverDnZhegvj_bufferSize
+    Done cusolverDnZhemv
+    Asks cusolverDnZhemv_bufferSize
+    Done cusolverDnZhetrd
+    Asks cusolverDnZhetrd_bufferSize
+    Done cusolverDnZhetrf
+    Asks cusolverDnZhetrf_bufferSize
+    Done cusolverDnZlacpyHost
+    Done cusolverDnZlange
+    Done cusolverDnZlangeHost
+    Asks cusolverDnZlange_bufferSize
+    Done cusolverDnZlanheHost
+    Done cusolverDnZlantrHost
+    Done cusolverDnZlarfgHost
+    Done cusolverDnZlarft
+    Asks cusolverDnZlarft_bufferSize
+    Done cusolverDnZlarnvHost
+    Done cusolverDnZlascl
+    Done cusolverDnZlasetHost
+    Done cusolverDnZlaswp
+    Done cusolverDnZlauum
+    Done cusolverDnZlauumHost
+    Asks cusolverDnZlauum_bufferSize
+    Done cusolverDnZnrm2Host
+    Done cusolverDnZpolar
+    Asks cusolverDnZpolar_bufferSize
     Done cusolverDnZpotrf
     Done cusolverDnZpotrfBatched
+    Done cusolverDnZpotrfHost
+    Done cusolverDnZpotri
+    Done cusolverDnZpotriHost
+    Asks cusolverDnZpotri_bufferSize
     Done cusolverDnZpotrs
     Done cusolverDnZpotrsBatched
+    Done cusolverDnZpotrsHost
     Done cusolverDnZsytrf
+    Done cusolverDnZsytri
+    Done cusolverDnZsytriHost
+    Asks cusolverDnZsytri_bufferSize
+    Done cusolverDnZsytrsHost
+    Done cusolverDnZtrtriHost
+    Done cusolverDnZungbr
+    Done cusolverDnZungbrHost
+    Asks cusolverDnZungbr_bufferSize
+    Done cusolverDnZunghrHost
+    Done cusolverDnZunglqHost
     Done cusolverDnZungqr
+    Done cusolverDnZungqr_ApI
+    Asks cusolverDnZungqr_ApI_bufferSize
+    Done cusolverDnZungtr
+    Done cusolverDnZungtrHost
+    Asks cusolverDnZungtr_bufferSize
     Done cusolverDnZunmqr
+    Done cusolverDnZunmqrHost
+    Done cusolverDnZunmtr
+    Done cusolverDnZunmtrHost
+    Asks cusolverDnZunmtr_bufferSize
+    Asks cusolverGetProperty
+    Asks cusolverGetVersion
+    Done cusolverIidentityHost
+    Done cusolverMgCMatDistribute
+    Done cusolverMgCSetDistMatToIdentity
+    Done cusolverMgCaugment
+    Asks cusolverMgCaugment_bufferSize
+    Done cusolverMgCdgmm
+    Asks cusolverMgCdgmm_bufferSize
+    Done cusolverMgCdiam
+    Asks cusolverMgCdiam_bufferSize
+    Done cusolverMgCgemm
+    Asks cusolverMgCgemm_bufferSize
+    Done cusolverMgCgeqrf
+    Asks cusolverMgCgeqrf_bufferSize
+    Done cusolverMgCgetrf
+    Asks cusolverMgCgetrf_bufferSize
+    Done cusolverMgCgetrs
+    Asks cusolverMgCgetrs_bufferSize
+    Done cusolverMgChemv
+    Asks cusolverMgChemv_bufferSize
+    Done cusolverMgCher2k
+    Asks cusolverMgCher2k_bufferSize
+    Done cusolverMgChetrd
+    Asks cusolverMgChetrd_bufferSize
+    Done cusolverMgClacpy
+    Done cusolverMgClange
+    Asks cusolverMgClange_bufferSize
+    Done cusolverMgClanhe
+    Asks cusolverMgClanhe_bufferSize
+    Done cusolverMgClascl
+    Asks cusolverMgClascl_bufferSize
+    Done cusolverMgCmemcpyD2H
+    Done cusolverMgCmemcpyH2D
+    Done cusolverMgCmemset
+    Makes cusolverMgCreate
+    Makes cusolverMgCreateDeviceGrid
+    Makes cusolverMgCreateGrid
+    Makes cusolverMgCreateMatDescr
+    Makes cusolverMgCreateMatrixDesc
+    Done cusolverMgCreduce_scatter_block
+    Done cusolverMgCshfl
+    Asks cusolverMgCshfl_bufferSize
+    Done cusolverMgCstedc
+    Asks cusolverMgCstedc_bufferSize
+    Done cusolverMgCtranspose
+    Asks cusolverMgCtranspose_bufferSize
+    Done cusolverMgCtrsm
+    Asks cusolverMgCtrsm_bufferSize
+    Done cusolverMgCunmqr
+    Asks cusolverMgCunmqr_bufferSize
+    Done cusolverMgCurmqrInput
+    Asks cusolverMgCurmqrInput_bufferSize
+    Done cusolverMgDMatDistribute
+    Done cusolverMgDSetDistMatToIdentity
+    Done cusolverMgDaugment
+    Asks cusolverMgDaugment_bufferSize
+    Done cusolverMgDdgmm
+    Asks cusolverMgDdgmm_bufferSize
+    Done cusolverMgDdiag
+    Done cusolverMgDdiam
+    Asks cusolverMgDdiam_bufferSize
+    Done cusolverMgDestroy
+    Done cusolverMgDestroyGrid
+    Done cusolverMgDestroyMatrixDesc
+    Done cusolverMgDeviceSelect
+    Done cusolverMgDgemm
+    Asks cusolverMgDgemm_bufferSize
+    Done cusolverMgDgeqrf
+    Asks cusolverMgDgeqrf_bufferSize
+    Done cusolverMgDgetrf
+    Asks cusolverMgDgetrf_bufferSize
+    Done cusolverMgDgetrs
+    Asks cusolverMgDgetrs_bufferSize
+    Done cusolverMgDlacpy
+    Done cusolverMgDlange
+    Asks cusolverMgDlange_bufferSize
+    Done cusolverMgDlansy
+    Asks cusolverMgDlansy_bufferSize
+    Done cusolverMgDlascl
+    Asks cusolverMgDlascl_bufferSize
+    Done cusolverMgDlaset
+    Done cusolverMgDmemcpyD2H
+    Done cusolverMgDmemcpyH2D
+    Done cusolverMgDmemset
+    Done cusolverMgDormqr
+    Done cusolverMgDormqrInput
+    Asks cusolverMgDormqrInput_bufferSize
+    Asks cusolverMgDormqr_bufferSize
+    Done cusolverMgDreduce_scatter_block
+    Done cusolverMgDrot
+    Done cusolverMgDscal
+    Asks cusolverMgDscal_bufferSize
+    Done cusolverMgDshfl
+    Asks cusolverMgDshfl_bufferSize
+    Done cusolverMgDstedc
+    Asks cusolverMgDstedc_bufferSize
+    Done cusolverMgDsymv
+    Asks cusolverMgDsymv_bufferSize
+    Done cusolverMgDsyr2k
+    Asks cusolverMgDsyr2k_bufferSize
+    Done cusolverMgDsytrd
+    Asks cusolverMgDsytrd_bufferSize
+    Done cusolverMgDtranspose
+    Asks cusolverMgDtranspose_bufferSize
+    Done cusolverMgDtrsm
+    Asks cusolverMgDtrsm_bufferSize
+    Done cusolverMgGeam
+    Asks cusolverMgGeam_bufferSize
+    Done cusolverMgGemm
+    Asks cusolverMgGemm_bufferSize
+    Asks cusolverMgGetrf
+    Asks cusolverMgGetrf_bufferSize
+    Asks cusolverMgGetrs
+    Asks cusolverMgGetrs_bufferSize
+    Done cusolverMgImemcpyD2H
+    Done cusolverMgLacpy
+    Done cusolverMgPotrf
+    Asks cusolverMgPotrf_bufferSize
+    Done cusolverMgPotri
+    Asks cusolverMgPotri_bufferSize
+    Done cusolverMgPotrs
+    Asks cusolverMgPotrs_bufferSize
+    Done cusolverMgSMatDistribute
+    Done cusolverMgSSetDistMatToIdentity
+    Done cusolverMgSaugment
+    Asks cusolverMgSaugment_bufferSize
+    Done cusolverMgSdgmm
+    Asks cusolverMgSdgmm_bufferSize
+    Done cusolverMgSdiag
+    Done cusolverMgSdiam
+    Asks cusolverMgSdiam_bufferSize
+    Done cusolverMgSetDistMatToIdentity
+    Done cusolverMgSgemm
+    Asks cusolverMgSgemm_bufferSize
+    Done cusolverMgSgeqrf
+    Asks cusolverMgSgeqrf_bufferSize
+    Done cusolverMgSgetrf
+    Asks cusolverMgSgetrf_bufferSize
+    Done cusolverMgSgetrs
+    Asks cusolverMgSgetrs_bufferSize
+    Done cusolverMgSlacpy
+    Done cusolverMgSlange
+    Asks cusolverMgSlange_bufferSize
+    Done cusolverMgSlansy
+    Asks cusolverMgSlansy_bufferSize
+    Done cusolverMgSlascl
+    Asks cusolverMgSlascl_bufferSize
+    Done cusolverMgSlaset
+    Done cusolverMgSmemcpyD2H
+    Done cusolverMgSmemcpyH2D
+    Done cusolverMgSmemset
+    Done cusolverMgSormqr
+    Done cusolverMgSormqrInput
+    Asks cusolverMgSormqrInput_bufferSize
+    Asks cusolverMgSormqr_bufferSize
+    Done cusolverMgSreduce_scatter_block
+    Done cusolverMgSrot
+    Done cusolverMgSscal
+    Asks cusolverMgSscal_bufferSize
+    Done cusolverMgSshfl
+    Asks cusolverMgSshfl_bufferSize
+    Done cusolverMgSstedc
+    Asks cusolverMgSstedc_bufferSize
+    Done cusolverMgSsymv
+    Asks cusolverMgSsymv_bufferSize
+    Done cusolverMgSsyr2k
+    Asks cusolverMgSsyr2k_bufferSize
+    Done cusolverMgSsytrd
+    Asks cusolverMgSsytrd_bufferSize
+    Done cusolverMgStranspose
+    Asks cusolverMgStranspose_bufferSize
+    Done cusolverMgStrsm
+    Asks cusolverMgStrsm_bufferSize
+    Done cusolverMgSyevd
+    Asks cusolverMgSyevd_bufferSize
+    Done cusolverMgSyncAllStreams
+    Done cusolverMgSyrk
+    Asks cusolverMgSyrk_bufferSize
+    Done cusolverMgTrsm
+    Asks cusolverMgTrsm_bufferSize
+    Done cusolverMgZMatDistribute
+    Done cusolverMgZSetDistMatToIdentity
+    Done cusolverMgZaugment
+    Asks cusolverMgZaugment_bufferSize
+    Done cusolverMgZdgmm
+    Asks cusolverMgZdgmm_bufferSize
+    Done cusolverMgZdiam
+    Asks cusolverMgZdiam_bufferSize
+    Done cusolverMgZgemm
+    Asks cusolverMgZgemm_bufferSize
+    Done cusolverMgZgeqrf
+    Asks cusolverMgZgeqrf_bufferSize
+    Done cusolverMgZgetrf
+    Asks cusolverMgZgetrf_bufferSize
+    Done cusolverMgZgetrs
+    Asks cusolverMgZgetrs_bufferSize
+    Done cusolverMgZhemv
+    Asks cusolverMgZhemv_bufferSize
+    Done cusolverMgZher2k
+    Asks cusolverMgZher2k_bufferSize
+    Done cusolverMgZhetrd
+    Asks cusolverMgZhetrd_bufferSize
+    Done cusolverMgZlacpy
+    Done cusolverMgZlange
+    Asks cusolverMgZlange_bufferSize
+    Done cusolverMgZlanhe
+    Asks cusolverMgZlanhe_bufferSize
+    Done cusolverMgZlascl
+    Asks cusolverMgZlascl_bufferSize
+    Done cusolverMgZmemcpyD2H
+    Done cusolverMgZmemcpyH2D
+    Done cusolverMgZmemset
+    Done cusolverMgZreduce_scatter_block
+    Done cusolverMgZshfl
+    Asks cusolverMgZshfl_bufferSize
+    Done cusolverMgZstedc
+    Asks cusolverMgZstedc_bufferSize
+    Done cusolverMgZtranspose
+    Asks cusolverMgZtranspose_bufferSize
+    Done cusolverMgZtrsm
+    Asks cusolverMgZtrsm_bufferSize
+    Done cusolverMgZunmqr
+    Asks cusolverMgZunmqr_bufferSize
+    Done cusolverMgZurmqrInput
+    Asks cusolverMgZurmqrInput_bufferSize
+    Done cusolverRfAccessBundledFactorsDevice
+    Done cusolverRfAnalyze
+    Done cusolverRfBatchAnalyze
+    Done cusolverRfBatchRefactor
+    Done cusolverRfBatchResetValues
+    Done cusolverRfBatchSetupHost
+    Done cusolverRfBatchSolve
+    Done cusolverRfBatchZeroPivot
+    Makes cusolverRfCreate
+    Done cusolverRfDestroy
+    Done cusolverRfExtractBundledFactorsHost
+    Done cusolverRfExtractSplitFactorsHost
+    Asks cusolverRfGetAlgs
+    Asks cusolverRfGetMatrixFormat
+    Asks cusolverRfGetNumericBoostReport
+    Asks cusolverRfGetNumericProperties
+    Asks cusolverRfGetResetValuesFastMode
+    Done cusolverRfRefactor
+    Done cusolverRfResetValues
+    Done cusolverRfSetAlgs
+    Done cusolverRfSetMatrixFormat
+    Done cusolverRfSetNumericProperties
+    Done cusolverRfSetResetValuesFastMode
+    Done cusolverRfSetupDevice
+    Done cusolverRfSetupHost
+    Done cusolverRfSetupM
+    Done cusolverRfSolve
+    Done cusolverSpCcsrbtfHost
+    Done cusolverSpCcsrcholBufferInfo
+    Done cusolverSpCcsrcholBufferInfoHost
+    Done cusolverSpCcsrcholDiag
+    Done cusolverSpCcsrcholFactor
+    Done cusolverSpCcsrcholFactorHost
+    Done cusolverSpCcsrcholSolve
+    Done cusolverSpCcsrcholSolveHost
+    Done cusolverSpCcsrcholZeroPivot
+    Done cusolverSpCcsrcholZeroPivotHost
+    Done cusolverSpCcsreigsHost
+    Done cusolverSpCcsreigvsi
+    Done cusolverSpCcsreigvsiHost
+    Done cusolverSpCcsrlsqvqrHost
+    Done cusolverSpCcsrlsvchol
+    Done cusolverSpCcsrlsvcholHost
+    Done cusolverSpCcsrlsvluHost
+    Done cusolverSpCcsrlsvqr
+    Done cusolverSpCcsrlsvqrHost
+    Done cusolverSpCcsrluAnalysisHost
+    Done cusolverSpCcsrluBufferInfoHost
+    Done cusolverSpCcsrluExtractBTFHost
+    Done cusolverSpCcsrluExtractHost
+    Done cusolverSpCcsrluExtractMHost
+    Done cusolverSpCcsrluFactorHost
+    Done cusolverSpCcsrluSolveHost
+    Done cusolverSpCcsrluZeroPivotHost
+    Done cusolverSpCcsrlucondHost
+    Done cusolverSpCcsrqrBufferInfo
+    Done cusolverSpCcsrqrBufferInfoBatched
+    Done cusolverSpCcsrqrBufferInfoHost
+    Done cusolverSpCcsrqrFactor
+    Done cusolverSpCcsrqrFactorHost
+    Done cusolverSpCcsrqrSetup
+    Done cusolverSpCcsrqrSetupHost
+    Done cusolverSpCcsrqrSolve
+    Done cusolverSpCcsrqrSolveHost
+    Done cusolverSpCcsrqrZeroPivot
+    Done cusolverSpCcsrqrZeroPivotHost
+    Done cusolverSpCcsrqrrcond
+    Done cusolverSpCcsrqrsvBatched
+    Done cusolverSpCcsrsubm2denseHost
+    Done cusolverSpCcsrzfdHost
+    Makes cusolverSpCreate
+    Makes cusolverSpCreateCsrcholInfo
+    Makes cusolverSpCreateCsrcholInfoHost
+    Makes cusolverSpCreateCsrluInfoHost
+    Makes cusolverSpCreateCsrqrInfo
+    Makes cusolverSpCreateCsrqrInfoHost
+    Makes cusolverSpCreateGluInfo
+    Makes cusolverSpCreateSnluInfo
+    Done cusolverSpCsnluBuffersize
+    Done cusolverSpCsnluFactor
+    Done cusolverSpCsnluSolve
+    Done cusolverSpCsymgthr
+    Done cusolverSpCsymgthrHost
+    Done cusolverSpDcsrbtfHost
+    Done cusolverSpDcsrcholBufferInfo
+    Done cusolverSpDcsrcholBufferInfoHost
+    Done cusolverSpDcsrcholDiag
+    Done cusolverSpDcsrcholFactor
+    Done cusolverSpDcsrcholFactorHost
+    Done cusolverSpDcsrcholSolve
+    Done cusolverSpDcsrcholSolveHost
+    Done cusolverSpDcsrcholZeroPivot
+    Done cusolverSpDcsrcholZeroPivotHost
+    Done cusolverSpDcsreigsHost
+    Done cusolverSpDcsreigvsi
+    Done cusolverSpDcsreigvsiHost
+    Done cusolverSpDcsrlsqvqrHost
+    Done cusolverSpDcsrlsvchol
+    Done cusolverSpDcsrlsvcholHost
+    Done cusolverSpDcsrlsvluHost
+    Done cusolverSpDcsrlsvqr
+    Done cusolverSpDcsrlsvqrHost
+    Done cusolverSpDcsrluAnalysisHost
+    Done cusolverSpDcsrluBufferInfoHost
+    Done cusolverSpDcsrluExtractBTFHost
+    Done cusolverSpDcsrluExtractHost
+    Done cusolverSpDcsrluExtractMHost
+    Done cusolverSpDcsrluFactorHost
+    Done cusolverSpDcsrluSolveHost
+    Done cusolverSpDcsrluZeroPivotHost
+    Done cusolverSpDcsrlucondHost
+    Done cusolverSpDcsrqrBufferInfo
+    Done cusolverSpDcsrqrBufferInfoBatched
+    Done cusolverSpDcsrqrBufferInfoHost
+    Done cusolverSpDcsrqrFactor
+    Done cusolverSpDcsrqrFactorHost
+    Done cusolverSpDcsrqrSetup
+    Done cusolverSpDcsrqrSetupHost
+    Done cusolverSpDcsrqrSolve
+    Done cusolverSpDcsrqrSolveHost
+    Done cusolverSpDcsrqrZeroPivot
+    Done cusolverSpDcsrqrZeroPivotHost
+    Done cusolverSpDcsrqrrcond
+    Done cusolverSpDcsrqrsvBatched
+    Done cusolverSpDcsrsubm2denseHost
+    Done cusolverSpDcsrzfdHost
+    Done cusolverSpDestroy
+    Done cusolverSpDestroyCsrcholInfo
+    Done cusolverSpDestroyCsrcholInfoHost
+    Done cusolverSpDestroyCsrluInfoHost
+    Done cusolverSpDestroyCsrqrInfo
+    Done cusolverSpDestroyCsrqrInfoHost
+    Done cusolverSpDestroyGluInfo
+    Done cusolverSpDestroySnluInfo
+    Done cusolverSpDgluAnalysis
+    Asks cusolverSpDgluBufferSize
+    Done cusolverSpDgluExtractMHost
+    Done cusolverSpDgluFactor
+    Done cusolverSpDgluNumericBoost
+    Done cusolverSpDgluReset
+    Done cusolverSpDgluSetup
+    Done cusolverSpDgluSetupByTile
+    Done cusolverSpDgluSolve
+    Done cusolverSpDnrminf
+    Done cusolverSpDsnluBuffersize
+    Done cusolverSpDsnluFactor
+    Done cusolverSpDsnluSolve
+    Done cusolverSpDsymgthr
+    Done cusolverSpDsymgthrHost
+    Asks cusolverSpGetStream
+    Done cusolverSpLcsrqrBufferInfo
+    Done cusolverSpLcsrqrFactor
+    Done cusolverSpLcsrqrSetup
+    Done cusolverSpLcsrqrSolve
+    Done cusolverSpLcsrqrSolveRefine
+    Done cusolverSpLcsrqrZeroPivot
+    Done cusolverSpLcsrqrrcond
+    Done cusolverSpQcsrqrBufferInfo
+    Done cusolverSpQcsrqrFactor
+    Done cusolverSpQcsrqrSetup
+    Done cusolverSpQcsrqrSolve
+    Done cusolverSpQcsrqrSolveRefine
+    Done cusolverSpQcsrqrZeroPivot
+    Done cusolverSpQcsrqrrcond
+    Done cusolverSpScsrbtfHost
+    Done cusolverSpScsrcholBufferInfo
+    Done cusolverSpScsrcholBufferInfoHost
+    Done cusolverSpScsrcholDiag
+    Done cusolverSpScsrcholFactor
+    Done cusolverSpScsrcholFactorHost
+    Done cusolverSpScsrcholSolve
+    Done cusolverSpScsrcholSolveHost
+    Done cusolverSpScsrcholZeroPivot
+    Done cusolverSpScsrcholZeroPivotHost
+    Done cusolverSpScsreigsHost
+    Done cusolverSpScsreigvsi
+    Done cusolverSpScsreigvsiHost
+    Done cusolverSpScsrlsqvqrHost
+    Done cusolverSpScsrlsvchol
+    Done cusolverSpScsrlsvcholHost
+    Done cusolverSpScsrlsvluHost
+    Done cusolverSpScsrlsvqr
+    Done cusolverSpScsrlsvqrHost
+    Done cusolverSpScsrluAnalysisHost
+    Done cusolverSpScsrluBufferInfoHost
+    Done cusolverSpScsrluExtractBTFHost
+    Done cusolverSpScsrluExtractHost
+    Done cusolverSpScsrluExtractMHost
+    Done cusolverSpScsrluFactorHost
+    Done cusolverSpScsrluSolveHost
+    Done cusolverSpScsrluZeroPivotHost
+    Done cusolverSpScsrlucondHost
+    Done cusolverSpScsrqrBufferInfo
+    Done cusolverSpScsrqrBufferInfoBatched
+    Done cusolverSpScsrqrBufferInfoHost
+    Done cusolverSpScsrqrFactor
+    Done cusolverSpScsrqrFactorHost
+    Done cusolverSpScsrqrSetup
+    Done cusolverSpScsrqrSetupHost
+    Done cusolverSpScsrqrSolve
+    Done cusolverSpScsrqrSolveHost
+    Done cusolverSpScsrqrZeroPivot
+    Done cusolverSpScsrqrZeroPivotHost
+    Done cusolverSpScsrqrrcond
+    Done cusolverSpScsrqrsvBatched
+    Done cusolverSpScsrsubm2denseHost
+    Done cusolverSpScsrzfdHost
+    Done cusolverSpSetStream
+    Done cusolverSpSsnluBuffersize
+    Done cusolverSpSsnluFactor
+    Done cusolverSpSsnluSolve
+    Done cusolverSpSsymgthr
+    Done cusolverSpSsymgthrHost
+    Done cusolverSpXcsr2cscHost
+    Asks cusolverSpXcsr2csc_bufferSizeHost
+    Done cusolverSpXcsrcholAnalysis
+    Done cusolverSpXcsrcholAnalysisHost
+    Done cusolverSpXcsrissymHost
+    Done cusolverSpXcsrluAnalysisHost
+    Done cusolverSpXcsrluConfigHost
+    Done cusolverSpXcsrluNnzHost
+    Done cusolverSpXcsrluNnzMHost
+    Done cusolverSpXcsrmetisndHost
+    Done cusolverSpXcsrnsepHost
+    Done cusolverSpXcsrpermHost
+    Asks cusolverSpXcsrperm_bufferSizeHost
+    Done cusolverSpXcsrqrAnalysis
+    Done cusolverSpXcsrqrAnalysisBatched
+    Done cusolverSpXcsrqrAnalysisHost
+    Done cusolverSpXcsrqrConfigInfo
+    Done cusolverSpXcsrsubmHost
+    Done cusolverSpXcsrsubmNnzHost
+    Done cusolverSpXcsrsymamdHost
+    Done cusolverSpXcsrsymmdqHost
+    Done cusolverSpXcsrsympermHost
+    Asks cusolverSpXcsrsymperm_bufferSizeHost
+    Done cusolverSpXcsrsymrcmHost
+    Done cusolverSpXgluZeroPivot
+    Done cusolverSpXsnluAnalysis
+    Done cusolverSpXsnluFlops
+    Done cusolverSpXsnluReport
+    Done cusolverSpXsnluResizeSupernodeBy
+    Done cusolverSpXsnluSetReorder
+    Done cusolverSpZcsrbtfHost
+    Done cusolverSpZcsrcholBufferInfo
+    Done cusolverSpZcsrcholBufferInfoHost
+    Done cusolverSpZcsrcholDiag
+    Done cusolverSpZcsrcholFactor
+    Done cusolverSpZcsrcholFactorHost
+    Done cusolverSpZcsrcholSolve
+    Done cusolverSpZcsrcholSolveHost
+    Done cusolverSpZcsrcholZeroPivot
+    Done cusolverSpZcsrcholZeroPivotHost
+    Done cusolverSpZcsreigsHost
+    Done cusolverSpZcsreigvsi
+    Done cusolverSpZcsreigvsiHost
+    Done cusolverSpZcsrlsqvqrHost
+    Done cusolverSpZcsrlsvchol
+    Done cusolverSpZcsrlsvcholHost
+    Done cusolverSpZcsrlsvluHost
+    Done cusolverSpZcsrlsvqr
+    Done cusolverSpZcsrlsvqrHost
+    Done cusolverSpZcsrluAnalysisHost
+    Done cusolverSpZcsrluBufferInfoHost
+    Done cusolverSpZcsrluExtractBTFHost
+    Done cusolverSpZcsrluExtractHost
+    Done cusolverSpZcsrluExtractMHost
+    Done cusolverSpZcsrluFactorHost
+    Done cusolverSpZcsrluSolveHost
+    Done cusolverSpZcsrluZeroPivotHost
+    Done cusolverSpZcsrlucondHost
+    Done cusolverSpZcsrqrBufferInfo
+    Done cusolverSpZcsrqrBufferInfoBatched
+    Done cusolverSpZcsrqrBufferInfoHost
+    Done cusolverSpZcsrqrFactor
+    Done cusolverSpZcsrqrFactorHost
+    Done cusolverSpZcsrqrSetup
+    Done cusolverSpZcsrqrSetupHost
+    Done cusolverSpZcsrqrSolve
+    Done cusolverSpZcsrqrSolveHost
+    Done cusolverSpZcsrqrZeroPivot
+    Done cusolverSpZcsrqrZeroPivotHost
+    Done cusolverSpZcsrqrrcond
+    Done cusolverSpZcsrqrsvBatched
+    Done cusolverSpZcsrsubm2denseHost
+    Done cusolverSpZcsrzfdHost
+    Done cusolverSpZsnluBuffersize
+    Done cusolverSpZsnluFactor
+    Done cusolverSpZsnluSolve
+    Done cusolverSpZsymgthr
+    Done cusolverSpZsymgthrHost
+    Done cusolverXcsrqr_dump
+    Done cusparseAxpby
+    Asks cusparseBlockedEllGet
+    Done cusparseBsrSetStridedBatch
+    Done cusparseCbsr2csr
+    Done cusparseCbsric02
+    Done cusparseCbsric02_analysis
+    Asks cusparseCbsric02_bufferSize
+    Done cusparseCbsrilu02
+    Done cusparseCbsrilu02_analysis
+    Asks cusparseCbsrilu02_bufferSize
+    Done cusparseCbsrilu02_numericBoost
     Done cusparseCbsrmm
     Done cusparseCbsrmv
     Done cusparseCbsrsm2_analysis
     Done cusparseCbsrsm2_solve
     Done cusparseCbsrsv2_analysis
     Done cusparseCbsrsv2_solve
+    Done cusparseCbsrxmv
+    Done cusparseCcsr2bsr
+    Done cusparseCcsr2csr_compress
+    Done cusparseCcsr2csru
+    Done cusparseCcsr2gebsr
+    Asks cusparseCcsr2gebsr_bufferSize
+    Done cusparseCcsrcolor
     Done cusparseCcsrgeam2
+    Done cusparseCcsric02
+    Done cusparseCcsric02_analysis
+    Asks cusparseCcsric02_bufferSize
+    Done cusparseCcsrilu02
+    Done cusparseCcsrilu02_analysis
+    Asks cusparseCcsrilu02_bufferSize
+    Done cusparseCcsrilu02_numericBoost
+    Done cusparseCcsru2csr
+    Asks cusparseCcsru2csr_bufferSizeExt
+    Done cusparseCgebsr2csr
+    Done cusparseCgebsr2gebsc
+    Asks cusparseCgebsr2gebsc_bufferSize
+    Done cusparseCgebsr2gebsr
+    Asks cusparseCgebsr2gebsr_bufferSize
+    Done cusparseCgemvi
+    Asks cusparseCgemvi_bufferSize
+    Done cusparseCgpsvInterleavedBatch
+    Asks cusparseCgpsvInterleavedBatch_bufferSizeExt
+    Done cusparseCgtsv2
+    Done cusparseCgtsv2StridedBatch
+    Asks cusparseCgtsv2StridedBatch_bufferSizeExt
+    Asks cusparseCgtsv2_bufferSizeExt
+    Done cusparseCgtsv2_nopivot
+    Asks cusparseCgtsv2_nopivot_bufferSizeExt
+    Done cusparseCgtsvInterleavedBatch
+    Asks cusparseCgtsvInterleavedBatch_bufferSizeExt
+    Done cusparseCnnz
+    Done cusparseCnnz_compress
+    Asks cusparseConstBlockedEllGet
+    Asks cusparseConstCooGet
+    Asks cusparseConstCscGet
+    Asks cusparseConstCsrGet
+    Asks cusparseConstDnMatGet
+    Asks cusparseConstDnMatGetValues
+    Asks cusparseConstDnVecGet
+    Asks cusparseConstDnVecGetValues
+    Asks cusparseConstSpMatGetValues
+    Asks cusparseConstSpVecGet
+    Asks cusparseConstSpVecGetValues
+    Asks cusparseCooGet
+    Done cusparseCooSetPointers
+    Done cusparseCooSetStridedBatch
     Makes cusparseCreate
+    Makes cusparseCreateBlockedEll
+    Makes cusparseCreateBsr
+    Makes cusparseCreateBsric02Info
+    Makes cusparseCreateBsrilu02Info
     Makes cusparseCreateBsrsm2Info
     Makes cusparseCreateBsrsv2Info
+    Makes cusparseCreateColorInfo
+    Makes cusparseCreateConstBlockedEll
+    Makes cusparseCreateConstBsr
+    Makes cusparseCreateConstCoo
+    Makes cusparseCreateConstCsc
+    Makes cusparseCreateConstCsr
+    Makes cusparseCreateConstDnMat
+    Makes cusparseCreateConstDnVec
+    Makes cusparseCreateConstSlicedEll
+    Makes cusparseCreateConstSpVec
     Makes cusparseCreateCoo
+    Makes cusparseCreateCsc
     Makes cusparseCreateCsr
+    Makes cusparseCreateCsric02Info
+    Makes cusparseCreateCsrilu02Info
+    Makes cusparseCreateCsru2csrInfo
     Makes cusparseCreateDnMat
     Makes cusparseCreateDnVec
     Makes cusparseCreateIdentityPermutation
     Makes cusparseCreateMatDescr
+    Makes cusparseCreatePruneInfo
+    Makes cusparseCreateSlicedEll
+    Makes cusparseCreateSpVec
+    Asks cusparseCscGet
+    Done cusparseCscSetPointers
+    Done cusparseCsr2cscEx2
+    Asks cusparseCsr2cscEx2_bufferSize
+    Asks cusparseCsrGet
     Done cusparseCsrSetPointers
     Done cusparseCsrSetStridedBatch
+    Done cusparseDbsr2csr
+    Done cusparseDbsric02
+    Done cusparseDbsric02_analysis
+    Asks cusparseDbsric02_bufferSize
+    Done cusparseDbsrilu02
+    Done cusparseDbsrilu02_analysis
+    Asks cusparseDbsrilu02_bufferSize
+    Done cusparseDbsrilu02_numericBoost
     Done cusparseDbsrmm
     Done cusparseDbsrmv
     Done cusparseDbsrsm2_analysis
     Done cusparseDbsrsm2_solve
     Done cusparseDbsrsv2_analysis
     Done cusparseDbsrsv2_solve
+    Done cusparseDbsrxmv
+    Done cusparseDcsr2bsr
+    Done cusparseDcsr2csr_compress
+    Done cusparseDcsr2csru
+    Done cusparseDcsr2gebsr
+    Asks cusparseDcsr2gebsr_bufferSize
+    Done cusparseDcsrcolor
     Done cusparseDcsrgeam2
+    Done cusparseDcsric02
+    Done cusparseDcsric02_analysis
+    Asks cusparseDcsric02_bufferSize
+    Done cusparseDcsrilu02
+    Done cusparseDcsrilu02_analysis
+    Asks cusparseDcsrilu02_bufferSize
+    Done cusparseDcsrilu02_numericBoost
+    Done cusparseDcsru2csr
+    Asks cusparseDcsru2csr_bufferSizeExt
+    Done cusparseDenseToSparse_analysis
+    Asks cusparseDenseToSparse_bufferSize
+    Done cusparseDenseToSparse_convert
     Done cusparseDestroy
+    Done cusparseDestroyBsric02Info
+    Done cusparseDestroyBsrilu02Info
     Done cusparseDestroyBsrsm2Info
     Done cusparseDestroyBsrsv2Info
+    Done cusparseDestroyColorInfo
+    Done cusparseDestroyCsric02Info
+    Done cusparseDestroyCsrilu02Info
+    Done cusparseDestroyCsru2csrInfo
     Done cusparseDestroyDnMat
     Done cusparseDestroyDnVec
     Done cusparseDestroyMatDescr
+    Done cusparseDestroyPruneInfo
     Done cusparseDestroySpMat
+    Done cusparseDestroySpVec
+    Done cusparseDgebsr2csr
+    Done cusparseDgebsr2gebsc
+    Asks cusparseDgebsr2gebsc_bufferSize
+    Done cusparseDgebsr2gebsr
+    Asks cusparseDgebsr2gebsr_bufferSize
+    Done cusparseDgemvi
+    Asks cusparseDgemvi_bufferSize
+    Done cusparseDgpsvInterleavedBatch
+    Asks cusparseDgpsvInterleavedBatch_bufferSizeExt
+    Done cusparseDgtsv2
+    Done cusparseDgtsv2StridedBatch
+    Asks cusparseDgtsv2StridedBatch_bufferSizeExt
+    Asks cusparseDgtsv2_bufferSizeExt
+    Done cusparseDgtsv2_nopivot
+    Asks cusparseDgtsv2_nopivot_bufferSizeExt
+    Done cusparseDgtsvInterleavedBatch
+    Asks cusparseDgtsvInterleavedBatch_bufferSizeExt
+    Asks cusparseDnMatGet
+    Asks cusparseDnMatGetStridedBatch
+    Asks cusparseDnMatGetValues
     Done cusparseDnMatSetStridedBatch
+    Done cusparseDnMatSetValues
+    Asks cusparseDnVecGet
+    Asks cusparseDnVecGetValues
+    Done cusparseDnVecSetValues
+    Done cusparseDnnz
+    Done cusparseDnnz_compress
+    Done cusparseDpruneCsr2csr
+    Done cusparseDpruneCsr2csrByPercentage
+    Asks cusparseDpruneCsr2csrByPercentage_bufferSizeExt
+    Done cusparseDpruneCsr2csrNnz
+    Done cusparseDpruneCsr2csrNnzByPercentage
+    Asks cusparseDpruneCsr2csr_bufferSizeExt
+    Done cusparseDpruneDense2csr
+    Done cusparseDpruneDense2csrByPercentage
+    Asks cusparseDpruneDense2csrByPercentage_bufferSizeExt
+    Done cusparseDpruneDense2csrNnz
+    Done cusparseDpruneDense2csrNnzByPercentage
+    Asks cusparseDpruneDense2csr_bufferSizeExt
+    Done cusparseGather
+    Asks cusparseGetErrorName
+    Asks cusparseGetMatDiagType
+    Asks cusparseGetMatFillMode
+    Asks cusparseGetMatIndexBase
+    Asks cusparseGetMatType
+    Asks cusparseGetPointerMode
+    Asks cusparseGetProperty
+    Asks cusparseGetStream
+    Asks cusparseGetVersion
+    Done cusparseHpruneCsr2csr
+    Done cusparseHpruneCsr2csrByPercentage
+    Asks cusparseHpruneCsr2csrByPercentage_bufferSizeExt
+    Done cusparseHpruneCsr2csrNnz
+    Done cusparseHpruneCsr2csrNnzByPercentage
+    Asks cusparseHpruneCsr2csr_bufferSizeExt
+    Done cusparseHpruneDense2csr
+    Done cusparseHpruneDense2csrByPercentage
+    Asks cusparseHpruneDense2csrByPercentage_bufferSizeExt
+    Done cusparseHpruneDense2csrNnz
+    Done cusparseHpruneDense2csrNnzByPercentage
+    Asks cusparseHpruneDense2csr_bufferSizeExt
+    Done cusparseLoggerForceDisable
+    Done cusparseLoggerOpenFile
+    Done cusparseLoggerSetCallback
+    Done cusparseLoggerSetFile
+    Done cusparseLoggerSetLevel
+    Done cusparseLoggerSetMask
     Done cusparseLtDenseDescriptorInit
+    Done cusparseLtDestroy
+    Asks cusparseLtGetErrorName
+    Asks cusparseLtGetErrorString
+    Asks cusparseLtGetProperty
+    Asks cusparseLtGetVersion
     Done cusparseLtInit
+    Asks cusparseLtMatDescGetAttribute
+    Done cusparseLtMatDescSetAttribute
     Done cusparseLtMatDescriptorDestroy
     Done cusparseLtMatmul
     Asks cusparseLtMatmulAlgGetAttribute
+    Done cusparseLtMatmulAlgSelectionDestroy
     Done cusparseLtMatmulAlgSelectionInit
     Done cusparseLtMatmulAlgSetAttribute
+    Asks cusparseLtMatmulDescGetAttribute
     Done cusparseLtMatmulDescSetAttribute
     Done cusparseLtMatmulDescriptorInit
     Done cusparseLtMatmulPlanDestroy
     Done cusparseLtMatmulPlanInit
     Done cusparseLtMatmulSearch
+    Done cusparseLtSpMMACompress
     Done cusparseLtSpMMACompress2
-    Done cusparseLtSpMMACompressedSize2
-    Done cusparseLtStructuredDescriptorInit
+    Done cusparseLtSpMMACompressedSize
+    Done cusparseLtSpMMAPrune
+    Done cusparseLtSpMMAPrune2
+    Done cusparseLtSpMMAPruneCheck
+    Done cusparseLtSpMMAPruneCheck2
+    Done cusparseRot
     Done cusparseSDDMM
     Done cusparseSDDMM_preprocess
+    Done cusparseSbsr2csr
+    Done cusparseSbsric02
+    Done cusparseSbsric02_analysis
+    Asks cusparseSbsric02_bufferSize
+    Done cusparseSbsrilu02
+    Done cusparseSbsrilu02_analysis
+    Asks cusparseSbsrilu02_bufferSize
+    Done cusparseSbsrilu02_numericBoost
     Done cusparseSbsrmm
     Done cusparseSbsrmv
     Done cusparseSbsrsm2_analysis
     Done cusparseSbsrsm2_solve
     Done cusparseSbsrsv2_analysis
     Done cusparseSbsrsv2_solve
+    Done cusparseSbsrxmv
+    Done cusparseScatter
+    Done cusparseScsr2bsr
+    Done cusparseScsr2csr_compress
+    Done cusparseScsr2csru
+    Done cusparseScsr2gebsr
+    Asks cusparseScsr2gebsr_bufferSize
+    Done cusparseScsrcolor
     Done cusparseScsrgeam2
+    Done cusparseScsric02
+    Done cusparseScsric02_analysis
+    Asks cusparseScsric02_bufferSize
+    Done cusparseScsrilu02
+    Done cusparseScsrilu02_analysis
+    Asks cusparseScsrilu02_bufferSize
+    Done cusparseScsrilu02_numericBoost
+    Done cusparseScsru2csr
+    Asks cusparseScsru2csr_bufferSizeExt
     Done cusparseSetMatDiagType
     Done cusparseSetMatFillMode
     Done cusparseSetMatIndexBase
     Done cusparseSetMatType
     Done cusparseSetPointerMode
     Done cusparseSetStream
+    Done cusparseSgebsr2csr
+    Done cusparseSgebsr2gebsc
+    Asks cusparseSgebsr2gebsc_bufferSize
+    Done cusparseSgebsr2gebsr
+    Asks cusparseSgebsr2gebsr_bufferSize
+    Done cusparseSgemvi
+    Asks cusparseSgemvi_bufferSize
+    Done cusparseSgpsvInterleavedBatch
+    Asks cusparseSgpsvInterleavedBatch_bufferSizeExt
+    Done cusparseSgtsv2
+    Done cusparseSgtsv2StridedBatch
+    Asks cusparseSgtsv2StridedBatch_bufferSizeExt
+    Asks cusparseSgtsv2_bufferSizeExt
+    Done cusparseSgtsv2_nopivot
+    Asks cusparseSgtsv2_nopivot_bufferSizeExt
+    Done cusparseSgtsvInterleavedBatch
+    Asks cusparseSgtsvInterleavedBatch_bufferSizeExt
+    Done cusparseSnnz
+    Done cusparseSnnz_compress
+    Done cusparseSpGEAM
+    Asks cusparseSpGEAM_bufferSize
+    Done cusparseSpGEAM_createDescr
+    Done cusparseSpGEAM_destroyDescr
+    Done cusparseSpGEAM_nnz
     Done cusparseSpGEMM_copy
     Done cusparseSpGEMM_createDescr
     Done cusparseSpGEMM_destroyDescr
+    Done cusparseSpGEMM_estimateMemory
+    Done cusparseSpGEMM_getNumProducts
+    Done cusparseSpGEMMreuse_compute
+    Done cusparseSpGEMMreuse_copy
+    Done cusparseSpGEMMreuse_nnz
+    Done cusparseSpGEMMreuse_workEstimation
     Done cusparseSpMM
+    Done cusparseSpMMOp
+    Done cusparseSpMMOp_createPlan
+    Done cusparseSpMMOp_destroyPlan
+    Done cusparseSpMM_preprocess
     Done cusparseSpMV
+    Asks cusparseSpMVDescrGetParam
+    Done cusparseSpMVDescrSetParam
+    Done cusparseSpMVGeneric
+    Asks cusparseSpMVGeneric_bufferSize
+    Done cusparseSpMVGeneric_preprocess
+    Done cusparseSpMVOp
+    Asks cusparseSpMVOp_bufferSize
+    Done cusparseSpMVOp_createDescr
+    Done cusparseSpMVOp_createPlan
+    Done cusparseSpMVOp_destroyDescr
+    Done cusparseSpMVOp_destroyPlan
+    Done cusparseSpMVOp_setGlobalUserData
+    Done cusparseSpMV_createDescr
+    Done cusparseSpMV_destroyDescr
+    Done cusparseSpMV_preprocess
+    Done cusparseSpMatConvert
+    Makes cusparseSpMatConvertDescrCreate
+    Done cusparseSpMatConvertDescrDestroy
+    Done cusparseSpMatConvert_analysis
+    Asks cusparseSpMatConvert_bufferSize
+    Asks cusparseSpMatGetAttribute
+    Asks cusparseSpMatGetFormat
+    Asks cusparseSpMatGetIndexBase
+    Asks cusparseSpMatGetPointers
+    Asks cusparseSpMatGetSizes
+    Asks cusparseSpMatGetStridedBatch
+    Asks cusparseSpMatGetValues
     Done cusparseSpMatSetAttribute
+    Done cusparseSpMatSetPointers
+    Done cusparseSpMatSetValues
     Done cusparseSpSM_analysis
     Done cusparseSpSM_createDescr
     Done cusparseSpSM_destroyDescr
     Done cusparseSpSM_solve
+    Done cusparseSpSM_updateMatrix
     Done cusparseSpSV_analysis
     Done cusparseSpSV_createDescr
     Done cusparseSpSV_destroyDescr
     Done cusparseSpSV_solve
+    Done cusparseSpSV_updateMatrix
+    Done cusparseSpVV
+    Asks cusparseSpVV_bufferSize
+    Asks cusparseSpVecGet
+    Asks cusparseSpVecGetIndexBase
+    Asks cusparseSpVecGetValues
+    Done cusparseSpVecSetValues
+    Done cusparseSparseToDense
+    Asks cusparseSparseToDense_bufferSize
+    Done cusparseSpruneCsr2csr
+    Done cusparseSpruneCsr2csrByPercentage
+    Asks cusparseSpruneCsr2csrByPercentage_bufferSizeExt
+    Done cusparseSpruneCsr2csrNnz
+    Done cusparseSpruneCsr2csrNnzByPercentage
+    Asks cusparseSpruneCsr2csr_bufferSizeExt
+    Done cusparseSpruneDense2csr
+    Done cusparseSpruneDense2csrByPercentage
+    Asks cusparseSpruneDense2csrByPercentage_bufferSizeExt
+    Done cusparseSpruneDense2csrNnz
+    Done cusparseSpruneDense2csrNnzByPercentage
+    Asks cusparseSpruneDense2csr_bufferSizeExt
+    Done cusparseXbsric02_zeroPivot
+    Done cusparseXbsrilu02_zeroPivot
     Done cusparseXbsrsm2_zeroPivot
     Done cusparseXbsrsv2_zeroPivot
     Done cusparseXcoo2csr
+    Done cusparseXcoosortByColumn
     Done cusparseXcoosortByRow
+    Done cusparseXcscsort
+    Asks cusparseXcscsort_bufferSizeExt
+    Done cusparseXcsr2bsrNnz
+    Done cusparseXcsr2coo
+    Done cusparseXcsr2gebsrNnz
     Done cusparseXcsrgeam2Nnz
+    Done cusparseXcsric02_zeroPivot
+    Done cusparseXcsrilu02_zeroPivot
     Done cusparseXcsrsort
+    Done cusparseXgebsr2gebsrNnz
+    Done cusparseZbsr2csr
+    Done cusparseZbsric02
+    Done cusparseZbsric02_analysis
+    Asks cusparseZbsric02_bufferSize
+    Done cusparseZbsrilu02
+    Done cusparseZbsrilu02_analysis
+    Asks cusparseZbsrilu02_bufferSize
+    Done cusparseZbsrilu02_numericBoost
     Done cusparseZbsrmm
     Done cusparseZbsrmv
     Done cusparseZbsrsm2_analysis
     Done cusparseZbsrsm2_solve
     Done cusparseZbsrsv2_analysis
     Done cusparseZbsrsv2_solve
+    Done cusparseZbsrxmv
+    Done cusparseZcsr2bsr
+    Done cusparseZcsr2csr_compress
+    Done cusparseZcsr2csru
+    Done cusparseZcsr2gebsr
+    Asks cusparseZcsr2gebsr_bufferSize
+    Done cusparseZcsrcolor
     Done cusparseZcsrgeam2
+    Done cusparseZcsric02
+    Done cusparseZcsric02_analysis
+    Asks cusparseZcsric02_bufferSize
+    Done cusparseZcsrilu02
+    Done cusparseZcsrilu02_analysis
+    Asks cusparseZcsrilu02_bufferSize
+    Done cusparseZcsrilu02_numericBoost
+    Done cusparseZcsru2csr
+    Asks cusparseZcsru2csr_bufferSizeExt
+    Done cusparseZgebsr2csr
+    Done cusparseZgebsr2gebsc
+    Asks cusparseZgebsr2gebsc_bufferSize
+    Done cusparseZgebsr2gebsr
+    Asks cusparseZgebsr2gebsr_bufferSize
+    Done cusparseZgemvi
+    Asks cusparseZgemvi_bufferSize
+    Done cusparseZgpsvInterleavedBatch
+    Asks cusparseZgpsvInterleavedBatch_bufferSizeExt
+    Done cusparseZgtsv2
+    Done cusparseZgtsv2StridedBatch
+    Asks cusparseZgtsv2StridedBatch_bufferSizeExt
+    Asks cusparseZgtsv2_bufferSizeExt
+    Done cusparseZgtsv2_nopivot
+    Asks cusparseZgtsv2_nopivot_bufferSizeExt
+    Done cusparseZgtsvInterleavedBatch
+    Asks cusparseZgtsvInterleavedBatch_bufferSizeExt
+    Done cusparseZnnz
+    Done cusparseZnnz_compress
+    Done ncclAllGatherConfig
+    Done ncclAllReduceConfig
+    Done ncclAlltoAllConfig
+    Done ncclBroadcastConfig
     Done ncclCommDeregister
     Done ncclCommFinalize
     Done ncclCommGrow
     Done ncclCommMemStats
+    Asks ncclCommQueryProperties
     Done ncclCommResume
     Done ncclCommRevoke
     Done ncclCommSuspend
     Done ncclCommWindowDeregister
     Makes ncclDevCommCreate
     Done ncclDevCommDestroy
+    Done ncclGatherConfig
+    Asks ncclGetCftDeviceLeInfo
+    Asks ncclGetLsaDevicePointer
     Asks ncclGetLsaMultimemDevicePointer
+    Asks ncclGetMultimemDeviceLeInfo
+    Asks ncclGetMultimemDevicePointer
+    Asks ncclGetPeerDeviceLeInfo
     Asks ncclGetPeerDevicePointer
+    Makes ncclGinBarrierCreateRequirement
+    Makes ncclGinInboxA2ACreateRequirement
+    Makes ncclGinOutboxCreateRequirement
     Done ncclGroupSimulateEnd
+    Done ncclLLA2ACalcSlots
+    Makes ncclLLA2ACreateRequirement
+    Makes ncclLsaBarrierCreateRequirement
+    Done ncclParamBind
+    Done ncclParamDumpAll
+    Asks ncclParamGet
+    Asks ncclParamGetAllParameterKeys
+    Asks ncclParamGetI16
+    Asks ncclParamGetI32
+    Asks ncclParamGetI64
+    Asks ncclParamGetI8
+    Asks ncclParamGetParameter
+    Asks ncclParamGetStr
+    Asks ncclParamGetU16
+    Asks ncclParamGetU32
+    Asks ncclParamGetU64
+    Asks ncclParamGetU8
     Done ncclPutSignal
     Done ncclRedOpDestroy
+    Done ncclReduceConfig
+    Done ncclReduceScatterConfig
+    Done ncclResetDebugInit
+    Done ncclResetDebugInitInternal
+    Done ncclScatter
+    Done ncclScatterConfig
+    Done ncclSetEncryption
     Done ncclSignal
+    Done ncclTeamCft
+    Done ncclTeamCftMultimem
+    Done ncclTeamLsa
+    Done ncclTeamRail
+    Done ncclTeamRankToLsa
+    Done ncclTeamRankToWorld
+    Done ncclTeamWorld
     Done ncclWaitSignal
     Asks ncclWinGetUserPtr
+    Done nvJitLinkAddData
+    Done nvJitLinkAddFile
+    Done nvJitLinkComplete
+    Makes nvJitLinkCreate
+    Done nvJitLinkDestroy
+    Asks nvJitLinkGetErrorLog
+    Asks nvJitLinkGetErrorLogSize
+    Asks nvJitLinkGetInfoLog
+    Asks nvJitLinkGetInfoLogSize
+    Asks nvJitLinkGetLinkedCubin
+    Asks nvJitLinkGetLinkedCubinSize
+    Asks nvJitLinkGetLinkedPtx
+    Asks nvJitLinkGetLinkedPtxSize
+    Asks nvJitLinkVersion
     Done nvrtcAddNameExpression
     Done nvrtcCompileProgram
     Done nvrtcDestroyProgram
+    Asks nvrtcGetLTOIR
+    Asks nvrtcGetLTOIRSize
+    Asks nvrtcGetNVVM
+    Asks nvrtcGetNVVMSize
+    Asks nvrtcGetNumSupportedArchs
+    Asks nvrtcGetOptiXIR
+    Asks nvrtcGetOptiXIRSize
+    Makes nvrtcGetPCHCreateStatus
+    Asks nvrtcGetPCHHeapSize
+    Asks nvrtcGetPCHHeapSizeRequired
+    Asks nvrtcGetSupportedArchs
+    Done nvrtcSetFlowCallback
+    Done nvrtcSetPCHHeapSize
     Done nvshmem_barrier_all
     Done nvshmem_free
     Asks nvshmem_info_get_version

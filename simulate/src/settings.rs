@@ -28,6 +28,15 @@ pub(crate) enum Events {
     Late,
 }
 
+/// Order in which a card gives out addresses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// The lowest that are free.
+    Up,
+    /// Downwards, in reservations whose rest is used first.
+    Down,
+}
+
 /// The simulated card and the choices of the user.
 pub(crate) struct Settings {
     pub(crate) name: &'static str,
@@ -42,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) gpus: usize,
     pub(crate) fill: u8,
     pub(crate) events: Events,
+    pub(crate) addresses: Addresses,
     pub(crate) unsupported: Unsupported,
     /// Workspace that every cuDNN engine asks for.
     pub(crate) cudnn_workspace: u64,
@@ -63,6 +73,7 @@ impl Default for Settings {
             gpus: 1,
             fill: 0,
             events: Events::Ready,
+            addresses: Addresses::Up,
             unsupported: Unsupported::Warn,
             cudnn_workspace: 0,
             ledger: "",
@@ -116,6 +127,7 @@ fn parse(text: &'static str) -> Settings {
             "gpus" => set(&mut settings.gpus, value),
             "fill" => set(&mut settings.fill, value),
             "events" => settings.events = if value == "late" { Events::Late } else { Events::Ready },
+            "addresses" => settings.addresses = if value == "down" { Addresses::Down } else { Addresses::Up },
             "unsupported" => settings.unsupported = unsupported(value),
             "cudnn-workspace" => set(&mut settings.cudnn_workspace, value),
             "ledger" => settings.ledger = value,

@@ -56,11 +56,16 @@ def set_versions(folder):
         os.environ["PTMEM_SIMULATE_CUDNN"] = str(number)
 
 
-class TorchFinder:
-    """Finds PyTorch as the other finders do, and is told of it before and after it is imported."""
+class Finder:
+    """Finds a module as the other finders do, and is told of it before and after it is imported."""
+
+    def __init__(self, name, before=None, after=()):
+        self.name = name
+        self.before = before
+        self.after = after
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         import importlib.util
@@ -68,17 +73,35 @@ class TorchFinder:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None or not spec.origin:
             return spec
-        set_versions(os.path.dirname(spec.origin))
-        recording = os.environ.get("PTMEM_SIMULATE_RECORD")
-        if recording:
-            execute = spec.loader.exec_module
+        if self.before:
+            self.before(os.path.dirname(spec.origin))
+        execute = spec.loader.exec_module
 
-            def execute_and_record(module):
-                execute(module)
-                Recorder(module, recording).start()
+        def execute_and_tell(module):
+            execute(module)
+            for tell in self.after:
+                tell(module)
 
-            spec.loader.exec_module = execute_and_record
+        spec.loader.exec_module = execute_and_tell
         return spec
+
+
+def later(name):
+    """A function of the file beside this one, which is read when it is needed."""
+
+    def tell(module):
+        import ptmem_simulate_answers
+
+        getattr(ptmem_simulate_answers, name)(module)
+
+    return tell
+
+
+def start_recorder(torch):
+    """Records, if `--record` asks for it."""
+    recording = os.environ.get("PTMEM_SIMULATE_RECORD")
+    if recording:
+        Recorder(torch, recording).start()
 
 
 def name_of_process(path):
@@ -218,4 +241,5 @@ class Recorder:
 
 
 run_the_other_sitecustomize()
-sys.meta_path.insert(0, TorchFinder())
+sys.meta_path.insert(0, Finder("torch", set_versions, (start_recorder, later("exchange_objects"))))
+sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("end_generation"),)))

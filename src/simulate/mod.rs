@@ -22,6 +22,9 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-si
 /// Code that the child's Python runs when it starts: versions for the library, and recording.
 pub const PYTHON_HOOK: &str = include_str!("hook.py");
 
+/// Module beside it, `ptmem_simulate_answers`: functions of PyTorch and transformers that ask for what no simulated GPU knows.
+pub const PYTHON_ANSWERS: &str = include_str!("answers.py");
+
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
 
@@ -74,6 +77,26 @@ impl Events {
     }
 }
 
+/// Order in which a card gives out addresses. Which free block PyTorch takes depends on it, and so reserved bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addresses {
+    /// The lowest that are free.
+    Up,
+    /// Downwards, as Linux maps memory.
+    Down,
+}
+
+impl Addresses {
+    /// Name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
 /// The cards to simulate, and how they answer.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -87,6 +110,8 @@ pub struct Settings {
     pub fill: u8,
     /// When events are complete.
     pub events: Events,
+    /// Order of addresses.
+    pub addresses: Addresses,
     /// Answer to unknown calls.
     pub unsupported: Unsupported,
     /// Workspace of every cuDNN plan, in bytes.
@@ -107,6 +132,7 @@ impl Settings {
             format!("gpus={}", self.gpus),
             format!("fill={}", self.fill),
             format!("events={}", self.events.name()),
+            format!("addresses={}", self.addresses.name()),
             format!("unsupported={}", self.unsupported.name()),
             format!("cudnn-workspace={}", self.cudnn_workspace),
             format!("ledger={ledger}"),

@@ -108,6 +108,7 @@ struct Gpu<'a> {
     count: u32,
     fill: u8,
     events: &'static str,
+    addresses: &'static str,
     unsupported: &'static str,
     cudnn_workspace: u64,
 }
@@ -130,7 +131,7 @@ impl From<&Call> for Function {
 ///
 /// None in practice: the report has no map with keys that are not text.
 pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
-    let Settings { card, gpus, memory, fill, events, unsupported, cudnn_workspace } = outcome.settings;
+    let Settings { card, gpus, memory, fill, events, addresses, unsupported, cudnn_workspace } = outcome.settings;
     let unsupported: Unsupported = *unsupported;
     let ledger = &outcome.ledger;
     let answered = ledger.calls().iter().filter(|call| call.kind != Kind::Asks);
@@ -145,6 +146,7 @@ pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
             count: *gpus,
             fill: *fill,
             events: events.name(),
+            addresses: addresses.name(),
             unsupported: unsupported.name(),
             cudnn_workspace: *cudnn_workspace,
         },

@@ -117,6 +117,21 @@ fn data_parallel_on_two_ranks() {
 }
 
 #[test]
+fn ranks_send_each_other_objects() {
+    assert_told_truly(&Story { name: "objects", ranks: 2, ..Story::default() });
+}
+
+#[test]
+fn checks_of_values_pass() {
+    assert_told_truly(&Story { name: "checks", ..Story::default() });
+}
+
+#[test]
+fn addresses_downwards_change_no_size() {
+    assert_told_truly(&Story { name: "transformer", options: &["--addresses", "down"], ..Story::default() });
+}
+
+#[test]
 fn fully_sharded_on_four_ranks() {
     assert_told_truly(&Story { name: "fully_sharded", ranks: 4, ..Story::default() });
 }

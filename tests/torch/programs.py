@@ -174,6 +174,36 @@ def data_parallel():
     torch.distributed.destroy_process_group()
 
 
+def objects():
+    """Ranks that send each other Python objects get those of the others."""
+    local = start_group()
+    dist = torch.distributed
+    gathered = [None, None]
+    dist.all_gather_object(gathered, {"rank": local})
+    assert gathered == [{"rank": 0}, {"rank": 1}], gathered
+    shared = ["from 1" if local == 1 else None]
+    dist.broadcast_object_list(shared, src=1)
+    assert shared == ["from 1"], shared
+    mine = [None]
+    dist.scatter_object_list(mine, ["for 0", "for 1"] if local == 0 else None, src=0)
+    assert mine == ["for {}".format(local)], mine
+    collected = [None, None] if local == 0 else None
+    dist.gather_object(local, collected, dst=0)
+    assert local == 1 or collected == [0, 1], collected
+    dist.barrier()
+
+
+def checks():
+    """Checks of values on the device pass, and a batch of factorizations has valid arguments."""
+    weights = torch.rand(4, 10, device="cuda")
+    assert torch.isfinite(weights).all()
+    torch.multinomial(weights, 1)
+    torch.distributions.Categorical(weights).sample()
+    torch.linalg.qr(torch.randn(3, 6, 4, device="cuda"))
+    torch.linalg.eigvals(torch.randn(4, 4, device="cuda"))
+    assert not torch.isnan(weights).any()
+
+
 def fully_sharded():
     start_group()
     from torch.distributed.fsdp import FullyShardedDataParallel

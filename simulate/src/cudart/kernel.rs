@@ -3,9 +3,10 @@
 use core::ffi::c_void;
 
 use crate::card;
+use crate::checks;
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
-use crate::ffi::{Handle, In, Opaque, Out};
+use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::ledger::{self, Fact};
 use crate::settings::settings;
 use crate::streams;
@@ -29,7 +30,9 @@ pub extern "C" fn __cudaRegisterFatBinaryEnd(_code: Opaque) {}
 pub extern "C" fn __cudaUnregisterFatBinary(_code: Opaque) {}
 
 #[unsafe(no_mangle)]
-pub extern "C" fn __cudaRegisterFunction() {}
+pub extern "C" fn __cudaRegisterFunction(_code: Opaque, function: Opaque, _device_function: Opaque, name: Text) {
+    checks::register(function, name);
+}
 
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterVar() {}
@@ -66,7 +69,8 @@ pub extern "C" fn __cudaPopCallConfiguration(
     CudaError::Success
 }
 
-fn launched(stream: Handle) -> CudaError {
+fn launched(kernel: Opaque, stream: Handle) -> CudaError {
+    checks::note_launch(kernel);
     ledger::count(Fact::Launches);
     streams::note_work(stream);
     CudaError::Success
@@ -74,44 +78,44 @@ fn launched(stream: Handle) -> CudaError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernel(
-    _kernel: Opaque,
+    kernel: Opaque,
     _grid: Dim3,
     _block: Dim3,
     _arguments: Opaque,
     _shared: usize,
     stream: Handle,
 ) -> CudaError {
-    launched(stream)
+    launched(kernel, stream)
 }
 
 /// The name that code compiled for CUDA 13 uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaLaunchKernel(
-    _kernel: Opaque,
+    kernel: Opaque,
     _grid: Dim3,
     _block: Dim3,
     _arguments: Opaque,
     _shared: usize,
     stream: Handle,
 ) -> CudaError {
-    launched(stream)
+    launched(kernel, stream)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchCooperativeKernel(
-    _kernel: Opaque,
+    kernel: Opaque,
     _grid: Dim3,
     _block: Dim3,
     _arguments: Opaque,
     _shared: usize,
     stream: Handle,
 ) -> CudaError {
-    launched(stream)
+    launched(kernel, stream)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, _kernel: Opaque, _arguments: Opaque) -> CudaError {
-    launched(configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
+pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, _arguments: Opaque) -> CudaError {
+    launched(kernel, configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
 }
 
 /// The function itself serves as handle of its kernel.

@@ -9,6 +9,7 @@ use crate::streams;
 use crate::version;
 
 const DEVICE_MEMORY: i32 = 2;
+const PITCH: u64 = 512;
 const SYMBOL_SPACE: u64 = addresses::GRAIN;
 
 /// Writes an address, or NULL and the error.
@@ -33,6 +34,15 @@ pub extern "C" fn cudaFree(address: u64) -> CudaError {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMallocManaged(address: Out<u64>, size: u64, _flags: u32) -> CudaError {
     place(address, host::allocate(size, HostKind::Managed))
+}
+
+/// Rows begin at multiples of [`PITCH`].
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMallocPitch(address: Out<u64>, pitch: Out<u64>, width: u64, height: u64) -> CudaError {
+    let row = width.checked_next_multiple_of(PITCH);
+    pitch.set(row.unwrap_or_default());
+    let size = row.and_then(|row| row.checked_mul(height)).ok_or(CudaError::OutOfMemory);
+    place(address, size.and_then(|size| memory::allocate(device::current(), size)))
 }
 
 #[unsafe(no_mangle)]
@@ -175,6 +185,25 @@ pub extern "C" fn cudaMemsetAsync(at: u64, byte: i32, size: u64, stream: Handle)
     streams::note_work(stream);
     copy::fill(at, byte as u8, size);
     CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemset2D(at: u64, pitch: u64, byte: i32, width: u64, height: u64) -> CudaError {
+    (0..height).for_each(|row| copy::fill(at + row * pitch, byte as u8, width));
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaMemset2DAsync(
+    at: u64,
+    pitch: u64,
+    byte: i32,
+    width: u64,
+    height: u64,
+    stream: Handle,
+) -> CudaError {
+    streams::note_work(stream);
+    cudaMemset2D(at, pitch, byte, width, height)
 }
 
 /// Variables of device code have no memory; only kernels read them.

@@ -13,6 +13,11 @@ pub extern "C" fn cudaMallocAsync(address: Out<u64>, size: u64, _stream: Handle)
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn cudaMallocFromPoolAsync(address: Out<u64>, size: u64, _pool: Handle, stream: Handle) -> CudaError {
+    cudaMallocAsync(address, size, stream)
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn cudaFreeAsync(address: u64, _stream: Handle) -> CudaError {
     noted(if address == 0 { Ok(()) } else { pool::free(address) })
 }

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 
 use super::MOST_DEVICES;
+use crate::settings::Addresses;
 
 /// Unit in which devices hand out memory.
 pub(crate) const GRAIN: u64 = 2 << 20;
@@ -34,39 +35,68 @@ pub(crate) fn whole_grains(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(GRAIN)
 }
 
+/// Unit in which CUDA reserves addresses.
+const RESERVATION: u64 = 32 << 20;
+
 /// Ranges in use within a span of addresses.
+///
+/// Which of several free blocks PyTorch takes depends on the order of their addresses. Recordings show two orders, depending on the
+/// driver: up from the lowest, or down as Linux maps memory. There CUDA reserves units of 32 MiB below those that it has, and first fills
+/// what is free in them from the lowest up.
 pub(crate) struct Ranges {
     start: u64,
     end: u64,
+    /// First address that is reserved: all are, where they are given out upwards.
+    reserved: u64,
     sizes: BTreeMap<u64, u64>,
 }
 
 impl Ranges {
     /// The range that belongs to a device.
-    pub(crate) fn of_device(device: usize) -> Self {
+    pub(crate) fn of_device(device: usize, order: Addresses) -> Self {
         let start = DEVICES + DEVICE_SPAN * device as u64;
-        Self { start, end: start + DEVICE_SPAN, sizes: BTreeMap::new() }
+        let end = start + DEVICE_SPAN;
+        let reserved = match order {
+            Addresses::Up => start,
+            Addresses::Down => end,
+        };
+        Self { start, end, reserved, sizes: BTreeMap::new() }
     }
 
     /// The range for reservations.
     pub(crate) const fn of_virtual_memory() -> Self {
-        Self { start: VIRTUAL, end: VIRTUAL + VIRTUAL_SPAN, sizes: BTreeMap::new() }
+        Self { start: VIRTUAL, end: VIRTUAL + VIRTUAL_SPAN, reserved: VIRTUAL, sizes: BTreeMap::new() }
     }
 
-    /// Takes the first free addresses that fit.
+    /// Takes addresses.
     pub(crate) fn take(&mut self, size: u64) -> Option<u64> {
-        let mut at = self.start;
+        let at = self.free_from(self.reserved, size).or_else(|| self.reserve(size))?;
+        self.sizes.insert(at, size);
+        Some(at)
+    }
+
+    /// Reserves addresses below the others. Where there are none left, what is free anywhere will do.
+    fn reserve(&mut self, size: u64) -> Option<u64> {
+        let unit = size.checked_next_multiple_of(RESERVATION)?;
+        match self.reserved.checked_sub(unit).filter(|&at| at >= self.start) {
+            Some(at) => {
+                self.reserved = at;
+                Some(at)
+            }
+            None => self.free_from(self.start, size),
+        }
+    }
+
+    /// The first free addresses that fit.
+    fn free_from(&self, start: u64, size: u64) -> Option<u64> {
+        let mut at = start;
         for (&used, &used_size) in &self.sizes {
             if used - at >= size {
                 break;
             }
             at = used + used_size;
         }
-        if self.end - at < size {
-            return None;
-        }
-        self.sizes.insert(at, size);
-        Some(at)
+        (self.end - at >= size).then_some(at)
     }
 
     /// Gives a range back by its first address; its size.
@@ -87,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_first_gap_that_fits_is_taken() {
-        let mut ranges = Ranges::of_device(1);
+        let mut ranges = Ranges::of_device(1, Addresses::Up);
         let first = ranges.take(GRAIN).unwrap();
         let second = ranges.take(4 * GRAIN).unwrap();
         let third = ranges.take(GRAIN).unwrap();
@@ -99,5 +129,26 @@ mod tests {
         assert_eq!(ranges.find(second + 3 * GRAIN), None);
         assert_eq!(device_at(second), Some(1));
         assert_eq!(ranges.take(DEVICE_SPAN), None);
+    }
+
+    /// Sizes and addresses as PyTorch 2.1 recorded them on a GPU, one after the other.
+    #[test]
+    fn addresses_are_reserved_downwards_and_holes_are_filled_from_the_lowest() {
+        const MIB: u64 = 1 << 20;
+        let mut ranges = Ranges::of_device(0, Addresses::Down);
+        let top = ranges.take(64 * MIB).unwrap();
+        let taken = [44, 44, 44, 20, 16, 20].map(|size| top - ranges.take(size * MIB).unwrap());
+        assert_eq!(taken, [64, 128, 192, 148, 84, 20].map(|distance| distance * MIB));
+    }
+
+    #[test]
+    fn freed_addresses_are_found_when_nothing_is_left_to_reserve() {
+        let mut ranges = Ranges::of_device(0, Addresses::Down);
+        let half = DEVICE_SPAN / 2;
+        let first = ranges.take(half).unwrap();
+        let second = ranges.take(half).unwrap();
+        ranges.give_back(first).unwrap();
+        ranges.give_back(second).unwrap();
+        assert!(ranges.take(half + GRAIN).is_some());
     }
 }

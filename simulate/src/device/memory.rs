@@ -20,7 +20,7 @@ static DEVICES: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 fn with<R>(device: usize, change: impl FnOnce(&mut Memory) -> R) -> R {
     let mut devices = DEVICES.lock();
     while devices.len() <= device.min(MOST_DEVICES) {
-        let ranges = Ranges::of_device(devices.len());
+        let ranges = Ranges::of_device(devices.len(), settings().addresses);
         devices.push(Memory { ranges, used: 0 });
     }
     change(&mut devices[device])

@@ -28,6 +28,8 @@ pub(crate) struct ThreadState {
     pub(crate) device: Cell<usize>,
     pub(crate) last_error: Cell<Option<CudaError>>,
     pub(crate) capture_mode: Cell<i32>,
+    /// The last kernel computed whether a check passes.
+    pub(crate) checks: Cell<bool>,
     pub(crate) launches: RefCell<Vec<LaunchConfiguration>>,
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use ptmem::simulate::{Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
+use ptmem::simulate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
 use ptmem::units::parse_size;
 
 use crate::cli::args::heading;
@@ -30,6 +30,9 @@ pub(crate) struct SimulateArguments {
     /// When events are complete: at once, or only after some queries
     #[arg(long, value_enum, default_value_t = EventsArgument(Events::Ready), value_name = "WHEN")]
     pub(super) events: EventsArgument,
+    /// Order in which a card gives out addresses, on which some reserved bytes depend
+    #[arg(long, value_enum, default_value_t = AddressesArgument(Addresses::Up), value_name = "ORDER")]
+    pub(super) addresses: AddressesArgument,
     /// Answer to calls that are not simulated
     #[arg(long, value_enum, default_value_t = UnsupportedArgument(Unsupported::Warn), value_name = "HOW")]
     pub(super) unsupported: UnsupportedArgument,
@@ -126,6 +129,20 @@ pub(super) struct EventsArgument(pub(super) Events);
 impl ValueEnum for EventsArgument {
     fn value_variants<'a>() -> &'a [Self] {
         &[Self(Events::Ready), Self(Events::Late)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
+}
+
+/// `--addresses`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AddressesArgument(pub(super) Addresses);
+
+impl ValueEnum for AddressesArgument {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Addresses::Up), Self(Addresses::Down)]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {

@@ -88,6 +88,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     let python = folder.join("python");
     fs::create_dir(&python)?;
     fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
+    fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

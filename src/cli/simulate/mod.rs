@@ -89,6 +89,7 @@ impl SimulateArguments {
             memory: self.memory.unwrap_or(card.memory),
             fill: self.fill,
             events: self.events.0,
+            addresses: self.addresses.0,
             unsupported: self.unsupported.0,
             cudnn_workspace: self.cudnn_workspace.0,
         }
