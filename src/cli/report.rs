@@ -27,10 +27,7 @@ pub(super) fn write_reports(
     output: &output::Output,
 ) -> Result<()> {
     let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
-    let points_at_lines = |format| {
-        matches!(format, Format::Github | Format::Junit | Format::Sarif | Format::Csv | Format::Markdown | Format::Html)
-    };
-    if view.source || formats().any(points_at_lines) {
+    if view.source || formats().any(Format::points_at_lines) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),

@@ -1,4 +1,4 @@
-//! The run of GitHub Actions that the program is part of, read from its environment.
+//! The run of GitHub Actions or GitLab that the program is part of, read from its environment.
 
 use std::{env, fs};
 
@@ -21,8 +21,19 @@ fn event() -> Result<Option<Value>> {
     Ok(Some(event))
 }
 
-/// The run with its addresses; none outside of GitHub Actions.
+/// The run with its addresses; none outside of GitHub Actions and GitLab.
 pub(super) fn run() -> Option<Run> {
+    run_of_github().or_else(run_of_gitlab)
+}
+
+/// A job of GitLab, whose addresses have a dash between the project and what they lead to.
+fn run_of_gitlab() -> Option<Run> {
+    let repository = format!("{}/-", variable("CI_PROJECT_URL")?.trim_end_matches('/'));
+    let commit = variable("CI_COMMIT_SHA").filter(|commit| commit.chars().all(|c| c.is_ascii_alphanumeric()))?;
+    Some(Run { commit, log: variable("CI_JOB_URL")?, repository })
+}
+
+fn run_of_github() -> Option<Run> {
     let server = variable("GITHUB_SERVER_URL")?;
     let repository = format!("{}/{}", server.trim_end_matches('/'), variable("GITHUB_REPOSITORY")?);
     let id = variable("GITHUB_RUN_ID")?;

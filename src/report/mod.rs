@@ -7,6 +7,7 @@ mod folded;
 mod github;
 mod github_action_benchmark;
 mod github_output;
+mod gitlab;
 mod html;
 mod json;
 mod junit;
@@ -64,6 +65,8 @@ pub enum Format {
     Svg,
     /// Workflow commands of GitHub, which annotate the lines of a change.
     Github,
+    /// Code Quality report of GitLab.
+    Gitlab,
     /// JUnit XML.
     Junit,
     /// SARIF 2.1.0.
@@ -84,13 +87,14 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Table,
         Self::Json,
         Self::Markdown,
         Self::Html,
         Self::Svg,
         Self::Github,
+        Self::Gitlab,
         Self::Junit,
         Self::Sarif,
         Self::Csv,
@@ -111,6 +115,7 @@ impl Format {
             Self::Html => "html",
             Self::Svg => "svg",
             Self::Github => "github",
+            Self::Gitlab => "gitlab",
             Self::Junit => "junit",
             Self::Sarif => "sarif",
             Self::Csv => "csv",
@@ -132,6 +137,7 @@ impl Format {
             Self::Html => "One page for a browser: timelines, flame graph, rows; see docs/html.md",
             Self::Svg => "The timeline of the page alone, as a picture",
             Self::Github => "Workflow commands that annotate the lines of a pull request",
+            Self::Gitlab => "Code Quality report of GitLab",
             Self::Junit => "JUnit XML: a suite per device, a case per check",
             Self::Sarif => "SARIF 2.1.0: a result per failed check",
             Self::Csv => "A row per stack, or per phase with --phases",
@@ -149,6 +155,22 @@ impl Format {
         matches!(self, Self::Html | Self::Svg)
     }
 
+    /// True if it names lines of the checkout.
+    #[must_use]
+    pub fn points_at_lines(self) -> bool {
+        match self {
+            Self::Markdown | Self::Html | Self::Github | Self::Gitlab | Self::Junit | Self::Sarif | Self::Csv => true,
+            Self::Table
+            | Self::Json
+            | Self::Svg
+            | Self::Folded
+            | Self::Speedscope
+            | Self::Bencher
+            | Self::GithubActionBenchmark
+            | Self::GithubOutput => false,
+        }
+    }
+
     /// Writes a result.
     ///
     /// # Errors
@@ -161,6 +183,7 @@ impl Format {
             Self::Html => html::render(subject, options)?,
             Self::Svg => html::render_svg(subject, options),
             Self::Github => github::render(subject, options),
+            Self::Gitlab => gitlab::render(subject, options)?,
             Self::Junit => junit::render(subject, options),
             Self::Sarif => sarif::render(subject, options)?,
             Self::Csv => csv::render(subject, options)?,

@@ -5,11 +5,11 @@
 use serde::Serialize;
 use sha1::{Digest, Sha1};
 
-use super::finding::{Finding, across_ranks, findings};
+use super::finding::{Finding, across_ranks, findings, rule_id, source_path};
 use super::place::{Place, PlacedFrame};
 use super::{Options, Subject};
 use crate::diff::Metric;
-use crate::verdict::{About, IMBALANCE};
+use crate::verdict::About;
 
 /// More frames of one stack nobody reads.
 const MOST_FRAMES: usize = 256;
@@ -189,16 +189,6 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
     Ok(text)
 }
 
-/// The file that was looked at: that of the after, or the last one of a series.
-fn source_path(subject: Subject<'_>) -> Option<&str> {
-    match subject {
-        Subject::Gate(gate) => Some(&gate.comparisons.first()?.diff.profiles.after.source.path),
-        Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
-        Subject::Profile(profile, _) => Some(&profile.source.path),
-        Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
-    }
-}
-
 /// Every rule that a result may name.
 fn rules() -> Vec<Rule> {
     let others = [
@@ -211,20 +201,6 @@ fn rules() -> Vec<Rule> {
         About::Headroom,
     ];
     Metric::ALL.into_iter().map(About::Metric).chain(others).map(Rule::new).collect()
-}
-
-/// Identifier of the rule: the metric without its pattern.
-fn rule_id(about: About) -> &'static str {
-    match about {
-        About::Metric(metric) => metric.name(),
-        About::Stacks => "stack",
-        About::Phases => "phase",
-        About::Imbalance => IMBALANCE,
-        About::Ranks => "ranks",
-        About::Leaks => "leak",
-        About::OutOfMemory => "oom",
-        About::Headroom => "headroom",
-    }
 }
 
 fn rule_description(about: About) -> &'static str {
@@ -328,11 +304,7 @@ impl PhysicalLocation {
 
 /// The same for the same check in every run, whatever the figures and lines.
 fn fingerprint(finding: &Finding<'_>) -> String {
-    let check = finding.check;
-    let device = check.device.map(|device| device.to_string()).unwrap_or_default();
-    let parts =
-        [finding.comparison.unwrap_or_default(), &device, &check.metric, check.key.as_deref().unwrap_or_default()];
-    let digest = Sha1::digest(parts.join("\0"));
+    let digest = Sha1::digest(finding.identity());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

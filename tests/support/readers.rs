@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -36,6 +36,7 @@ impl Reports {
         check_table(self.text(Format::Table));
         check_markdown(self.text(Format::Markdown), max_bytes);
         check_github(self.text(Format::Github));
+        check_gitlab(self.text(Format::Gitlab), &json);
         check_junit(self.text(Format::Junit), &json);
         check_sarif(self.text(Format::Sarif), &json);
         check_csv(self.text(Format::Csv), &json);
@@ -293,6 +294,24 @@ pub fn check_junit(text: &str, json: &Value) {
     assert_eq!(text.matches("<error ").count(), errors);
     let totals = format!("<testsuites name=\"ptmem\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\">");
     assert!(text.contains(&totals), "{totals}");
+}
+
+pub fn check_gitlab(text: &str, json: &Value) {
+    static SCHEMA: OnceLock<Validator> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| {
+        validator(&serde_json::from_str(&read("tests/schemas/gitlab-code-quality.schema.json")).unwrap())
+    });
+    let issues: Value = serde_json::from_str(text).unwrap();
+    require(schema, &issues, "the Code Quality report");
+    let issues = issues.as_array().unwrap();
+    let bad = checks(json).into_iter().filter(|check| check["result"] != "pass").count();
+    assert_eq!(issues.len(), bad.min(5000));
+    let fingerprints: HashSet<_> = issues.iter().map(|issue| issue["fingerprint"].as_str().unwrap()).collect();
+    assert_eq!(fingerprints.len(), issues.len(), "{text}");
+    for issue in issues {
+        require_printable(issue["description"].as_str().unwrap(), "a description");
+        require_printable(issue["location"]["path"].as_str().unwrap(), "a path");
+    }
 }
 
 pub fn check_sarif(text: &str, json: &Value) {

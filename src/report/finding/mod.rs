@@ -14,7 +14,7 @@ use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
 use crate::units::{Delta, Size};
-use crate::verdict::{Check, Gate, Level, Member, Outcome, Readings};
+use crate::verdict::{About, Check, Gate, IMBALANCE, Level, Member, Outcome, Readings};
 pub(super) use comparison::grew_most;
 pub(super) use ranks::across_ranks;
 
@@ -71,6 +71,16 @@ impl Finding<'_> {
     }
 }
 
+impl Finding<'_> {
+    /// The check apart from its figures and lines, so that it is the same in every run.
+    pub(super) fn identity(&self) -> String {
+        let check = self.check;
+        let device = check.device.map(|device| device.to_string()).unwrap_or_default();
+        let key = check.key.as_deref().unwrap_or_default();
+        [self.comparison.unwrap_or_default(), &device, &check.metric, key].join("\0")
+    }
+}
+
 impl Explanation {
     /// The line and the frames of a stack.
     fn of_stack(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Self {
@@ -89,6 +99,30 @@ impl fmt::Display for Row {
             }
             Self::Held { label, bytes } => write!(f, "{:>11}  {}", Size(*bytes), printable(label)),
         }
+    }
+}
+
+/// The file that was looked at: that of the after, or the last one of a series.
+pub(super) fn source_path(subject: Subject<'_>) -> Option<&str> {
+    match subject {
+        Subject::Gate(gate) => Some(&gate.comparisons.first()?.diff.profiles.after.source.path),
+        Subject::Leaks(gate) => Some(&gate.findings.first()?.search.sources.last()?.path),
+        Subject::Profile(profile, _) => Some(&profile.source.path),
+        Subject::Ranks(readings) => Some(&readings.readings.first()?.profile.source.path),
+    }
+}
+
+/// Identifier of a kind of check: the metric without its pattern.
+pub(super) fn rule_id(about: About) -> &'static str {
+    match about {
+        About::Metric(metric) => metric.name(),
+        About::Stacks => "stack",
+        About::Phases => "phase",
+        About::Imbalance => IMBALANCE,
+        About::Ranks => "ranks",
+        About::Leaks => "leak",
+        About::OutOfMemory => "oom",
+        About::Headroom => "headroom",
     }
 }
 

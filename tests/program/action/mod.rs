@@ -4,6 +4,7 @@
 
 mod comment;
 mod definitions;
+mod gitlab;
 mod inputs;
 mod install;
 mod record;
@@ -129,8 +130,13 @@ impl Job {
 
     /// Runs a script of the action in the workspace.
     fn run(&self, script: &str) -> Finished {
+        self.run_file(&root().join("action").join(script))
+    }
+
+    /// Runs any script in the workspace.
+    fn run_file(&self, script: &Path) -> Finished {
         let output = Command::new(find("bash").unwrap())
-            .arg(root().join("action").join(script))
+            .arg(script)
             .current_dir(self.path("workspace"))
             .env_clear()
             .envs(&self.variables)
