@@ -2,11 +2,15 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::stack::without_more;
+
 /// A pattern over labels, functions and paths.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     /// As the user wrote it.
     text: String,
+    /// The label that it may be, without the number of further lines behind it.
+    label: String,
     matcher: GlobMatcher,
 }
 
@@ -26,7 +30,7 @@ impl Pattern {
     /// # Errors
     /// If the text is empty or not a glob.
     pub fn glob(text: &str) -> Result<Self, ParsePatternError> {
-        Self::new(text, text)
+        Self::new(text, without_more(text))
     }
 
     /// A glob that must match the whole text; without wildcards, a text that matches anywhere.
@@ -37,7 +41,7 @@ impl Pattern {
         if text.contains(['*', '?', '[', '{']) {
             return Self::glob(text);
         }
-        Self::new(text, &format!("*{text}*"))
+        Self::new(text, &format!("*{}*", without_more(text)))
     }
 
     fn new(text: &str, glob: &str) -> Result<Self, ParsePatternError> {
@@ -47,7 +51,7 @@ impl Pattern {
         }
         let built = GlobBuilder::new(glob).literal_separator(false).build();
         let matcher = built.map_err(|error| bad(error.kind().to_string()))?.compile_matcher();
-        Ok(Self { text: text.to_owned(), matcher })
+        Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), matcher })
     }
 
     /// Whether a text matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
@@ -56,9 +60,9 @@ impl Pattern {
         self.is(text) || self.matcher.is_match(text)
     }
 
-    /// Whether it is a text, character by character.
+    /// Whether it is a label, character by character, with or without the number of further lines behind it.
     pub(crate) fn is(&self, text: &str) -> bool {
-        self.text == text
+        self.label == text || self.text == text
     }
 
     /// As the user wrote it.
@@ -90,6 +94,10 @@ mod tests {
         assert!(!Pattern::search("attn*").unwrap().matches("self_attn"));
         let pasted = Pattern::glob("<module> (train.ipynb cell [12]:3) aten::mm").unwrap();
         assert!(pasted.matches("<module> (train.ipynb cell [12]:3) aten::mm"));
+        let pasted = Pattern::glob("forward (model.py:7) aten::mm (+3 more lines)").unwrap();
+        assert!(pasted.matches("forward (model.py:7) aten::mm") && !pasted.matches("forward (model.py:8) aten::mm"));
+        let search = Pattern::search("forward (model.py:7) (+1 more operator)").unwrap();
+        assert!(search.matches("forward (model.py:7)"));
         for bad in ["", "[", "{a"] {
             assert!(Pattern::search(bad).is_err(), "{bad}");
         }

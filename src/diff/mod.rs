@@ -2,6 +2,7 @@
 
 mod categories;
 mod course;
+mod lines;
 mod phases;
 mod stacks;
 mod touched;
@@ -19,6 +20,7 @@ use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Code, Grouper};
 pub use categories::CategoryChange;
 pub use course::{NotAligned, align};
+pub use lines::{RowLine, RowLines};
 pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
 use stacks::rows;
@@ -160,6 +162,8 @@ pub struct Row {
     pub before_within: Option<u64>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
+    /// The lines that it sums; none where it is one line.
+    pub lines: RowLines,
     /// The part that changes through lines which a change of the code touches; nothing before [`Diff::mark_touched`].
     pub touched: Touched,
 }
@@ -174,7 +178,7 @@ impl Row {
     /// Whether a pattern names it, on either side.
     #[must_use]
     pub fn matches(&self, pattern: &Pattern) -> bool {
-        let mut names = std::iter::once(&self.label).chain(&self.aliases);
+        let mut names = std::iter::once(&self.label).chain(&self.aliases).chain(self.lines.labels());
         !matches!(self.kind, RowKind::Others(_)) && names.any(|name| pattern.matches(name))
     }
 
@@ -191,6 +195,7 @@ impl Row {
             held,
             highest: Sides::default(),
             stack: Sides::default(),
+            lines: RowLines::default(),
             touched: Touched::default(),
         }
     }

@@ -1,13 +1,14 @@
 //! Which stack of the before is which of the after, and how each has changed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use super::lines::RowLines;
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
-use crate::stack::{Figures, Grouper, InOrder, distinct_labels, pair, pair_in_order};
+use crate::stack::{Figures, GroupBy, Grouper, InOrder, Label, distinct_labels, pair, pair_in_order};
 
 /// One row for every stack, the largest change first; and the stacks of the after that were put with others.
 pub(super) fn rows(
@@ -169,7 +170,9 @@ fn row(
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
         && held.before.bytes > 0
         && held.after.bytes > 0;
-    let stack = changed_most(before, after, groupers);
+    let members = Members::new(before, after, groupers);
+    let stack = members.changed_most(before, after);
+    let lines = if groupers.after.by() == GroupBy::Stack { members.lines(groupers) } else { RowLines::default() };
     let label = match (stack.after, stack.before) {
         (Some(stack), _) if groupers.after.by().is_place() => groupers.after.label(stack),
         (None, Some(stack)) if after.is_none() && groupers.before.by().is_place() => groupers.before.label(stack),
@@ -183,41 +186,71 @@ fn row(
     aliases.retain(|alias| *alias != label);
     let key = named.key.0.clone();
     let touched = Touched::default();
-    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack, touched })
+    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack, lines, touched })
 }
 
-/// A group may hold several lines of one function: the one that changed most gives the row its name.
-fn changed_most(
-    before: Option<&StackTotal>,
-    after: Option<&StackTotal>,
-    groupers: &Sides<Grouper<'_>>,
-) -> Sides<Option<StackId>> {
-    let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
-    let (Some(before), Some(after)) = (before, after) else { return first };
-    if before.members.len() <= 1 && after.members.len() <= 1 {
-        return first;
+/// The exact stacks of a row, paired across the change as far as their order tells.
+#[derive(Default)]
+struct Members {
+    pairs: Vec<Sides<Option<Member>>>,
+}
+
+impl Members {
+    /// Empty where each side has one stack at most.
+    fn new(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Self {
+        let members = |total: Option<&StackTotal>| total.map(|total| total.members.clone()).unwrap_or_default();
+        let members = Sides { before: members(before), after: members(after) };
+        if members.before.len() <= 1 && members.after.len() <= 1 {
+            return Self::default();
+        }
+        let (old_items, old) = in_order_of_lines(&members.before, &groupers.before);
+        let (new_items, new) = in_order_of_lines(&members.after, &groupers.after);
+        let mut old_left: Vec<Option<Member>> = old.iter().copied().map(Some).collect();
+        let mut new_left: Vec<Option<Member>> = new.iter().copied().map(Some).collect();
+        let mut pairs = Vec::new();
+        for (before, after) in pair_in_order(&old_items, &new_items) {
+            pairs.push(Sides { before: old_left[before].take(), after: new_left[after].take() });
+        }
+        pairs.extend(old_left.into_iter().flatten().map(|member| Sides { before: Some(member), after: None }));
+        pairs.extend(new_left.into_iter().flatten().map(|member| Sides { before: None, after: Some(member) }));
+        Self { pairs }
     }
-    let grew = after.at.bytes >= before.at.bytes;
-    let (old_items, old) = in_order_of_lines(&before.members, &groupers.before);
-    let (new_items, new) = in_order_of_lines(&after.members, &groupers.after);
-    let (mut pairs, mut old_paired, mut new_paired) = (Vec::new(), vec![false; old.len()], vec![false; new.len()]);
-    for (before, after) in pair_in_order(&old_items, &new_items) {
-        (old_paired[before], new_paired[after]) = (true, true);
-        pairs.push((Some(&old[before]), Some(&new[after])));
+
+    /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines of
+    /// one function.
+    fn changed_most(&self, before: Option<&StackTotal>, after: Option<&StackTotal>) -> Sides<Option<StackId>> {
+        let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
+        let (Some(before), Some(after)) = (before, after) else { return first };
+        let sign = if after.at.bytes >= before.at.bytes { 1 } else { -1 };
+        let gained = |pair: &&Sides<Option<Member>>| sign * pair.map(|member| held(*member)).delta();
+        // The first of the largest.
+        let most = self.pairs.iter().rev().max_by_key(gained).filter(|pair| gained(pair) > 0);
+        most.map_or(first, |pair| Sides {
+            before: pair.before.map(|member| member.stack).or(first.before),
+            after: pair.after.map(|member| member.stack).or(first.after),
+        })
     }
-    pairs.extend(old.iter().zip(old_paired).filter(|(_, paired)| !paired).map(|(member, _)| (Some(member), None)));
-    pairs.extend(new.iter().zip(new_paired).filter(|(_, paired)| !paired).map(|(member, _)| (None, Some(member))));
-    let gained = |(old, new): &(Option<&Member>, Option<&Member>)| {
-        let bytes = |member: &Option<&Member>| member.map_or(0, |member| i128::from(member.at.bytes));
-        let gained = bytes(new) - bytes(old);
-        if grew { gained } else { -gained }
-    };
-    // The first of the largest.
-    let most = pairs.iter().rev().max_by_key(|pair| gained(pair)).filter(|pair| gained(pair) > 0);
-    most.map_or(first, |&(old, new)| Sides {
-        before: old.or(before.members.first()).map(|member| member.stack),
-        after: new.or(after.members.first()).map(|member| member.stack),
-    })
+
+    /// The lines that hold something on either side, each under the name it has in the after, if it is there.
+    fn lines(&self, groupers: &Sides<Grouper<'_>>) -> RowLines {
+        let mut by_label: BTreeMap<Label, Sides<Held>> = BTreeMap::new();
+        let holding = self.pairs.iter().filter(|pair| pair.each().iter().any(|(_, member)| held(**member).bytes > 0));
+        for pair in holding {
+            let label = match (pair.after, pair.before) {
+                (Some(after), _) => groupers.after.code().label_parts(after.stack),
+                (None, Some(before)) => groupers.before.code().label_parts(before.stack),
+                (None, None) => continue,
+            };
+            let sum = by_label.entry(label).or_default();
+            *sum = sum.plus(pair.map(|member| held(*member)));
+        }
+        RowLines::new(by_label)
+    }
+}
+
+/// The memory of a stack, where it is there.
+fn held(member: Option<Member>) -> Held {
+    member.map(|member| member.at).unwrap_or_default()
 }
 
 fn in_order_of_lines<'g>(members: &[Member], grouper: &'g Grouper<'_>) -> (Vec<InOrder<'g, Held>>, Vec<Member>) {

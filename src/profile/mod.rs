@@ -6,6 +6,7 @@ mod every;
 mod exact;
 mod highest;
 mod history;
+mod lines;
 mod metric;
 mod moment;
 mod phases;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use highest::Highest;
+pub use lines::{HeldLine, HeldLines};
 pub use metric::Metric;
 pub(crate) use moment::Recording;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};

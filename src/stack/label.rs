@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::classify::Owner;
+use super::more::Label;
 use super::operator::Operation;
 use super::{Code, GroupBy, Grouper};
 use crate::snapshot::{FrameId, StackId};
@@ -46,6 +47,14 @@ impl Code<'_> {
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
         self.name(stack, NamedLines::Yes).to_string()
+    }
+
+    /// The same in two parts.
+    #[must_use]
+    pub fn label_parts(&self, stack: StackId) -> Label {
+        let name = self.name(stack, NamedLines::Yes);
+        let operation = name.operation.clone();
+        Label { place: Name { operation: String::new(), ..name }.to_string(), operation }
     }
 
     /// The same without lines, which move.

@@ -31,7 +31,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),
         number: device.ordinal(),
     });
-    judge.maxima(&devices.collect::<Vec<_>>(), thresholds);
+    judge.maxima(&devices.collect::<Vec<_>>(), &diff.profiles.after, thresholds);
     judge.touched(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
@@ -47,7 +47,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     }
     judge.imbalance_of_one(thresholds);
     let devices = active.iter().map(|device| Limited { profile: Some(*device), number: Some(device.device) });
-    judge.maxima(&devices.collect::<Vec<_>>(), thresholds);
+    judge.maxima(&devices.collect::<Vec<_>>(), profile, thresholds);
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
 

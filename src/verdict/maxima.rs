@@ -1,10 +1,13 @@
 //! Absolute limits: on figures, on stacks, and on what has to be left free.
 
+use std::cell::OnceCell;
+
 use super::judge::no_history;
 use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
 use crate::pattern::Pattern;
-use crate::profile::{Bucket, DeviceProfile, Metric, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Metric, Profile, StackTotal};
 use crate::sides::Sides;
+use crate::stack::Code;
 use crate::text::nearest;
 use crate::units::{GivenSize, Size};
 
@@ -28,9 +31,9 @@ impl Maximum {
     }
 
     /// Whether a limit for certain stacks takes the place of this one, which is for all.
-    fn is_replaced(&self, total: &StackTotal, thresholds: &Thresholds) -> bool {
+    fn is_replaced(&self, total: &StackTotal, names: &Names<'_>, thresholds: &Thresholds) -> bool {
         let mut patterns = thresholds.maximum.iter().filter_map(Self::pattern);
-        self.figure == Figure::Stack(None) && patterns.any(|pattern| pattern.matches(&total.label))
+        self.figure == Figure::Stack(None) && patterns.any(|pattern| names.are_named(total, pattern))
     }
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
@@ -43,24 +46,55 @@ impl Maximum {
 
     /// Whether it is about anything that is there: a pattern may match no stack.
     #[must_use]
-    pub fn matches<'d>(&self, mut devices: impl Iterator<Item = &'d DeviceProfile>) -> bool {
+    pub fn matches(&self, profile: &Profile) -> bool {
+        self.matches_some(&Names::new(profile))
+    }
+
+    fn matches_some(&self, names: &Names<'_>) -> bool {
         let Some(pattern) = self.pattern() else { return true };
-        devices.any(|device| device.stacks.iter().any(|total| pattern.matches(&total.label)))
+        let mut stacks = names.profile.devices.iter().flat_map(|device| &device.stacks);
+        stacks.any(|total| names.are_named(total, pattern))
+    }
+}
+
+/// The names of the stacks of a profile: their labels, and those of the lines that each of them sums.
+pub(super) struct Names<'p> {
+    profile: &'p Profile,
+    code: OnceCell<Code<'p>>,
+}
+
+impl<'p> Names<'p> {
+    pub(super) fn new(profile: &'p Profile) -> Self {
+        Self { profile, code: OnceCell::new() }
+    }
+
+    /// Whether a pattern names a stack.
+    fn are_named(&self, total: &StackTotal, pattern: &Pattern) -> bool {
+        if pattern.matches(&total.label) {
+            return true;
+        }
+        let is_one = total.bucket.is_some() || total.members.len() <= 1;
+        let lines = || {
+            let code = self.code.get_or_init(|| self.profile.code());
+            total.lines(self.profile.options.group_by, code).all
+        };
+        !is_one && lines().iter().any(|line| pattern.matches(&line.label))
     }
 }
 
 impl Judge {
     /// Applies all absolute limits.
-    pub(super) fn maxima(&mut self, devices: &[Limited<'_>], thresholds: &Thresholds) {
+    pub(super) fn maxima(&mut self, devices: &[Limited<'_>], whole: &Profile, thresholds: &Thresholds) {
+        let names = Names::new(whole);
         for maximum in &thresholds.maximum {
             if devices.is_empty() && maximum.figure != Figure::Imbalance {
                 self.cannot_tell_maximum(maximum, "the snapshot holds no memory on any device");
             }
             for device in devices {
-                self.maximum(maximum, *device, thresholds);
+                self.maximum(maximum, *device, &names, thresholds);
             }
             let known = devices.iter().filter_map(|device| device.profile);
-            if !devices.is_empty() && !maximum.matches(known.clone()) {
+            if !devices.is_empty() && !maximum.matches_some(&names) {
                 self.unmatched_maximum(maximum, known.flat_map(labels), thresholds);
             }
         }
@@ -76,13 +110,13 @@ impl Judge {
         }
     }
 
-    fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, thresholds: &Thresholds) {
+    fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, names: &Names<'_>, thresholds: &Thresholds) {
         match &maximum.figure {
             Figure::Metric(metric) => {
                 let check = self.maximum_of_metric(*metric, maximum.check(), device, thresholds);
                 self.checks.push(check);
             }
-            Figure::Stack(pattern) => self.maximum_of_stacks(maximum, pattern.as_ref(), device, thresholds),
+            Figure::Stack(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
             // Checked for all ranks together.
             Figure::Imbalance => {}
         }
@@ -127,8 +161,8 @@ impl Judge {
     fn maximum_of_stacks(
         &mut self,
         maximum: &Maximum,
-        pattern: Option<&Pattern>,
         device: Limited<'_>,
+        names: &Names<'_>,
         thresholds: &Thresholds,
     ) {
         let check = Check { device: device.number, ..maximum.check() };
@@ -146,9 +180,9 @@ impl Judge {
         let Some(profile) = device.profile else { return };
         let checked = self.checks.len();
         for total in &profile.stacks {
-            let concerned = match pattern {
-                Some(pattern) => pattern.matches(&total.label),
-                None => !maximum.is_replaced(total, thresholds),
+            let concerned = match maximum.pattern() {
+                Some(pattern) => names.are_named(total, pattern),
+                None => !maximum.is_replaced(total, names, thresholds),
             };
             let is_one = total.bucket != Some(Bucket::Others);
             if concerned && is_one && total.at.bytes > maximum.limit {

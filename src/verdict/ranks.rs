@@ -200,7 +200,7 @@ impl Matched {
     /// Adds the snapshot of a rank.
     pub fn add_profile(&mut self, profile: &Profile, thresholds: &Thresholds) {
         for (matched, maximum) in self.maximum.iter_mut().zip(&thresholds.maximum) {
-            *matched |= maximum.matches(profile.devices.iter());
+            *matched |= maximum.matches(profile);
         }
         if self.maximum.contains(&false) {
             self.labels.extend(profile.devices.iter().flat_map(super::maxima::labels).map(str::to_owned));

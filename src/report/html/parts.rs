@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::name;
 use super::scale::{SPAN, share};
-use super::table::{badge, cell, stack_lines, table};
+use super::table::{badge, cell, stack_lines, summed, table};
 use crate::diff::Kind;
 use crate::report::Options;
 use crate::report::view::{
@@ -124,6 +124,7 @@ fn call_stack(stack: &CallStack) -> Markup {
         details.frames {
             summary { (cell(&stack.amount)) " " code { (name(&stack.label)) }
                 @for label in &stack.also { ", also " code { (name(label)) } } }
+            (summed(&stack.lines))
             pre { @for frame in &stack.frames { (name(&frame.text())) "\n" } }
         }
     }
@@ -133,7 +134,8 @@ fn call_stack(stack: &CallStack) -> Markup {
 pub(super) fn stack_changes(changes: &[StackChange]) -> Markup {
     html! {
         @for change in changes {
-            details.frames { summary { (change.delta) " " code { (name(&change.label)) } } (stack_lines(&change.lines)) }
+            details.frames { summary { (change.delta) " " code { (name(&change.label)) } }
+                (summed(&change.summed)) (stack_lines(&change.lines)) }
         }
     }
 }

@@ -4,7 +4,9 @@ use maud::{Markup, html};
 
 use super::name;
 use super::parts::phrases;
-use crate::report::view::{Align, Column, Label, LabelKind, Mark, Note, Row, StackLine, Table, Tone, Value};
+use crate::report::view::{
+    Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Note, Row, StackLine, SummedLine, Table, Tone, Value,
+};
 use crate::sides::Sides;
 use crate::text::thousands;
 use crate::units::Size;
@@ -117,7 +119,7 @@ fn name_cell(row: &Row, value: &Value) -> Markup {
         @if row.frames.is_empty() {
             (cell(value))
         } @else {
-            details.frames { summary { (cell(value)) } (stack_lines(&row.frames)) }
+            details.frames { summary { (cell(value)) } (summed(&row.summed)) (stack_lines(&row.frames)) }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
         @match &row.note {
@@ -134,6 +136,18 @@ pub(super) fn stack_lines(lines: &[StackLine]) -> Markup {
         pre {
             @for line in lines {
                 span class=(line_class(line)) { (line.sign()) (name(line.text())) "\n" }
+            }
+        }
+    }
+}
+
+/// The lines that a row sums; nothing where it is one line.
+pub(super) fn summed(lines: &[SummedLine]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul.summed {
+                @for line in lines.iter().take(MOST_SUMMED) { li { (cell(&line.amount)) " " code { (name(&line.label)) } } }
+                @if lines.len() > MOST_SUMMED { li { "and " (lines.len() - MOST_SUMMED) " more" } }
             }
         }
     }
@@ -159,8 +173,8 @@ pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
 /// A value as it stands in a cell.
 pub(super) fn cell(value: &Value) -> Markup {
     match value {
-        Value::Label(Label { text, kind: LabelKind::Code }) => html! { code { (name(text)) } },
-        Value::Label(Label { text, kind: LabelKind::Words }) => html! { (name(text)) },
+        Value::Label(Label { text, kind: LabelKind::Code, more }) => html! { code { (name(text)) } (more.to_string()) },
+        Value::Label(Label { text, kind: LabelKind::Words, .. }) => html! { (name(text)) },
         Value::Mark { mark, limit } => badge(*mark, limit.as_deref()),
         Value::Frames(frames) => html! {
             @for (at, frame) in frames.iter().enumerate() {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::phases::PhaseChangeReport;
 use super::shared::{CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
-use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, Row, Side, Sides, Touched};
+use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, Row, RowLine, Side, Sides, Touched};
 use crate::profile::Bucket;
 use crate::report::Options;
 use crate::snapshot::Tables;
@@ -80,6 +80,7 @@ struct RowReport<'a> {
     after_highest: Option<u64>,
     manner: Option<String>,
     changed_here: Option<TouchedReport>,
+    lines: Vec<SummedReport>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
     before_frames: Vec<FrameReport<'a>>,
@@ -108,6 +109,31 @@ impl TouchedReport {
 
 fn line_reports(lines: Vec<CodeLine>) -> Vec<LineReport> {
     lines.into_iter().map(|CodeLine { path, line }| LineReport { path, line }).collect()
+}
+
+/// One of the lines of code that a row sums, with its operator.
+#[derive(Debug, Serialize)]
+struct SummedReport {
+    label: String,
+    before: u64,
+    after: u64,
+    delta: i128,
+    before_blocks: u64,
+    after_blocks: u64,
+}
+
+impl SummedReport {
+    fn new(line: &RowLine) -> Self {
+        let Sides { before, after } = line.held;
+        Self {
+            label: line.label.clone(),
+            before: before.bytes,
+            after: after.bytes,
+            delta: line.held.delta(),
+            before_blocks: before.blocks,
+            after_blocks: after.blocks,
+        }
+    }
 }
 
 impl<'a> DiffReport<'a> {
@@ -193,6 +219,7 @@ impl<'a> RowReport<'a> {
             frames: frames(after, stack.after.map(|stack| after.stack(stack))),
             forward_frames: frames(after, stack.after.map(|stack| after.forward(stack))),
             before_frames: frames(before, stack.before.map(|stack| before.stack(stack))),
+            lines: row.lines.all.iter().map(SummedReport::new).collect(),
             label: row.label,
             key: row.key,
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::phases::{IntervalReport, PhaseReport};
 use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
-use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, HeldLine, Profile, StackTotal};
 use crate::replay::{Checks, Counter, Figures, History, Oom, Position};
 use crate::report::Options;
 use crate::report::known::KnownCounter;
@@ -132,8 +132,23 @@ struct StackReport<'a> {
     highest: Option<u64>,
     /// -1 where it was held at the start.
     highest_event: Option<i64>,
+    lines: Vec<LineReport>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
+}
+
+/// One of the lines of code that a row sums, with its operator, at the moment that was asked for.
+#[derive(Debug, Serialize)]
+struct LineReport {
+    label: String,
+    at: u64,
+    at_blocks: u64,
+}
+
+impl LineReport {
+    fn new(line: HeldLine) -> Self {
+        Self { label: line.label, at: line.held.bytes, at_blocks: line.held.blocks }
+    }
 }
 
 impl<'a> ProfileReport<'a> {
@@ -181,7 +196,7 @@ impl<'a> DeviceReport<'a> {
             allocated_total: figures.allocated_total,
             ooms: ooms(device, &profile.tables),
             at_event: at_event(device),
-            stacks: if has_stacks { stacks(device, &profile.tables, options) } else { Vec::new() },
+            stacks: if has_stacks { stacks(device, profile, options) } else { Vec::new() },
             phases: options.phases_of(device).map(PhaseReport::new).collect(),
             intervals: every.map(|_| device.intervals.iter().map(IntervalReport::new).collect()),
             tree: if has_stacks { tree_of(device, profile, options) } else { None },
@@ -207,9 +222,14 @@ fn ooms<'a>(device: &DeviceProfile, tables: &'a Tables) -> Vec<OomReport<'a>> {
     reports
 }
 
-fn stacks<'a>(device: &DeviceProfile, tables: &'a Tables, options: &Options) -> Vec<StackReport<'a>> {
-    let listed = device.listed(options.top, 0);
-    listed.into_iter().map(|total| StackReport::new(total, tables, &device.figures)).collect()
+fn stacks<'a>(device: &DeviceProfile, profile: &'a Profile, options: &Options) -> Vec<StackReport<'a>> {
+    let code = profile.code();
+    let mut reports = Vec::new();
+    for total in device.listed(options.top, 0) {
+        let lines = total.lines(profile.options.group_by, &code).all.into_iter().map(LineReport::new).collect();
+        reports.push(StackReport { lines, ..StackReport::new(total, &profile.tables, &device.figures) });
+    }
+    reports
 }
 
 fn tree_of(device: &DeviceProfile, profile: &Profile, options: &Options) -> Option<Vec<TreeReport>> {
@@ -238,6 +258,7 @@ impl<'a> StackReport<'a> {
             allocated_total: total.allocated_total,
             highest: total.highest.map(|highest| highest.bytes),
             highest_event: total.highest.map(|highest| highest.at.event_index()),
+            lines: Vec::new(),
             frames: frames(tables, stack.map(|stack| tables.stack(stack))),
             forward_frames: frames(tables, stack.map(|stack| tables.forward(stack))),
             label: total.label,

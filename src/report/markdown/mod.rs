@@ -11,8 +11,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::sparkline::sparkline;
 use super::view::{
-    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, Remark, Section, Source, StackChange,
-    Timeline, View, Visibility,
+    Block, CallStack, CheckLine, Content, Curve, Explanation, Fact, Group, Idle, MOST_SUMMED, Remark, Section, Source,
+    StackChange, SummedLine, Timeline, View, Visibility,
 };
 use super::{DEFAULT_KEY, Options};
 use crate::diff::Kind;
@@ -228,13 +228,24 @@ fn call_stack(stack: &CallStack) -> String {
     lines.extend(stack.frames[skipped..].iter().map(|frame| printable(&frame.text())));
     let excerpt = stack.site.as_ref().and_then(|site| site.excerpt.as_ref());
     let source = excerpt.map(|excerpt| block("python", &excerpt.texts())).unwrap_or_default();
-    format!("\n{} {}{also}\n{source}{}", stack.amount, code(&stack.label), block("text", &lines))
+    let summed = summed(&stack.lines);
+    format!("\n{} {}{also}\n{summed}{source}{}", stack.amount, code(&stack.label), block("text", &lines))
+}
+
+/// The lines that a row sums, as a list; nothing where it is one line.
+fn summed(lines: &[SummedLine]) -> String {
+    let shown = lines.iter().take(MOST_SUMMED).map(|line| format!("- {} {}\n", line.amount, code(&line.label)));
+    let rest = lines.len().saturating_sub(MOST_SUMMED);
+    let rest = (rest > 0).then(|| format!("- and {rest} more\n"));
+    let list: String = shown.chain(rest).collect();
+    if list.is_empty() { list } else { format!("\n{list}\n") }
 }
 
 fn stack_change(change: &StackChange) -> String {
     let lines = change.lines.iter().map(|line| format!("{}{}", line.sign(), printable(line.text())));
     let lines: Vec<_> = lines.take(MOST_FRAMES).collect();
-    format!("\n{} {}\n{}", change.delta, code(&change.label), block("diff", &lines))
+    let summed = summed(&change.summed);
+    format!("\n{} {}\n{summed}{}", change.delta, code(&change.label), block("diff", &lines))
 }
 
 fn idle(page: &mut Page, idle: &Idle) {

@@ -5,12 +5,9 @@ use super::escape::{code, prose, sentence, unbroken};
 use super::page::{Links, Page};
 use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
 use crate::sides::Sides;
-use crate::text::{cut, printable, shorten, shorten_label, thousands};
+use crate::text::{cut, printable, shorten, thousands};
 use crate::units::Size;
 use crate::verdict::Standing;
-
-/// Columns of a label: a longer one would make the table scroll.
-const WIDEST_LABEL: usize = 60;
 
 /// Columns of a chain of frames.
 const WIDEST_FRAMES: usize = 100;
@@ -108,8 +105,8 @@ fn name(links: &Links, row: &Row, value: &Value) -> String {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Label(Label { text, kind: LabelKind::Code }) => code(&shorten_label(text, WIDEST_LABEL)),
-        Value::Label(Label { text, kind: LabelKind::Words }) => prose(cut(text, LONGEST_NAME)),
+        Value::Label(Label { text, kind: LabelKind::Code, more }) => format!("{}{more}", code(text)),
+        Value::Label(Label { text, kind: LabelKind::Words, .. }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
         // A row of many words would push the names out of sight.

@@ -10,7 +10,7 @@ use super::style::{DIM, of_tone};
 use super::wrap::wrap;
 use super::{NARROWEST_NAME, frames, unmistakable};
 use crate::report::source::Excerpt;
-use crate::report::view::{Align, Column, Note, Row, Table, Value};
+use crate::report::view::{Align, Column, Label, Note, Row, Table, Value};
 use crate::text::{printable, shorten, shorten_label};
 
 /// Columns between the edge of the terminal and a table.
@@ -79,7 +79,7 @@ impl Grid {
         let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
         let name = match row.cells.last() {
             Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
-            Some(Value::Label(label)) => self.label(&unmistakable(&label.text), room),
+            Some(Value::Label(label)) => self.label(&name(label), room),
             Some(name) => shorten_label(&text(name), room),
             None => String::new(),
         };
@@ -128,9 +128,14 @@ fn figure(value: &Value, width: usize) -> String {
     shorten(&text(value), (width / 2).max(NARROWEST_NAME))
 }
 
+/// A name with the number of further lines behind it.
+fn name(label: &Label) -> String {
+    format!("{}{}", unmistakable(&label.text), label.more)
+}
+
 fn text(value: &Value) -> String {
     match value {
-        Value::Label(label) => unmistakable(&label.text),
+        Value::Label(label) => name(label),
         value => printable(&value.to_string()),
     }
 }

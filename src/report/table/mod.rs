@@ -15,8 +15,8 @@ use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
 use super::view::{
-    Acceptance, CallStack, CheckLine, Content, Fact, Group, Idle, Phrase, Remark, Source, StackChange, StackLine,
-    Table, View, Visibility,
+    Acceptance, CallStack, CheckLine, Content, Fact, Group, Idle, MOST_SUMMED, Phrase, Remark, Source, StackChange,
+    StackLine, SummedLine, Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
 use crate::text::{count, cut, printable, shorten, shorten_label};
@@ -227,6 +227,7 @@ impl Page {
         let delta = change.delta.to_string();
         let label = shorten_label(&change.label, self.room(delta.width() + 4));
         writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
+        self.summed(&change.summed)?;
         for line in &change.lines {
             let style = match line {
                 StackLine::Head(_) => BOLD,
@@ -239,6 +240,20 @@ impl Page {
             writeln!(self.text, "    {style}{}{text}{style:#}", line.sign())?;
         }
         Ok(())
+    }
+
+    /// The lines that a row sums.
+    fn summed(&mut self, lines: &[SummedLine]) -> fmt::Result {
+        let shown = &lines[..lines.len().min(MOST_SUMMED)];
+        let width = shown.iter().map(|line| line.amount.to_string().len()).max().unwrap_or(0);
+        for SummedLine { amount, label } in shown {
+            let label = shorten_label(label, self.room(width + 6));
+            writeln!(self.text, "    {:>width$}  {label}", amount.to_string())?;
+        }
+        match lines.len() - shown.len() {
+            0 => Ok(()),
+            rest => writeln!(self.text, "    {DIM}{:width$}  and {rest} more{DIM:#}", ""),
+        }
     }
 
     fn remarks(&mut self, remarks: &[Remark]) -> fmt::Result {

@@ -7,9 +7,9 @@ use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::{
     Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, StackLine,
-    Table, Timeline, Tone, Value, details, explain, phases, tree,
+    SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
 };
-use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind};
+use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine, RowLines};
 use crate::picture::Picture;
 use crate::profile::Moment;
 use crate::replay::History;
@@ -185,7 +185,8 @@ impl Changed<'_> {
             let site = row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options));
             let frames = if at < details::MOST_FRAMES { self.frames(row, codes) } else { Vec::new() };
             let shows_source = self.options.source;
-            Row { mark, site, shows_source, frames, ..self.row(row, medians.get(at).copied().flatten()) }
+            let summed = if frames.is_empty() { Vec::new() } else { summed(&row.lines) };
+            Row { mark, site, shows_source, summed, frames, ..self.row(row, medians.get(at).copied().flatten()) }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
@@ -234,7 +235,11 @@ impl Changed<'_> {
             RowKind::Others(count) => Some(count),
             RowKind::Stack | RowKind::Bucket(_) => None,
         };
-        cells.push(if others.is_some() { Value::words(&*row.label) } else { Value::code(&*row.label) });
+        cells.push(if others.is_some() {
+            Value::words(&*row.label)
+        } else {
+            Value::stack(&*row.label, row.lines.more)
+        });
         let mean = Sides { before: before.mean(), after: after.mean() };
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         Row {
@@ -252,6 +257,7 @@ impl Changed<'_> {
             amount: Value::Change(row.delta()),
             label: row.label.clone(),
             also: Vec::new(),
+            lines: summed(&row.lines),
             frames: call_tree::frames(after, stack),
             site: Site::new(after, stack, self.options),
         })
@@ -284,7 +290,13 @@ fn row_tone(row: &diff::Row) -> Tone {
 fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
     let before = row.stack.before.map(|stack| (&codes.before, stack));
     let after = row.stack.after.map(|stack| (&codes.after, stack));
-    StackChange { delta: Delta(row.delta()), label: row.label.clone(), lines: explain::lines(before, after) }
+    let lines = explain::lines(before, after);
+    StackChange { delta: Delta(row.delta()), label: row.label.clone(), summed: summed(&row.lines), lines }
+}
+
+fn summed(lines: &RowLines) -> Vec<SummedLine> {
+    let line = |line: &RowLine| SummedLine { amount: Value::Change(line.held.delta()), label: line.label.clone() };
+    lines.all.iter().map(line).collect()
 }
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.
@@ -294,8 +306,12 @@ pub(super) fn elsewhere(lines: &[Compared<'_>], options: &Options) -> Option<Blo
         return None;
     }
     let rows = found.into_iter().map(|ranks::Elsewhere { row, name, ranks }| {
-        let cells =
-            [Value::Change(row.delta()), Value::Count(ranks as u64), Value::words(name), Value::code(&*row.label)];
+        let cells = [
+            Value::Change(row.delta()),
+            Value::Count(ranks as u64),
+            Value::words(name),
+            Value::stack(&*row.label, row.lines.more),
+        ];
         Row::new(Tone::Worse, cells)
     });
     let columns =

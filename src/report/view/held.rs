@@ -2,9 +2,11 @@
 
 use super::device::{moment_name, moment_of};
 use super::snapshot::Shown;
-use super::{Block, CallStack, CallStacks, Column, Content, Noun, Row, StackLine, Table, Tone, Value, details};
+use super::{
+    Block, CallStack, CallStacks, Column, Content, Noun, Row, StackLine, SummedLine, Table, Tone, Value, details,
+};
 use crate::picture::Picture;
-use crate::profile::{Bucket, Held, Moment, Profile, StackTotal};
+use crate::profile::{Bucket, Held, HeldLine, HeldLines, Moment, Profile, StackTotal};
 use crate::report::Options;
 use crate::report::ranks::{self, Others};
 use crate::sides::Sides;
@@ -22,6 +24,8 @@ struct Listing<'a> {
     moment: String,
     picture: Option<&'a Picture>,
     others: Option<&'a Others<'a>>,
+    /// Whether it is the moment for which every single stack is known.
+    has_lines: bool,
 }
 
 /// The stacks of a device at the moment that was asked for.
@@ -33,7 +37,7 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Vec<Block> {
         return vec![Block::open(Content::Sentence(sentence))];
     }
     let stacks = device.listed(options.top, 1);
-    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others }.blocks()
+    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others, has_lines: true }.blocks()
 }
 
 /// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
@@ -45,8 +49,16 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Vec<Block> {
     }
     let top = if top == 0 { 0 } else { top.min(MOST_AT_OOM) };
     let stacks = device.listed_at_oom(top, 1);
-    Listing { profile, stacks, held: |stack| stack.oom, moment: moment_name(&Moment::Oom), picture: None, others: None }
-        .blocks()
+    Listing {
+        profile,
+        stacks,
+        held: |stack| stack.oom,
+        moment: moment_name(&Moment::Oom),
+        picture: None,
+        others: None,
+        has_lines: false,
+    }
+    .blocks()
 }
 
 impl Listing<'_> {
@@ -75,7 +87,8 @@ impl Listing<'_> {
         let code = self.profile.code();
         let rows = rows.map(|(at, stack)| {
             let frames = if at < details::MOST_FRAMES { self.frames(stack, &code) } else { Vec::new() };
-            Row { frames, ..self.row(stack, total, medians.get(at).copied().flatten()) }
+            let summed = if frames.is_empty() { Vec::new() } else { summed(self.lines(stack, &code)) };
+            Row { summed, frames, ..self.row(stack, &code, total, medians.get(at).copied().flatten()) }
         });
         let rows = rows.collect();
         Table {
@@ -89,7 +102,12 @@ impl Listing<'_> {
         }
     }
 
-    fn row(&self, stack: &StackTotal, total: u64, median: Option<i128>) -> Row {
+    /// The lines that a row sums, where they are known for the moment of the table.
+    fn lines(&self, stack: &StackTotal, code: &Code<'_>) -> HeldLines {
+        if self.has_lines { stack.lines(self.profile.options.group_by, code) } else { HeldLines::default() }
+    }
+
+    fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64, median: Option<i128>) -> Row {
         let held = (self.held)(stack);
         let mut cells = vec![Value::Size(held.bytes)];
         if let Some(others) = self.others {
@@ -105,7 +123,7 @@ impl Listing<'_> {
         }
         cells.push(match stack.bucket {
             Some(Bucket::Others) => Value::words(&*stack.label),
-            _ => Value::code(&*stack.label),
+            _ => Value::stack(&*stack.label, self.lines(stack, code).more),
         });
         Row::new(if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain }, cells)
     }
@@ -124,11 +142,17 @@ impl Listing<'_> {
                 amount: Value::Size((self.held)(stack).bytes),
                 label: stack.label.clone(),
                 also: Vec::new(),
+                lines: summed(self.lines(stack, &code)),
                 frames: tree::frames(&code, id),
                 site: None,
             })
             .collect()
     }
+}
+
+fn summed(lines: HeldLines) -> Vec<SummedLine> {
+    let line = |line: HeldLine| SummedLine { amount: Value::Size(line.held.bytes), label: line.label };
+    lines.all.into_iter().map(line).collect()
 }
 
 /// The meaning of the columns about other ranks.

@@ -283,6 +283,7 @@ fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<
             amount: Value::Change(leak.bytes_per_step),
             label: leak.label.clone(),
             also: leak.also.clone(),
+            lines: Vec::new(),
             frames: tree::frames(&code, stack),
             site: Site::new(&code, stack, options),
         })

@@ -245,11 +245,25 @@ pub(crate) struct CallStack {
     pub(crate) label: String,
     /// Labels of further stacks in the same row.
     pub(crate) also: Vec<String>,
+    /// The lines that its row sums; none where it is one line.
+    pub(crate) lines: Vec<SummedLine>,
     /// Its frames, the outermost first.
     pub(crate) frames: Vec<Frame>,
     /// Its line in the checkout.
     pub(crate) site: Option<Site>,
 }
+
+/// One of the lines that a row sums, with its operator.
+#[derive(Debug, Clone)]
+pub(crate) struct SummedLine {
+    /// Bytes that it holds or gained.
+    pub(crate) amount: Value,
+    /// Its label.
+    pub(crate) label: String,
+}
+
+/// Lines of one row that are listed.
+pub(crate) const MOST_SUMMED: usize = 10;
 
 /// The difference between the call stacks of a row before and after.
 #[derive(Debug)]
@@ -258,6 +272,8 @@ pub(crate) struct StackChange {
     pub(crate) delta: Delta,
     /// The label of its row.
     pub(crate) label: String,
+    /// The lines of code that its row sums; none where it is one line.
+    pub(crate) summed: Vec<SummedLine>,
     /// The lines of a unified diff.
     pub(crate) lines: Vec<StackLine>,
 }

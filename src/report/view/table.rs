@@ -1,6 +1,6 @@
 //! Tables: columns, rows of typed values, and what a row means.
 
-use super::{Mark, Phrase, Site, StackLine, Value};
+use super::{Mark, Phrase, Site, StackLine, SummedLine, Value};
 use crate::sides::Sides;
 
 /// A table.
@@ -92,6 +92,8 @@ pub(crate) struct Row {
     pub(crate) site: Option<Site>,
     /// True if the source of that line stands below the row.
     pub(crate) shows_source: bool,
+    /// The lines that it sums, where its frames are asked for.
+    pub(crate) summed: Vec<SummedLine>,
     /// Its frames before and after, where [`crate::report::Options::pictures`] asks for them.
     pub(crate) frames: Vec<StackLine>,
 }

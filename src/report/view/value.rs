@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::diff::Kind;
 use crate::sides::Sides;
+use crate::stack::More;
 use crate::text::thousands;
 use crate::tree::Frame;
 use crate::units::{Delta, Size, format_percent, format_share};
@@ -137,6 +138,8 @@ pub(crate) struct Label {
     pub(crate) text: String,
     /// Its kind.
     pub(crate) kind: LabelKind,
+    /// How many lines and operators a stack sums beside those of its name, which are no part of the name.
+    pub(crate) more: More,
 }
 
 /// Kinds of names.
@@ -160,12 +163,17 @@ pub(crate) struct TreeFrame {
 impl Value {
     /// The name of a stack, a function, a phase or a path.
     pub(crate) fn code(text: impl Into<String>) -> Self {
-        Self::Label(Label { text: text.into(), kind: LabelKind::Code })
+        Self::stack(text, More::default())
+    }
+
+    /// The name of a stack that sums further lines.
+    pub(crate) fn stack(text: impl Into<String>, more: More) -> Self {
+        Self::Label(Label { text: text.into(), kind: LabelKind::Code, more })
     }
 
     /// The name of a device or a rank, or of a row that stands for others.
     pub(crate) fn words(text: impl Into<String>) -> Self {
-        Self::Label(Label { text: text.into(), kind: LabelKind::Words })
+        Self::Label(Label { text: text.into(), kind: LabelKind::Words, more: More::default() })
     }
 
     /// Bytes, where they are known.
@@ -238,7 +246,7 @@ impl fmt::Display for Value {
                 f.write_str(if *is_touched { ", changed here" } else { "" })
             }
             Self::Mark { mark, .. } => f.write_str(mark.word()),
-            Self::Label(label) => f.write_str(&label.text),
+            Self::Label(label) => write!(f, "{}{}", label.text, label.more),
             Self::Frames(frames) => {
                 let texts: Vec<_> = frames.iter().map(|frame| frame.frame.text()).collect();
                 f.write_str(&texts.join(" > "))

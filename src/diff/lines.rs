@@ -1,0 +1,45 @@
+//! The lines that a row sums, where it is named after one of several.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::Sides;
+use crate::profile::Held;
+use crate::stack::{Label, More};
+
+/// One of the lines of a row, with its operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowLine {
+    /// Its label, as in the after where it exists there.
+    pub label: String,
+    /// Bytes and blocks on both sides.
+    pub held: Sides<Held>,
+}
+
+/// The lines that a row sums.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RowLines {
+    /// Each of them, the largest change first; none where there are not several.
+    pub all: Vec<RowLine>,
+    /// How many there are beside the one that the row is named after.
+    pub more: More,
+}
+
+impl RowLines {
+    /// From what each line holds.
+    pub(super) fn new(by_label: BTreeMap<Label, Sides<Held>>) -> Self {
+        if by_label.len() <= 1 {
+            return Self::default();
+        }
+        let more = More::of(by_label.keys());
+        let line = |(label, held): (Label, Sides<Held>)| RowLine { label: label.to_string(), held };
+        let mut all: Vec<RowLine> = by_label.into_iter().map(line).collect();
+        all.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
+        Self { all, more }
+    }
+
+    /// The labels of the lines.
+    pub fn labels(&self) -> impl Iterator<Item = &String> {
+        self.all.iter().map(|line| &line.label)
+    }
+}

@@ -1,0 +1,123 @@
+//! Labels can be told apart, are the same in every format, and can be pasted into limits, `[[accept]]` and `--grep`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+use crate::support::tool::{ptmem, text, verdict};
+
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    for name in ["before", "after"] {
+        fs::copy(fixtures.join(format!("{name}.pkl")), folder.path().join(format!("{name}.pkl"))).unwrap();
+    }
+    folder
+}
+
+fn json(folder: &TempDir, arguments: &[&str]) -> Json {
+    let output = ptmem(folder.path(), &[arguments, &["--format", "json", "--top", "0"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const DIFF: [&str; 6] = ["diff", "before.pkl", "after.pkl", "--all", "--min-delta", "0B"];
+
+/// A row of a table.
+struct Row {
+    label: String,
+    /// The labels of the lines that it sums.
+    lines: Vec<String>,
+}
+
+fn rows(report: &Json) -> Vec<Row> {
+    let label = |of: &Json| of["label"].as_str().unwrap().to_owned();
+    let stacks = report["devices"][0]["stacks"].as_array().unwrap();
+    let listed = stacks.iter().filter(|stack| stack["bucket"] != "others");
+    listed
+        .map(|stack| Row { label: label(stack), lines: stack["lines"].as_array().unwrap().iter().map(label).collect() })
+        .collect()
+}
+
+/// Every text that somebody may paste: labels, as they stand in tables, and those of the lines that a row sums.
+fn pasted(rows: &[Row]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for row in rows {
+        all.insert(row.label.clone());
+        all.insert(format!("{} (+{} more lines)", row.label, row.lines.len()));
+        all.extend(row.lines.iter().cloned());
+    }
+    all
+}
+
+#[test]
+fn labels_are_told_apart_and_the_same_in_every_format() {
+    let folder = folder();
+    for command in [&DIFF[..], &["show", "after.pkl"]] {
+        let rows = rows(&json(&folder, command));
+        let labels: BTreeSet<&str> = rows.iter().map(|row| &*row.label).collect();
+        assert!(labels.len() == rows.len() && rows.len() > 10, "{command:?}");
+        assert!(rows.iter().any(|row| row.lines.len() > 1), "{command:?}");
+        for format in ["table", "markdown", "csv"] {
+            let more = ["--top", "0", "--format", format];
+            let report = text(&ptmem(folder.path(), &[command, &more].concat()).stdout);
+            for label in &labels {
+                // Only rows that hold something are listed for people.
+                let is_there = report.contains(label) || command[0] == "show" && format != "csv";
+                assert!(is_there, "{format} lacks {label}: {report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pasted_labels_match_in_limits() {
+    let folder = folder();
+    let growth: Vec<String> =
+        pasted(&rows(&json(&folder, &DIFF))).iter().map(|label| format!("stack:{label}=1TiB")).collect();
+    let limits: Vec<&str> = growth.iter().flat_map(|limit| ["--max-growth", limit]).collect();
+    let (code, line) = verdict(&ptmem(folder.path(), &[&DIFF[..], &limits].concat()));
+    assert_eq!(code, 0, "{line}");
+    let absolute: Vec<String> = pasted(&rows(&json(&folder, &["show", "after.pkl"])))
+        .iter()
+        .map(|label| format!("stack:{label}=1TiB"))
+        .collect();
+    let limits: Vec<&str> = absolute.iter().flat_map(|limit| ["--max", limit]).collect();
+    let (code, line) = verdict(&ptmem(folder.path(), &[&["check", "after.pkl"], &limits[..]].concat()));
+    assert_eq!(code, 0, "{line}");
+    // A label with another line is another one.
+    let (code, line) =
+        verdict(&ptmem(folder.path(), &["check", "after.pkl", "--max", "stack:forward (model.py:1)=1TiB"]));
+    assert!(code == 3 && line.contains("; the nearest stacks are 'forward (model.py:"), "{line}");
+}
+
+#[test]
+fn pasted_labels_match_in_accepted_growth() {
+    let folder = folder();
+    let mut config = String::new();
+    for label in pasted(&rows(&json(&folder, &DIFF))) {
+        config +=
+            &format!("[[accept]]\npattern = '{label}'\nbytes = '1MiB'\nreason = 'agreed'\nexpires = 2027-02-01\n");
+    }
+    fs::write(folder.path().join("ptmem.toml"), &config).unwrap();
+    let output = ptmem(folder.path(), &["diff", "before.pkl", "after.pkl"]);
+    let report = text(&output.stdout);
+    assert!(!report.contains("unused-rule"), "{report}{}", text(&output.stderr));
+    fs::write(folder.path().join("ptmem.toml"), config.replacen("pattern = '", "pattern = 'no ", 1)).unwrap();
+    let report = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl"]).stdout);
+    assert!(report.contains("unused-rule"), "{report}");
+}
+
+#[test]
+fn pasted_labels_match_in_searches() {
+    let folder = folder();
+    let mut rows = rows(&json(&folder, &["show", "after.pkl"]));
+    rows.retain(|row| !row.label.starts_with('<'));
+    rows.truncate(6);
+    for label in pasted(&rows) {
+        let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--grep", &label]).stdout);
+        assert!(!report.contains("no frame matches") && report.contains("of it through"), "{label}: {report}");
+    }
+}
