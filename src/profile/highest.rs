@@ -98,14 +98,16 @@ impl Holdings {
             counters.iter_mut().for_each(|counters| counters.add(holding));
         }
         let freed = Freed::new(&self.all, self.events);
-        let mut begun = self.all.iter().filter(|holding| holding.born > Position::START).peekable();
-        for position in 0..=self.events {
-            for holding in freed.at(&self.all, position) {
-                counters.iter_mut().for_each(|counters| counters.subtract(holding));
+        // A position frees before it begins anything; frees after the last beginning make nothing higher.
+        let mut next = 0;
+        for holding in self.all.iter().filter(|holding| holding.born > Position::START) {
+            while next <= holding.born.count() {
+                for holding in freed.at(&self.all, next) {
+                    counters.iter_mut().for_each(|counters| counters.subtract(holding));
+                }
+                next += 1;
             }
-            while let Some(holding) = begun.next_if(|holding| holding.born.count() <= position) {
-                counters.iter_mut().for_each(|counters| counters.add(holding));
-            }
+            counters.iter_mut().for_each(|counters| counters.add(holding));
         }
         counters.map(|counters| counters.most)
     }
@@ -133,7 +135,7 @@ impl Freed {
 
     fn at<'h>(&'h self, holdings: &'h [Holding], position: usize) -> impl Iterator<Item = &'h Holding> {
         let indices =
-            std::iter::successors(Some(self.first[position]), |&index| self.next.get(index as usize).copied());
+            std::iter::successors(self.first.get(position).copied(), |&index| self.next.get(index as usize).copied());
         indices.map_while(|index| holdings.get(index as usize))
     }
 }

@@ -5,6 +5,7 @@
 //! carry a [`Spread`].
 
 mod pools;
+mod rooms;
 mod rules;
 mod spread;
 
@@ -22,6 +23,7 @@ use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
 use pools::{PoolKey, PrivatePools, Splitting};
+use rooms::{Room, Rooms};
 use rules::{Confirmed, Decision};
 
 /// The sizes of all blocks, and what finding them tells.
@@ -68,7 +70,7 @@ pub(super) fn find(
     let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
     let mut finder = Finder {
         rules: Rules::new(snapshot, device),
-        rooms: vec![Room::default(); allocations.len()],
+        rooms: Rooms::new(allocations.len()),
         overlapping: FxHashMap::default(),
         unexplained: FxHashMap::default(),
         overlaps: 0,
@@ -113,23 +115,6 @@ pub(super) fn find(
     })
 }
 
-/// The free block that an allocation was served from.
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    bytes: u64,
-    pool: Pool,
-    /// Whether the size of the allocation is known, and not only what the rules give.
-    is_known: bool,
-    /// Whether it ends where the allocation does. What is older than the history counts with its rounded request even so.
-    is_filled: bool,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self { bytes: 0, pool: Pool::Small, is_known: true, is_filled: false }
-    }
-}
-
 /// Goes through the history and finds the sizes.
 struct Finder<'s> {
     snapshot: &'s Snapshot,
@@ -137,7 +122,7 @@ struct Finder<'s> {
     pools: PrivatePools,
     backing: Backing,
     /// By allocation.
-    rooms: Vec<Room>,
+    rooms: Rooms,
     /// Bytes by which allocations reach into a block in use.
     overlapping: FxHashMap<u32, u64>,
     /// Known sizes that no rule explains, and the size that the rules give.
@@ -172,7 +157,7 @@ impl Finder<'_> {
             let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.address_index)).min();
             let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(allocation.addr));
             let is_known = allocation.basis == Basis::FinalState;
-            self.rooms[index as usize] = Room { bytes, pool, is_known, is_filled: false };
+            self.rooms.set(index, Room { bytes, pool, is_known, is_filled: false });
             if self.pools.possible {
                 self.note_pool(index, allocation.addr, None, segment, &occupied, allocation.address_index);
             }
@@ -255,7 +240,7 @@ impl Finder<'_> {
             let bytes = least.saturating_add(self.most_unsplit(pool, least));
             allocation.bytes = known.unwrap_or(least);
             allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Request };
-            self.rooms[index as usize] = Room { bytes, pool, is_known: known.is_some(), is_filled: false };
+            self.rooms.set(index, Room { bytes, pool, is_known: known.is_some(), is_filled: false });
             self.recovered += u64::from(known == Some(least));
             return Some(());
         };
@@ -268,7 +253,7 @@ impl Finder<'_> {
         let size = self.rules.size(decision);
         allocation.bytes = known.unwrap_or(size);
         allocation.basis = if known.is_some() { Basis::FinalState } else { Basis::Rule };
-        self.rooms[index as usize] = Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false };
+        self.rooms.set(index, Room { bytes: decision.room, pool, is_known: known.is_some(), is_filled: false });
         if let Some(actual) = known {
             self.compare(index, decision, actual, born);
         }
@@ -299,7 +284,7 @@ impl Finder<'_> {
         segment: Option<(u64, u64, Pool)>,
     ) {
         let gap = address - neighbour.addr;
-        let room = self.rooms[index as usize];
+        let room = self.rooms.get(index);
         let plain = rounding::round_to_unit(neighbour.requested).unwrap_or(u64::MAX);
         if gap < plain.min(neighbour.bytes) || (room.is_known && gap < neighbour.bytes) {
             self.overlaps += 1;
@@ -316,9 +301,7 @@ impl Finder<'_> {
         if neighbour.born == Position::START {
             // Its free block is not known, so nothing is learnt of the rules.
             if gap <= self.most(decision) {
-                let room = &mut self.rooms[index as usize];
-                room.bytes = gap;
-                room.is_filled = true;
+                self.rooms.set(index, Room { bytes: gap, is_filled: true, ..room });
             }
             return;
         }
@@ -341,7 +324,7 @@ impl Finder<'_> {
 
     fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
         allocation.bytes = bytes;
-        self.rooms[index as usize].is_known = true;
+        self.rooms.set(index, Room { is_known: true, ..self.rooms.get(index) });
     }
 
     /// The most that a block can occupy under any settings.
@@ -375,13 +358,9 @@ impl Finder<'_> {
         let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {
-            let room = self.rooms[index as usize];
-            let Some(least) = round_size(allocation.requested, &self.rules.settings) else { continue };
-            let decision = Decision { requested: allocation.requested, least, room: room.bytes, pool: room.pool };
-            let spread = if room.is_known {
-                let is_regular = allocation.born != Position::START && allocation.bytes == self.rules.size(decision);
-                if is_regular && self.pools.of(index) == Splitting::Splits {
-                    confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
+            let spread = if self.rooms.get(index).is_known {
+                if confirmed.can_learn(&self.rules) && allocation.born != Position::START {
+                    self.confirm(index, allocation, &mut confirmed);
                 }
                 self.unexplained.get(&index).map(|&size| Spread {
                     below: allocation.bytes.saturating_sub(size),
@@ -389,8 +368,7 @@ impl Finder<'_> {
                 })
             } else {
                 let is_older = allocation.born == Position::START;
-                let confirmed = if is_older { &at_start } else { &confirmed };
-                Some(self.spread(index, allocation, decision, confirmed))
+                self.spread(index, allocation, if is_older { &at_start } else { &confirmed })
             };
             let mut spread = spread.unwrap_or_default();
             if let Some(&reaches) = self.overlapping.get(&index) {
@@ -403,16 +381,32 @@ impl Finder<'_> {
         spreads
     }
 
+    /// The decision by which an allocation got its block. `None` where its size leaves 64 bits.
+    fn decision(&self, index: u32, allocation: &Allocation) -> Option<Decision> {
+        let Room { bytes: room, pool, .. } = self.rooms.get(index);
+        let least = round_size(allocation.requested, &self.rules.settings)?;
+        Some(Decision { requested: allocation.requested, least, room, pool })
+    }
+
+    /// Notes the settings that an allocation of known size confirms.
+    fn confirm(&self, index: u32, allocation: &Allocation, confirmed: &mut Confirmed) {
+        let Some(decision) = self.decision(index, allocation) else { return };
+        if allocation.bytes == self.rules.size(decision) && self.pools.of(index) == Splitting::Splits {
+            confirmed.note(&self.rules, decision, allocation.bytes, allocation.born);
+        }
+    }
+
     /// How far a size that only the rules give may be off.
-    fn spread(&mut self, index: u32, allocation: &mut Allocation, decision: Decision, confirmed: &Confirmed) -> Spread {
-        if self.rooms[index as usize].is_filled {
+    fn spread(&mut self, index: u32, allocation: &mut Allocation, confirmed: &Confirmed) -> Option<Spread> {
+        let decision = self.decision(index, allocation)?;
+        if self.rooms.get(index).is_filled {
             let below = allocation.bytes.saturating_sub(decision.room);
-            return Spread { below, above: decision.room.saturating_sub(allocation.bytes) };
+            return Some(Spread { below, above: decision.room.saturating_sub(allocation.bytes) });
         }
         let splitting = self.pools.of(index);
         if splitting == Splitting::Never && allocation.basis == Basis::Rule {
             allocation.bytes = decision.room;
-            return Spread::default();
+            return None;
         }
         let size = allocation.bytes;
         let doubts = confirmed.doubts(&self.rules, decision, allocation.born);
@@ -422,7 +416,7 @@ impl Finder<'_> {
             most = decision.room;
             self.pools_uncertain = true;
         }
-        Spread { below: size.saturating_sub(least), above: most.saturating_sub(size) }
+        Some(Spread { below: size.saturating_sub(least), above: most.saturating_sub(size) })
     }
 }
 

@@ -29,12 +29,19 @@ impl Confirmed {
         Self { open: rules.open(), roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
     }
 
-    /// Notes a decision whose size is known, and as the rules give it.
+    /// Whether decisions can confirm anything that is in doubt.
+    #[inline]
+    pub(in crate::replay::sizes) fn can_learn(&self, rules: &Rules) -> bool {
+        !self.open.is_empty() && rules.source != Source::Assumed && !rules.settings.given
+    }
+
+    /// Notes a decision whose size is known, and as the rules give it. Only where it [`can_learn`](Self::can_learn).
     pub(in crate::replay::sizes) fn note(&mut self, rules: &Rules, decision: Decision, actual: u64, at: Position) {
-        if rules.source == Source::Assumed || rules.settings.given {
+        let Decision { requested, room, pool, .. } = decision;
+        let is_small = pool == Pool::Small || decision.least <= SMALL_SIZE;
+        if is_small && self.is_rounding_known() {
             return;
         }
-        let Decision { requested, room, pool, .. } = decision;
         let doubts = self.doubts(rules, decision, at);
         if is_later(rules, Setting::Rounding, at) {
             for (kind, is_out) in self.roundings.iter_mut().enumerate().filter(|(_, is_out)| !**is_out) {
@@ -43,7 +50,7 @@ impl Confirmed {
                     .is_some_and(|other| other.least > room || !rules.outcomes(other, doubts).include(other, actual));
             }
         }
-        if pool == Pool::Small || decision.least <= SMALL_SIZE {
+        if is_small {
             return;
         }
         let others = self.others(decision, doubts);
@@ -91,10 +98,14 @@ impl Confirmed {
         }
     }
 
+    fn is_rounding_known(&self) -> bool {
+        self.roundings == [true; rounding::ROUNDINGS]
+    }
+
     /// Whether what was noted tells a setting, as far as it matters to a decision.
     fn is_known(&self, rules: &Rules, setting: Setting, decision: Decision) -> bool {
         match setting {
-            Setting::Rounding => self.roundings.iter().all(|&is_out| is_out),
+            Setting::Rounding => self.is_rounding_known(),
             Setting::Expandable => self.expandable,
             Setting::MaxSplit if rules.settings.max_split_size.is_some_and(|limit| decision.least >= limit) => {
                 self.smallest_whole.is_some_and(|smallest| decision.least >= smallest)
