@@ -51,6 +51,7 @@ pub fn find_leaks<R: Read>(
         group_by: options.group_by,
         at: Moment::End,
         rules: options.rules.clone(),
+        skip_course: true,
         ..profile::Options::default()
     };
     let mut inputs = inputs.into_iter().peekable();

@@ -34,16 +34,16 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     };
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.device_memory;
+    let of_profile = profile::Options {
+        history: found.is_none() && arguments.view.has_pictures(),
+        skip_course: true,
+        ..arguments.stacks.profile_options(&config, &arguments.view)
+    };
     if let Some(found) = &found {
-        let of_profile = arguments.stacks.profile_options(&config, &arguments.view);
         let readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), arguments.trust.exit_zero));
     }
-    let of_profile = profile::Options {
-        history: arguments.view.has_pictures(),
-        ..arguments.stacks.profile_options(&config, &arguments.view)
-    };
     let profile = input::profile(&arguments.snapshot, &of_profile)?;
     require_moment(&profile)?;
     let judgement = verdict::judge_profile(&profile, &thresholds);

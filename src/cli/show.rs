@@ -18,8 +18,12 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
     arguments.stacks.require_one_sided()?;
     let every = arguments.phases.every()?;
-    let history = found.is_none() && arguments.view.has_pictures();
-    let of_profile = profile::Options { every, history, ..arguments.stacks.profile_options(&config, &arguments.view) };
+    let of_profile = profile::Options {
+        every,
+        history: found.is_none() && arguments.view.has_pictures(),
+        skip_course: true,
+        ..arguments.stacks.profile_options(&config, &arguments.view)
+    };
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
     options.skip_first = arguments.phases.skip_first;

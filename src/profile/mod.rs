@@ -98,6 +98,8 @@ pub struct Options {
     pub device: Option<u32>,
     /// Whether to keep what pictures need: the curve of each device in many points, and the life of every allocation.
     pub history: bool,
+    /// Leaves out [`DeviceProfile::course`], which only comparisons and saved profiles need.
+    pub skip_course: bool,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -282,8 +284,8 @@ pub struct DeviceProfile {
     pub phases: Phases,
     /// The history in equal parts, where [`Options::every`] asks for them.
     pub intervals: Vec<Interval>,
-    /// In which order the stacks allocate; `None` where nothing does, where nothing repeats, or where a profile was saved
-    /// before that was kept.
+    /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was saved
+    /// before that was kept, or where it was left out ([`Options::skip_course`]).
     pub course: Option<Course>,
     /// The life of every allocation, where [`Options::history`] asks for it and the input has a history.
     pub(crate) lifetimes: Option<Lifetimes>,
@@ -591,7 +593,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         let at = recording.position(&options.at);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
-        let course = Course::of(&snapshot, &replay);
+        let course = if options.skip_course { None } else { Course::of(&snapshot, &replay) };
         let lifetimes = lifetimes(&snapshot, device, &replay, options.history);
         attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by));
         devices.push(DeviceProfile {

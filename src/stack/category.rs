@@ -1,8 +1,8 @@
-//! What memory is for, as far as its stack tells.
+//! The purpose of memory, as far as its stack shows it.
 
 use super::Code;
 use super::operator::Symbol;
-use crate::snapshot::{FrameId, StackId};
+use crate::snapshot::StackId;
 
 /// The categories that are built in, in the order in which a training step meets them.
 pub const CATEGORIES: [&str; 8] =
@@ -20,23 +20,26 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     if code.is_backward(stack) {
         return "backward";
     }
-    let any = |holds: &dyn Fn(&str, &str) -> bool| {
-        code.python(stack).any(|frame: FrameId| holds(code.path(frame), code.function(frame)))
-    };
-    let below = |folder: &'static str| any(&|path, _| path.starts_with(folder));
-    if below("torch/optim/") {
+    if has_frame_below(code, stack, "torch/optim/") {
         "optimizer"
-    } else if below("torch/distributed/") {
+    } else if has_frame_below(code, stack, "torch/distributed/") {
         "communication"
-    } else if below("torch/utils/data/") {
+    } else if has_frame_below(code, stack, "torch/utils/data/") {
         "data"
-    } else if any(&is_loading) {
+    } else if code.python(stack).any(|frame| is_loading(code.path(frame), code.function(frame))) {
         "parameters"
-    } else if below("torch/nn/") || any(&|_, function| function == "forward") {
+    } else if has_frame_below(code, stack, "torch/nn/")
+        || code.python(stack).any(|frame| code.function(frame) == "forward")
+    {
         "forward"
     } else {
         "other"
     }
+}
+
+/// Whether some frame lies below a folder of an installed package.
+fn has_frame_below(code: &Code<'_>, stack: StackId, folder: &str) -> bool {
+    code.python(stack).any(|frame| code.path(frame).starts_with(folder))
 }
 
 fn is_module(path: &str) -> bool {

@@ -19,7 +19,7 @@ pub enum Owner {
     Cpp,
 }
 
-/// What a clean path says about the frames in it. A file has many.
+/// The facts that a clean path alone gives about the frames in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     /// Whose its Python code is.
@@ -27,7 +27,7 @@ pub(super) struct Place {
     language: Language,
 }
 
-/// What a path says about the language of its functions.
+/// The language of the functions in a file, as far as its path tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Python,
@@ -67,7 +67,7 @@ impl Language {
     }
 }
 
-/// Whether a frame is in Python.
+/// True for a frame in Python.
 pub(super) fn is_python(name: &str, path: &str) -> bool {
     Language::of(path).is_python(name)
 }

@@ -168,7 +168,7 @@ impl<'t> Code<'t> {
     /// The innermost frame of the user.
     #[must_use]
     pub fn user_site(&self, stack: StackId) -> Option<FrameId> {
-        self.python(stack).find(|&frame| self.owner(frame) == Owner::User)
+        self.innermost(stack, Owner::User)
     }
 
     /// The function of a frame, as much of it as anybody reads.
@@ -229,7 +229,7 @@ impl<'t> Code<'t> {
     }
 
     /// The functions that tell one stack from another, innermost first. Where there is none in Python, and where
-    /// those are of the forward pass, what the C++ frames do is among them.
+    /// those are of the forward pass, the operation of the C++ frames is among them.
     #[must_use]
     pub fn tokens(&self, stack: StackId) -> Vec<Token> {
         self.tokens_of(stack, &self.identifying_frames(stack))
@@ -247,14 +247,18 @@ impl<'t> Code<'t> {
     /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
-        let innermost = |owner: Owner| self.python(stack).find(|&frame| self.owner(frame) == owner);
-        let real = innermost(Owner::User).or_else(|| innermost(Owner::Library));
-        let real = real.or_else(|| innermost(Owner::PyTorch));
-        real.or_else(|| self.python(stack).next())
+        let owners = [Owner::User, Owner::Library, Owner::PyTorch].into_iter();
+        let mut innermost = owners.filter_map(|owner| self.innermost(stack, owner));
+        innermost.next().or_else(|| self.python(stack).next())
     }
 
-    /// What the C++ frames of a stack do: all of them where there is no Python, else those inside the
-    /// innermost Python frame.
+    /// The innermost Python frame of an owner.
+    fn innermost(&self, stack: StackId, owner: Owner) -> Option<FrameId> {
+        self.python(stack).find(|&frame| self.owner(frame) == owner)
+    }
+
+    /// The operation of the C++ frames of a stack: of all where there is no Python, else of those inside the innermost
+    /// Python frame.
     pub(super) fn operation(&self, stack: StackId) -> Operation<'t> {
         let inside = self.tables.stack(stack).iter().copied().take_while(|&frame| self.owner(frame) == Owner::Cpp);
         let mut operation = Operation::of(inside.map(|frame| self.symbol(frame)));
@@ -262,17 +266,17 @@ impl<'t> Code<'t> {
         operation
     }
 
-    /// Whether autograd's engine runs a C++ frame.
+    /// True for a C++ frame that autograd's engine runs.
     fn is_of_engine(&self, frame: FrameId) -> bool {
         matches!(self.known(frame).symbol, Symbol::Engine | Symbol::Node(_))
     }
 
-    /// Whether it holds for the operation of some C++ frame of a stack.
+    /// True where `holds` does for the operation of some C++ frame of a stack.
     pub(super) fn has_symbol(&self, stack: StackId, holds: impl Fn(Symbol<&'t str>) -> bool) -> bool {
         self.cpp(stack).any(|frame| holds(self.symbol(frame)))
     }
 
-    /// What the C++ frames of a stack do, for people: the autograd node, and in it the operator; where there is
+    /// The names of the operation of a stack, for people: the autograd node, and in it the operator; where there is
     /// neither, and no Python, the function.
     #[must_use]
     pub fn operation_names(&self, stack: StackId) -> Vec<String> {
@@ -294,18 +298,22 @@ impl<'t> Code<'t> {
         names
     }
 
-    /// The frames of a stack that say something: all in Python, and in C++ the operators and what runs the backward
+    /// The frames of a stack that matter: all in Python, and in C++ the operators and the engine of the backward
     /// pass; where there is neither operator nor node, the innermost function. Labels and pairing need no others.
     #[must_use]
     pub fn essential(&self, stack: StackId) -> Vec<FrameId> {
-        let mut functions = if self.has_symbol(stack, |symbol| symbol.operation().is_some()) { 0 } else { 1 };
-        let mut keep = |&frame: &FrameId| match self.known(frame).symbol {
-            _ if self.owner(frame) != Owner::Cpp => true,
-            Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine => true,
-            Symbol::Function(_) => std::mem::take(&mut functions) > 0,
-            Symbol::Noise => false,
-        };
-        self.tables.stack(stack).iter().copied().filter(|frame| keep(frame)).collect()
+        let mut lacks_function = !self.has_symbol(stack, |symbol| symbol.operation().is_some());
+        let mut essential = Vec::new();
+        for &frame in self.tables.stack(stack) {
+            let is_kept = match self.known(frame).symbol {
+                _ if self.owner(frame) != Owner::Cpp => true,
+                Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine => true,
+                Symbol::Function(_) => std::mem::take(&mut lacks_function),
+                Symbol::Noise => false,
+            };
+            essential.extend(is_kept.then_some(frame));
+        }
+        essential
     }
 
     /// The operators and autograd nodes in a stack, innermost first.
@@ -314,7 +322,7 @@ impl<'t> Code<'t> {
         self.cpp(stack).filter_map(|frame| self.symbol(frame).operation()).collect()
     }
 
-    /// Whether a stack belongs to the backward pass.
+    /// True for a stack of the backward pass.
     #[must_use]
     pub fn is_backward(&self, stack: StackId) -> bool {
         self.operation(stack).backward

@@ -54,7 +54,7 @@ fn normal_form(path: &str) -> &str {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) owner: Owner,
-    /// Whether it only passes calls on.
+    /// True for a frame that only passes calls on.
     pub(super) passes_through: bool,
     /// Index into the files.
     pub(super) file: usize,

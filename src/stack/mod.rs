@@ -1,4 +1,4 @@
-//! What makes two call stacks the same, and what a stack is called.
+//! The identity of call stacks across code changes, and their names.
 //!
 //! Snapshots of two commits never hold equal stacks: lines move, functions are renamed, checkouts lie
 //! elsewhere, C++ text changes with the compiler. So stacks are put into groups by a key that keeps what
@@ -37,7 +37,7 @@ use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables, Tags};
 use crate::text::cut;
 use code::sha1;
 
-/// What counts as one stack.
+/// The rule for stacks that count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum GroupBy {
@@ -52,7 +52,7 @@ pub enum GroupBy {
     Function,
     /// The file of the innermost frame of the user.
     File,
-    /// What the memory is for.
+    /// The purpose of the memory.
     Category,
     /// `user_metadata` of the allocation.
     Metadata,
@@ -88,7 +88,7 @@ impl GroupBy {
         }
     }
 
-    /// What a group is, in a word.
+    /// The word for a group.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl GroupBy {
         }
     }
 
-    /// Whether groups are places in the code, which a change to it can move. The others go by their name.
+    /// True for groups that are places in the code, which a change to it can move. The others go by their name.
     #[must_use]
     pub fn is_place(self) -> bool {
         !matches!(self, Self::Category | Self::Metadata | Self::CompileContext)
@@ -114,7 +114,7 @@ impl GroupBy {
         }
     }
 
-    /// Whether groups go by tags of allocations, not by stacks.
+    /// True for groups that go by tags of allocations, not by stacks.
     #[must_use]
     pub fn is_tag(self) -> bool {
         matches!(self, Self::Metadata | Self::CompileContext)
@@ -133,13 +133,13 @@ pub struct Key(pub String);
 
 impl Key {
     fn of(digest: Digest) -> Self {
-        let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or_default();
-        let mut text = String::with_capacity(2 * digest.len());
-        for byte in digest {
-            text.push(digit(byte >> 4));
-            text.push(digit(byte & 15));
-        }
-        Self(text)
+        let halves = digest.into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        Self(halves.filter_map(|half| char::from_digit(half.into(), 16)).collect())
+    }
+
+    /// The key of a name of some kind.
+    fn of_name(kind: &str, name: &str) -> Self {
+        Self::of(sha1(&[kind.as_bytes(), b"\0", name.as_bytes()]))
     }
 }
 
@@ -166,13 +166,13 @@ impl<'t> Grouper<'t> {
         Self { by, code, exact }
     }
 
-    /// What is known of the frames.
+    /// The frames.
     #[must_use]
     pub fn code(&self) -> &Code<'t> {
         &self.code
     }
 
-    /// What counts as one stack.
+    /// The grouping.
     #[must_use]
     pub fn by(&self) -> GroupBy {
         self.by
@@ -182,8 +182,6 @@ impl<'t> Grouper<'t> {
     #[must_use]
     pub fn key(&self, stack: StackId) -> Key {
         let code = &self.code;
-        let named = |kind: &str, text: &str| Key::of(sha1(&[kind.as_bytes(), b"\0", text.as_bytes()]));
-        let without_python = || named("C++", &code.operation(stack).whole_label());
         match self.by {
             GroupBy::Frames => self.exact(stack, None),
             GroupBy::Stack => {
@@ -196,10 +194,9 @@ impl<'t> Grouper<'t> {
             }
             GroupBy::Line | GroupBy::Function | GroupBy::File => {
                 let Some(site) = code.site(stack) else {
-                    return if self.by == GroupBy::File {
-                        named("C++", no_file(code, stack))
-                    } else {
-                        without_python()
+                    return match self.by {
+                        GroupBy::File => Key::of_name("C++", no_file(code, stack)),
+                        _ => Key::of_name("C++", &code.operation(stack).whole_label()),
                     };
                 };
                 let function = code.token(site).function.to_le_bytes();
@@ -213,7 +210,7 @@ impl<'t> Grouper<'t> {
                 parts.extend(rest);
                 Key::of(sha1(&parts))
             }
-            GroupBy::Category => named(self.by.name(), category::of(code, stack)),
+            GroupBy::Category => Key::of_name(self.by.name(), category::of(code, stack)),
             GroupBy::Metadata | GroupBy::CompileContext => self.tagged(None).0,
         }
     }
@@ -224,7 +221,7 @@ impl<'t> Grouper<'t> {
         Key::of(self.exact.as_ref().map_or_else(Digest::default, |exact| exact.of(stack, cpp)))
     }
 
-    /// What a stack is called.
+    /// The label of a stack.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
         let code = &self.code;
@@ -243,7 +240,7 @@ impl<'t> Grouper<'t> {
     #[must_use]
     pub fn tagged(&self, tag: Option<StringId>) -> (Key, String) {
         let name = tag_name(self.by, tag.map(|tag| self.code.tables().string(tag)));
-        (Key::of(sha1(&[self.by.name().as_bytes(), b"\0", name.as_bytes()])), name)
+        (Key::of_name(self.by.name(), &name), name)
     }
 
     /// A group as pairing sees it, from one of its stacks.
@@ -259,11 +256,13 @@ impl<'t> Grouper<'t> {
         Group { key, tokens, site: site.unwrap_or(0), lines, operators, figures }
     }
 
-    /// Which languages the frames of a stack are in.
+    /// The languages of the frames of a stack.
     #[must_use]
     pub fn languages(&self, stack: StackId) -> Languages {
-        let frames = || self.code.tables().stack(stack).iter().map(|&frame| self.code.owner(frame));
-        Languages { python: frames().any(|owner| owner != Owner::Cpp), cpp: frames().any(|owner| owner == Owner::Cpp) }
+        let frames = self.code.tables().stack(stack).iter();
+        let count = frames.len();
+        let cpp = frames.filter(|&&frame| self.code.owner(frame) == Owner::Cpp).count();
+        Languages { python: cpp < count, cpp: cpp > 0 }
     }
 }
 
@@ -292,7 +291,7 @@ fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     }
 }
 
-/// Whether a frame is in Python, as far as it says itself.
+/// True for a frame in Python, as far as its own names tell.
 #[must_use]
 pub fn is_python(tables: &Tables, frame: FrameId) -> bool {
     let frame = tables.frame(frame);
@@ -379,7 +378,7 @@ impl std::ops::BitOrAssign for Languages {
     }
 }
 
-/// As much of a name as anybody reads.
+/// The part of a name that is shown.
 fn legible(name: &str) -> &str {
     cut(name, 256)
 }
@@ -455,7 +454,7 @@ mod tests {
                 "forward (model.py:39) from <module> (train.py:3)",
             ]
         );
-        // What does not differ in its frames is numbered.
+        // Stacks that do not differ in their frames are numbered.
         let labels = distinct_labels(&grouper.label(stacks[0]), &[all[0], all[0]]);
         assert_eq!(labels, ["forward (model.py:39)", "forward (model.py:39) #2"]);
     }

@@ -1,4 +1,4 @@
-//! What C++ frames say about the operation: operators and autograd nodes, never symbols or addresses.
+//! The operation that C++ frames carry out: operators and autograd nodes, never symbols or addresses.
 
 use super::code::{Token, sha1};
 use super::find::{find, rfind};
@@ -127,7 +127,7 @@ fn is_noise(name: &str) -> bool {
         "pybind11::",
         "error_code::",
     ];
-    // Of the interpreter, the C library and the loader.
+    // Functions of the interpreter, the C library and the loader.
     const BEGINNINGS: [&str; 37] = [
         "_Py",
         "Py",
@@ -174,7 +174,7 @@ fn is_noise(name: &str) -> bool {
         || BEGINNINGS.iter().any(|noise| bare.starts_with(noise) && !bare.contains("::"))
 }
 
-/// What a C++ frame says about the operation.
+/// The part of a C++ frame in the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symbol<N> {
     /// Part of a dispatched operator: `add`.
@@ -210,7 +210,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Of a part that was cut out of the name.
+    /// The place of a part that was cut out of the name.
     fn new(name: &str, part: &str) -> Self {
         let start = part.as_ptr().addr().saturating_sub(name.as_ptr().addr());
         Self { start, end: start + part.len() }
@@ -254,10 +254,10 @@ impl<'t> Symbol<&'t str> {
     }
 }
 
-/// What a run of C++ frames does.
+/// The operation of a run of C++ frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Operation<'t> {
-    /// Whether it is part of the backward pass.
+    /// True for a part of the backward pass.
     pub(super) backward: bool,
     /// The autograd node that is executed.
     pub(super) node: Option<&'t str>,
@@ -273,8 +273,8 @@ impl<'t> Operation<'t> {
         let mut operation = Self::default();
         for symbol in symbols {
             match symbol {
-                // The outermost operator is the one that was asked for; those inside are how it is done. What
-                // is outside the node asked for the backward pass.
+                // The outermost operator is the one that was asked for; those inside are how it is done. Those outside of
+                // the node asked for the backward pass.
                 Symbol::Operator(name) if operation.node.is_none() => operation.operator = Some(name),
                 Symbol::Node(name) => {
                     operation.node = operation.node.or(Some(name));
@@ -288,7 +288,7 @@ impl<'t> Operation<'t> {
         operation
     }
 
-    /// What stands in for the functions of a stack without Python frames, innermost first.
+    /// The stand-ins for the functions of a stack without Python frames, innermost first.
     pub(super) fn tokens(&self) -> Vec<Token> {
         let names = match (self.operator, self.node, self.function) {
             (None, None, Some(function)) => [Some(("function", function)), None],
@@ -296,11 +296,7 @@ impl<'t> Operation<'t> {
         };
         let pass = if self.backward { "backward" } else { "forward" };
         let names = names.into_iter().flatten().chain([("pass", pass)]);
-        let token = |(kind, name): (&str, &str)| {
-            let kind = sha1(&[kind.as_bytes()]);
-            Token::new(&kind, &kind, &sha1(&[name.as_bytes()]))
-        };
-        names.map(token).collect()
+        names.map(|(kind, name)| stand_in(kind, name)).collect()
     }
 
     /// The name of a stack without Python frames: the autograd node and the operator in it, where that is not the one
@@ -324,6 +320,12 @@ impl<'t> Operation<'t> {
         };
         if self.backward { format!("backward: {what}") } else { what }
     }
+}
+
+/// The token that stands in for a function.
+fn stand_in(kind: &str, name: &str) -> Token {
+    let kind = sha1(&[kind.as_bytes()]);
+    Token::new(&kind, &kind, &sha1(&[name.as_bytes()]))
 }
 
 #[cfg(test)]

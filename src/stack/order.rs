@@ -1,10 +1,10 @@
-//! Which line of a function is which, where lines have moved: their order stays.
+//! Pairs the lines of a function where lines have moved: their order stays.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// What is known of the allocations on one line.
+/// The allocations on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InOrder<'t, F> {
     /// The lines of its stack, from the innermost frame on.
@@ -13,59 +13,80 @@ pub struct InOrder<'t, F> {
     pub operators: Vec<&'t str>,
     /// How often it allocates.
     pub counts: (u64, u64),
-    /// What it allocates.
+    /// The figures of its allocations.
     pub figures: F,
 }
 
-/// Pairs what is most likely the same, by position. Both sides are in the order of their lines, and so are the
-/// pairs. What cannot be told is in no pair.
+/// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are the
+/// pairs. A line whose partner cannot be told is in no pair.
 #[must_use]
 pub fn pair_in_order<'s, F: Hash + Eq + Ord>(
     before: &'s [InOrder<'_, F>],
     after: &'s [InOrder<'_, F>],
 ) -> Vec<(usize, usize)> {
-    let all = |side: &[InOrder<'_, F>]| (0..side.len()).collect::<Vec<_>>();
-    let mut gaps = vec![(all(before), all(after))];
+    let mut gaps = vec![Gap { old: (0..before.len()).collect(), new: (0..after.len()).collect() }];
     let mut pairs = Vec::new();
-    // First what is the same in everything, then, in between, what is the same in less.
-    for level in 0..3 {
+    // First the lines that are the same in everything, then, in between, those that are the same in less.
+    for level in [Level::Figures, Level::Counts, Level::Operators] {
         let mut left = Vec::new();
-        for (old, new) in gaps {
-            let has_operators = |&index: &usize| !before[index].operators.is_empty();
-            if level == 2 && !old.iter().all(has_operators) {
-                left.push((old, new));
+        for gap in gaps {
+            let has_operators = gap.old.iter().all(|&index| !before[index].operators.is_empty());
+            if level == Level::Operators && !has_operators {
+                left.push(gap);
                 continue;
             }
-            let aspects = |side: &'s [InOrder<'_, F>], indices: &[usize]| -> Vec<_> {
-                let aspect = |&index: &usize| {
-                    let item = &side[index];
-                    let (counts, figures) = match level {
-                        0 => (Some(item.counts), Some(&item.figures)),
-                        1 => (Some(item.counts), None),
-                        _ => (None, None),
-                    };
-                    (&*item.operators, counts, figures)
-                };
-                indices.iter().map(aspect).collect()
-            };
-            let (olds, news) = (aspects(before, &old), aspects(after, &new));
-            for op in diff(&olds, &news) {
-                let (_, old_range, new_range) = op.as_tag_tuple();
+            for op in diff(&level.aspects(before, &gap.old), &level.aspects(after, &gap.new)) {
+                let old = &gap.old[op.old_range()];
+                let new = &gap.new[op.new_range()];
                 if matches!(op, DiffOp::Equal { .. }) {
-                    pairs.extend(old[old_range].iter().copied().zip(new[new_range].iter().copied()));
-                } else if !old_range.is_empty() && !new_range.is_empty() {
-                    left.push((old[old_range].to_vec(), new[new_range].to_vec()));
+                    pairs.extend(old.iter().copied().zip(new.iter().copied()));
+                } else if !old.is_empty() && !new.is_empty() {
+                    left.push(Gap { old: old.to_vec(), new: new.to_vec() });
                 }
             }
         }
         gaps = left;
     }
     // As many lines as before: the same ones, doing something else.
-    for (old, new) in gaps.into_iter().filter(|(old, new)| old.len() == new.len()) {
-        pairs.extend(old.into_iter().zip(new));
+    for gap in gaps.into_iter().filter(|gap| gap.old.len() == gap.new.len()) {
+        pairs.extend(gap.old.into_iter().zip(gap.new));
     }
     pairs.sort_unstable();
     pairs
+}
+
+/// Lines between those that are paired, by their indices.
+struct Gap {
+    old: Vec<usize>,
+    new: Vec<usize>,
+}
+
+/// The aspects in which lines must be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// All of them.
+    Figures,
+    /// All but the figures.
+    Counts,
+    /// The operators alone.
+    Operators,
+}
+
+/// The aspects of a line that count.
+type Aspects<'s, 't, F> = (&'s [&'t str], Option<(u64, u64)>, Option<&'s F>);
+
+impl Level {
+    fn aspects<'s, 't, F>(self, side: &'s [InOrder<'t, F>], indices: &[usize]) -> Vec<Aspects<'s, 't, F>> {
+        indices.iter().map(|&index| self.aspect(&side[index])).collect()
+    }
+
+    fn aspect<'s, 't, F>(self, item: &'s InOrder<'t, F>) -> Aspects<'s, 't, F> {
+        match self {
+            Self::Figures => (&item.operators, Some(item.counts), Some(&item.figures)),
+            Self::Counts => (&item.operators, Some(item.counts), None),
+            Self::Operators => (&item.operators, None, None),
+        }
+    }
 }
 
 /// The difference of two sequences. The deadline is far beyond what stacks take; it keeps a hostile input from

@@ -49,8 +49,7 @@ pub(super) fn installed(path: &str) -> Option<&str> {
 pub(super) fn standard_library(path: &str) -> Option<&str> {
     let pythons = path.contains("/python3").then(|| path.match_indices("/python3"));
     for (at, python) in pythons.into_iter().flatten() {
-        let version = |c: char| c == '.' || c.is_ascii_digit() || c == 't';
-        let rest = path[at + python.len()..].trim_start_matches(version);
+        let rest = path[at + python.len()..].trim_start_matches(is_of_version);
         if let Some(rest) = rest.strip_prefix('/')
             && ["lib", "lib64"].contains(&file_name(&path[..at]))
         {
@@ -62,7 +61,12 @@ pub(super) fn standard_library(path: &str) -> Option<&str> {
     path[..at].contains(':').then(|| &path[at + "/Lib/".len()..])
 }
 
-/// What generated code is called, without the hashes and counters in its name.
+/// Whether a character stands in the number of a Python version, such as the `.13t` of a build without the lock.
+fn is_of_version(c: char) -> bool {
+    c == '.' || c.is_ascii_digit() || c == 't'
+}
+
+/// The name of generated code, without the hashes and counters in it.
 pub(super) fn folded(path: &str) -> Option<&str> {
     if path.contains("torchinductor_") {
         return Some("<inductor>");
@@ -74,7 +78,7 @@ pub(super) fn folded(path: &str) -> Option<&str> {
     Some(&path[..=end])
 }
 
-/// Whether a clean path is absolute, also on Windows.
+/// True for an absolute clean path, also on Windows.
 fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path.as_bytes().get(1) == Some(&b':')
 }
@@ -93,11 +97,11 @@ impl Names {
         let mut prefixes: Vec<_> = prefixes.iter().map(|prefix| with_slash(&clean(prefix))).collect();
         // The longest that fits wins.
         prefixes.sort_by_key(|prefix| (std::cmp::Reverse(prefix.len()), prefix.clone()));
-        let absolute = || files.iter().filter(|path| is_absolute(path) && !is_notebook(path));
-        Self { prefixes, root: common_root(absolute()), suffixes: unique_suffixes(files) }
+        let absolute = files.iter().filter(|path| is_absolute(path) && !is_notebook(path));
+        Self { prefixes, root: common_root(absolute), suffixes: unique_suffixes(files) }
     }
 
-    /// What remains of a path behind a prefix to strip.
+    /// The rest of a path behind a prefix to strip.
     pub(super) fn stripped<'p>(&self, path: &'p str) -> Option<&'p str> {
         self.prefixes.iter().find_map(|prefix| path.strip_prefix(prefix.as_str()))
     }
@@ -142,16 +146,20 @@ fn common_root<'p>(mut paths: impl Iterator<Item = &'p &'p str>) -> String {
     if root.trim_end_matches('/').is_empty() { String::new() } else { root.to_owned() }
 }
 
+/// The number of parts that two paths have in common at their beginning.
+fn common_parts(a: &[&str], b: &[&str]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 /// For every path the length of its shortest end, of whole parts, that no other path ends in.
 fn unique_suffixes(files: &BTreeSet<&str>) -> BTreeMap<String, usize> {
     // In the order of their reversed parts, the paths with the longest common ends are neighbours.
     let mut reversed: Vec<Vec<&str>> = files.iter().map(|path| path.rsplit('/').collect()).collect();
     reversed.sort_unstable();
-    let common = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let mut suffixes = BTreeMap::new();
     for (i, parts) in reversed.iter().enumerate() {
-        let before = i.checked_sub(1).map_or(0, |before| common(parts, &reversed[before]));
-        let after = reversed.get(i + 1).map_or(0, |after| common(parts, after));
+        let before = i.checked_sub(1).map_or(0, |before| common_parts(parts, &reversed[before]));
+        let after = reversed.get(i + 1).map_or(0, |after| common_parts(parts, after));
         let taken = (before.max(after) + 1).min(parts.len());
         let length = parts[..taken].iter().map(|part| part.len() + 1).sum::<usize>() - 1;
         let path = parts.iter().rev().copied().collect::<Vec<_>>().join("/");

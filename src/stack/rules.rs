@@ -1,4 +1,4 @@
-//! What the user says about the code: where it lies, whose it is, and what it is for.
+//! Rules of the user about the code: where it lies, who owns it, and its purpose.
 
 use crate::pattern::Pattern;
 
@@ -12,17 +12,20 @@ pub struct Rules {
     pub own: Vec<Pattern>,
     /// Paths whose Python code is not the user's, so that its callers are to blame.
     pub foreign: Vec<Pattern>,
-    /// What memory is for; the first that matches a frame of the stack decides, before the built-in categories.
+    /// Purposes of memory; the first that matches a frame of the stack decides, before the built-in categories.
     pub categories: Vec<CategoryRule>,
 }
 
 impl Rules {
-    /// What of the rules decides which stacks are one group, as text.
+    /// The rules that decide which stacks are one group, as text.
     #[must_use]
     pub fn of_groups(&self) -> [Vec<String>; 3] {
-        let texts = |patterns: &[Pattern]| patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect();
         [self.strip_prefix.clone(), texts(&self.own), texts(&self.foreign)]
     }
+}
+
+fn texts(patterns: &[Pattern]) -> Vec<String> {
+    patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect()
 }
 
 /// A category of the user.
@@ -30,8 +33,8 @@ impl Rules {
 pub struct CategoryRule {
     /// Its name.
     pub name: String,
-    /// Of Python frames the function, the path or `function (path)`, of C++ frames the operator, such as `aten::mm`: one
-    /// of them has to match.
+    /// One of them has to match the function, the path or `function (path)` of a Python frame, or the operator of a C++
+    /// frame, such as `aten::mm`.
     pub patterns: Vec<Pattern>,
 }
 

@@ -507,6 +507,7 @@ impl Stacks {
             max_input: view.input.max_input(),
             allocator_settings: view.input.allocator_settings(config),
             history: false,
+            skip_course: false,
         }
     }
 }

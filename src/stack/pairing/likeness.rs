@@ -1,0 +1,267 @@
+//! The likeness of two stacks, and of the functions in which they differ.
+
+use std::collections::BTreeSet;
+
+use similar::DiffOp;
+
+use super::super::Token;
+use super::super::order::diff;
+use super::{Group, Pairing, SAME_FUNCTION, shape_shift};
+
+/// The weight of a frame that exists on one side only, against 1 for one that exists on both: changes to the code make
+/// such frames.
+const ONE_SIDED: f64 = 0.25;
+
+/// The weight of a frame that both sides know and where the other stack has another such frame: no change renames a
+/// function to one that is there already.
+const CONTRADICTS: f64 = 3.0;
+
+/// The likeness of two groups.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Score {
+    pub(super) ratio: f64,
+    pub(super) same_figures: bool,
+    pub(super) closeness: f64,
+}
+
+/// A function of the before and the one of the after that stands in its place.
+#[derive(Debug)]
+pub(super) struct Became {
+    pub(super) old: Token,
+    pub(super) new: Token,
+    /// Their likeness, from 0 to 1.
+    alike: f64,
+}
+
+/// A part of the difference between two stacks.
+#[derive(Debug, Default)]
+pub(super) struct Hunk {
+    equal: Vec<Token>,
+    pub(super) pairs: Vec<Became>,
+    pub(super) old_only: Vec<Token>,
+    pub(super) new_only: Vec<Token>,
+}
+
+/// A part of a stack that the other one has not.
+struct Part<'t> {
+    /// The whole stack.
+    all: &'t [Token],
+    tokens: &'t [Token],
+    /// Places of the functions that the other side does not know.
+    unknown: Vec<usize>,
+}
+
+impl Part<'_> {
+    fn unknown(&self, index: usize) -> Token {
+        self.tokens[self.unknown[index]]
+    }
+
+    /// How often an unknown function stands in the stack.
+    fn count(&self, index: usize) -> usize {
+        let token = self.unknown(index);
+        self.all.iter().filter(|other| **other == token).count()
+    }
+
+    /// The functions at other places than these.
+    fn without(&self, used: &BTreeSet<usize>) -> Vec<Token> {
+        (0..self.tokens.len()).filter(|at| !used.contains(at)).map(|at| self.tokens[at]).collect()
+    }
+}
+
+/// The likeness of every unknown function of one part to every one of another, and the most that pairs of them can add up
+/// to from there on: the longest common subsequence with weights.
+struct Table {
+    columns: usize,
+    /// Likeness, and a little for the place.
+    values: Vec<(f64, f64)>,
+    best: Vec<f64>,
+}
+
+impl Table {
+    fn new(pairing: &Pairing<'_>, old: &Part<'_>, new: &Part<'_>) -> Self {
+        let columns = new.unknown.len();
+        let mut values = Vec::with_capacity(old.unknown.len() * columns);
+        for i in 0..old.unknown.len() {
+            for j in 0..columns {
+                // A little for any pair: functions in the same place are more likely the same. But a wrapper that stands
+                // there again and again is no new name of a function that stood there once.
+                let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
+                values.push((pairing.alike(old.unknown(i), new.unknown(j)), same_place));
+            }
+        }
+        let best = vec![0.0; (old.unknown.len() + 1) * (columns + 1)];
+        let mut table = Self { columns, values, best };
+        for i in (0..old.unknown.len()).rev() {
+            for j in (0..columns).rev() {
+                let both = table.value(i, j) + table.best(i + 1, j + 1);
+                table.best[i * (columns + 1) + j] = both.max(table.best(i + 1, j)).max(table.best(i, j + 1));
+            }
+        }
+        table
+    }
+
+    fn alike(&self, i: usize, j: usize) -> f64 {
+        self.values[i * self.columns + j].0
+    }
+
+    fn value(&self, i: usize, j: usize) -> f64 {
+        let (alike, same_place) = self.values[i * self.columns + j];
+        alike + same_place
+    }
+
+    fn best(&self, i: usize, j: usize) -> f64 {
+        self.best[i * (self.columns + 1) + j]
+    }
+}
+
+impl Pairing<'_> {
+    /// The likeness of two groups, or `None` where they cannot be the same.
+    pub(super) fn score(&self, before: usize, after: usize) -> Option<Score> {
+        let before = &self.before.groups[before];
+        let after = &self.after.groups[after];
+        let old = self.translated(before);
+        let new = self.reduced(after);
+        let same_figures = before.figures == after.figures;
+        if !same_figures && !old.iter().any(|token| new.contains(token)) {
+            // Nothing in common.
+            return None;
+        }
+        let closeness = before.figures.closeness(after.figures);
+        let old_site = self.old_site(before)?;
+        let new_site = Self::new_site(after)?;
+        let mut matched = 0.0;
+        let mut lost = 0.0;
+        let mut sites = None;
+        for hunk in self.hunks(&old, &new) {
+            matched += hunk.equal.iter().map(|token| self.weight(token)).sum::<f64>();
+            for &Became { old, new, alike } in &hunk.pairs {
+                matched += ONE_SIDED * alike;
+                // Less than for two that have nothing in common: a rename is the smaller change.
+                lost += ONE_SIDED / 2.0 * (1.0 - alike);
+                if old == old_site && new == new_site {
+                    sites = Some(alike + does_the_same(before, after));
+                }
+            }
+            let contradicts =
+                self.innermost_kept(&hunk.old_only).is_some() && self.innermost_kept(&hunk.new_only).is_some();
+            let factor = if contradicts { CONTRADICTS } else { 1.0 };
+            lost += factor * hunk.old_only.iter().chain(&hunk.new_only).map(|token| self.weight(token)).sum::<f64>();
+        }
+        let agree = if old_site == new_site {
+            true
+        } else if let Some(alike) = sites {
+            alike >= SAME_FUNCTION || same_figures
+        } else if self.is_split_off(before, after) {
+            true
+        } else {
+            // One of them put a function in between: the next one that both know must be the same.
+            let one_sided = !self.kept.contains(&old_site) || !self.kept.contains(&new_site);
+            let next = self.innermost_kept(&old);
+            one_sided && next.is_some() && next == self.innermost_kept(&new) && closeness >= 0.5
+        };
+        let total = 2.0 * matched + lost;
+        (agree && total > 0.0).then(|| Score { ratio: 2.0 * matched / total, same_figures, closeness })
+    }
+
+    /// The innermost function that both sides know.
+    fn innermost_kept(&self, tokens: &[Token]) -> Option<Token> {
+        tokens.iter().find(|token| self.kept.contains(token)).copied()
+    }
+
+    /// Whether the function to blame went to another file, under its name. Where a file becomes two, functions of one name
+    /// (`forward` of several classes) are one in the before and two in the after.
+    fn is_split_off(&self, before: &Group<'_>, after: &Group<'_>) -> bool {
+        let Some(old) = before.tokens.get(before.site) else { return false };
+        let Some(new) = after.tokens.get(after.site) else { return false };
+        old.function == new.function && !self.after.lines.contains_key(old) && !self.before.lines.contains_key(new)
+    }
+
+    fn weight(&self, token: &Token) -> f64 {
+        if self.kept.contains(token) { 1.0 } else { ONE_SIDED }
+    }
+
+    /// The parts that two stacks have in common, and the differences in between.
+    pub(super) fn hunks(&self, old: &[Token], new: &[Token]) -> Vec<Hunk> {
+        diff(old, new).into_iter().map(|op| self.hunk(op, old, new)).collect()
+    }
+
+    fn hunk(&self, op: DiffOp, old: &[Token], new: &[Token]) -> Hunk {
+        if let DiffOp::Equal { old_index, len, .. } = op {
+            return Hunk { equal: old[old_index..old_index + len].to_vec(), ..Hunk::default() };
+        }
+        self.align(&self.part(old, &old[op.old_range()]), &self.part(new, &new[op.new_range()]))
+    }
+
+    fn part<'t>(&self, all: &'t [Token], tokens: &'t [Token]) -> Part<'t> {
+        /// Keeps the tables small.
+        const MOST: usize = 32;
+        let unknown = (0..tokens.len()).filter(|&at| !self.kept.contains(&tokens[at]));
+        Part { all, tokens, unknown: unknown.take(MOST).collect() }
+    }
+
+    /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as alike as can
+    /// be.
+    fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
+        let table = Table::new(self, old, new);
+        let mut pairs = Vec::new();
+        let mut used_old = BTreeSet::new();
+        let mut used_new = BTreeSet::new();
+        let mut i = 0;
+        let mut j = 0;
+        while i < old.unknown.len() && j < new.unknown.len() {
+            let here = table.best(i, j);
+            // Where it makes no difference the inner one: wrappers stand outside.
+            if table.value(i, j) > 0.0 && here <= table.value(i, j) + table.best(i + 1, j + 1) {
+                pairs.push(Became { old: old.unknown(i), new: new.unknown(j), alike: table.alike(i, j) });
+                used_old.insert(old.unknown[i]);
+                used_new.insert(new.unknown[j]);
+                i += 1;
+                j += 1;
+            } else if here <= table.best(i + 1, j) {
+                i += 1;
+            } else {
+                j += 1;
+            }
+        }
+        Hunk { equal: Vec::new(), pairs, old_only: old.without(&used_old), new_only: new.without(&used_new) }
+    }
+
+    /// The evidence that a function which vanished is one that appeared, from 0 to 1.
+    fn alike(&self, old: Token, new: Token) -> f64 {
+        let name = match old.function == new.function {
+            true if self.common_names.contains(&old.function) => 0.3,
+            true => 0.6,
+            false => 0.0,
+        };
+        let file = match self.moved.get(&old.file).copied().unwrap_or(old.file) == new.file {
+            true => 0.3,
+            false if old.base == new.base => 0.2,
+            false => 0.0,
+        };
+        let lines = match (self.before.lines.get(&old), self.after.lines.get(&new)) {
+            (Some(old_lines), Some(new_lines)) => self.same_lines(new.file, old_lines, new_lines),
+            _ => 0.0,
+        };
+        (name + file + lines).clamp(0.0, 1.0)
+    }
+
+    /// The evidence of the lines of two functions: whether one stands where the other would after the move of its file.
+    fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
+        /// Functions further apart than that are others.
+        const APART: i64 = 20;
+        let Some(moved) = shape_shift(old, new) else { return 0.0 };
+        match self.shifts.get(&file) {
+            _ if old.len() > 1 => 0.4,
+            Some(shift) if moved == shift.common => 0.4,
+            Some(shift) if moved < shift.least - APART || moved > shift.most + APART => -0.2,
+            None if moved == 0 => 0.4,
+            _ => 0.0,
+        }
+    }
+}
+
+/// More for two functions that get their memory in the same way.
+fn does_the_same(before: &Group<'_>, after: &Group<'_>) -> f64 {
+    let is_known = !before.inside().is_empty() || !before.operators.is_empty();
+    if is_known && before.inside() == after.inside() && before.operators == after.operators { 0.25 } else { 0.0 }
+}

@@ -1,0 +1,123 @@
+//! Pairs the stacks that still differ by their similarity, best first.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashSet;
+
+use super::super::Token;
+use super::likeness::Score;
+use super::{Group, MOST_CANDIDATES, Pairing};
+
+/// Something that groups which may be the same have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Aspect {
+    Site(Token),
+    Caller(Token),
+    Skeleton(Vec<Token>),
+    /// The skeleton with runs of one function put together: functions of one name in one file may move to several.
+    Outline(Vec<Token>),
+    Counts(u64, u64),
+}
+
+/// A candidate with its score.
+struct Scored {
+    score: Score,
+    before: usize,
+    after: usize,
+}
+
+impl Scored {
+    /// The best first; of equal ones by their places.
+    fn order(&self, other: &Self) -> Ordering {
+        let ratio = other.score.ratio.total_cmp(&self.score.ratio);
+        let figures = other.score.same_figures.cmp(&self.score.same_figures);
+        let size = other.score.closeness.total_cmp(&self.score.closeness);
+        ratio.then(figures).then(size).then_with(|| (self.before, self.after).cmp(&(other.before, other.after)))
+    }
+}
+
+impl Pairing<'_> {
+    /// Pairs the rest by similarity, best first.
+    pub(super) fn by_similarity(&mut self, ratio: f64) {
+        if self.is_done() {
+            return;
+        }
+        let mut buckets: BTreeMap<Aspect, Vec<usize>> = BTreeMap::new();
+        for (index, group) in self.after.free() {
+            for aspect in self.aspects(group, &self.reduced(group), Self::new_site(group)) {
+                buckets.entry(aspect).or_default().push(index);
+            }
+        }
+        for list in buckets.values_mut() {
+            list.sort_by_key(|&index| (self.after.groups[index].figures, index));
+        }
+        let mut candidates = BTreeSet::new();
+        for (before, group) in self.before.free() {
+            for aspect in self.aspects(group, &self.translated(group), self.old_site(group)) {
+                let list = buckets.get(&aspect).map(Vec::as_slice).unwrap_or_default();
+                candidates.extend(self.nearest(list, group).iter().map(|&after| (before, after)));
+            }
+        }
+        for (before, after) in self.best_first(candidates.into_iter().collect(), ratio, |_| true) {
+            self.take(before, after);
+        }
+    }
+
+    /// The aspects of a group, one of which a candidate has as well.
+    fn aspects(&self, group: &Group<'_>, tokens: &[Token], site: Option<Token>) -> impl Iterator<Item = Aspect> {
+        let skeleton: Vec<Token> = tokens.iter().filter(|token| self.kept.contains(token)).copied().collect();
+        let caller = skeleton.iter().find(|token| Some(**token) != site).copied();
+        let mut outline = skeleton.clone();
+        outline.dedup();
+        let always = [
+            Aspect::Skeleton(skeleton),
+            Aspect::Outline(outline),
+            Aspect::Counts(group.figures.allocations, group.figures.blocks),
+        ];
+        site.map(Aspect::Site).into_iter().chain(caller.map(Aspect::Caller)).chain(always)
+    }
+
+    /// The groups in a list, sorted by figures, whose figures are nearest to those of a group.
+    pub(super) fn nearest<'l>(&self, list: &'l [usize], group: &Group<'_>) -> &'l [usize] {
+        let at = list.partition_point(|&index| self.after.groups[index].figures < group.figures);
+        let end = (at + MOST_CANDIDATES / 2).max(MOST_CANDIDATES).min(list.len());
+        &list[end.saturating_sub(MOST_CANDIDATES)..end]
+    }
+
+    /// The candidates that are at least as similar as `ratio`, the best first and each group once.
+    pub(super) fn best_first(
+        &self,
+        candidates: Vec<(usize, usize)>,
+        ratio: f64,
+        accept: impl Fn(&Score) -> bool,
+    ) -> Vec<(usize, usize)> {
+        let mut scored: Vec<Scored> = candidates
+            .into_iter()
+            .filter_map(|(before, after)| Some(Scored { score: self.score(before, after)?, before, after }))
+            .filter(|scored| scored.score.ratio >= ratio && accept(&scored.score))
+            .collect();
+        scored.sort_by(Scored::order);
+        let mut used_before = FxHashSet::default();
+        let mut used_after = FxHashSet::default();
+        let mut chosen = Vec::new();
+        for Scored { before, after, .. } in scored {
+            if !used_before.contains(&before) && !used_after.contains(&after) {
+                used_before.insert(before);
+                used_after.insert(after);
+                chosen.push((before, after));
+            }
+        }
+        chosen
+    }
+
+    /// The function to blame in a group of the before, as the after calls it.
+    pub(super) fn old_site(&self, group: &Group<'_>) -> Option<Token> {
+        let token = group.tokens.get(group.site)?;
+        Some(self.renamed.get(token).copied().unwrap_or(*token))
+    }
+
+    pub(super) fn new_site(group: &Group<'_>) -> Option<Token> {
+        group.tokens.get(group.site).copied()
+    }
+}
