@@ -3,10 +3,12 @@
 
     python3 simulate/names.py [--add] PLACE...
 
-A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages): the functions that it imports are listed. Or a
-wheel of one of NVIDIA's libraries (nvidia_*.whl): the functions that it exports are, since other extensions import more than
-PyTorch does. Names that src defines by hand are left out. With --add, the names that src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
+A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages): the functions that it imports are
+listed. Or a wheel of one of NVIDIA's libraries (nvidia_*.whl): the functions that it exports are, since other
+extensions import more than PyTorch does. Names that src defines by hand are left out. With --add, the names that
+src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
 """
+
 from __future__ import annotations
 
 import re
@@ -14,21 +16,27 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Iterable, Iterator, Set
 
 HERE = Path(__file__).resolve().parent
 LIST = HERE / "src" / "names.rs"
 # Variants for a default stream of each thread, and functions for graphics.
 LEFT_OUT = re.compile(r"_pts[zd]$|_pt(ds|sz)$|EGL|GLRegister|cudaGL|VDPAU|cuGL")
-CUDA = re.compile(r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml|cuFile|nvJitLink)\w*$")
+CUDA = re.compile(
+    r"(cuda[A-Z]|__cuda|cu[A-Z]|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl[A-Z]|nvrtc|cupti|nvtx|nvshmem|nvml"
+    r"|cuFile|nvJitLink)\w*$"
+)
 # A name with one of these asks for a result that nobody knows; the others compute or set something.
-ASKS = re.compile(r"Get|[bB]ufferSize|_bufferSize|Query|EnumEvents|ReadEvent|Version|version|_ptr$|_malloc|_n_pes|init_status")
+ASKS = re.compile(
+    r"Get|[bB]ufferSize|_bufferSize|Query|EnumEvents|ReadEvent|Version|version|_ptr$|_malloc|_n_pes|init_status"
+)
 # The first argument of these is a place for a handle.
 MAKES = re.compile(r"Create|Alloc$")
 DESTROYS = re.compile(r"Destroy|Free")
 
-HEAD = '''//! Functions of NVIDIA's libraries that PyTorch and its extensions import and that have no code of their own here.
+HEAD = """\
+//! Functions of NVIDIA's libraries that PyTorch and its extensions import and that have no code of their own here.
 //!
 //! Written by `names.py` from the libraries of PyTorch's releases; not to be edited. Sorted, one name a line.
 
@@ -56,11 +64,11 @@ macro_rules! names {
 }
 
 names! {
-'''
+"""
 
 
-def symbols(library: Path, which: str) -> Set[str]:
-    listing = subprocess.run(["nm", "-D", which, str(library)], stdout=subprocess.PIPE, universal_newlines=True, check=True)
+def symbols(library: Path, which: str) -> set[str]:
+    listing = subprocess.run(["nm", "-D", which, str(library)], stdout=subprocess.PIPE, text=True, check=True)
     return {line.split()[-1].partition("@")[0] for line in listing.stdout.splitlines()}
 
 
@@ -75,9 +83,9 @@ def libraries(place: Path, folder: Path) -> Iterator[Path]:
                 yield Path(wheel.extract(member, folder))
 
 
-def exported(wheel: Path) -> Set[str]:
+def exported(wheel: Path) -> set[str]:
     """Public functions of the libraries in a wheel of NVIDIA's."""
-    names: Set[str] = set()
+    names: set[str] = set()
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as members:
         for member in members.namelist():
             if re.search(r"/lib/[^/]*\.so[.\d]*$", member):
@@ -85,12 +93,12 @@ def exported(wheel: Path) -> Set[str]:
     return {name for name in names if CUDA.match(name)}
 
 
-def imported(places: Iterable[Path]) -> Set[str]:
-    names: Set[str] = set()
+def imported(places: Iterable[Path]) -> set[str]:
+    names: set[str] = set()
     for place in places:
         with tempfile.TemporaryDirectory() as folder:
-            wanted: Set[str] = set()
-            defined: Set[str] = set()
+            wanted: set[str] = set()
+            defined: set[str] = set()
             for library in libraries(place, Path(folder)):
                 wanted |= symbols(library, "--undefined-only")
                 defined |= symbols(library, "--defined-only")
@@ -100,9 +108,9 @@ def imported(places: Iterable[Path]) -> Set[str]:
     return names
 
 
-def by_hand() -> Set[str]:
+def by_hand() -> set[str]:
     sources = (path.read_text() for path in (HERE / "src").rglob("*.rs") if path != LIST)
-    names: Set[str] = set()
+    names: set[str] = set()
     for source in sources:
         names |= set(re.findall(r'extern "C" fn (\w+)', source))
         # Lists of names that a macro of the file exports.

@@ -3,8 +3,9 @@
 Each function here replaces one of PyTorch's or of transformers'. What it allocates is what it allocated before.
 """
 
+
 def exchange_objects(torch):
-    """Lets ranks send each other Python objects through the store of their job, because the simulated NCCL moves no values of others."""
+    """Lets ranks send each other Python objects through the store of their job: the simulated NCCL moves no values."""
     import torch.distributed as public
 
     if not public.is_available():
@@ -18,7 +19,7 @@ def exchange_objects(torch):
         group = group or c10d._get_default_group()
         if "nccl" not in str(c10d.get_backend(group)).lower():
             return None
-        name = "ptmem/{}".format(rounds.setdefault(group, 0))
+        name = f"ptmem/{rounds.setdefault(group, 0)}"
         rounds[group] += 1
         if hasattr(c10d, "_get_process_group_store"):
             return c10d._get_process_group_store(group), name
@@ -27,12 +28,12 @@ def exchange_objects(torch):
     def send(store, name, rank, thing):
         import pickle
 
-        store.set("{}/{}".format(name, rank), pickle.dumps(thing))
+        store.set(f"{name}/{rank}", pickle.dumps(thing))
 
     def receive(store, name, rank):
         import pickle
 
-        return pickle.loads(store.get("{}/{}".format(name, rank)))
+        return pickle.loads(store.get(f"{name}/{rank}"))
 
     def rank_in_group(group, rank, rank_of_group):
         if rank_of_group is not None:
@@ -46,6 +47,7 @@ def exchange_objects(torch):
         send(*found, public.get_rank(group), obj)
         for rank in range(public.get_world_size(group)):
             object_list[rank] = receive(*found, rank)
+        return None
 
     def gather_object(obj, object_gather_list=None, dst=None, group=None, *rest, **options):
         found = None if c10d._rank_not_in_group(group) else store_of(group)
@@ -55,6 +57,7 @@ def exchange_objects(torch):
         if object_gather_list is not None:
             for rank in range(public.get_world_size(group)):
                 object_gather_list[rank] = receive(*found, rank)
+        return None
 
     def broadcast_object_list(object_list, src=None, group=None, *rest, **options):
         found = None if c10d._rank_not_in_group(group) else store_of(group)
@@ -65,6 +68,7 @@ def exchange_objects(torch):
             send(*found, in_group, list(object_list))
         else:
             object_list[:] = receive(*found, in_group)
+        return None
 
     def scatter_object_list(output, inputs=None, src=None, group=None, *rest, **options):
         found = None if c10d._rank_not_in_group(group) else store_of(group)
@@ -74,6 +78,7 @@ def exchange_objects(torch):
         if public.get_rank(group) == in_group:
             send(*found, in_group, list(inputs))
         output[0] = receive(*found, in_group)[public.get_rank(group)]
+        return None
 
     gather_all, gather = c10d.all_gather_object, c10d.gather_object
     broadcast, scatter = c10d.broadcast_object_list, c10d.scatter_object_list
@@ -83,8 +88,10 @@ def exchange_objects(torch):
 
 
 def end_generation(utils):
-    """Ends the loops of transformers' generate() at their greatest length, which the host knows. They ask the device, after each token,
-    whether all sequences have ended; it never says so."""
+    """Ends the loops of transformers' generate() at their greatest length, which the host knows.
+
+    They ask the device, after each token, whether all sequences have ended; it never says so.
+    """
     mixin, criteria = utils.GenerationMixin, utils.StoppingCriteriaList
     goes_on = getattr(mixin, "_has_unfinished_sequences", None)
     if goes_on is None:

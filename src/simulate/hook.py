@@ -2,6 +2,7 @@
 
 PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well.
 """
+
 import os
 import sys
 
@@ -112,7 +113,7 @@ def name_of_process(path):
     if rank is None or os.environ.get("WORLD_SIZE", "1") == "1":
         return path
     stem, dot, suffix = os.path.basename(path).partition(".")
-    return os.path.join(os.path.dirname(path), "{}_rank{}{}{}".format(stem, rank, dot, suffix))
+    return os.path.join(os.path.dirname(path), f"{stem}_rank{rank}{dot}{suffix}")
 
 
 def claim(path):
@@ -182,6 +183,7 @@ class Recorder:
                 return record(*arguments, **options)
             except TypeError:
                 continue
+        return None
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that makes one."""
@@ -215,9 +217,8 @@ class Recorder:
             return  # The snapshot of the moment when memory ran out stays.
         if self.first is not None and self.steps < self.first - 1:
             sys.stderr.write(
-                "ptmem simulate: the program made {} optimizer steps; expected at least {}, from which on to record\n".format(
-                    self.steps, self.first - 1
-                )
+                f"ptmem simulate: the program made {self.steps} optimizer steps; "
+                f"expected at least {self.first - 1}, from which on to record\n"
             )
             return
         self.dump()
@@ -234,7 +235,7 @@ class Recorder:
                 with open(self.path, "wb") as file:
                     pickle.dump(memory._snapshot(), file)
         except OSError as error:
-            sys.stderr.write("ptmem simulate: {}: cannot be written: {}\n".format(self.path, error))
+            sys.stderr.write(f"ptmem simulate: {self.path}: cannot be written: {error}\n")
             return
         with open(os.path.join(HERE, "recorded"), "a", encoding="utf-8") as file:
             file.write(self.path + "\n")

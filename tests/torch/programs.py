@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Programs that PyTorch runs on simulated GPUs, by name: programs.py NAME COUNTERS
 
-Each ends by writing PyTorch's own counters to COUNTERS (of rank N: COUNTERS with _rankN before the suffix), against which
-the recorded snapshot is held. Nothing here knows of ptmem.
+Each ends by writing PyTorch's own counters to COUNTERS (of rank N: COUNTERS with _rankN before the suffix), against
+which the recorded snapshot is held. Nothing here knows of ptmem.
 """
+
 import json
 import os
 import sys
@@ -19,12 +20,12 @@ RANK = int(os.environ.get("RANK", "0"))
 def write_counters(path):
     stem, dot, suffix = os.path.basename(path).partition(".")
     if "RANK" in os.environ:
-        path = os.path.join(os.path.dirname(path), "{}_rank{}{}{}".format(stem, RANK, dot, suffix))
+        path = os.path.join(os.path.dirname(path), f"{stem}_rank{RANK}{dot}{suffix}")
     stats = torch.cuda.memory_stats()
     counters = {
-        name: {which: stats["{}_bytes.all.{}".format(name, which)] for which in ("current", "peak")}
+        name: {which: stats[f"{name}_bytes.all.{which}"] for which in ("current", "peak")}
         for name in COUNTERS
-        if "{}_bytes.all.current".format(name) in stats
+        if f"{name}_bytes.all.current" in stats
     }
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"torch": torch.__version__, "counters": counters}, file, indent=1)
@@ -108,9 +109,16 @@ def checkpointed():
 
 def convolutional():
     model = nn.Sequential(
-        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, stride=2, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, stride=2, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(64, 10),
     ).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(2):
@@ -186,7 +194,7 @@ def objects():
     assert shared == ["from 1"], shared
     mine = [None]
     dist.scatter_object_list(mine, ["for 0", "for 1"] if local == 0 else None, src=0)
-    assert mine == ["for {}".format(local)], mine
+    assert mine == [f"for {local}"], mine
     collected = [None, None] if local == 0 else None
     dist.gather_object(local, collected, dst=0)
     assert local == 1 or collected == [0, 1], collected
@@ -227,7 +235,10 @@ def fully_sharded_2():
 def generation():
     """A loop with a cache of keys and values that grows by one token a step."""
     layers, heads, width = 2, 8, 32
-    cache = [(torch.randn(2, heads, 16, width, device="cuda"), torch.randn(2, heads, 16, width, device="cuda")) for _ in range(layers)]
+    cache = [
+        (torch.randn(2, heads, 16, width, device="cuda"), torch.randn(2, heads, 16, width, device="cuda"))
+        for _ in range(layers)
+    ]
     for _ in range(8):
         for index, (keys, values) in enumerate(cache):
             q, k, v = torch.randn(3, 2, heads, 1, width, device="cuda").unbind(0)
