@@ -39,10 +39,10 @@ pub(super) struct Stated {
     bare: Vec<(usize, u64)>,
 }
 
-/// A number in a name.
-struct Number<'n> {
-    digits: &'n str,
-    counts: Counts,
+impl Stated {
+    fn bare_at(&self, place: usize) -> Option<u64> {
+        self.bare.iter().find(|(at, _)| *at == place).map(|(_, number)| *number)
+    }
 }
 
 /// A name without the ending that says what kind of file it is; `None` where no ending is known.
@@ -58,78 +58,121 @@ fn ends<'n>(name: &'n str, ending: &str) -> Option<&'n str> {
 
 /// Reads a relative name whose folders are separated by `/`.
 pub(super) fn stated(name: &str) -> Stated {
-    let stem = stem(name).unwrap_or(name);
-    let (template, numbers) = numbers(stem);
-    let all = |counts: Counts| numbers.iter().filter(move |number| number.counts == counts);
-    // The same rank may be said twice: by the folder and by the file.
-    let only = |counts: Counts| {
-        let mut values = all(counts).map(|number| number.digits.parse::<u64>().ok());
-        let first = values.next()?;
-        values.all(|value| value == first).then_some(first)?
+    let runs = runs_of(stem(name).unwrap_or(name));
+    let numbers = Numbers::of(&runs);
+    let outer = numbers.only(Counts::Outer);
+    let rank = if numbers.has(Counts::Rank) {
+        numbers.only(Counts::Rank)
+    } else if numbers.has(Counts::Local) {
+        numbers.only(Counts::Local)
+    } else {
+        outer
     };
-    let [rank, local, outer] = [Counts::Rank, Counts::Local, Counts::Outer].map(only);
-    let says = |counts| all(counts).next().is_some();
-    let (rank, node) = match () {
-        () if says(Counts::Rank) => (rank, outer),
-        () if says(Counts::Local) => (local, outer),
-        () => (outer, None),
-    };
-    // A longer number is a time or a process id.
-    let bare = |(at, number): (usize, &Number<'_>)| {
-        let short = number.counts == Counts::Bare && number.digits.len() <= 6;
-        Some((at, number.digits.parse().ok().filter(|_| short)?))
-    };
+    let has_rank = numbers.has(Counts::Rank) || numbers.has(Counts::Local);
     Stated {
         rank,
-        node: node.filter(|_| rank.is_some()),
-        template,
-        bare: numbers.iter().enumerate().filter_map(bare).collect(),
+        node: outer.filter(|_| has_rank && rank.is_some()),
+        template: runs.iter().map(|run| if run.class == Class::Digits { "#" } else { run.text }).collect(),
+        bare: numbers.bare(),
     }
 }
 
-/// Every number of a name, and the name without them.
-fn numbers(stem: &str) -> (String, Vec<Number<'_>>) {
-    let class = |c: char| {
+/// Class of a character in a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Digits,
+    Letters,
+    Separators,
+}
+
+impl Class {
+    fn of(c: char) -> Self {
         if c.is_ascii_digit() {
-            0
+            Self::Digits
         } else if c.is_alphabetic() {
-            1
+            Self::Letters
         } else {
-            2
-        }
-    };
-    let mut runs: Vec<&str> = Vec::new();
-    let mut start = 0;
-    for (at, pair) in stem.char_indices().zip(stem.chars().skip(1)) {
-        let (index, c) = at;
-        if class(c) != class(pair) {
-            let end = index + c.len_utf8();
-            runs.push(&stem[start..end]);
-            start = end;
+            Self::Separators
         }
     }
-    runs.push(&stem[start..]);
-    let is = |at: usize, of: u8| runs.get(at).and_then(|run| run.chars().next()).is_some_and(|c| class(c) == of);
-    let (mut template, mut numbers) = (String::new(), Vec::new());
-    for (at, run) in runs.iter().enumerate() {
-        if !is(at, 0) {
-            template.push_str(run);
-            continue;
-        }
-        template.push('#');
-        // The last word in front of it, and the one before that, with no other number in between.
-        let mut words =
-            runs[..at].iter().enumerate().rev().take_while(|(at, _)| !is(*at, 0)).filter(|(at, _)| is(*at, 1));
-        let [last, before] =
-            [words.next(), words.next()].map(|word| word.map_or(String::new(), |(_, word)| word.to_lowercase()));
-        let mut counts = counts(&last, &before);
-        // `8b` and hexadecimal digests; but not `3of8`.
-        if is(at + 1, 1) && !runs[at + 1].eq_ignore_ascii_case("of") {
-            counts = Counts::Other;
-        }
-        numbers.push(Number { digits: run, counts });
+}
+
+/// The longest piece of a name with characters of one class.
+struct Run<'n> {
+    text: &'n str,
+    class: Class,
+}
+
+fn runs_of(stem: &str) -> Vec<Run<'_>> {
+    let mut runs = Vec::new();
+    let mut rest = stem;
+    while let Some(class) = rest.chars().next().map(Class::of) {
+        let length = rest.find(|c| Class::of(c) != class).unwrap_or(rest.len());
+        let (text, later) = rest.split_at(length);
+        runs.push(Run { text, class });
+        rest = later;
     }
-    (template, numbers)
+    runs
+}
+
+/// A number in a name.
+struct Number<'n> {
+    digits: &'n str,
+    counts: Counts,
+}
+
+impl Number<'_> {
+    /// `None` for a number beyond 64 bits.
+    fn value(&self) -> Option<u64> {
+        self.digits.parse().ok()
+    }
+}
+
+/// All numbers of a name, in order.
+struct Numbers<'n>(Vec<Number<'n>>);
+
+impl<'n> Numbers<'n> {
+    fn of(runs: &[Run<'n>]) -> Self {
+        let digits = runs.iter().enumerate().filter(|(_, run)| run.class == Class::Digits);
+        Self(digits.map(|(at, run)| Number { digits: run.text, counts: counts_at(runs, at) }).collect())
+    }
+
+    fn of_kind(&self, counts: Counts) -> impl Iterator<Item = &Number<'n>> {
+        self.0.iter().filter(move |number| number.counts == counts)
+    }
+
+    fn has(&self, counts: Counts) -> bool {
+        self.of_kind(counts).next().is_some()
+    }
+
+    /// The value that all numbers of a kind share: both the folder and the file may state the rank.
+    fn only(&self, counts: Counts) -> Option<u64> {
+        let mut values = self.of_kind(counts).map(Number::value);
+        let first = values.next()?;
+        values.all(|value| value == first).then_some(first)?
+    }
+
+    /// Place and value of the bare numbers. Longer ones are a time or a process id.
+    fn bare(&self) -> Vec<(usize, u64)> {
+        let numbers = self.0.iter().enumerate();
+        let bare = numbers.filter(|(_, number)| number.counts == Counts::Bare && number.digits.len() <= 6);
+        bare.filter_map(|(at, number)| Some((at, number.value()?))).collect()
+    }
+}
+
+/// Meaning of the number at a place, by the words in front of it and the letters behind it.
+fn counts_at(runs: &[Run<'_>], at: usize) -> Counts {
+    // `8b` and hexadecimal digests; but not `3of8`.
+    let next = runs.get(at + 1).filter(|next| next.class == Class::Letters);
+    if next.is_some_and(|next| !next.text.eq_ignore_ascii_case("of")) {
+        return Counts::Other;
+    }
+    // The last word in front of the number, and the one before that, with no other number in between.
+    let since_number = runs[..at].iter().rev().take_while(|run| run.class != Class::Digits);
+    let mut words = since_number.filter(|run| run.class == Class::Letters).map(|run| run.text.to_lowercase());
+    let last = words.next().unwrap_or_default();
+    let before = words.next().unwrap_or_default();
+    counts(&last, &before)
 }
 
 fn counts(word: &str, before: &str) -> Counts {
@@ -164,74 +207,96 @@ pub(super) fn bare_ranks(all: &[Stated]) -> Vec<Option<u64>> {
     }
     let mut ranks = vec![None; all.len()];
     for members in alike.values() {
-        let value = |index: usize, place: usize| all[index].bare.iter().find(|(at, _)| *at == place).map(|(_, n)| *n);
-        let column = |place: usize| members.iter().map(|&index| value(index, place)).collect::<Option<Vec<u64>>>();
-        let columns: Vec<_> =
-            all[members[0]].bare.iter().filter_map(|&(place, _)| Some((place, column(place)?))).collect();
-        if let Some(place) = place_of_rank(&columns) {
-            for &index in members {
-                ranks[index] = value(index, place);
-            }
+        let columns: Vec<Column> =
+            all[members[0]].bare.iter().filter_map(|&(place, _)| Column::of(all, members, place)).collect();
+        let Some(column) = column_of_ranks(&columns) else { continue };
+        for (&member, &value) in members.iter().zip(&column.values) {
+            ranks[member] = Some(value);
         }
     }
     ranks
 }
 
-/// Which number it is, given what every file has at every place.
-fn place_of_rank(columns: &[(usize, Vec<u64>)]) -> Option<usize> {
-    if let [(only, _)] = columns {
-        return Some(*only);
+/// The bare numbers that several names have at the same place.
+struct Column {
+    values: Vec<u64>,
+    sorted: Vec<u64>,
+}
+
+impl Column {
+    /// `None` if a name has no bare number there.
+    fn of(all: &[Stated], members: &[usize], place: usize) -> Option<Self> {
+        let values: Option<Vec<u64>> = members.iter().map(|&member| all[member].bare_at(place)).collect();
+        let values = values?;
+        let mut sorted = values.clone();
+        sorted.sort_unstable();
+        Some(Self { values, sorted })
     }
-    let sorted = |column: &[u64]| {
-        let mut column = column.to_vec();
-        column.sort_unstable();
-        column
-    };
-    let varies = |column: &[u64]| column.iter().any(|n| *n != column[0]);
-    let distinct = |column: &[u64]| sorted(column).windows(2).all(|pair| pair[0] != pair[1]);
-    let dense = |column: &[u64]| (0..).zip(sorted(column)).all(|(expected, n)| expected == n);
-    let passes = |test: usize, column: &[u64]| match test {
-        0 => varies(column),
-        1 => varies(column) && distinct(column),
-        _ => varies(column) && dense(column),
-    };
-    for test in 0..3 {
-        let mut places = columns.iter().filter(|(_, column)| passes(test, column)).map(|(place, _)| *place);
-        if let (Some(only), None) = (places.next(), places.next()) {
-            return Some(only);
-        }
+
+    fn varies(&self) -> bool {
+        self.sorted.first() != self.sorted.last()
     }
-    None
+
+    fn is_distinct(&self) -> bool {
+        self.sorted.windows(2).all(|pair| pair[0] != pair[1])
+    }
+
+    /// True for 0, 1, 2 and so on.
+    fn is_dense(&self) -> bool {
+        (0..).zip(&self.sorted).all(|(expected, &value)| expected == value)
+    }
+}
+
+/// The column that holds the ranks: the only one; else the only one that varies, or varies without repetition, or counts
+/// from 0.
+fn column_of_ranks(columns: &[Column]) -> Option<&Column> {
+    let varying = || columns.iter().filter(|column| column.varies());
+    the_only(columns.iter())
+        .or_else(|| the_only(varying()))
+        .or_else(|| the_only(varying().filter(|column| column.is_distinct())))
+        .or_else(|| the_only(varying().filter(|column| column.is_dense())))
+}
+
+fn the_only<'c>(mut columns: impl Iterator<Item = &'c Column>) -> Option<&'c Column> {
+    let first = columns.next()?;
+    columns.next().is_none().then_some(first)
 }
 
 /// Compares names so that `rank2` stands before `rank10`.
 pub(super) fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
-    loop {
-        match (left, right) {
-            ([x, ..], [y, ..]) if x.is_ascii_digit() && y.is_ascii_digit() => {
-                let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                let ((x, rest_left), (y, rest_right)) = (left.split_at(digits(left)), right.split_at(digits(right)));
-                let significant = |text: &[u8]| text.iter().position(|&byte| byte != b'0').unwrap_or(text.len());
-                let (x, y) = (&x[significant(x)..], &y[significant(y)..]);
-                let order = x.len().cmp(&y.len()).then_with(|| x.cmp(y));
-                if order != Ordering::Equal {
-                    return order;
-                }
-                (left, right) = (rest_left, rest_right);
-            }
-            ([x, rest_left @ ..], [y, rest_right @ ..]) => {
-                // Folders end before longer names go on.
-                let order = (*x != b'/', x).cmp(&(*y != b'/', y));
-                if order != Ordering::Equal {
-                    return order;
-                }
-                (left, right) = (rest_left, rest_right);
-            }
-            // Equal but for zeros in front of numbers: an order that is always the same.
-            _ => return left.len().cmp(&right.len()).then_with(|| a.cmp(b)),
+    let mut left = a.as_bytes();
+    let mut right = b.as_bytes();
+    while let ([x, rest_left @ ..], [y, rest_right @ ..]) = (left, right) {
+        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
+            let order = significant(left).len().cmp(&significant(right).len());
+            let order = order.then_with(|| significant(left).cmp(significant(right)));
+            left = &left[digits(left)..];
+            right = &right[digits(right)..];
+            order
+        } else {
+            left = rest_left;
+            right = rest_right;
+            // Folders end before longer names go on.
+            (*x != b'/', x).cmp(&(*y != b'/', y))
+        };
+        if order != Ordering::Equal {
+            return order;
         }
     }
+    // Names may be equal but for zeros in front of numbers, and need an order all the same.
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+}
+
+/// Length of the number that a text begins with.
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The number that a text begins with, without zeros in front.
+fn significant(text: &[u8]) -> &[u8] {
+    let number = &text[..digits(text)];
+    let zeros = number.iter().take_while(|&&byte| byte == b'0').count();
+    &number[zeros..]
 }
 
 #[cfg(test)]

@@ -156,18 +156,19 @@ fn glob_of(found: &Found, identity: &Identity) -> String {
         let ending = found.name.strip_prefix(found.stem()).unwrap_or_default();
         return format!("{folder}**/*{ending}");
     };
-    let digits = |c: char| c.is_ascii_digit();
-    let stem = found.stem().len().min(name.len());
-    let mut end = stem;
-    while let Some(last) = name[..end].rfind(digits) {
-        let first =
-            name[..last].rfind(|c| !digits(c)).map_or(0, |at| at + name[at..].chars().next().map_or(1, char::len_utf8));
+    let mut end = found.stem().len().min(name.len());
+    while let Some(last) = name[..end].rfind(is_digit) {
+        let first = name[..last].trim_end_matches(is_digit).len();
         if name[first..=last].parse() == Ok(rank.number) {
             return format!("{folder}{}*{}", &name[..first], &name[last + 1..]);
         }
         end = first;
     }
     format!("{folder}{name}")
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
 }
 
 /// The first names of a side.
