@@ -150,6 +150,8 @@ pub struct Leak {
     pub judged: usize,
     /// What it holds at the end.
     pub end: Held,
+    /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
+    pub course: Vec<u64>,
 }
 
 impl Leak {

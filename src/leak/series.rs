@@ -378,6 +378,7 @@ impl Device {
             grew: trend.grew,
             judged: trend.steps,
             end,
+            course: held.iter().map(|held| held.bytes).collect(),
         }
     }
 

@@ -336,6 +336,18 @@ fn leaks(
     (leaks, short)
 }
 
+/// The bytes that steps and those before them left behind.
+fn course(steps: &[(usize, Held)], judged: std::ops::Range<usize>) -> Vec<u64> {
+    let by_step: BTreeMap<usize, u64> = steps.iter().map(|(step, held)| (*step, held.bytes)).collect();
+    let mut sum: u64 = 0;
+    let mut course = Vec::with_capacity(judged.len());
+    for step in judged {
+        sum = sum.saturating_add(by_step.get(&step).copied().unwrap_or(0));
+        course.push(sum);
+    }
+    course
+}
+
 /// Gives leaks of one label different ones.
 fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
     let mut by_label: BTreeMap<String, Vec<(usize, StackId)>> = BTreeMap::new();
@@ -427,6 +439,7 @@ impl Left {
             grew: steps.len(),
             judged,
             end: self.end,
+            course: course(&steps, skip..until),
         })
     }
 }

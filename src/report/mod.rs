@@ -297,7 +297,9 @@ impl Options {
 
     /// Which rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
-        Listing { top: self.top, min_delta: comparison.min_delta, unchanged: self.unchanged }
+        // A page has room for what no limit is about.
+        let min_delta = if self.pictures { 0 } else { comparison.min_delta };
+        Listing { top: self.top, min_delta, unchanged: self.unchanged }
     }
 
     /// Whether a comparison shows its phases: they were asked for, or there is a limit on them.

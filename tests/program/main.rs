@@ -11,6 +11,7 @@ mod config;
 mod diagnostics;
 mod git;
 mod golden;
+mod html;
 mod labels;
 mod moments;
 mod moved_peak;

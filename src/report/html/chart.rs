@@ -94,13 +94,8 @@ impl<'p> Chart<'p> {
     /// The line of one counter, which keeps its value until the next point.
     pub(super) fn line(&self, curve: &Curve, value: impl Fn(usize) -> Option<u64>) -> String {
         let places: Vec<(usize, u64)> = (0..curve.points.len()).filter_map(|at| Some((at, value(at)?))).collect();
-        let mut path = String::new();
-        for (at, bytes) in thinned(&places) {
-            let sign = if path.is_empty() { 'M' } else { 'L' };
-            let (x, y) = (self.x(&curve.points[at].spot, SPAN), self.y(bytes, SPAN));
-            let _ = write!(path, "{sign}{} {}", tenths(x), tenths(y));
-        }
-        path
+        let place = |(at, bytes): (usize, u64)| (self.x(&curve.points[at].spot, SPAN), self.y(bytes, SPAN));
+        path(thinned(&places).into_iter().map(place))
     }
 
     /// The areas of a curve stacked upon each other, the first at the bottom: each with its outline.
@@ -109,20 +104,25 @@ impl<'p> Chart<'p> {
         let outlines = curve.areas.iter().map(|area| {
             let above: Vec<u64> =
                 below.iter().zip(&area.bytes).map(|(below, bytes)| below.saturating_add(*bytes)).collect();
-            let mut path = String::new();
             let there = curve.area_points.iter().zip(&above);
             let back = curve.area_points.iter().zip(&below).rev();
-            for (at, bytes) in there.chain(back) {
-                let sign = if path.is_empty() { 'M' } else { 'L' };
-                let (x, y) = (self.x(&curve.points[*at].spot, SPAN), self.y(*bytes, SPAN));
-                let _ = write!(path, "{sign}{} {}", tenths(x), tenths(y));
-            }
-            path.push('Z');
+            let place = |(at, bytes): (&usize, &u64)| (self.x(&curve.points[*at].spot, SPAN), self.y(*bytes, SPAN));
+            let outline = path(there.chain(back).map(place)) + "Z";
             below = above;
-            (area, path)
+            (area, outline)
         });
         outlines.collect()
     }
+}
+
+/// A line through places.
+pub(super) fn path(places: impl Iterator<Item = (Milli, Milli)>) -> String {
+    let mut path = String::new();
+    for (x, y) in places {
+        let sign = if path.is_empty() { 'M' } else { 'L' };
+        let _ = write!(path, "{sign}{} {}", tenths(x), tenths(y));
+    }
+    path
 }
 
 /// A place to a tenth of a unit: finer than any screen.

@@ -6,7 +6,9 @@ mod data;
 mod flame;
 mod page;
 mod parts;
+mod ranks;
 mod scale;
+mod steps;
 mod svg;
 mod table;
 mod timeline;
@@ -33,7 +35,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
 fn with_pictures(options: &Options) -> Options {
     // 0 rows are all of them.
     let top = if options.top == 0 { 0 } else { options.top.max(MOST_ROWS) };
-    Options { pictures: true, explain: false, tree: None, top, ..options.clone() }
+    Options { pictures: true, unchanged: true, explain: false, tree: None, top, ..options.clone() }
 }
 
 /// A name as it is shown: without signs that move or turn what follows, and no longer than anybody reads.

@@ -6,7 +6,7 @@ use data_encoding::BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::{data, flame, name, parts, table, timeline};
+use super::{data, flame, name, parts, ranks, steps, table, timeline};
 use crate::report::view::{Block, CheckLine, Content, Group, Section, View, Visibility};
 use crate::report::{Error, Options};
 use crate::verdict::Standing;
@@ -39,6 +39,7 @@ pub(super) fn page(view: &View, options: &Options) -> Result<Markup, Error> {
                 header { (parts::headline(view, options)) }
                 main #main {
                     (job_checks(view))
+                    @for group in &view.groups { (ranks::figure(group, &sections)) }
                     @if let Some(overview) = &view.overview { section.overview { (table::table(&overview.table)) } }
                     @for group in &view.groups { @if !group.facts.is_empty() { (parts::facts(&group.facts)) } }
                     @for (at, (group, section)) in sections.iter().enumerate() {
@@ -90,7 +91,9 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
     let id = format!("s{at}");
     let scope = group.name.as_ref().map(|group| format!("{}: ", name(group))).unwrap_or_default();
     let is_concern = section.standing > Standing::Ok || !view.is_gated;
-    let is_open = at == 0 || at < MOST_OPEN && is_concern && group.visibility == Visibility::Open;
+    // The ranks of a job are opened by their bars.
+    let is_one_of_many = group.ranks.is_some();
+    let is_open = at == 0 || at < MOST_OPEN && is_concern && group.visibility == Visibility::Open && !is_one_of_many;
     html! {
         details.section id=(id) data-section=(at) open[is_open] {
             summary { h2 { (scope) (name(&section.name)) } }
@@ -98,6 +101,7 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
                 (timeline::figure(picture, &id))
                 (flame::figure(section, picture, &id))
             }
+            @if let Some(steps) = &section.steps { (steps::figure(steps)) }
             @for block in &section.blocks { (of_block(section, block)) }
         }
     }
@@ -107,9 +111,8 @@ fn of_block(section: &Section, block: &Block) -> Markup {
     match &block.content {
         Content::Facts(facts) => parts::facts(facts),
         Content::Table(rows) => table::table(rows),
-        // The picture shows the same curve in full.
-        Content::Timeline(_) if section.picture.is_some() => html! {},
-        Content::Timeline(curves) => parts::bars(curves),
+        // The pictures show the same curves in full.
+        Content::Timeline(_) => html! {},
         // The rows have their frames.
         Content::CallStacks(_) if section.picture.is_some() => html! {},
         Content::CallStacks(stacks) => parts::call_stacks(stacks),

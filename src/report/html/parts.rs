@@ -3,15 +3,13 @@
 use maud::{Markup, html};
 
 use super::name;
-use super::scale::{SPAN, share};
 use super::table::{badge, cell, stack_lines, summed, table};
 use crate::diff::Kind;
 use crate::report::Options;
 use crate::report::view::{
-    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChange,
-    Timeline, View,
+    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChange, View,
 };
-use crate::units::{Delta, Size};
+use crate::units::Delta;
 use crate::verdict::Verdict;
 
 /// Phrases with commas between them.
@@ -136,29 +134,6 @@ pub(super) fn stack_changes(changes: &[StackChange]) -> Markup {
         @for change in changes {
             details.frames { summary { (change.delta) " " code { (name(&change.label)) } }
                 (summed(&change.summed)) (stack_lines(&change.lines)) }
-        }
-    }
-}
-
-/// Values as bars, one for each step or snapshot.
-pub(super) fn bars(timeline: &Timeline) -> Markup {
-    let caption = timeline.caption.as_ref().map_or_else(|| "Allocated bytes".to_owned(), ToString::to_string);
-    html! {
-        figure.bars {
-            figcaption { (name(&caption)) }
-            @for curve in &timeline.curves {
-                @let count = curve.points.len().max(1) as u64;
-                svg width="100%" height="120" viewBox=(format!("0 0 {SPAN} {SPAN}")) preserveAspectRatio="none" role="img"
-                    aria-label=(name(&caption)) {
-                    @for (at, &bytes) in (0_u64..).zip(&curve.points) {
-                        @let height = share(bytes, timeline.top.max(1), SPAN);
-                        rect.bar x=(share(at, count, SPAN)) y=(share(timeline.top.saturating_sub(bytes), timeline.top.max(1), SPAN))
-                            width=(share(9, count * 10, SPAN)) height=(height) {
-                            title { (at + 1) ": " (Size(bytes)) }
-                        }
-                    }
-                }
-            }
         }
     }
 }

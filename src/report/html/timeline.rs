@@ -38,8 +38,8 @@ pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
             (plot(&chart, &description(picture)))
             p.readout aria-live="polite" {}
             @if is_coarse {
-                p.note { "A saved profile keeps a coarse curve: the highest values in equal parts of the recording. "
-                    "Give the snapshots themselves for every moment." }
+                p.note { "The curve is coarse: the highest values in equal parts of the recording are all that a saved profile "
+                    "has, or one of many ranks. Give the snapshots themselves, one pair of them, for every moment." }
             }
         }
     }

@@ -82,6 +82,7 @@ fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> S
         growth: peak(comparison, Some(device)).delta().unwrap_or(0),
         blocks: Changed { comparison, device, picture: picture.as_ref(), others: None, options }.blocks(),
         picture,
+        steps: None,
     }
 }
 
@@ -125,7 +126,7 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
         blocks.extend(changes::elsewhere(lines, options));
     }
     let growth = line.growth().unwrap_or(0);
-    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture })
+    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture, steps: None })
 }
 
 /// The distance of the highest peak from the median.

@@ -3,7 +3,7 @@
 use super::remarks::remarks;
 use super::{
     Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Note, Noun, Overview, Phrase, Row,
-    Section, Site, Source, Table, Timeline, Tone, Value, View, Visibility,
+    Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
 };
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
@@ -92,6 +92,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),
         picture: None,
+        steps: (options.pictures && device.unclear.is_none()).then(|| step_pictures(search, device)),
     });
     let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
     Group {
@@ -102,6 +103,17 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         checks: Checks::new(judgement, false),
         headline: Some(judgement.headline()),
         ..Group::default()
+    }
+}
+
+/// The steps and what grows over them.
+fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
+    let line = |leak: &Leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() };
+    Steps {
+        noun: device.nouns(search.mode).0,
+        points: device.points.clone(),
+        skip: device.skip,
+        lines: device.leaks.iter().map(line).collect(),
     }
 }
 

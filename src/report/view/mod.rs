@@ -44,6 +44,7 @@ use std::cmp::Reverse;
 use super::place::Place;
 use super::{Approval, Options, Subject};
 use crate::diff::Kind;
+use crate::leak::Point;
 use crate::picture::Picture;
 use crate::sides::Side;
 use crate::tree::Frame;
@@ -138,6 +139,30 @@ pub(crate) struct Section {
     pub(crate) blocks: Vec<Block>,
     /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
+    /// The steps of a search for leaks, where [`Options::pictures`] asks for them.
+    pub(crate) steps: Option<Steps>,
+}
+
+/// The steps or snapshots of a search for leaks.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    /// The word for one of them.
+    pub(crate) noun: &'static str,
+    /// What was held at the end of each.
+    pub(crate) points: Vec<Point>,
+    /// The first ones, which are warm-up.
+    pub(crate) skip: usize,
+    /// The stacks that leak, the fastest first.
+    pub(crate) lines: Vec<StepLine>,
+}
+
+/// A stack that leaks.
+#[derive(Debug)]
+pub(crate) struct StepLine {
+    /// Its label.
+    pub(crate) label: String,
+    /// Its bytes at the end of each step that counts.
+    pub(crate) bytes: Vec<u64>,
 }
 
 /// A part of a section.
@@ -360,7 +385,7 @@ mod tests {
     use super::*;
 
     fn section(name: &str, standing: Standing, growth: i128) -> Section {
-        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None }
+        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None, steps: None }
     }
 
     #[test]

@@ -234,8 +234,10 @@
       const curve = this.curves[this.curves.length - 1], column = curve[this.axis];
       const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20, Home: -column.length, End: column.length };
       if (event.key in steps) {
-        const place = this.at === null ? nearest(column, column[0]) : nearest(column, this.at) + steps[event.key];
-        this.point(column[Math.min(Math.max(place, 0), column.length - 1)]);
+        const step = steps[event.key];
+        // Without a moment yet, the first or the last one.
+        const from = this.at === null ? (step > 0 ? -1 : column.length) : nearest(column, this.at);
+        this.point(column[Math.min(Math.max(from + step, 0), column.length - 1)]);
         event.preventDefault();
       } else if (event.key === "Enter" && this.at !== null) {
         this.choose(this.at);

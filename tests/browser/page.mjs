@@ -1,0 +1,225 @@
+// Opens a page of ptmem in a browser, uses it as people do, and compares what it shows with the JSON of the same run:
+// node page.mjs STORY PAGE JSON. A story that fails throws, and so do an error in the console and a request to anywhere.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const folder = process.env.PTMEM_TEST_BROWSER;
+const { chromium } = createRequire(`${folder}/`)("playwright-core");
+const [story, pagePath, jsonPath] = process.argv.slice(2);
+const report = JSON.parse(readFileSync(jsonPath, "utf8"));
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+// A size as ptmem prints it.
+function size(bytes) {
+  let unit = 0;
+  let value = bytes;
+  while (unit < UNITS.length - 1 && Number(value.toFixed(unit ? 2 : 0)) >= 1024) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${value.toFixed(unit ? 2 : 0)} ${UNITS[unit]}`;
+}
+
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+// The boxes that a flame graph draws, with the figures that they are labelled with.
+const boxes = (page) => page.$$eval("svg.boxes svg.box", (all) => all.map((box) => ({
+  label: box.getAttribute("aria-label"), level: Number(box.getAttribute("aria-level")),
+  x: parseFloat(box.getAttribute("x")), width: parseFloat(box.getAttribute("width")), style: box.getAttribute("class"),
+})));
+
+const outermost = async (page) => (await boxes(page)).filter((box) => box.level === 1);
+
+// The width of everything that is drawn in the first row.
+const wholeWidth = async (page) => sum((await outermost(page)).map((box) => box.width));
+
+async function noBrokenNumbers(page) {
+  const broken = await page.$$eval("svg *", (all) => all.flatMap((element) =>
+    [...element.attributes].filter((attribute) => /NaN|undefined|Infinity/.test(attribute.value)).map((attribute) => `${element.tagName} ${attribute.name}`)));
+  assert.deepEqual(broken, []);
+}
+
+async function timelines(page, device) {
+  const { before, after } = device.metrics.peak;
+  const marks = await page.$$eval("svg.plot .peak text", (all) => all.map((text) => text.textContent));
+  assert.deepEqual(marks.sort(), [`after peak ${size(after)}`, `before peak ${size(before)}`]);
+  // The pointer on the mark of the after shows the figures of its peak.
+  const mark = await page.locator("svg.plot g.peak.after circle").boundingBox();
+  const plot = await page.locator("svg.plot").boundingBox();
+  await page.mouse.move(mark.x + mark.width / 2, plot.y + 100);
+  const readout = await page.textContent("figure.timeline .readout");
+  assert.ok(readout.includes("before: allocated ") && readout.includes("after: allocated "), readout);
+  for (const axis of ["time", "event", "program"]) {
+    const old = await page.getAttribute("svg.plot path.allocated.after", "d");
+    await page.click(`figure.timeline button[data-choice="${axis}"]`);
+    assert.notEqual(await page.getAttribute("svg.plot path.allocated.after", "d"), old, axis);
+    await noBrokenNumbers(page);
+  }
+  await page.click('figure.timeline button[data-choice="before"]');
+  assert.equal(await page.locator("svg.plot g.areas.before path").count() > 0, true);
+  assert.equal(await page.locator("svg.plot g.areas.after").count(), 0);
+  await page.focus("svg.plot");
+  await page.keyboard.press("End");
+  const end = await page.textContent("figure.timeline .readout");
+  assert.ok(end.includes(`after: allocated ${size(device.metrics.end.after)}`), end);
+  await page.keyboard.press("Enter");
+}
+
+// The bytes on both sides of all stacks with a file of this name among their frames.
+function heldBy(device, file) {
+  const stacks = device.stacks.filter((stack) =>
+    [...(stack.frames || []), ...(stack.before_frames || [])].some((frame) => frame.filename.endsWith(`/${file}`) || frame.filename === file));
+  return { before: sum(stacks.map((stack) => stack.before)), after: sum(stacks.map((stack) => stack.after)) };
+}
+
+async function flame(page, device) {
+  const { before, after } = device.metrics.peak;
+  await page.selectOption("figure.flame select", { index: 0 });
+  const labels = (await outermost(page)).map((box) => box.label);
+  assert.ok(labels.length > 1 && labels.every((label) => / before, .* after, /.test(label)), labels.join("\n"));
+  assert.ok(Math.abs(await wholeWidth(page) - 100) < 0.5);
+  await page.fill("figure.flame input[type=search]", "model.py");
+  const held = heldBy(device, "model.py");
+  assert.ok(held.after > 0 && held.after < after && held.before < before);
+  const found = await page.textContent("figure.flame output.found");
+  assert.ok(found.includes(`${size(held.before)} before, ${size(held.after)} after`), `${found} is not ${JSON.stringify(held)}`);
+  assert.ok((await boxes(page)).some((box) => box.style.includes("found")));
+  await page.fill("figure.flame input[type=search]", "");
+  // Zoom: the box takes the whole width, its callers stay above it.
+  const inner = page.locator('svg.boxes svg.box[aria-level="4"]').first();
+  const label = await inner.getAttribute("aria-label");
+  await inner.click({ position: { x: 6, y: 6 } });
+  const zoomed = (await boxes(page)).find((box) => box.label === label);
+  assert.deepEqual([zoomed.x, zoomed.width], [0, 100]);
+  assert.equal((await boxes(page)).filter((box) => box.style.includes("dimmed")).length, 3);
+  await page.keyboard.press("Escape");
+  assert.ok((await boxes(page)).find((box) => box.label === label).width < 100);
+  await page.keyboard.press("ArrowUp");
+  const focused = await page.evaluate("document.activeElement.getAttribute('aria-level')");
+  assert.equal(focused, "3");
+  for (const view of ["before", "after", "difference"]) {
+    await page.click(`figure.flame button[data-choice="${view}"]`);
+    assert.ok(Math.abs(await wholeWidth(page) - 100) < 0.5, view);
+    const isByChange = (await boxes(page)).some((box) => /more|less|same/.test(box.style));
+    assert.equal(isByChange, view === "difference");
+  }
+  await noBrokenNumbers(page);
+}
+
+// A click on the timeline selects a moment for the flame graph.
+async function moments(page) {
+  const titles = await page.$$eval("figure.flame option", (all) => all.map((option) => option.textContent));
+  for (const title of ["peak (", "start of the recording (", "end (", "peak of the after, and the same place before ("]) {
+    assert.ok(titles.some((text) => text.startsWith(title)), title);
+  }
+  const plot = await page.locator("svg.plot").boundingBox();
+  const seen = new Set();
+  for (const share of [0.02, 0.3, 0.6, 0.9]) {
+    await page.mouse.click(plot.x + plot.width * share, plot.y + 60);
+    seen.add(await page.$eval("figure.flame select", (select) => select.selectedOptions[0].textContent));
+  }
+  assert.ok(seen.size >= 3, [...seen].join("\n"));
+}
+
+async function rows(page, device) {
+  const table = page.locator("table", { hasText: "highest" });
+  const names = () => table.locator("tbody tr td.name summary code").allTextContents();
+  const labels = (by) => device.stacks.filter((stack) => !stack.bucket && (stack.before || stack.after))
+    .sort((a, b) => by(b) - by(a)).map((stack) => stack.label);
+  await table.locator("th button", { hasText: "after" }).first().click();
+  const shown = await names();
+  const expected = labels((stack) => stack.after);
+  assert.equal(shown[0], expected[0]);
+  assert.equal(shown.length, expected.length);
+  await table.locator("th button", { hasText: "change" }).click();
+  assert.equal((await names())[0], labels((stack) => stack.delta)[0]);
+  assert.equal(await table.locator('th[aria-sort="descending"]').count(), 1);
+  await page.locator(".controls label", { hasText: "Search rows" }).first().locator("input").fill("softmax");
+  const visible = await table.locator("tbody tr:not([hidden])").count();
+  assert.ok(visible > 0 && visible < expected.length, String(visible));
+  await table.locator("summary").first().click();
+  assert.ok(await table.locator("pre").first().isVisible());
+}
+
+const stories = {
+  async diff(page) {
+    const device = report.devices[0];
+    assert.equal(await page.textContent("h1 .verdict"), "FAIL");
+    await timelines(page, device);
+    await flame(page, device);
+    await moments(page);
+    await rows(page, device);
+  },
+  async hostile(page) {
+    const texts = await page.evaluate("document.body.innerText");
+    assert.ok(texts.includes("</script>"), "the name is shown as text");
+    assert.equal(await page.evaluate("window.broken"), undefined);
+    assert.equal(await page.locator("img, iframe, object, b.injected").count(), 0);
+    assert.ok((await boxes(page)).length > 0);
+  },
+  async leak(page) {
+    assert.equal(await page.locator("figure.bars rect").count(), report.steps.length);
+    const label = report.leaks[0].label;
+    assert.ok((await page.locator("figure.lines .legend").textContent()).includes(label));
+    assert.equal(await page.locator("figure.lines path").count(), Math.min(report.leaks.length, 8));
+    assert.ok((await page.locator("table").last().textContent()).includes(label));
+  },
+  async ranks(page) {
+    const bars = page.locator("figure.bars a");
+    assert.equal(await bars.count(), report.comparisons.length);
+    const last = bars.nth(await bars.count() - 1);
+    const target = (await last.getAttribute("href")).slice(1);
+    assert.equal(await page.evaluate((id) => document.getElementById(id).open, target), false);
+    await last.focus();
+    await page.keyboard.press("Enter");
+    await page.waitForFunction((id) => document.getElementById(id).open, target);
+    assert.ok(await page.locator(`#${target} svg.plot`).isVisible());
+    await noBrokenNumbers(page);
+  },
+  // Times of clicks, for people: nothing is asserted.
+  async measure(page) {
+    const times = await page.evaluate(() => {
+      const figure = document.querySelector("figure.flame");
+      const time = (act) => { const from = performance.now(); act(); document.body.getBoundingClientRect(); return Math.round(performance.now() - from); };
+      const all = (selector) => [...figure.querySelectorAll(selector)];
+      const click = (element) => element && element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      const search = figure.querySelector("input");
+      return {
+        boxes: all("svg.box").length,
+        zoom: time(() => click(figure.querySelector('svg.box[aria-level="2"]'))),
+        reset: time(() => click(all("button").pop())),
+        view: time(() => click(figure.querySelector('button[data-choice="after"]'))),
+        search: time(() => { search.value = "a"; search.dispatchEvent(new Event("input")); }),
+        moment: time(() => { const select = figure.querySelector("select"); select.selectedIndex = 1; select.dispatchEvent(new Event("change")); }),
+        sort: time(() => click(document.querySelector("th button"))),
+        axis: time(() => click(document.querySelector('figure.timeline button[data-choice="event"]'))),
+      };
+    });
+    console.log(JSON.stringify({ milliseconds: times, open: await page.evaluate("Math.round(performance.timing.domComplete - performance.timing.navigationStart)") }));
+  },
+};
+
+const browser = await chromium.launch({ executablePath: `${folder}/chromium`, args: ["--no-sandbox"] });
+try {
+  for (const viewport of [{ width: 1280, height: 900 }, { width: 360, height: 740 }, { width: 2560, height: 1300 }]) {
+    const page = await browser.newPage({ viewport });
+    const complaints = [];
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(error.message));
+    page.on("request", (request) => { if (!/^(file|data):/.test(request.url())) complaints.push(request.url()); });
+    await page.goto(pathToFileURL(pagePath).href);
+    const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    assert.ok(overflow <= 0, `${overflow} pixels wider than ${viewport.width}`);
+    if (viewport.width === 1280) await stories[story](page);
+    assert.deepEqual(complaints, []);
+    await page.close();
+  }
+  const page = await browser.newPage({ javaScriptEnabled: false });
+  await page.goto(pathToFileURL(pagePath).href);
+  assert.ok(await page.locator("h1").isVisible(), "without its script");
+} finally {
+  await browser.close();
+}

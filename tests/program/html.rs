@@ -1,0 +1,215 @@
+//! The page of `--format html`: its markup, its size, its independence of anything else, and its use in a browser.
+//!
+//! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out and `.ci/run` sets it. Without it the tests
+//! that need one say that they were skipped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use uppsala::parse;
+
+use crate::support::program::Program;
+use crate::support::tool::{ptmem, say};
+
+/// The driver of the tests in a browser.
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/page.mjs");
+
+/// The largest page of a fixture.
+const MOST_BYTES: usize = 300_000;
+
+fn fixture(name: &str) -> String {
+    format!("{}/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs the tool, which may fail a gate, and gives its report.
+fn report(arguments: &[&str]) -> String {
+    let output = ptmem(Path::new("."), arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn page(arguments: &[&str]) -> String {
+    report(&[arguments, &["--format", "html"]].concat())
+}
+
+/// The data that the script of a page draws from.
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("type=\"application/json\">").unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+/// The driver of the browser, or a word that it is not there.
+fn browser() -> Option<PathBuf> {
+    let folder = std::env::var_os("PTMEM_TEST_BROWSER").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    if folder.is_none() {
+        say("skipped: PTMEM_TEST_BROWSER names no driver of a browser (.ci/browser lays one out)");
+    }
+    folder
+}
+
+/// Uses the page of a run in a browser, and compares it with the JSON of the same run.
+fn use_page(story: &str, arguments: &[&str]) {
+    let Some(folder) = browser() else { return };
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name).display().to_string();
+    let exports = [format!("html={}", path("page.html")), format!("json={}", path("page.json"))];
+    report(&[arguments, &["--export", &exports[0], "--export", &exports[1]]].concat());
+    drive(&folder, story, &path("page.html"), &path("page.json"));
+}
+
+fn drive(folder: &Path, story: &str, page: &str, json: &str) {
+    let mut command = Command::new("node");
+    command.args([DRIVER, story, page, json]).env("PTMEM_TEST_BROWSER", folder).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{story}: {said}");
+}
+
+#[test]
+fn comparisons_are_used_in_a_browser() {
+    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
+    let limits = ["--max-growth", "5%", "--all", "--min-delta", "0", "--top", "0"];
+    use_page("diff", &[&["diff", &before, &after][..], &limits].concat());
+}
+
+#[test]
+fn leaks_are_used_in_a_browser() {
+    use_page("leak", &["leak", &fixture("leak.pkl")]);
+}
+
+#[test]
+fn ranks_are_used_in_a_browser() {
+    use_page("ranks", &["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max-growth", "5%"]);
+}
+
+#[test]
+fn pages_of_fixtures_are_small_and_always_the_same() {
+    let snapshots = crate::support::fixtures::snapshots();
+    assert!(snapshots.len() > 20);
+    for path in snapshots {
+        let path = path.display().to_string();
+        let first = page(&["show", &path]);
+        assert!(first.len() < MOST_BYTES, "{path}: {}", first.len());
+        assert_eq!(first, page(&["show", &path]), "{path}");
+    }
+}
+
+#[test]
+fn every_point_of_a_curve_is_within_its_recording_and_every_peak_is_on_it() {
+    let of_after = |arguments: &[&str]| (data(&page(arguments)), report(&[arguments, &["--format", "json"]].concat()));
+    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
+    let (data, json) = of_after(&["diff", &before, &after]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let peak = &json["devices"][0]["metrics"];
+    for (curve, side) in data["sections"][0]["curves"].as_array().unwrap().iter().zip(["before", "after"]) {
+        let highest = |column: &str| {
+            let mut sum = 0;
+            let values = curve[column].as_array().unwrap().iter();
+            values
+                .map(|difference| {
+                    sum += difference.as_i64().unwrap();
+                    sum
+                })
+                .max()
+                .unwrap()
+        };
+        assert_eq!(Some(highest("allocated")), peak["peak"][side].as_i64());
+        assert_eq!(Some(highest("reserved")), peak["reserved"][side].as_i64());
+        assert!(curve["event"].as_array().unwrap().len() <= 4_000);
+    }
+    // Every moment adds up to the counter: what is drawn is all there is.
+    let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
+    let sum = |moment: &Value, column: &str| -> i64 {
+        moment[column].as_array().unwrap().iter().map(|bytes| bytes.as_i64().unwrap()).sum()
+    };
+    for (title, metric) in [("peak", "peak"), ("start of the recording", "baseline"), ("end", "end")] {
+        let moment = moments.iter().find(|moment| moment["title"] == title).unwrap();
+        assert_eq!(
+            Some(sum(moment, "beforeBytes")),
+            json["devices"][0]["metrics"][metric]["before"].as_i64(),
+            "{title}"
+        );
+        assert_eq!(Some(sum(moment, "afterBytes")), json["devices"][0]["metrics"][metric]["after"].as_i64(), "{title}");
+    }
+}
+
+#[test]
+fn pages_ask_nothing_of_anybody() {
+    let text = page(&["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--max-growth", "5%"]);
+    let (_, policy) = text.split_once("http-equiv=\"Content-Security-Policy\" content=\"").unwrap();
+    let (policy, _) = policy.split_once('"').unwrap();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    for tag in ["<img", "<iframe", "@import", "src=", "url(", " style=", " onclick="] {
+        assert!(!text.contains(tag), "{tag}");
+    }
+    // The only addresses are the name of SVG.
+    let addresses = text.match_indices("http").filter(|(at, _)| !text[*at..].starts_with("http://www.w3.org/2000/svg"));
+    let addresses: Vec<_> = addresses.map(|(at, _)| &text[at..(at + 40).min(text.len())]).collect();
+    assert!(addresses.iter().all(|address| address.starts_with("http-equiv")), "{addresses:?}");
+}
+
+/// Names that try to end the script, to begin elements, to turn what follows, and to fill the page.
+fn hostile(folder: &Path) -> String {
+    let mut program = Program::default();
+    let names = [
+        "</script><script>window.broken=1</script>".to_owned(),
+        "<b class=\"injected\" onclick='x'>&amp;</b><!--".to_owned(),
+        "\u{202e}desrever\u{2066}\u{1b}[31m\u{7}\u{2028}".to_owned(),
+        "x".repeat(16 << 10),
+    ];
+    for (at, name) in names.iter().enumerate() {
+        let frames = [format!("/repo/<i>{name}</i>.py:{name}:7"), "/repo/train.py:main:1".to_owned()];
+        let frames: Vec<&str> = frames.iter().map(String::as_str).collect();
+        program.alloc_under(format!("{at}"), &frames, 512 << at);
+    }
+    (0..4).for_each(|at| program.free(&at.to_string()));
+    let path = folder.join("hostile&'.pkl").display().to_string();
+    fs::write(&path, program.snapshot()).unwrap();
+    path
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = hostile(folder.path());
+    let text = page(&["diff", &path, &path]);
+    assert_eq!(text.matches("<script").count(), 2, "the data and the script");
+    assert_eq!(text.matches("</script").count(), 2);
+    assert!(!text.contains("<b class") && !text.contains("<i>") && !text.contains("<!--"));
+    assert!(!text.contains('\u{202e}') && !text.contains('\u{1b}') && !text.contains('\u{2028}'));
+    assert!(text.len() < MOST_BYTES, "{}", text.len());
+    assert!(data(&text)["sections"][0]["flame"]["frames"].to_string().contains("</script>"), "as it is called");
+    use_page("hostile", &["show", &path]);
+}
+
+#[test]
+fn pictures_are_svg() {
+    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
+    for arguments in
+        [&["diff", &before, &after][..], &["show", &fixture("oom.pkl")], &["show", &fixture("state-only.pkl")]]
+    {
+        let picture = report(&[arguments, &["--format", "svg"]].concat());
+        assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{arguments:?}");
+        parse(&picture).unwrap();
+    }
+}
+
+#[test]
+fn a_saved_profile_says_what_it_does_not_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("before.json").display().to_string();
+    report(&["profile", &fixture("before.pkl"), "-o", &profile]);
+    let text = page(&["diff", &profile, &fixture("after.pkl")]);
+    assert!(text.contains("The curve is coarse"));
+    let data = data(&text);
+    let titles = data["sections"][0]["flame"]["moments"].as_array().unwrap();
+    let titles: Vec<_> = titles.iter().map(|moment| moment["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["peak", "start of the recording", "end"]);
+    let text = page(&["show", &fixture("state-only.pkl")]);
+    assert!(text.contains("No timeline"));
+}
