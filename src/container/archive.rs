@@ -104,7 +104,7 @@ impl Header {
         }))
     }
 
-    /// Whether this is the member that `torch.save` puts the object in. Its folder is called after the file.
+    /// True if this is the member that `torch.save` puts the object in. Its folder is called after the file.
     fn is_pickle(&self) -> bool {
         self.name == b"data.pkl" || self.name.ends_with(b"/data.pkl")
     }

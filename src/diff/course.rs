@@ -10,7 +10,7 @@ use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper};
 use crate::text::thousands;
 
-/// What the courses of two recordings tell.
+/// The result of comparing the courses of two recordings.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     /// The parts that one of them lacks.

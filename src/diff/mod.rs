@@ -113,7 +113,7 @@ impl Kind {
     }
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowKind {
@@ -141,17 +141,17 @@ impl RowKind {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Row {
-    /// What it is about.
+    /// Its subject.
     pub kind: RowKind,
     /// How it changed.
     pub change: Kind,
-    /// Whether its sides were paired by similarity: the code between them has changed.
+    /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
-    /// What it is called, as in the after where it exists there.
+    /// Its name, as in the after where it exists there.
     pub label: String,
-    /// What else it is called: in the before, or after another line of it.
+    /// Its other names: in the before, or after another line of it.
     pub aliases: Vec<String>,
-    /// What it was compared by, as in the after where it exists there.
+    /// Its key, as in the after where it exists there.
     pub key: String,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
@@ -175,7 +175,7 @@ impl Row {
         self.held.delta()
     }
 
-    /// Whether a pattern names it, on either side.
+    /// True if a pattern names it, on either side.
     #[must_use]
     pub fn matches(&self, pattern: &Pattern) -> bool {
         let mut names = std::iter::once(&self.label).chain(&self.aliases).chain(self.lines.labels());
@@ -295,7 +295,7 @@ impl DeviceDiff {
         self.device.after.or(self.device.before)
     }
 
-    /// What the device is called in a report.
+    /// The name of the device in a report.
     #[must_use]
     pub fn name(&self) -> String {
         match (self.device.before, self.device.after) {
@@ -310,11 +310,11 @@ impl DeviceDiff {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Diff {
-    /// What was compared.
+    /// The profiles that were compared.
     pub profiles: Sides<Profile>,
     /// Device by device.
     pub devices: Vec<DeviceDiff>,
-    /// What concerns the comparison, not one side of it.
+    /// Diagnostics that concern the comparison, not one side of it.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -345,7 +345,7 @@ impl Diff {
         self.profiles.after.tables = Arc::clone(&shared.after);
     }
 
-    /// Whether both have the same frames, so that what is known of them is the same.
+    /// True if both have the same frames, so that what is known of them is the same.
     #[must_use]
     pub fn shares_frames(&self, other: &Self) -> bool {
         let same = |one: &Profile, other: &Profile| {
@@ -354,7 +354,7 @@ impl Diff {
         same(&self.profiles.before, &other.profiles.before) && same(&self.profiles.after, &other.profiles.after)
     }
 
-    /// What is known of the frames of both sides.
+    /// The frames of both sides.
     #[must_use]
     pub fn codes(&self) -> Sides<Code<'_>> {
         Sides { before: self.profiles.before.code(), after: self.profiles.after.code() }
@@ -496,7 +496,7 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     shown
 }
 
-/// Says where two recordings were not made the same way.
+/// Diagnostics about recordings that were not made the same way.
 fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let number = device.ordinal();
     let (Some(before), Some(after)) = (device.index.before, device.index.after) else {

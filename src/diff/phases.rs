@@ -1,4 +1,4 @@
-//! What is held in phases, on both sides.
+//! Compares the phases of both sides.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::phase::Source;
 use crate::profile::{DeviceProfile, Occurrence};
 use crate::text::shorten;
 
-/// What of a phase that occurs several times is compared.
+/// The occurrences of a phase that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrences {
     /// Each with the one of the same number.
@@ -26,7 +26,7 @@ pub struct PhaseOptions {
     pub occurrences: Occurrences,
     /// Without so many of each name, the first ones.
     pub skip_first: u32,
-    /// Whether anybody wants to know: only then it is said where the numbers of occurrences differ.
+    /// True if phases are shown or limited: only then it is said where the numbers of occurrences differ.
     pub wanted: bool,
 }
 
@@ -34,19 +34,19 @@ pub struct PhaseOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PhaseRow {
-    /// What it is called.
+    /// Its name.
     pub name: Arc<str>,
-    /// What names it.
+    /// The source of its name.
     pub source: Source,
     /// Which occurrence is compared on each side, from 0; `None` where the phase is missing.
     pub number: Sides<Option<u32>>,
-    /// Whether there is only this one of that name, the first.
+    /// True if there is only this one of that name, the first.
     pub is_only: bool,
     /// How many other phases are around it.
     pub depth: u32,
     /// The most allocated bytes within it.
     pub peak: Change,
-    /// Whether it was recorded from its beginning to its end, on both sides.
+    /// True if it was recorded from its beginning to its end, on both sides.
     pub is_whole: bool,
 }
 
@@ -68,14 +68,14 @@ impl PhaseRow {
         }
     }
 
-    /// What tells the phase from others, the same in every run.
+    /// The identity of the phase, the same in every run.
     #[must_use]
     pub fn key(&self) -> String {
         format!("phase:{}:{}", self.source.name(), self.name)
     }
 }
 
-/// What the phases of one name are on both sides.
+/// The phases of one name on both sides.
 #[derive(Default)]
 struct Named<'p> {
     sides: Sides<Vec<&'p Occurrence>>,
@@ -137,7 +137,7 @@ pub(super) fn rows(
     rows
 }
 
-/// Says of which phases there are not equally many on both sides.
+/// Diagnostics about phases of which there are not equally many on both sides.
 fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
     const MOST: usize = 3;
     let differ = |named: &&Named<'_>| {
@@ -178,7 +178,7 @@ pub fn listed_phases(
     let mut shown: Vec<(bool, u128, &PhaseRow)> = Vec::new();
     let mut same = 0;
     for row in rows {
-        // What is missing on a side has changed by all that it is.
+        // A phase that is missing on a side has changed by all of its bytes.
         let size =
             row.delta().map_or_else(|| u128::from(row.peak.before.or(row.peak.after).unwrap_or(0)), i128::unsigned_abs);
         if row.delta() == Some(0) && !unchanged {

@@ -30,7 +30,7 @@ pub(super) fn rows(
         }
         rows.extend(row);
     }
-    // What a saved profile does not list was no larger than its bound: a partner of that size may be among it.
+    // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among them.
     let (mut others, mut count, mut unlisted) = (Sides::<Held>::default(), 0, Vec::new());
     let unpaired = |paired: &[bool]| (0..paired.len()).filter(|&index| !paired[index]).collect::<Vec<_>>();
     let is_cut = |total: &StackTotal| total.bucket == Some(Bucket::Others);
@@ -63,7 +63,7 @@ pub(super) fn rows(
     tell_apart(&mut rows, groupers);
     rows.sort_by(|a, b| {
         let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
-        // Of equal size, what grew comes first; then an order that is always the same.
+        // Among rows of equal size, growth comes first; then an order that is always the same.
         size.then_with(|| b.delta().cmp(&a.delta()))
             .then_with(|| b.held.after.bytes.cmp(&a.held.after.bytes))
             .then_with(|| a.label.cmp(&b.label))
@@ -108,7 +108,7 @@ pub fn pairs<'g>(
     let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
     let listed = |(_, total): &(usize, &StackTotal)| named(total) && total.bucket != Some(Bucket::Others);
     let mut pairs = Vec::new();
-    // What has a name goes by that alone.
+    // Groups with a name go by that alone.
     let after_named = stacks.after.iter().enumerate().filter(listed);
     let after_by_key: HashMap<_, usize> = after_named.map(|(after, total)| (&total.key, after)).collect();
     for (before, total) in stacks.before.iter().enumerate().filter(listed) {
@@ -166,7 +166,7 @@ fn row(
     let totals = Sides { before, after };
     let change = change(&held, totals, peaks);
     let highest = totals.map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
-    // What holds nothing on one side did not move.
+    // A stack that holds nothing on one side did not move.
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
         && held.before.bytes > 0
         && held.after.bytes > 0;
@@ -268,7 +268,7 @@ fn in_order_of_lines<'g>(members: &[Member], grouper: &'g Grouper<'_>) -> (Vec<I
         let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
         place.then(member_b.at.cmp(&member_a.at))
     });
-    // What differs in the text of its C++ frames alone is one and the same.
+    // Stacks that differ in the text of their C++ frames alone are one and the same.
     items.dedup_by(|(item, member), (kept, larger)| {
         let same = item.lines == kept.lines && item.operators == kept.operators;
         if same {

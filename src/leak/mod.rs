@@ -1,4 +1,4 @@
-//! What grows: over a series of snapshots, or over the steps of one.
+//! Finds the stacks that grow over a series of snapshots, or over the steps of one.
 //!
 //! A leak is no higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
@@ -22,7 +22,7 @@ use crate::profile::{Bucket, Held, Source};
 use crate::snapshot::{StackId, Tables};
 use crate::stack::{Code, GroupBy, Rules};
 
-/// What was looked at.
+/// The subject of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
@@ -55,11 +55,11 @@ impl Mode {
 /// When something is a leak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// What counts as one stack.
+    /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// What the user says about the code.
+    /// Rules of the user about the code.
     pub rules: Rules,
-    /// So many snapshots or steps are warm-up. By default none of a series, and the first of the steps.
+    /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
     pub skip: Option<usize>,
     /// A stack must have grown by so many bytes in total. By default 1 MiB over a series; steps show a leak of any size.
     pub min_growth: Option<u64>,
@@ -86,7 +86,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether it grew in enough of the steps that count.
+    /// True if it grew in enough of the steps that count.
     fn is_steady(&self, grew: usize, judged: usize) -> bool {
         grew > 0 && share(grew, judged) >= self.min_share
     }
@@ -126,15 +126,15 @@ impl LeakMetric {
 pub struct Leak {
     /// The memory that it holds.
     pub metric: LeakMetric,
-    /// What it is called.
+    /// Its name.
     pub label: String,
-    /// What it is compared by.
+    /// Its key in comparisons.
     pub key: String,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
     /// The stack that leaks most of those that are compared as one.
     pub stack: Option<StackId>,
-    /// What the others of those are called, without those of the same name.
+    /// The names of the others of those, without those of the same name.
     pub also: Vec<String>,
     /// Bytes that it gained in the steps that count.
     pub bytes: i128,
@@ -146,9 +146,9 @@ pub struct Leak {
     pub since: Option<String>,
     /// In so many of the steps that count it grew.
     pub grew: usize,
-    /// So many steps count.
+    /// Number of steps that count.
     pub judged: usize,
-    /// What it holds at the end.
+    /// Bytes and blocks that it holds at the end.
     pub end: Held,
     /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
     pub course: Vec<u64>,
@@ -198,11 +198,11 @@ fn sort(leaks: &mut [Leak]) {
 /// More names of one leak say nothing.
 const MOST_NAMES: usize = 4;
 
-/// What a device holds at the end of a snapshot or step, in bytes. `None` is "cannot be known".
+/// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Point {
-    /// What the snapshot or step is called.
+    /// The name of the snapshot or step.
     pub name: String,
     /// Allocated bytes.
     pub allocated: Option<u64>,
@@ -216,17 +216,17 @@ pub struct Point {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Growth {
-    /// Of allocated bytes.
+    /// The trend of allocated bytes.
     pub allocated: Option<i128>,
-    /// Of reserved bytes.
+    /// The trend of reserved bytes.
     pub reserved: Option<i128>,
-    /// Of reserved bytes that are not active.
+    /// The trend of reserved bytes that are not active.
     pub fragmentation: Option<i128>,
     /// After so many more snapshots or steps the memory of the device is full.
     pub runs_out_after: Option<u64>,
 }
 
-/// What grows on one device.
+/// The growth on one device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DeviceLeaks {
@@ -236,9 +236,9 @@ pub struct DeviceLeaks {
     pub how: Option<How>,
     /// The snapshots or steps, in order.
     pub points: Vec<Point>,
-    /// So many of them at the start are warm-up.
+    /// Number of them at the start that are warm-up.
     pub skip: usize,
-    /// So many of them can show a leak: neither warm-up nor the last step, whose tensors are still in use.
+    /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
     pub judged: usize,
     /// Stacks that leak, the fastest first.
     pub leaks: Vec<Leak>,
@@ -249,7 +249,7 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
-    /// What it was looked at in: snapshots, steps, or parts of a history that are neither.
+    /// The units of the search: snapshots, steps, or parts of a history that are neither.
     #[must_use]
     pub fn nouns(&self, mode: Mode) -> (&'static str, &'static str) {
         if self.how == Some(How::Windows) { ("part", "parts") } else { mode.nouns() }
@@ -262,23 +262,23 @@ impl DeviceLeaks {
     }
 }
 
-/// What was found in a series of snapshots, or in one.
+/// The findings in a series of snapshots, or in one.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Search {
-    /// What it is called, where there are several.
+    /// Its name, where there are several.
     pub name: Option<String>,
     /// The rank that the snapshots are of, where there are several.
     pub rank: Option<u64>,
     /// Where the snapshots came from.
     pub sources: Vec<Source>,
-    /// What was looked at.
+    /// The subject of a search.
     pub mode: Mode,
     /// Per device that did anything.
     pub devices: Vec<DeviceLeaks>,
-    /// What a reader must know.
+    /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
-    /// What counts as one stack.
+    /// The grouping of stacks.
     pub group_by: GroupBy,
     /// The frames that [`Leak::stack`] refers to.
     tables: Arc<Tables>,
@@ -286,7 +286,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// What is known of the frames.
+    /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
         Code::new(&self.tables, &self.rules)
@@ -311,7 +311,7 @@ impl Growth {
     /// Adds after how many more snapshots or steps the memory of the device is full, where its size is known.
     fn with_end(mut self, options: &Options, last: Option<&Point>, peak: Option<u64>) -> Self {
         let Some(memory) = options.device_memory else { return self };
-        // What grows meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
+        // Growth meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
         let allocated = peak.or_else(|| last.and_then(|point| point.allocated));
         let reserved = last.and_then(|point| point.reserved);
         let ends = [steps_until(memory, allocated, self.allocated), steps_until(memory, reserved, self.reserved)];

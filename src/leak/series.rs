@@ -94,7 +94,7 @@ impl Series {
             device.index = Some(index);
         }
         drop((grouper, grouper_before));
-        // What several snapshots say of themselves is said once, as of the latest.
+        // A diagnostic of several snapshots is given once, as of the latest.
         for diagnostic in &profile.diagnostics {
             let same = |other: &&mut Diagnostic| other.code == diagnostic.code && other.device == diagnostic.device;
             match self.diagnostics.iter_mut().find(same) {
@@ -222,7 +222,7 @@ impl Device {
         }
         self.latest.clear();
         for (total, track) in device.stacks.iter().zip(tracks) {
-            // What was away for a while comes back under its name.
+            // A stack that was away for a while comes back under its name.
             let track = track.or_else(|| self.by_key.get(&total.key.0).copied()).unwrap_or_else(|| {
                 self.stacks.push(Track { held: Vec::new() });
                 self.stacks.len() - 1
@@ -382,7 +382,7 @@ impl Device {
         }
     }
 
-    /// What grows although no single stack does: a little in each of many, or in new ones every time.
+    /// Growth of the total although no single stack grows: a little in each of many, or in new ones every time.
     fn unnamed(&self, leaks: &[Leak], options: &Options, skip: usize) -> Option<Leak> {
         let held = self.others(leaks, skip);
         // Stacks that leak less than what is worth telling are no news where others leak more.
@@ -456,7 +456,7 @@ impl Device {
     }
 }
 
-/// What something held over the series, and how that goes.
+/// The values of something over the series, and their trend.
 struct Course<'h> {
     held: &'h [Held],
     values: Vec<u64>,

@@ -138,7 +138,7 @@ fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
     let never_falls = held.windows(2).all(|pair| pair[1] >= pair[0]);
     // Steps are not all alike to the byte.
     let matters = rest > i128::from(*held.iter().max()?) / 100 || found.leaks.is_empty() && rest > 0;
-    // What fills and then stays is a cache.
+    // Memory that fills and then stays is a cache.
     let goes_on = held.last() > held.get(held.len() / 2);
     if !matters || !goes_on || !never_falls && !options.is_steady(grew, held.len() - 1) {
         return None;
@@ -164,7 +164,7 @@ fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wante
     format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
 }
 
-/// What one group of stacks left behind.
+/// The memory that one group of stacks left behind.
 #[derive(Default)]
 struct Left {
     identity: Option<Identity>,
@@ -266,7 +266,7 @@ fn allocated_in(replay: &Replay, steps: &Steps, judged: std::ops::Range<usize>) 
     counted.map(|allocation| i128::from(allocation.bytes)).sum()
 }
 
-/// What tells blocks apart: their stack, and the tag that they are grouped by.
+/// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<StringId>);
 
 fn leaks(
@@ -295,7 +295,7 @@ fn leaks(
             let held = survivors.entry(attribution(allocation)).or_default().entry(step).or_default();
             *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
         } else {
-            // What is given up at the very end says nothing about how long such blocks live.
+            // Blocks that are given up at the very end say nothing about how long such blocks live.
             let Some(freed) = steps.at(allocation.freed).filter(|&freed| freed < last) else { continue };
             let lifetime = lifetimes.entry(attribution(allocation)).or_default();
             *lifetime = (*lifetime).max(freed.saturating_sub(step));
@@ -362,7 +362,7 @@ fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
     }
 }
 
-/// Whether an optimizer makes its state there, once for each parameter, however many steps that takes.
+/// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
 fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
 }
@@ -388,7 +388,7 @@ impl Replaced {
         Self { sizes }
     }
 
-    /// Whether such blocks make up for what was left behind.
+    /// True if such blocks make up for what was left behind.
     fn replaces(&self, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
         // The blocks that one stack leaves behind are nearly always equal.
         let (bytes, blocks) = left.iter().fold((0, 0), |(a, b), (_, held)| (a + held.bytes, b + held.blocks));
@@ -406,7 +406,7 @@ impl Left {
         let judged = until.checked_sub(skip).filter(|&judged| judged >= FEWEST)?;
         let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
         let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
-        // What stopped is no leak.
+        // Growth that stopped is no leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         if !goes_on || !options.is_steady(steps.len(), judged) || held.bytes < options.min_growth.unwrap_or(1) {
             return None;

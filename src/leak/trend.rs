@@ -1,4 +1,4 @@
-//! Whether the last values of a series grow, and since when.
+//! True if the last values of a series grow, and since when.
 //!
 //! A series changes its course: it is flat and then leaks, leaks and is mended, steps up once and stays there. So it is
 //! cut into pieces that a straight line fits, and the last piece decides.
@@ -21,7 +21,7 @@ pub(super) struct Trend {
     pub(super) since: usize,
     /// Change per step, the median of the slopes between all pairs of values; unknown where there is one value only.
     pub(super) slope: Option<i128>,
-    /// Whether that is growth.
+    /// True if that is growth.
     pub(super) growth: Growing,
     /// Number of steps since then in which it grew.
     pub(super) grew: usize,
@@ -29,7 +29,7 @@ pub(super) struct Trend {
     pub(super) steps: usize,
 }
 
-/// Whether a series grows at its end.
+/// True if a series grows at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growing {
     Yes,
@@ -91,7 +91,7 @@ impl Trend {
         if gained < least || !is_steady {
             return Growing::No;
         }
-        // What follows another course needs more than one step up, which is no leak.
+        // After another course more than one step up is needed: a single one is no leak.
         match self.grew {
             _ if self.since == 0 => Growing::Yes,
             0 | 1 => Growing::No,
@@ -170,7 +170,7 @@ impl Course {
         self.onset(start)
     }
 
-    /// Whether a piece and all that follows it from `start` on rise alike: a missing night breaks a line, not a leak.
+    /// True if a piece and all that follows it from `start` on rise alike: a missing night breaks a line, not a leak.
     fn is_same_course(&self, piece: Piece, start: usize) -> bool {
         let later = match self.values.len() - start {
             1 | 2 => self.slope_between(piece.to - 1, self.values.len() - 1),
@@ -225,7 +225,7 @@ impl Course {
             for from in (0..to).rev() {
                 sums.put_before(self.values[from]);
                 let cost = cheapest[from] + sums.residual() + price;
-                // Of equal ones the shortest: a value where two lines meet belongs to the earlier one.
+                // The shortest of equal ones: a value where two lines meet belongs to the earlier one.
                 if cost + price * 1e-6 < best {
                     best = cost;
                     begins[to] = from;
@@ -310,7 +310,7 @@ impl Ranks {
         float(self.rising.into()) / float(pairs.max(1).into())
     }
 
-    /// Whether noise alone would hardly ever be ordered like this: the test of Mann and Kendall. Stricter where the
+    /// True if noise alone would hardly ever be ordered like this: the test of Mann and Kendall. Stricter where the
     /// beginning of the values was chosen.
     fn is_significant(&self, is_whole: bool) -> bool {
         let count = float(self.values.into());

@@ -1,4 +1,4 @@
-//! What can be wrong with a pickle.
+//! Errors of pickles.
 
 /// A pickle that cannot be read, and where.
 #[derive(Debug, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct Error<E: std::error::Error + 'static> {
     /// Offset in the stream of the opcode that could not be carried out.
     pub offset: u64,
-    /// What went wrong.
+    /// The problem.
     pub kind: ErrorKind<E>,
 }
 

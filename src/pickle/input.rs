@@ -25,7 +25,7 @@ impl<R: Read> Input<R> {
         self.base + self.position as u64
     }
 
-    /// What is in the buffer and not yet consumed.
+    /// The bytes in the buffer that are not yet consumed.
     #[inline]
     pub(super) fn buffered(&self) -> &[u8] {
         &self.buffer[self.position..self.end]

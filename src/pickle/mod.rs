@@ -44,7 +44,7 @@ pub trait Visitor {
     type Kept: Copy;
     /// A handle to the contents that a list received at once; see [`Visitor::remember`].
     type Run: Copy;
-    /// What the visitor can object to.
+    /// The objections of the visitor.
     type Error;
 
     /// A handle for the memo.
@@ -69,7 +69,7 @@ pub trait Visitor {
     /// A tuple.
     ///
     /// # Errors
-    /// What the visitor objects to.
+    /// The objection of the visitor.
     fn tuple(&mut self, items: &[Self::Value]) -> Result<Self::Value, Self::Error>;
     /// A new, empty list.
     fn list(&mut self) -> Self::Value;

@@ -16,7 +16,7 @@ use super::{Error, ErrorKind, Integer, Visitor};
 /// proportional to what was read; a declared length or memo index allocates nothing.
 ///
 /// # Errors
-/// Says at which byte which opcode could not be carried out.
+/// With the opcode that could not be carried out, and its byte.
 pub fn read<R, V>(source: R, visitor: &mut V) -> Result<V::Value, Error<V::Error>>
 where
     R: Read,
@@ -156,7 +156,7 @@ where
                         1
                     }
                 }
-                // What begins with a reference may be a run.
+                // A list that begins with a reference may be a run.
                 op::MARK if !matches!(a, op::BINGET | op::LONG_BINGET) => {
                     self.marks.push(self.stack.len());
                     1
@@ -349,7 +349,7 @@ where
             op::BYTEARRAY8 | op::READONLY_BUFFER => {
                 return Err(ErrorKind::Unsupported { opcode: name });
             }
-            // What is left can import, build or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ,
+            // The other opcodes can import, build or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ,
             // NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1, EXT2, EXT4, and NEXT_BUFFER, which takes
             // data from outside the file.
             _ => return Err(ErrorKind::Forbidden { opcode: name }),
@@ -452,7 +452,7 @@ where
         let mut low = [0; 16];
         let mut count = 0;
         let mut last = 0_u8;
-        // What lies above 128 bits only matters as far as it differs from the sign.
+        // Bytes above 128 bits only matter as far as they differ from the sign.
         let (mut all_zero, mut all_ones) = (true, true);
         let whole = self.input.pieces(length, |piece| {
             for &byte in piece {

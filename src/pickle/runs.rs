@@ -37,9 +37,9 @@ struct Known<T> {
     value: T,
 }
 
-/// What stands at the beginning of some bytes.
+/// The beginning of some bytes.
 pub(super) enum Scan {
-    /// So many bytes of memo references, then APPENDS.
+    /// This many bytes of memo references, then APPENDS.
     Run(usize),
     /// Something else.
     Other,

@@ -1,4 +1,4 @@
-//! What every single stack held, before stacks are put into groups. Every byte is attributed; what is unknown has
+//! The totals of every single stack, before stacks are put into groups. Every byte is attributed; unknown memory has
 //! a name.
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 pub(crate) enum Whose {
     /// A known stack.
     Stack(StackId),
-    /// What is known in place of it.
+    /// The bucket in place of an unknown stack.
     Bucket(Bucket),
 }
 
@@ -43,7 +43,7 @@ impl From<Origin> for Whose {
     }
 }
 
-/// What was held at the moments that a profile knows, and what was allocated in the history.
+/// Memory that was held at the moments that a profile knows, and that was allocated in the history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) baseline: Held,
@@ -83,7 +83,7 @@ impl Sums {
     }
 }
 
-/// What one stack held.
+/// The totals of one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
     pub(super) whose: Whose,
@@ -105,7 +105,7 @@ impl Exact {
     }
 }
 
-/// What every stack held, the largest first, and the same by the tags of the allocations. Where no allocation has a
+/// The totals of every stack, the largest first, and the same by the tags of the allocations. Where no allocation has a
 /// tag, the stacks say it all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Totals {
@@ -115,7 +115,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// What a grouping is made of.
+    /// The totals that a grouping is made of.
     pub(super) fn of(&self, by: GroupBy) -> &[Exact] {
         self.kept(by).unwrap_or(&self.stacks)
     }
@@ -255,7 +255,7 @@ impl<'s> Parts<'s> {
         Holding::new(allocation, part)
     }
 
-    /// What every stack held, the largest first.
+    /// The totals of every stack, the largest first.
     fn totals(&self) -> Totals {
         let mut totals = Totals {
             metadata: self.tagged(|[metadata, _]| metadata),
@@ -322,7 +322,7 @@ pub(super) fn attribute(
     by: GroupBy,
 ) -> Attributed {
     let figures = &replay.figures;
-    // What is not known is never.
+    // An unknown moment is never.
     let moments = [Some(Position::START), figures.allocated.peak_at, Some(replay.dump), figures.first_oom(), at]
         .map(|moment| moment.unwrap_or(Position::NEVER));
     let allocations = std::mem::take(&mut replay.allocations);

@@ -108,7 +108,7 @@ impl Metric {
         }
     }
 
-    /// Whether the figure needs a recorded history, rather than the state at the dump alone.
+    /// True if the figure needs a recorded history, rather than the state at the dump alone.
     #[must_use]
     pub fn needs_history(self) -> bool {
         match self {
@@ -117,7 +117,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is taken at a peak, which is the limit of the device where memory ran out.
+    /// True if it is taken at a peak, which is the limit of the device where memory ran out.
     #[must_use]
     pub fn is_peak(self) -> bool {
         match self {
@@ -126,13 +126,13 @@ impl Metric {
         }
     }
 
-    /// Whether it is one of PyTorch's counters, rather than a difference of two.
+    /// True if it is one of PyTorch's counters, rather than a difference of two.
     #[must_use]
     pub fn is_counter(self) -> bool {
         self != Self::Fragmentation
     }
 
-    /// Whether both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
+    /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
     /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
     /// wrong, and all stacks have to hold the same.
     #[must_use]

@@ -41,7 +41,7 @@ use exact::{Attributed, Totals};
 pub(crate) use history::{History as Lifetimes, Point};
 use phases::Plan;
 
-/// What a profile was computed from.
+/// The kind of input that a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -75,28 +75,28 @@ pub struct Source {
     pub path: String,
     /// Size of the input.
     pub bytes: u64,
-    /// What was there.
+    /// Its kind.
     pub kind: Kind,
 }
 
 /// How to compute a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// What counts as one stack.
+    /// The grouping of stacks.
     pub group_by: GroupBy,
     /// For which moment [`StackTotal::at`] is computed.
     pub at: Moment,
-    /// What the user says about the code.
+    /// Rules of the user about the code.
     pub rules: Rules,
     /// How long the parts are that [`DeviceProfile::intervals`] tells about.
     pub every: Option<Every>,
-    /// What a compressed input may expand to, in bytes; [`container::DEFAULT_MAX_BYTES`] where nothing is set.
+    /// The most that a compressed input may expand to, in bytes; [`container::DEFAULT_MAX_BYTES`] where nothing is set.
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
     /// The only device to look at; without it all.
     pub device: Option<u32>,
-    /// Whether to keep what pictures need: the curve of each device in many points, and the life of every allocation.
+    /// Keeps the data for pictures: the curve of each device in many points, and the life of every allocation.
     pub history: bool,
     /// Leaves out [`DeviceProfile::course`], which only comparisons and saved profiles need.
     pub skip_course: bool,
@@ -105,7 +105,7 @@ pub struct Options {
 /// The reason for which the figures of a stored before were raised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raise {
-    /// What the user wrote.
+    /// The reason that the user gave.
     pub reason: String,
     /// Which figures, and by how much.
     pub changes: Vec<String>,
@@ -121,7 +121,7 @@ pub struct Profile {
     pub recorded: Option<Source>,
     /// Why its figures were raised since it was first stored.
     pub raises: Vec<Raise>,
-    /// What of it a saved profile keeps.
+    /// The limits of what a saved profile keeps of it.
     pub bound: saved::Bound,
     /// The rules by which stacks were grouped where a saved profile does not list all of them, as
     /// [`Rules::of_groups`] has them.
@@ -134,7 +134,7 @@ pub struct Profile {
     pub settings: AllocatorSettings,
     /// Per device, in order of their numbers.
     pub devices: Vec<DeviceProfile>,
-    /// What a reader must know.
+    /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
     /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
     pub tables: Arc<Tables>,
@@ -211,7 +211,7 @@ impl Profile {
         self.facts = None;
     }
 
-    /// What is known of the frames.
+    /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
         match &self.facts {
@@ -220,7 +220,7 @@ impl Profile {
         }
     }
 
-    /// What gave the stacks their keys and labels.
+    /// The grouper that gave the stacks their keys and labels.
     #[must_use]
     pub fn grouper(&self) -> Grouper<'_> {
         self.grouper_by(self.options.group_by)
@@ -278,7 +278,7 @@ pub struct DeviceProfile {
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     pub stacks: Vec<StackTotal>,
-    /// What [`Bucket::Others`] stands for.
+    /// The stacks that [`Bucket::Others`] stands for.
     pub cut: Option<Cut>,
     /// The named parts of the history.
     pub phases: Phases,
@@ -310,7 +310,7 @@ impl DeviceProfile {
         })
     }
 
-    /// Whether anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
+    /// True if anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
     /// `snapshot` event on all of them.
     #[must_use]
     pub fn is_active(&self) -> bool {
@@ -331,7 +331,7 @@ impl DeviceProfile {
         }
     }
 
-    /// Whether an allocation failed for lack of memory.
+    /// True if an allocation failed for lack of memory.
     #[must_use]
     pub fn ran_out_of_memory(&self) -> bool {
         !self.figures.ooms.is_empty()
@@ -374,7 +374,7 @@ impl DeviceProfile {
         self.listed_by(|total| total.oom, top, least)
     }
 
-    /// Whether what was held at the moment of [`Options::at`] is what was held when an allocation failed for the first
+    /// True if what was held at the moment of [`Options::at`] is what was held when an allocation failed for the first
     /// time.
     #[must_use]
     pub fn at_is_oom(&self) -> bool {
@@ -425,11 +425,11 @@ pub enum Error {
     TooManyIntervals {
         /// Device ordinal.
         device: u32,
-        /// What was asked for.
+        /// The length that was asked for.
         every: String,
         /// How many parts that would be.
         parts: u64,
-        /// What would do.
+        /// A length that would do.
         better: String,
     },
     /// A history without times, which releases before 2.2 write.
@@ -439,7 +439,7 @@ pub enum Error {
     NoTimes {
         /// Device ordinal.
         device: u32,
-        /// What was asked for.
+        /// The length that was asked for.
         every: String,
     },
     /// A history without the steps that were asked for.
@@ -450,7 +450,7 @@ pub enum Error {
     NoSteps {
         /// Device ordinal.
         device: u32,
-        /// What was asked for.
+        /// The length that was asked for.
         every: String,
         /// How they were to be named, where that was said.
         pattern: Option<String>,
@@ -466,7 +466,7 @@ pub enum Error {
     /// A saved profile where a history is needed.
     #[error("a saved profile has no history that --every {every} could divide; give the snapshot itself")]
     NoHistory {
-        /// What was asked for.
+        /// The length that was asked for.
         every: String,
     },
 }
@@ -482,7 +482,7 @@ fn list_devices(known: &[u32]) -> String {
     }
 }
 
-/// What an input turned out to be.
+/// An opened input.
 #[derive(Debug)]
 pub enum Opened {
     /// A snapshot, which knows more than its profile, and where it came from.
@@ -513,7 +513,7 @@ pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Er
     let max_bytes = options.max_input.unwrap_or(container::DEFAULT_MAX_BYTES);
     let opened =
         container::unpack(&mut input, max_bytes, &mut |stream| open_unpacked(stream, &source, options.clone()))?;
-    // What stands behind the pickle in its wrapping is read last.
+    // The rest of the wrapping, behind the pickle, is read last.
     Ok(match opened {
         Opened::Snapshot(snapshot, source) => Opened::Snapshot(snapshot, Source { bytes: count.get(), ..source }),
         Opened::Profile(mut profile) => {
@@ -662,7 +662,7 @@ fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<
     ooms.iter().map(stack).collect()
 }
 
-/// What is to be looked at on each device.
+/// The plan for each device.
 fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
     // Few need it.
     let code = LazyCell::new(|| Code::new(&snapshot.tables, &options.rules));

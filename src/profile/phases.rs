@@ -42,9 +42,9 @@ pub struct Occurrence {
     pub peak: u64,
     /// Allocated bytes just after its last event.
     pub end: u64,
-    /// Whether its beginning was recorded. Else it is taken to begin with the history.
+    /// True if its beginning was recorded. Else it is taken to begin with the history.
     pub begins: bool,
-    /// Whether its end was recorded. Else it is taken to last until the dump.
+    /// True if its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
 }
 
@@ -55,7 +55,7 @@ impl Occurrence {
         i128::from(self.end) - i128::from(self.start)
     }
 
-    /// Whether it was recorded from its beginning to its end.
+    /// True if it was recorded from its beginning to its end.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.begins && self.ends
@@ -146,7 +146,7 @@ impl Plan {
         Ok(Self { device, found, cut, irregular, intervals, undivided })
     }
 
-    /// Whether the history is divided.
+    /// True if the history is divided.
     pub(super) fn has_intervals(&self) -> bool {
         !self.intervals.is_empty()
     }

@@ -49,7 +49,7 @@ impl Bucket {
     }
 }
 
-/// What is held at a moment.
+/// Memory that is held at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Held {
     /// Allocated bytes.
@@ -72,7 +72,7 @@ impl Held {
     }
 }
 
-/// What one exact stack of a group holds.
+/// One exact stack of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// The stack.
@@ -85,9 +85,9 @@ pub struct Member {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StackTotal {
-    /// What it is called: after the stack of the group that holds most at the moment that was asked for.
+    /// Its label: that of the stack of the group that holds most at the moment that was asked for.
     pub label: String,
-    /// What it is compared by.
+    /// Its key in comparisons.
     pub key: Key,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
@@ -163,18 +163,18 @@ impl StackTotal {
     }
 }
 
-/// What the row is called that stands for so many others.
+/// The label of the row that stands for this many others.
 #[must_use]
 pub fn others(count: usize) -> String {
     format!("[{count} {}]", if count == 1 { "other" } else { "others" })
 }
 
-/// What memory is compared by, and called.
+/// The key and the label of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// What it is compared by.
+    /// Its key in comparisons.
     pub key: Key,
-    /// What it is called.
+    /// Its name.
     pub label: String,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
@@ -200,7 +200,7 @@ pub(super) fn group(
         Whose::Stack(stack) if is_tag => (grouper.tagged(tag).0, None, Some(stack)),
         Whose::Stack(stack) if grouper.by() == GroupBy::Frames => (grouper.exact(stack, cpp), None, Some(stack)),
         Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
-        // What is tagged has a group even without frames.
+        // Tagged memory has a group even without frames.
         Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
         Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
     }
@@ -294,7 +294,7 @@ impl Grouping {
     pub(super) fn finish(self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
         let mut groups = self.totals;
         tell_apart(&mut groups, grouper);
-        // Of equal size, by name: keys are digests, whose order means nothing.
+        // Groups of equal size by name: keys are digests, whose order means nothing.
         groups.sort_by(|a, b| {
             let size = b.peak.bytes.cmp(&a.peak.bytes);
             size.then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))

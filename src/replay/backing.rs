@@ -68,7 +68,7 @@ impl Backing {
                 Action::Oom => next_request = Some(event.size <= SMALL_SIZE),
                 Action::SegmentAlloc | Action::SegmentMap => {
                     if with_homes {
-                        // What is mapped, is mapped for the request that follows; other segments tell it by their size.
+                        // A range is mapped for the request that follows; other segments tell their pool by their size.
                         let is_small = Some(event.size == SMALL_SEGMENT);
                         let small = if event.action == Action::SegmentMap { next_request } else { is_small };
                         let home = segments.home(event.addr, event.size).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Backing {
                     reserved -= i128::from(event.size);
                 }
                 Action::SegmentFree | Action::SegmentUnmap => {
-                    // What is unmapped may be any part of what was mapped.
+                    // Any part of a mapped range may be unmapped.
                     let small = (event.action == Action::SegmentFree).then_some(event.size == SMALL_SEGMENT);
                     let home = if with_homes { home_of(event, small, tables) } else { Home::default() };
                     segments.add(event.addr, event.size, pool_of(event), home);
@@ -104,7 +104,7 @@ impl Backing {
     }
 }
 
-/// Whether anything asks which requests a segment serves: what was free when an allocation failed, and rules that private
+/// True if anything asks which requests a segment serves: what was free when an allocation failed, and rules that private
 /// pools or settings may change.
 fn needs_homes(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
     census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || has_pools_of_user(snapshot, device)
@@ -119,7 +119,7 @@ fn pool_of(event: &Event) -> Pool {
     }
 }
 
-/// What an event tells of the segment that it adds or takes away.
+/// The home of the segment that an event adds or takes away.
 fn home_of(event: &Event, small: Option<bool>, tables: &Tables) -> Home {
     let tags = tables.tags(event.tags);
     Home { small, stream: tags.stream, pool_id: tags.pool_id }

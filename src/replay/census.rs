@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::snapshot::{Action, Event};
 
-/// What a first look at the events of a device tells.
+/// Counts from a first look at the events of a device.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     /// By [`slot`].

@@ -139,7 +139,7 @@ impl Margin {
     }
 }
 
-/// What the counters do.
+/// The counters while they run.
 pub(super) struct Counters {
     pub(super) allocated: Gauge,
     pub(super) active: Gauge,
@@ -150,7 +150,7 @@ pub(super) struct Counters {
     pub(super) requested_margin: Margin,
     /// Where blocks may be held of which nothing tells.
     unrecorded: Option<Unrecorded>,
-    /// Whether every size is certain, and no block unseen: then all margins are zero.
+    /// True if every size is certain, and no block unseen: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
     pub(super) checkpoints_matched: u64,
@@ -163,7 +163,7 @@ pub(super) struct Counters {
     pub(super) allocated_total: u128,
 }
 
-/// What running the counters gives.
+/// The result of running the counters.
 pub(super) struct Counted {
     pub(super) counters: Counters,
     pub(super) timeline: Timeline,
@@ -209,7 +209,7 @@ pub(super) fn run(
         let (mut allocated, mut reserved) = (0, 0);
         while from < end {
             let to = parts.next_border().map_or(end, |border| border.count().min(end));
-            // What was before does not count.
+            // Higher values before it do not count.
             step(&mut counters, from);
             counters.mark();
             (from + 1..to).for_each(|i| step(&mut counters, i));
@@ -303,7 +303,7 @@ impl Counters {
         }
     }
 
-    /// What a block that is handed out does to the margins.
+    /// Widens the margins by a block that is handed out.
     fn widen(&mut self, allocation: &Allocation, spread: Spread) {
         self.allocated_margin.add(spread);
         self.active_margin.add(spread);
@@ -316,7 +316,7 @@ impl Counters {
         self.requested_margin.look(self.requested.now, unseen);
     }
 
-    /// What a free ends of an allocation: that it is allocated, that it is active, or both.
+    /// Ends an allocation: that it is allocated, that it is active, or both.
     #[inline]
     fn free(&mut self, allocation: &Allocation, spread: Option<Spread>, now: Position) {
         let bytes = allocation.bytes;

@@ -1,4 +1,4 @@
-//! What a reader of the figures of a device must know.
+//! Diagnostics about the figures of a device.
 
 use super::census::Census;
 use super::lifetimes::Lifetimes;
@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Segment};
 use crate::units::Size;
 
-/// What went into the figures and could have gone wrong.
+/// The facts behind the figures, and what could have gone wrong with them.
 pub(super) struct Findings {
     pub(super) history: History,
     pub(super) checks: Checks,
@@ -35,7 +35,7 @@ pub(super) struct Findings {
     pub(super) settings_contradicted: SettingSet,
     /// Block sizes that no setting explains.
     pub(super) sizes_unexplained: u64,
-    /// Whether a pool of the user may never split its segments.
+    /// True if a pool of the user may never split its segments.
     pub(super) pools_uncertain: bool,
     /// Number of blocks whose size is not certain.
     pub(super) uncertain_sizes: usize,
@@ -43,7 +43,7 @@ pub(super) struct Findings {
     pub(super) bound: u64,
     /// Bytes of blocks whose free may have been requested before the history.
     pub(super) maybe_pending: u64,
-    /// Whether any request of a free was recorded.
+    /// True if any request of a free was recorded.
     pub(super) has_requests: bool,
 }
 
@@ -360,7 +360,7 @@ fn place(at: Position) -> String {
     at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {event}"))
 }
 
-/// Whether a history of so many events is as long as a ring buffer: these are given thousands, powers of two, or at least
+/// True if a history of so many events is as long as a ring buffer: these are given thousands, powers of two, or at least
 /// hundreds. A recording that was started again leaves blocks `with_stacks` as well, so those alone tell nothing.
 fn is_length_of_ring(events: usize, with_stacks: bool, with_unmatched_frees: bool) -> bool {
     let is_usual = events >= 1000 && (events.is_multiple_of(1000) || events.is_power_of_two());
@@ -368,7 +368,7 @@ fn is_length_of_ring(events: usize, with_stacks: bool, with_unmatched_frees: boo
     (is_usual && (with_stacks || with_unmatched_frees)) || (is_round && with_stacks)
 }
 
-/// Whether the blocks of a segment add up to what the file states beside them.
+/// True if the blocks of a segment add up to what the file states beside them.
 fn adds_up(segment: &Segment) -> bool {
     let sum = |keep: fn(BlockState) -> bool| -> u128 {
         segment.blocks.iter().filter(|block| keep(block.state)).map(|block| u128::from(block.size)).sum()

@@ -95,7 +95,7 @@ impl FinalState {
 }
 
 impl DeviceView<'_> {
-    /// Whether frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
+    /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
     fn misses_frees(&self, lifetimes: &Lifetimes, sizes: &Sizes) -> bool {
         let is_mid_run = self.snapshot.lacks_block_addresses && !self.events().is_empty() && sizes.reserved > 0;
         // Frees of blocks that it did not see allocated: the ring buffer dropped the head of a recording from the start.
@@ -104,7 +104,7 @@ impl DeviceView<'_> {
         is_mid_run && !is_wrapped
     }
 
-    /// What kind of history this is.
+    /// The kind of this history.
     fn history(&self, lifetimes: &Lifetimes, census: &Census) -> History {
         let count = |action| census.count(action);
         let frees = count(Action::FreeRequested) + count(Action::FreeCompleted);
@@ -188,12 +188,12 @@ impl Findings {
         }
     }
 
-    /// Whether anything is known of the blocks before the dump.
+    /// True if anything is known of the blocks before the dump.
     fn blocks_known(&self) -> bool {
         self.history != History::NoAllocations && !self.frees_skipped && !self.nothing_recorded && !self.misses_segments
     }
 
-    /// Whether anything is known of the segments before the dump.
+    /// True if anything is known of the segments before the dump.
     fn reserved_known(&self) -> bool {
         !self.reserved_implausible && !self.nothing_recorded && !self.misses_segments
     }

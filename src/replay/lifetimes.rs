@@ -64,7 +64,7 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
     found
 }
 
-/// Whether requests of frees end a use for good, because the history has no completions (`skip_actions`), and not because
+/// True if requests of frees end a use for good, because the history has no completions (`skip_actions`), and not because
 /// every free is still pending at its end.
 fn requests_complete(events: &[Event], blocks: &[Block], census: &Census) -> bool {
     if census.count(Action::FreeRequested) == 0 || census.count(Action::FreeCompleted) > 0 {
@@ -76,12 +76,12 @@ fn requests_complete(events: &[Event], blocks: &[Block], census: &Census) -> boo
     requested.any(|event| !pending.contains(&event.addr))
 }
 
-/// What is known while the events are gone through.
+/// The state while the events are gone through.
 struct Tracer {
     found: Lifetimes,
     /// Every address seen so far: its latest use, and whether that goes on.
     uses: Uses,
-    /// Whether the history has requests of frees.
+    /// True if the history has requests of frees.
     has_requests: bool,
 }
 

@@ -100,14 +100,14 @@ pub struct Allocation {
     basis: Basis,
 }
 
-/// What is known of the size of a block.
+/// The source of the size of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Basis {
     /// The final state says it.
     FinalState,
     /// It follows from the free block that was taken.
     Rule,
-    /// What the request rounds to; it may be larger.
+    /// The rounded request; it may be larger.
     Request,
 }
 
@@ -131,7 +131,7 @@ impl Allocation {
         self.completed = now;
     }
 
-    /// Whether it counts as allocated at that moment.
+    /// True if it counts as allocated at that moment.
     #[must_use]
     pub fn allocated_at(&self, moment: Position) -> bool {
         self.born <= moment && moment < self.freed
@@ -181,7 +181,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Whether every figure is exact.
+    /// True if every figure is exact.
     #[must_use]
     pub fn exact(&self) -> bool {
         self.max_error() == Some(0) && self.baseline.is_some() && self.peak.is_some()
@@ -206,12 +206,12 @@ pub struct Checks {
     pub checkpoints_matched: u64,
     /// All of those.
     pub checkpoints_total: u64,
-    /// Whether the replay ends on the final state, in all four counters.
+    /// True if the replay ends on the final state, in all four counters.
     pub end_matches: bool,
 }
 
 impl Checks {
-    /// Whether none failed.
+    /// True if none failed.
     #[must_use]
     pub fn hold(&self) -> bool {
         self.sizes_recovered == self.sizes_total
@@ -243,7 +243,7 @@ pub struct Oom {
 }
 
 impl Oom {
-    /// What would have been allocated if it had not failed.
+    /// Bytes that would have been allocated if it had not failed.
     #[must_use]
     pub fn demand(&self) -> Option<u64> {
         Some(self.allocated?.saturating_add(self.requested))
@@ -282,7 +282,7 @@ pub struct Timeline {
     pub reserved: Vec<u64>,
 }
 
-/// What kind of history a device has.
+/// The kind of history that a device has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum History {
@@ -316,7 +316,7 @@ impl History {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Figures {
-    /// What there is to replay.
+    /// The kind of history.
     pub history: History,
     /// Sum of block sizes held by tensors: `allocated_bytes.all`.
     pub allocated: Counter,
@@ -355,7 +355,7 @@ impl Figures {
 /// The history of one device, replayed.
 #[derive(Debug)]
 pub struct Replay {
-    /// What it amounts to.
+    /// The figures.
     pub figures: Figures,
     /// Number of events by action.
     pub actions: BTreeMap<Action, u64>,
@@ -365,7 +365,7 @@ pub struct Replay {
     pub allocations: Vec<Allocation>,
     /// The parts between the borders that were given, the first from the start.
     pub parts: Vec<Part>,
-    /// What a reader must know.
+    /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
 }
 

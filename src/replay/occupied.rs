@@ -17,7 +17,7 @@ pub(super) struct Occupied<'a> {
 }
 
 impl<'a> Occupied<'a> {
-    /// What is in use before the first event: `older` are indices into `allocations`.
+    /// The blocks in use before the first event: `older` are indices into `allocations`.
     pub(super) fn at_start(addresses: &'a [u64], older: &[u32], allocations: &[Allocation]) -> Self {
         let (indices, occupants) = (IndexSet::new(addresses.len()), vec![0; addresses.len()]);
         let mut occupied = Self { addresses, indices, occupants };

@@ -1,4 +1,4 @@
-//! What the allocator had left when an allocation failed: the free blocks that the request could have been served from.
+//! The memory that was left when an allocation failed: the free blocks that the request could have been served from.
 
 use rustc_hash::FxHashSet;
 
@@ -11,7 +11,7 @@ use super::segment_map::SegmentMap;
 use super::{Allocation, FreeBlocks, Position};
 use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot, Tables};
 
-/// Of so many failed allocations of a device the free blocks are looked at; a job that catches and retries has many,
+/// The free blocks are looked at for this many failed allocations of a device; a job that catches and retries has many,
 /// and each takes a walk over all that is held.
 const MOST_LOOKED_AT: usize = 16;
 
@@ -51,14 +51,14 @@ pub(super) fn pools(
     pools
 }
 
-/// What was held when an allocation failed.
+/// The memory that was held when an allocation failed.
 struct State<'a> {
     segments: &'a SegmentMap,
     /// Blocks in use: indices into `allocations`.
     occupied: &'a Occupied<'a>,
     allocations: &'a [Allocation],
     settings: &'a AllocatorSettings,
-    /// What [`private_streams`] finds.
+    /// The result of [`private_streams`].
     private_streams: &'a FxHashSet<Option<i128>>,
 }
 
@@ -108,7 +108,7 @@ impl State<'_> {
         Some(found)
     }
 
-    /// What is free between the blocks of a range, and the first of those. Free neighbours are always one block.
+    /// The free space between the blocks of a range, and the first of those. Free neighbours are always one block.
     fn free_in(&self, start: u64, end: u64) -> (FreeBlocks, Option<&Allocation>) {
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
         let mut free_from = start;

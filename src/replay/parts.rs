@@ -2,7 +2,7 @@
 
 use super::Position;
 
-/// What the counters say at a moment, in bytes. Where the history does not add up, no less than 0.
+/// The counters at a moment, in bytes. Where the history does not add up, no less than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Level {
     /// Allocated bytes.
@@ -50,7 +50,7 @@ pub(super) struct Parts<'b> {
     borders: std::iter::Peekable<std::slice::Iter<'b, Position>>,
     done: Vec<Part>,
     now: Part,
-    /// Whether there were any borders.
+    /// True if there were any borders.
     asked: bool,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn round_to_unit(size: u64) -> Option<u64> {
 /// steps that sizes hardly ever fall between.
 pub(super) const ROUNDINGS: usize = 7;
 
-/// What a request of `size` bytes rounds to by a kind of rounding: 0 is the unit, and others are the power of two that is
+/// A request of `size` bytes, rounded by a kind of rounding: 0 is the unit, and others are the power of two that is
 /// set as `roundup_power2_divisions`. `None` past 2^64.
 pub(super) fn round_by(size: u64, kind: usize) -> Option<u64> {
     let divisions = 1_u64 << kind;

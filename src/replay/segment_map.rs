@@ -10,12 +10,12 @@ use crate::interner::Interner;
 #[derive(Debug, Default)]
 pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
-    /// What ranges serve, each once. Few differ, and ranges are moved about.
+    /// The homes of ranges, each once. Few differ, and ranges are moved about.
     homes: Interner<Home>,
-    /// What was found lately, by address in units of [`PLACE`]; empty until something is. Blocks come and go in the same
+    /// Ranges that were found lately, by address in units of [`PLACE`]. Empty until one is. Blocks come and go in the same
     /// few segments.
     lookup_cache: Vec<Found>,
-    /// What was found at another age counts no more.
+    /// Ranges that were found at another age count no more.
     age: u32,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// What is known from either.
+    /// The knowledge of both.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             small: self.small.or(other.small),
@@ -74,7 +74,7 @@ impl Home {
         }
     }
 
-    /// Whether nothing that is known of one is known otherwise of the other.
+    /// True if nothing that is known of one is known otherwise of the other.
     fn agrees(&self, other: &Self) -> bool {
         fn agree<T: PartialEq>(a: Option<T>, b: Option<T>) -> bool {
             a.zip(b).is_none_or(|(a, b)| a == b)
@@ -156,7 +156,7 @@ impl SegmentMap {
         self.homes.items()[range.home as usize]
     }
 
-    /// What is known of the first range that `size` bytes from `start` on have a part in.
+    /// The home of the first range that `size` bytes from `start` on have a part in.
     pub(super) fn home(&self, start: u64, size: u64) -> Option<Home> {
         let first = self.search(start).map_or(start, |(from, _, _)| from);
         let end = start.saturating_add(size).max(first);
@@ -190,7 +190,7 @@ impl SegmentMap {
         Some((start, end, pool))
     }
 
-    /// What was found between two addresses is not so any more.
+    /// Forgets ranges that were found between two addresses.
     fn forget(&mut self, start: u64, end: u64) {
         if self.lookup_cache.is_empty() || start >= end {
             return;

@@ -1,4 +1,4 @@
-//! What every block really occupies. That does not depend on the counters, so it is found before these run.
+//! The true sizes of all blocks. They do not depend on the counters, so they are found before these run.
 //!
 //! An allocation gets the size that the rules give. Where the file shows the true one (the block is in the final state,
 //! or another block begins where it ends), that one counts, and the rules are held against it. Sizes that stay uncertain
@@ -30,9 +30,9 @@ use rules::{Confirmed, Decision};
 pub(super) struct Sizes {
     /// The sizes that are not certain, by allocation.
     pub(super) spreads: Spreads,
-    /// What is known of the allocator's settings.
+    /// The allocator's settings, as far as they are known.
     pub(super) rules: Rules,
-    /// Whether the size of some blocks depends on whether their pool splits its segments.
+    /// True if the size of some blocks depends on whether their pool splits its segments.
     pub(super) pools_uncertain: bool,
     /// Bytes of all segments before the first event.
     pub(super) reserved: i128,
@@ -185,7 +185,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether an event about a segment concerns the pool that everybody allocates from.
+    /// True if an event about a segment concerns the pool that everybody allocates from.
     fn is_shared(&self, event: &Event) -> bool {
         let pool = self.snapshot.tables.tags(event.tags).pool_id;
         let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
@@ -354,7 +354,7 @@ impl Finder<'_> {
     /// The sizes that stay uncertain, once everything is learnt.
     fn settle(&mut self, allocations: &mut [Allocation]) -> Spreads {
         let mut spreads = Spreads::default();
-        // What is older than the history is found where it is freed or survives, after what was made within it.
+        // Blocks that are older than the history come where they are freed or survive, after those that were made within it.
         let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {

@@ -45,7 +45,7 @@ pub(super) struct Builder {
     actions: Vec<(StringId, Action)>,
     wide: Vec<Integer>,
     floats: Vec<f64>,
-    /// What a [`Short`] has no room for.
+    /// Values that a [`Short`] has no room for.
     long: Vec<Value>,
     dicts: Vec<Packed>,
     pairs: Vec<Vec<(Value, Value)>>,
@@ -55,7 +55,7 @@ pub(super) struct Builder {
     tuple_ids: HashMap<Box<[Value]>, u32>,
     last_tuple: Option<u32>,
     events: Vec<Event>,
-    /// What those events have that lack something.
+    /// The keys of the events that lack some.
     incomplete: FxHashMap<usize, Present>,
     blocks: Vec<BlockDraft>,
     segments: Vec<SegmentDraft>,

@@ -36,7 +36,7 @@ impl<'f, 't> Copier<'f, 't> {
             return copy;
         }
         let frame = *self.from.frame(id);
-        // What a frame was generated from was not generated itself.
+        // The frame that another one was generated from was not generated itself.
         let original =
             frame.original.map(|original| self.named(Frame { original: None, ..*self.from.frame(original) }));
         let copy = self.named(Frame { original, ..frame });

@@ -2,7 +2,7 @@
 //!
 //! PyTorch writes them for autograd's anomaly mode, as lines of a traceback that is formatted already.
 
-/// So many frames of a traceback are kept, from the innermost on.
+/// The most frames of a traceback that are kept, from the innermost on.
 pub(super) const DEEPEST: usize = 128;
 
 /// A frame of a formatted traceback.

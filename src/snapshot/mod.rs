@@ -27,7 +27,7 @@ pub use write::{Contents, write};
 use crate::pickle;
 use crate::text::cut;
 
-/// What a snapshot file holds.
+/// The contents of a snapshot file.
 #[derive(Debug)]
 pub struct Snapshot {
     /// Strings, frames, stacks and tags that the rest refers to.
@@ -40,10 +40,10 @@ pub struct Snapshot {
     pub settings: AllocatorSettings,
     /// `external_annotations`, in file order.
     pub annotations: Vec<Annotation>,
-    /// Whether the file has a `device_traces` key; releases before 2.0, and
+    /// True if the file has a `device_traces` key; releases before 2.0, and
     /// `torch.cuda.memory_snapshot()` in all of them, write segments alone.
     pub has_traces: bool,
-    /// Whether blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are older
+    /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are older
     /// than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
 }
@@ -106,7 +106,7 @@ pub struct Block {
     pub size: u64,
     /// Bytes that were asked for. Stale on inactive blocks; `None` where no release key says it.
     pub requested_size: Option<u64>,
-    /// What the block is used for.
+    /// Its use.
     pub state: BlockState,
     /// Where it was allocated; `None` where nothing was captured.
     pub stack: Option<StackId>,
@@ -135,9 +135,9 @@ pub struct Event {
     pub time_us: i64,
     /// The captured stack; `None` where there is no `frames` key.
     pub stack: Option<StackId>,
-    /// What rarely changes from one event to the next.
+    /// Tags, which rarely change from one event to the next.
     pub tags: TagsId,
-    /// What happened.
+    /// The action.
     pub action: Action,
 }
 
@@ -204,7 +204,7 @@ impl Action {
 /// An entry of `external_annotations`: a `record_function` marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotation {
-    /// Whether the range starts or ends.
+    /// True if the range starts or ends.
     pub starts: bool,
     /// Its name.
     pub name: StringId,
@@ -230,7 +230,7 @@ pub enum Error {
          torch.cuda.memory_snapshot()"
     )]
     NotASnapshot {
-        /// What the pickle holds instead.
+        /// The contents of the pickle.
         found: String,
     },
     /// A snapshot in which something required is missing or of the wrong kind.
@@ -238,7 +238,7 @@ pub enum Error {
     Invalid {
         /// Where, as Python would write it: `device_traces[0][17]`.
         place: String,
-        /// What is wrong there.
+        /// The problem there.
         problem: String,
     },
 }
@@ -257,7 +257,7 @@ pub enum Damage {
 /// Reads a snapshot from the bytes of a file.
 ///
 /// # Errors
-/// Says what the input looks like where it is no snapshot, and where it is damaged.
+/// Where the input is no snapshot, with the kind that it looks like, or is damaged.
 pub fn read(input: impl Read) -> Result<Snapshot, Error> {
     let input = sniff::pickle_stream(input)?;
     let mut builder = build::Builder::new();

@@ -12,9 +12,9 @@ const SINCE_2_9: &str = "graph_capture_record_stream_reuse";
 /// The part of `allocator_settings` that the figures depend on, and all of it as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllocatorSettings {
-    /// Whether the file has them (from release 2.3 on), or the user gave them.
+    /// True if the file has them (from release 2.3 on), or the user gave them.
     pub present: bool,
-    /// Whether the user gave them, as those of the whole run.
+    /// True if the user gave them, as those of the whole run.
     pub given: bool,
     /// `expandable_segments`.
     pub expandable_segments: bool,
@@ -78,7 +78,7 @@ impl AllocatorSettings {
         self.max_non_split_rounding = text.and_then(|settings| settings.max_non_split_rounding);
     }
 
-    /// Whether the allocator was given no settings at all, neither at its start nor later: the defaults always held.
+    /// True if the allocator was given no settings at all, neither at its start nor later: the defaults always held.
     #[must_use]
     pub fn never_set(&self) -> bool {
         let is_default = !self.expandable_segments
@@ -87,13 +87,13 @@ impl AllocatorSettings {
         is_default && self.present && self.all.get(TEXT).is_some_and(String::is_empty)
     }
 
-    /// Whether the text that was last given to the allocator is known, so that other settings may have been before.
+    /// True if the text that was last given to the allocator is known, so that other settings may have been before.
     #[must_use]
     pub fn has_text(&self) -> bool {
         self.all.contains_key(TEXT)
     }
 
-    /// Whether the release (2.9 or later) can have pools that never split (`MemPool(no_split=True)`).
+    /// True if the release (2.9 or later) can have pools that never split (`MemPool(no_split=True)`).
     #[must_use]
     pub fn may_have_unsplit_pools(&self) -> bool {
         self.all.contains_key(SINCE_2_9)

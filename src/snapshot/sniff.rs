@@ -1,4 +1,4 @@
-//! What an input looks like, from its first bytes.
+//! The kind of an input, from its first bytes.
 
 use std::fmt;
 use std::io::{Chain, Cursor, Read};
@@ -98,7 +98,7 @@ fn looks(prefix: &[u8]) -> Option<Looks> {
     }
 }
 
-/// Whether this reads `module\nname\n`, as far as it goes.
+/// True if this reads `module\nname\n`, as far as it goes.
 fn names_a_global(text: &[u8]) -> bool {
     let mut lines = text.split(|&b| b == b'\n');
     let dotted = |line: &[u8]| line.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));

@@ -58,7 +58,7 @@ pub struct Frame {
     pub original: Option<FrameId>,
 }
 
-/// What events carry beside their numbers. It rarely changes from one event to the next, so it is kept
+/// The tags that events carry beside their numbers. They rarely change from one event to the next, so they are kept
 /// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tags {
@@ -124,7 +124,7 @@ impl Tables {
         self.parts(id).1
     }
 
-    /// Whether anything is known of a stack.
+    /// True if anything is known of a stack.
     #[must_use]
     pub fn has_frames(&self, id: StackId) -> bool {
         !self.stacks.items()[id.index()].is_empty()

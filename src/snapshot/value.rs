@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Value(u64);
 
-/// What a [`Value`] stands for.
+/// The meaning of a [`Value`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Kind {
     /// None, a byte string, a set: nothing that a snapshot needs.

@@ -22,9 +22,9 @@ pub struct Contents<'s> {
     pub devices: &'s [(u32, Device)],
     /// Annotations, in order.
     pub annotations: &'s [Annotation],
-    /// Whether the file has a history at all.
+    /// True if the file has a history at all.
     pub has_traces: bool,
-    /// Whether it is to be a file of release 2.0, whose blocks have no addresses and keep their stacks in a history.
+    /// True if it is to be a file of release 2.0, whose blocks have no addresses and keep their stacks in a history.
     pub lacks_block_addresses: bool,
 }
 
@@ -401,7 +401,7 @@ impl<'s> SnapshotWriter<'s> {
 struct Sums {
     allocated: u64,
     active: u64,
-    /// Of active blocks; `None` where the size of one is not known.
+    /// Bytes of active blocks; `None` where the size of one is not known.
     requested: Option<u64>,
 }
 

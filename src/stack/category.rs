@@ -37,7 +37,7 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     }
 }
 
-/// Whether some frame lies below a folder of an installed package.
+/// True if some frame lies below a folder of an installed package.
 fn has_frame_below(code: &Code<'_>, stack: StackId, folder: &str) -> bool {
     code.python(stack).any(|frame| code.path(frame).starts_with(folder))
 }

@@ -9,7 +9,7 @@ use super::operator::Operation;
 use super::{Code, GroupBy, Grouper};
 use crate::snapshot::{FrameId, StackId};
 
-/// Whether labels name lines. Lines move from commit to commit.
+/// True if labels name lines. Lines move from commit to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NamedLines {
     Yes,

@@ -97,7 +97,7 @@ fn node(name: &str) -> Option<&str> {
     component(name, "torch::autograd::generated::").or_else(|| component(name, "torch::autograd::"))
 }
 
-/// Whether an autograd node only repeats the name of its operator: `BmmBackward0` that of `bmm`, `ReluBackward0` not that of
+/// True if an autograd node only repeats the name of its operator: `BmmBackward0` that of `bmm`, `ReluBackward0` not that of
 /// `threshold_backward`.
 fn is_named_after(node: &str, operator: &str) -> bool {
     let node = node.trim_end_matches(|c: char| c.is_ascii_digit());

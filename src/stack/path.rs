@@ -61,7 +61,7 @@ pub(super) fn standard_library(path: &str) -> Option<&str> {
     path[..at].contains(':').then(|| &path[at + "/Lib/".len()..])
 }
 
-/// Whether a character stands in the number of a Python version, such as the `.13t` of a build without the lock.
+/// True if a character stands in the number of a Python version, such as the `.13t` of a build without the lock.
 fn is_of_version(c: char) -> bool {
     c == '.' || c.is_ascii_digit() || c == 't'
 }

@@ -11,7 +11,7 @@ use crate::snapshot::{FrameId, StackId};
 use crate::stack::{Code, Owner, Token};
 use crate::text::nearest;
 
-/// What of the stacks makes the tree.
+/// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
     /// Also what is hidden otherwise: frames that only pass calls on, and every C++ frame.
@@ -20,7 +20,7 @@ pub struct Options {
     pub focus: Option<Pattern>,
     /// Only stacks with a matching frame, or of this label.
     pub grep: Option<Pattern>,
-    /// So many levels; what is deeper is in its parent.
+    /// The most levels; deeper frames are in their parent.
     pub depth: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ pub const DEEPEST: usize = 256;
 pub struct Tree {
     /// Parents come before their children.
     nodes: Vec<Node>,
-    /// What all stacks hold, those left out included.
+    /// Bytes of all stacks, those left out included.
     pub total: Sides<Held>,
     /// `; the nearest frames are …`, where a pattern matches none.
     pub near: String,
@@ -52,13 +52,13 @@ pub struct Node {
     parent: Option<usize>,
     /// Children by index, unsorted.
     children: Vec<usize>,
-    /// What stands there.
+    /// The frame of the node.
     pub frame: Frame,
     /// Held by its own allocations and by those of its callees.
     pub held: Sides<Held>,
     /// Held by its own allocations.
     pub own: Sides<Held>,
-    /// Whether [`Options::grep`] matches it.
+    /// True if [`Options::grep`] matches it.
     pub marked: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Frame {
     pub path: Option<String>,
     /// Line, where all stacks below agree on it.
     pub line: Option<u32>,
-    /// Whether it is the user's code.
+    /// True if it is the user's code.
     pub is_user: bool,
 }
 
@@ -97,7 +97,7 @@ impl Frame {
     }
 }
 
-/// What tells a child from its siblings.
+/// The identity of a child among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Identity {
     /// A function, in one snapshot with its line.
@@ -305,9 +305,9 @@ pub struct Line<'t> {
     /// Without a chain, how many siblings it stands for; 0 where it is what the frame above holds itself, beside
     /// what it calls.
     pub others: usize,
-    /// What is held there and below.
+    /// Memory that is held there and below.
     pub held: Sides<Held>,
-    /// What is held there itself.
+    /// Memory that is held there itself.
     pub own: Sides<Held>,
 }
 
@@ -318,14 +318,14 @@ pub struct Layout {
     pub top: usize,
     /// Children that weigh less are summed: bytes, or in a comparison bytes of change.
     pub least: u64,
-    /// Whether it is a comparison, where the change is what counts.
+    /// True if it is a comparison, where the change is what counts.
     pub changes: bool,
-    /// Whether chains of single children are one line.
+    /// True if chains of single children are one line.
     pub fold: bool,
 }
 
 impl Tree {
-    /// What the stacks in the tree hold; less than the total where some are left out.
+    /// Memory of the stacks in the tree; less than the total where some are left out.
     #[must_use]
     pub fn held(&self) -> Sides<Held> {
         self.nodes.first().map_or(self.total, |root| root.held)
@@ -340,7 +340,7 @@ impl Tree {
         };
         let nothing = Sides::<Held>::default();
         let mut lines = Vec::new();
-        // What is still to be written, the next one last.
+        // The nodes that are still to be written, the next one last.
         enum Next {
             Node(usize, usize),
             Others(usize, usize, Sides<Held>),
@@ -441,7 +441,7 @@ mod tests {
         let expected = [
             line(0, "main", 84),
             line(1, "train", 84),
-            // What it holds itself stands beside what it calls.
+            // Memory that it holds itself stands beside that of its callees.
             line(2, "[0]", 4),
             line(2, "forward", 50),
             line(2, "loss", 30),

@@ -245,7 +245,7 @@ impl Folder {
         self.powers.get(exponent).copied().unwrap_or(0)
     }
 
-    /// Whether what ends the sequence was one more round of something, which then is folded.
+    /// True if what ends the sequence was one more round of something, which then is folded.
     fn fold_once(&mut self) -> bool {
         self.next_round() || self.round_before() || self.second_round()
     }

@@ -36,7 +36,7 @@ impl Part {
         }
     }
 
-    /// Whether its end has a line of its own although it holds nothing.
+    /// True if its end has a line of its own although it holds nothing.
     fn is_open_when_empty(self) -> bool {
         matches!(self, Self::Devices | Self::Frames)
     }
@@ -50,7 +50,7 @@ pub(super) struct Layout {
     /// The key whose value is written, or the key that is being written.
     key: String,
     is_in_key: bool,
-    /// Whether the part that just ended, or the current one, holds a value.
+    /// True if the part that just ended, or the current one, holds a value.
     has_value: bool,
 }
 

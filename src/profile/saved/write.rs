@@ -65,7 +65,7 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    /// Whether the moment that was asked for is one more than those that are always kept.
+    /// True if the moment that was asked for is one more than those that are always kept.
     fn keeps_moment(&self) -> bool {
         self.profile.options.at.is_kept_on_request()
     }

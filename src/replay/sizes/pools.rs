@@ -8,7 +8,7 @@ use crate::snapshot::{Device, Snapshot};
 /// A private pool as far as it is known: blocks of segments that the final state does not hold may have none.
 pub(super) type PoolKey = Option<(u64, u64)>;
 
-/// Whether blocks of a pool are split.
+/// True if blocks of a pool are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Splitting {
     /// Two blocks were seen in one segment.
@@ -22,7 +22,7 @@ pub(super) enum Splitting {
 /// The private pools of a device.
 #[derive(Debug, Default)]
 pub(super) struct PrivatePools {
-    /// Whether there can be pools that never split.
+    /// True if there can be pools that never split.
     pub(super) possible: bool,
     splitting: FxHashMap<(u64, u64), Splitting>,
     /// The pool of each allocation in a segment that is, or may be, of a private pool.
@@ -73,7 +73,7 @@ impl PrivatePools {
         }
     }
 
-    /// Whether an allocation is of a pool that splits.
+    /// True if an allocation is of a pool that splits.
     pub(super) fn of(&self, allocation: u32) -> Splitting {
         match self.members.get(&allocation) {
             None => Splitting::Splits,
@@ -83,13 +83,13 @@ impl PrivatePools {
     }
 }
 
-/// Whether a pool was made by the user (`torch.cuda.MemPool`): only those may never split. Captures of CUDA graphs count
+/// True if a pool was made by the user (`torch.cuda.MemPool`): only those may never split. Captures of CUDA graphs count
 /// theirs in the first number.
 fn is_of_user(pool: (u64, u64)) -> bool {
     pool.0 == 0 && pool != SHARED_POOL
 }
 
-/// Whether the file tells of any pool that the user made.
+/// True if the file tells of any pool that the user made.
 pub(in crate::replay) fn has_pools_of_user(snapshot: &Snapshot, device: &Device) -> bool {
     device.segments.iter().any(|segment| segment.pool_id.is_some_and(is_of_user))
         || snapshot.tables.all_tags().iter().any(|tags| tags.pool_id.is_some_and(is_of_user))

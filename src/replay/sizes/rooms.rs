@@ -7,9 +7,9 @@ use super::super::rounding::Pool;
 pub(super) struct Room {
     pub(super) bytes: u64,
     pub(super) pool: Pool,
-    /// Whether the size of the allocation is known, and not only the one that the rules give.
+    /// True if the size of the allocation is known, and not only the one that the rules give.
     pub(super) is_known: bool,
-    /// Whether it ends where the allocation does. The rounded request of one that is older than the history counts even
+    /// True if it ends where the allocation does. The rounded request of one that is older than the history counts even
     /// so.
     pub(super) is_filled: bool,
 }

@@ -248,12 +248,12 @@ impl Rules {
         }
     }
 
-    /// Whether a decision may have had a size where some settings may have been others.
+    /// True if a decision may have had a size where some settings may have been others.
     fn gives(&self, decision: Decision, actual: u64, doubts: SettingSet) -> bool {
         self.outcomes(decision, doubts).include(decision, actual)
     }
 
-    /// Whether settings that may have held give a decision its whole free block.
+    /// True if settings that may have held give a decision its whole free block.
     pub(super) fn may_be_whole(&self, decision: Decision) -> bool {
         let doubts = self.open();
         let others = rounding::roundings(decision.requested).filter(|_| doubts.has(Setting::Rounding));
@@ -346,7 +346,7 @@ impl Rules {
         found
     }
 
-    /// Whether the defaults are assumed because the file states no settings.
+    /// True if the defaults are assumed because the file states no settings.
     pub(in crate::replay) fn are_assumed(&self) -> bool {
         self.source == Source::Assumed
     }
@@ -362,7 +362,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    /// Whether one of them gives a size.
+    /// True if one of them gives a size.
     fn include(self, decision: Decision, actual: u64) -> bool {
         (self.split && actual == decision.least) || (self.whole && actual == decision.room)
     }

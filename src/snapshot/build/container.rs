@@ -1,4 +1,4 @@
-//! What dictionaries and lists are so far, in four bytes each: a snapshot has a dictionary for each event, and
+//! The state of dictionaries and lists so far, in four bytes each: a snapshot has a dictionary for each event, and
 //! nearly as many lists.
 
 use super::super::StackId;
@@ -8,7 +8,7 @@ use super::Kind;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Dict {
     Empty,
-    /// Of no known kind (yet): an index.
+    /// A dictionary of no known kind (yet): an index.
     Pairs(u32),
     /// An index among those of its kind.
     Record(Kind, u32),
@@ -34,7 +34,7 @@ pub(super) struct Packed(u32);
 
 const INDEX_BITS: u32 = 29;
 
-/// So many objects of a kind can be told apart, which a short handle can name too. The last few numbers are left for what
+/// The most objects of a kind, which a short handle can name too. The last few numbers are left for objects that
 /// one operation may add.
 pub(super) const MOST: u32 = (1 << 28) - 16;
 

@@ -75,7 +75,7 @@ impl Builder {
         Some(Dict::Record(Kind::Event, container::index(self.events.len() - 1)))
     }
 
-    /// What an event says that happened.
+    /// The action of an event.
     #[inline]
     fn action(&self, value: Value) -> Option<Action> {
         let id = Self::string_id(value)?;

@@ -346,7 +346,7 @@ impl Builder {
     }
 }
 
-/// Whether a key is one of a checkpoint, as `torch.save` writes them for models and optimizers.
+/// True if a key is one of a checkpoint, as `torch.save` writes them for models and optimizers.
 fn is_of_checkpoint(key: &str) -> bool {
     let is_part = matches!(key, "state_dict" | "model" | "optimizer" | "model_state_dict" | "optimizer_state_dict");
     is_part || key.ends_with(".weight") || key.ends_with(".bias")

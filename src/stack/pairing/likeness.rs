@@ -168,7 +168,7 @@ impl Pairing<'_> {
         tokens.iter().find(|token| self.kept.contains(token)).copied()
     }
 
-    /// Whether the function to blame went to another file, under its name. Where a file becomes two, functions of one name
+    /// True if the function to blame went to another file, under its name. Where a file becomes two, functions of one name
     /// (`forward` of several classes) are one in the before and two in the after.
     fn is_split_off(&self, before: &Group<'_>, after: &Group<'_>) -> bool {
         let Some(old) = before.tokens.get(before.site) else { return false };

@@ -29,7 +29,7 @@ impl Confirmed {
         Self { open: rules.open(), roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
     }
 
-    /// Whether decisions can confirm anything that is in doubt.
+    /// True if decisions can confirm anything that is in doubt.
     #[inline]
     pub(in crate::replay::sizes) fn can_learn(&self, rules: &Rules) -> bool {
         !self.open.is_empty() && rules.source != Source::Assumed && !rules.settings.given
@@ -80,7 +80,7 @@ impl Confirmed {
         doubts
     }
 
-    /// Whether a decision was made by the stated value of a setting.
+    /// True if a decision was made by the stated value of a setting.
     fn is_certain(&self, rules: &Rules, setting: Setting, decision: Decision, at: Position) -> bool {
         match rules.source {
             Source::Certain if rules.settings.given => false,
@@ -102,7 +102,7 @@ impl Confirmed {
         self.roundings == [true; rounding::ROUNDINGS]
     }
 
-    /// Whether what was noted tells a setting, as far as it matters to a decision.
+    /// True if what was noted tells a setting, as far as it matters to a decision.
     fn is_known(&self, rules: &Rules, setting: Setting, decision: Decision) -> bool {
         match setting {
             Setting::Rounding => self.is_rounding_known(),
@@ -148,7 +148,7 @@ impl Confirmed {
     }
 }
 
-/// Whether a decision was made after the last one that contradicts the stated value of a setting.
+/// True if a decision was made after the last one that contradicts the stated value of a setting.
 fn is_later(rules: &Rules, setting: Setting, at: Position) -> bool {
     rules.contradicted[setting as usize].is_none_or(|latest| latest < at)
 }
