@@ -30,13 +30,14 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 27] = [
+const TOOLS: [&str; 28] = [
     "awk",
     "bash",
     "cat",
     "curl",
     "dirname",
     "env",
+    "fold",
     "git",
     "grep",
     "gzip",

@@ -249,3 +249,48 @@ fn a_checkout_of_the_change_itself_has_its_merge_base() {
     job.event(&json!({"pull_request": {"number": 7, "base": {"sha": base}, "head": {"sha": head}}}));
     job.run("run.sh").says(0, "none of it through lines that this change touches");
 }
+
+/// A training loop; the change makes its layer wider.
+const TRAINING: &str = "\
+import torch
+
+layer = torch.nn.Linear(256, 1024, device='cuda')
+optimizer = torch.optim.AdamW(layer.parameters())
+for step in range(3):
+    loss = layer(torch.zeros(8, 256, device='cuda')).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
+    if no_git() {
+        return;
+    }
+    let Some(python) = std::env::var_os("PTMEM_TEST_PYTHON").filter(|python| !python.is_empty()) else {
+        crate::support::tool::say("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
+        return;
+    };
+    let mut job = merged(2);
+    // PyTorch names C++ frames with it.
+    if let Some(tool) = find("addr2line") {
+        symlink(tool, job.path("bin/addr2line")).unwrap();
+    }
+    job.git("origin", &["switch", "--quiet", "main"]);
+    commit(&job, &[("work/train.py", TRAINING)]);
+    job.git("origin", &["switch", "--quiet", "--create", "wider"]);
+    commit(&job, &[("work/train.py", &TRAINING.replace("1024", "4096"))]);
+    job.git("workspace", &["fetch", "--quiet", "--depth=2", "origin", "wider"]);
+    job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
+    job.set("PYTHON", python).set("PTMEM_RECORD", "\"$PYTHON\" train.py").set("PTMEM_RECORD_STEPS", "2..3");
+    job.set("PTMEM_GPU", "t4").set("PTMEM_BASE", "HEAD^1");
+    let finished = job.run("run.sh");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
+    // The weight, its gradient and both states of the optimizer, of 256 times 4096 floats each and not of 256 times 1024.
+    let report = job.read("summary");
+    assert!(report.contains("through lines that this change touches"), "{report}");
+    assert!(report.contains("changed here | `<module> (train.py:3)"), "{report}");
+    assert_eq!(worktrees(&job), 1);
+}
