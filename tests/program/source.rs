@@ -52,6 +52,8 @@ fn the_source_stands_below_its_row_where_it_is_asked_for() {
     assert_eq!(below, EXCERPT, "{report}");
     let leaks = ptmem(folder.path(), &["leak", "before.pkl", "after.pkl", "--source"]);
     assert!(text(&leaks.stdout).contains(EXCERPT[2]), "{}", text(&leaks.stdout));
+    let shown = ptmem(folder.path(), &["show", "after.pkl", "--source"]);
+    assert!(text(&shown.stdout).contains(EXCERPT[2]), "{}", text(&shown.stdout));
 }
 
 #[test]

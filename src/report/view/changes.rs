@@ -195,7 +195,7 @@ impl Changed<'_> {
             columns,
             rows: lines.collect(),
             noun: Noun::STACK,
-            aside: "Stacks that did not grow",
+            aside: "Other stacks",
             below: self.others.and_then(median_note),
         }
     }

@@ -3,7 +3,7 @@
 use super::device::{moment_name, moment_of};
 use super::snapshot::Shown;
 use super::{
-    Block, CallStack, CallStacks, Column, Content, Noun, Row, StackLine, SummedLine, Table, Tone, Value, details,
+    Block, CallStack, CallStacks, Column, Content, Noun, Row, Site, StackLine, SummedLine, Table, Tone, Value, details,
 };
 use crate::picture::Picture;
 use crate::profile::{Bucket, Held, HeldLine, HeldLines, Moment, Profile, StackTotal};
@@ -26,6 +26,7 @@ struct Listing<'a> {
     others: Option<&'a Others<'a>>,
     /// Whether it is the moment for which every single stack is known.
     has_lines: bool,
+    options: &'a Options,
 }
 
 /// The stacks of a device at the moment that was asked for.
@@ -37,17 +38,17 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Vec<Block> {
         return vec![Block::open(Content::Sentence(sentence))];
     }
     let stacks = device.listed(options.top, 1);
-    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others, has_lines: true }.blocks()
+    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others, has_lines: true, options }.blocks()
 }
 
 /// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
 pub(super) fn at_oom(shown: Shown<'_>) -> Vec<Block> {
-    let Shown { profile, device, options: &Options { top, .. }, .. } = shown;
+    let Shown { profile, device, options, .. } = shown;
     let is_known = device.figures.ooms.first().is_some_and(|oom| oom.allocated.is_some_and(|bytes| bytes > 0));
     if !is_known || profile.options.at != Moment::Peak || device.at_is_oom() {
         return Vec::new();
     }
-    let top = if top == 0 { 0 } else { top.min(MOST_AT_OOM) };
+    let top = if options.top == 0 { 0 } else { options.top.min(MOST_AT_OOM) };
     let stacks = device.listed_at_oom(top, 1);
     Listing {
         profile,
@@ -57,21 +58,23 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Vec<Block> {
         picture: None,
         others: None,
         has_lines: false,
+        options,
     }
     .blocks()
 }
 
 impl Listing<'_> {
     fn blocks(&self) -> Vec<Block> {
-        let mut blocks = vec![Block::open(Content::Table(self.table()))];
-        let stacks = self.call_stacks();
+        let code = self.profile.code();
+        let mut blocks = vec![Block::open(Content::Table(self.table(&code)))];
+        let stacks = self.call_stacks(&code);
         if !stacks.is_empty() {
             blocks.push(Block::folded(Content::CallStacks(CallStacks { title: "Call stacks", stacks })));
         }
         blocks
     }
 
-    fn table(&self) -> Table {
+    fn table(&self, code: &Code<'_>) -> Table {
         let total = self.stacks.iter().fold(0, |sum: u64, stack| sum.saturating_add((self.held)(stack).bytes));
         let mut columns = vec![Column::figure("bytes")];
         if self.others.is_some() {
@@ -84,11 +87,18 @@ impl Listing<'_> {
         columns.push(Column::words(self.profile.options.group_by.noun()));
         let medians = self.others.map(|others| ranks::medians_of_stacks(others, &self.stacks)).unwrap_or_default();
         let rows = self.stacks.iter().enumerate();
-        let code = self.profile.code();
         let rows = rows.map(|(at, stack)| {
-            let frames = if at < details::MOST_FRAMES { self.frames(stack, &code) } else { Vec::new() };
-            let summed = if frames.is_empty() { Vec::new() } else { summed(self.lines(stack, &code)) };
-            Row { summed, frames, ..self.row(stack, &code, total, medians.get(at).copied().flatten()) }
+            let frames = if at < details::MOST_FRAMES { self.frames(stack, code) } else { Vec::new() };
+            let summed = if frames.is_empty() { Vec::new() } else { summed(self.lines(stack, code)) };
+            let site = stack.stack().and_then(|stack| Site::new(code, stack, self.options));
+            let shows_source = self.options.source;
+            Row {
+                summed,
+                frames,
+                site,
+                shows_source,
+                ..self.row(stack, code, total, medians.get(at).copied().flatten())
+            }
         });
         let rows = rows.collect();
         Table {
@@ -134,17 +144,16 @@ impl Listing<'_> {
         tree::frames(code, id).iter().map(|frame| StackLine::Context(frame.text())).collect()
     }
 
-    fn call_stacks(&self) -> Vec<CallStack> {
-        let code = self.profile.code();
+    fn call_stacks(&self, code: &Code<'_>) -> Vec<CallStack> {
         let known = self.stacks.iter().filter_map(|stack| Some((stack, stack.stack()?)));
         known
             .map(|(stack, id)| CallStack {
                 amount: Value::Size((self.held)(stack).bytes),
                 label: stack.label.clone(),
                 also: Vec::new(),
-                lines: summed(self.lines(stack, &code)),
-                frames: tree::frames(&code, id),
-                site: None,
+                lines: summed(self.lines(stack, code)),
+                frames: tree::frames(code, id),
+                site: Site::new(code, id, self.options),
             })
             .collect()
     }

@@ -42,3 +42,15 @@ fn the_page_for_users_lists_every_input_and_output() {
         assert!(page.contains(&format!("| `{name}` |")), "{name} is missing");
     }
 }
+
+#[test]
+fn moving_the_tag_of_a_major_version_starts_no_release() {
+    let release = fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    let tags = release.lines().find_map(|line| line.trim().strip_prefix("tags: ")).unwrap();
+    let pattern = tags.trim_matches(['[', ']', '\'', '"']);
+    let pattern = globset::Glob::new(pattern).unwrap().compile_matcher();
+    assert!(pattern.is_match("v0.2.0") && !pattern.is_match("v0") && !pattern.is_match("v12"));
+    // A release moves it, once it is public.
+    let moves = fs::read_to_string(root().join(".github/workflows/major-tag.yml")).unwrap();
+    assert!(moves.contains("types: [released]") && moves.contains("contents: write"));
+}
