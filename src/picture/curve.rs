@@ -122,9 +122,13 @@ impl Scale<'_> {
         Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
     }
 
-    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter.
+    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter. A coarse curve
+    /// takes all events for equally long.
     fn time(&self, at: Position) -> Option<u64> {
-        let points = &self.device.lifetimes.as_ref()?.points;
+        let Some(lifetimes) = &self.device.lifetimes else {
+            return Some(part_of(at.count() as u64, self.device.events, self.device.duration_us?));
+        };
+        let points = &lifetimes.points;
         let next = points.partition_point(|point| point.at < at).min(points.len().checked_sub(1)?);
         points[next].time_us
     }
@@ -170,16 +174,20 @@ fn value(scale: &Scale<'_>, point: &Point) -> SpotValue {
     SpotValue { spot, allocated: point.allocated, reserved: point.reserved }
 }
 
+/// The same part of another whole.
+fn part_of(part: u64, whole: u64, other: u64) -> u64 {
+    let scaled = (u128::from(part.min(whole)) * u128::from(other)).checked_div(whole.into());
+    scaled.and_then(|part| u64::try_from(part).ok()).unwrap_or(0)
+}
+
 /// The highest values in equal parts of the recording, each drawn where its part ends.
 fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
     let timeline = &device.figures.timeline;
     let count = timeline.allocated.len() as u64;
-    let at = |part: u64, whole: u64| (u128::from(part) * u128::from(whole)).checked_div(count.into());
-    let share = |part: u64, whole: u64| at(part, whole).and_then(|place| u64::try_from(place).ok()).unwrap_or(0);
     let point = |(part, &allocated): (u64, &u64)| SpotValue {
         spot: Spot {
-            event: share(part, device.events),
-            time_us: device.duration_us.map(|duration| share(part, duration)),
+            event: part_of(part, count, device.events),
+            time_us: device.duration_us.map(|duration| part_of(part, count, duration)),
             program: None,
         },
         allocated,

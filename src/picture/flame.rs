@@ -8,7 +8,7 @@ use crate::sides::{Side, Sides};
 use crate::tree::{DEEPEST, Frame};
 
 /// A node below one part in as many of the largest total is drawn as part of its caller.
-const LEAST_PART: u64 = 4_000;
+const LEAST_PART: u64 = 20_000;
 
 /// Nodes of one picture.
 const MOST_NODES: usize = 3_000;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use uppsala::parse;
 
 use crate::support::program::Program;
-use crate::support::tool::{ptmem, say};
+use crate::support::tool::{ptmem, say, text};
 
 /// The driver of the tests in a browser.
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/page.mjs");
@@ -197,6 +197,22 @@ fn pictures_are_svg() {
         assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{arguments:?}");
         parse(&picture).unwrap();
     }
+}
+
+#[test]
+fn the_page_of_the_readme_is_kept_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/report.html");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let arguments = ["diff", "fixtures/before.pkl", "fixtures/after.pkl", "--max-growth", "5%", "--format", "html"];
+    let page = text(&ptmem(root, &arguments).stdout);
+    if std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite") {
+        fs::write(&path, &page).unwrap();
+    }
+    let kept = fs::read_to_string(&path).unwrap();
+    assert!(
+        kept == page,
+        "docs/examples/report.html is not what the README's command writes; run with TRYCMD=overwrite"
+    );
 }
 
 #[test]

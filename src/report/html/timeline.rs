@@ -235,20 +235,26 @@ fn scale(chart: &Chart<'_>, y: u64) -> Markup {
             @for quarter in 0..=4_i64 {
                 @let value = chart.domain.from + span / 4 * quarter;
                 @let anchor = match quarter { 0 => "start", 4 => "end", _ => "middle" };
-                text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value)) }
+                text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value, span)) }
             }
         }
     }
 }
 
-fn scale_label(axis: Axis, value: i64) -> String {
+fn scale_label(axis: Axis, value: i64, span: i64) -> String {
     let sign = if value < 0 { "-" } else { "" };
     let count = thousands(value.unsigned_abs());
     match axis {
         Axis::Program => format!("{sign}{count} allocations"),
-        Axis::Time => {
-            format!("{sign}{}.{:03} s", value.unsigned_abs() / 1_000_000, value.unsigned_abs() % 1_000_000 / 1_000)
-        }
+        Axis::Time => format!("{sign}{}", time(value.unsigned_abs(), span.unsigned_abs())),
         Axis::Event => format!("event {sign}{count}"),
     }
+}
+
+/// A time in seconds, or in milliseconds where the whole recording takes little more than one.
+fn time(us: u64, span: u64) -> String {
+    if span < 2_000_000 {
+        return format!("{}.{:03} ms", us / 1_000, us % 1_000);
+    }
+    format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1_000)
 }

@@ -69,8 +69,9 @@
 
   const AXES = ["program", "time", "event"];
 
-  function axisText(axis, value) {
-    if (axis === "time") return (value / 1e6).toFixed(3) + " s";
+  // `span` is the length of the whole scale.
+  function axisText(axis, value, span) {
+    if (axis === "time") return span < 2e6 ? (value / 1e3).toFixed(3) + " ms" : (value / 1e6).toFixed(3) + " s";
     return axis === "event" ? "event " + count(value) : count(value) + " allocations";
   }
 
@@ -208,7 +209,7 @@
       const [from, to] = this.domain;
       return svg("g", { class: "scale", "aria-hidden": "true" }, ...[0, 1, 2, 3, 4].map((quarter) => svg("text",
         { x: quarter * 25 + "%", y: this.bottom + 15, "text-anchor": ["start", "middle", "middle", "middle", "end"][quarter] },
-        axisText(this.axis, from + (to - from) * quarter / 4))));
+        axisText(this.axis, from + (to - from) * quarter / 4, to - from))));
     }
 
     // Shows the figures at a value of the scale.
@@ -224,7 +225,7 @@
     figures(curve, value) {
       const place = nearest(curve[this.axis], value);
       const label = curve.label ? curve.label + ": " : "";
-      const time = curve.time ? `, ${axisText("time", curve.time[place])}` : "";
+      const time = curve.time ? `, ${axisText("time", curve.time[place], curve.time[curve.time.length - 1])}` : "";
       const reserved = curve.reserved ? `, reserved ${size(curve.reserved[place])}` : "";
       const band = curve.bands.filter((band) => band.from[2] <= curve.event[place] && curve.event[place] < band.to[2]).map((band) => band.name).join(" › ");
       return `${label}allocated ${size(curve.allocated[place])}${reserved} (event ${count(curve.event[place])}${time})${band ? ", in " + band : ""}`;
@@ -293,7 +294,7 @@
         controls.append(choices("View", [["difference", "difference"], ["before", "before"], ["after", "after"]], this.view,
           (view) => { this.view = view; this.compute(); this.draw(); }));
       }
-      this.search = html("input", { type: "search", placeholder: "part of a function or path", on: { input: () => { this.query = this.search.value.trim().toLowerCase(); this.draw(); } } });
+      this.search = html("input", { type: "search", placeholder: "part of a function or path", size: 26, on: { input: () => { this.query = this.search.value.trim().toLowerCase(); this.draw(); } } });
       controls.append(html("label", {}, "Search ", this.search));
       this.found = html("output", { class: "found" });
       this.reset = html("button", { type: "button", on: { click: () => this.zoom(-1) } }, "Reset zoom");
