@@ -106,7 +106,7 @@ class Gate:
             if not limits.max:
                 return []
             checked = _commands.check(snapshot, max=limits.max, strict=strict, options=options)
-            self._note(checked.devices[0].allocated.peak if checked.devices else None, None)
+            self._note(_peak_of(checked), None)
             return self._failure(checked, "")
         if self.settings.update:
             return self._store(snapshot)
@@ -130,7 +130,7 @@ class Gate:
     def _store(self, snapshot: str) -> list[str]:
         """Takes the recording as the new before. Absolute limits hold all the same."""
         shown = _commands.show(snapshot, options=self.settings.options)
-        self._note(max((device.allocated.peak or 0 for device in shown.devices), default=None), None)
+        self._note(_peak_of(shown), None)
         failed = []
         if self.limits.max:
             limits = self.limits
@@ -183,3 +183,8 @@ class Gate:
     def _how_to_store(self) -> str:
         simulate = " --ptmem-simulate" if self.settings.simulated else ""
         return f"to take what it needs now as the stored profile: pytest --ptmem-update{simulate} '{self.item.nodeid}'"
+
+
+def _peak_of(snapshot: Snapshot) -> Optional[int]:
+    """The peak of the device that needed most."""
+    return max((device.allocated.peak or 0 for device in snapshot.devices), default=None)
