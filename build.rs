@@ -26,27 +26,46 @@ fn main() -> ExitCode {
     }
 }
 
+/// An empty library that stands for the C library while linking.
+const EMPTY: &str = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
+
+/// Compiles the library. It names the C library of glibc among those that it needs, so that the loader makes that one ready first;
+/// a stand-in for it will do for linking, on systems that have another.
 fn compile(library: &Path) -> Result<(), String> {
+    let source = library.with_file_name("libc.rs");
+    let libc = library.with_file_name("libc-stand-in.so");
+    std::fs::write(&source, EMPTY).map_err(|error| format!("{}: cannot be written: {error}", source.display()))?;
+    run(rustc(&source, "libc.so.6").arg("--crate-name=c").arg("-o").arg(&libc))?;
+    let mut rustc = rustc(Path::new("simulate/src/lib.rs"), "libcuda.so.1");
+    rustc.args(["-Clink-arg=-Wl,--no-as-needed".into(), format!("-Clink-arg={}", libc.display())]);
+    run(rustc.arg("--crate-name=ptmem_simulate").arg("-o").arg(library))
+}
+
+/// The compiler for a library without any other, with its name for the loader.
+fn rustc(source: &Path, soname: &str) -> Command {
     let target = variable("TARGET");
     let mut rustc = Command::new(variable("RUSTC"));
-    rustc.args(["simulate/src/lib.rs", "--crate-name=ptmem_simulate", "--crate-type=cdylib", "--edition=2024"]);
-    rustc.args([
+    rustc.arg(source).args([
+        "--crate-type=cdylib",
+        "--edition=2024",
         "--cap-lints=allow",
         "-Copt-level=s",
         "-Clto=fat",
-        "-Ccodegen-units=1",
-        "-Cpanic=abort",
-        "-Cstrip=symbols",
     ]);
+    rustc.args(["-Ccodegen-units=1", "-Cpanic=abort", "-Cstrip=symbols"]);
     if variable("CARGO_CFG_TARGET_ENV") == "musl" {
         // Else the start files of musl would be linked in.
         rustc.args(["-Ctarget-feature=-crt-static", "-Clink-self-contained=no"]);
     }
-    rustc.args(["--target", &target]).arg("-o").arg(library);
+    rustc.args(["--target", &target]);
     if let Some(linker) = linker(&target) {
         rustc.arg(format!("-Clinker={linker}"));
     }
-    rustc.args(["-Clink-arg=-nostdlib", "-Clink-arg=-Wl,-soname,libcuda.so.1"]);
+    rustc.arg("-Clink-arg=-nostdlib").arg(format!("-Clink-arg=-Wl,-soname,{soname}"));
+    rustc
+}
+
+fn run(rustc: &mut Command) -> Result<(), String> {
     match rustc.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the library of 'ptmem simulate' does not compile ({status}): {rustc:?}")),

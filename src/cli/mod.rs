@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Show(arguments) => show::run(arguments, &output),
         Command::Profile(arguments) => profile::run(arguments, &output),
         Command::Simulate(arguments) => simulate::run(arguments, &output),
+        Command::StandIns(arguments) => simulate::stand_ins::run(&arguments),
         Command::Trim(arguments) => trim::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),

@@ -57,6 +57,25 @@ def set_versions(folder):
         os.environ["PTMEM_SIMULATE_CUDNN"] = str(number)
 
 
+def add_stand_ins(folder):
+    """Has ptmem add what the libraries of the PyTorch in a folder want: once for each run and PyTorch."""
+    import hashlib
+    import subprocess
+
+    program = os.environ.get("PTMEM_SIMULATE_PROGRAM")
+    libraries = os.path.join(folder, "lib")
+    done = os.path.join(HERE, hashlib.sha1(folder.encode()).hexdigest() + ".stand-ins")
+    if not program or os.path.exists(done) or not os.path.isdir(libraries):
+        return
+    own = ("LD_PRELOAD", "LD_LIBRARY_PATH")  # ptmem itself uses no GPU.
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    try:
+        subprocess.call([program, "stand-ins", libraries, os.path.join(os.path.dirname(HERE), "lib")], env=environment)
+    except OSError as error:
+        sys.stderr.write("ptmem simulate: {}: cannot be started: {}\n".format(program, error))
+    open(done, "w").close()
+
+
 class Finder:
     """Finds a module as the other finders do, and is told of it before and after it is imported."""
 
@@ -85,6 +104,12 @@ class Finder:
 
         spec.loader.exec_module = execute_and_tell
         return spec
+
+
+def prepare(folder):
+    """What must be there before the PyTorch in a folder is loaded."""
+    set_versions(folder)
+    add_stand_ins(folder)
 
 
 def later(name):
@@ -242,5 +267,5 @@ class Recorder:
 
 
 run_the_other_sitecustomize()
-sys.meta_path.insert(0, Finder("torch", set_versions, (start_recorder, later("exchange_objects"))))
+sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, later("exchange_objects"))))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("end_generation"),)))

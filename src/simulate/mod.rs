@@ -6,15 +6,17 @@
 mod card;
 #[path = "../../simulate/src/fact.rs"]
 mod fact;
+mod imports;
 mod ledger;
 mod report;
 mod stand_in;
 
 pub use card::Card;
 pub use fact::Fact;
+pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
 pub use report::{Outcome, json, summary};
-pub use stand_in::{SONAMES, stand_in};
+pub use stand_in::{PRELOADED, SONAMES, StandIn};
 
 /// The library for the system that ptmem was built for. Empty where there is none.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-simulate.so"));

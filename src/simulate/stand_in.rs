@@ -2,9 +2,11 @@
 //!
 //! PyTorch's libraries name the files that they need. The loader wants each of them to be there; the functions come from the
 //! preloaded library. So a stand-in is a shared object without any function that in turn needs the preloaded library:
-//! a search by the handle of the stand-in then finds its functions.
+//! a search by the handle of the stand-in then finds its functions. Functions that the preloaded library does not know, because the
+//! release is newer than ptmem, are in a library of their own, which a stand-in needs as well.
 
-/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 needs, for all releases of CUDA.
+/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA. Others are read from
+/// PyTorch's libraries.
 pub const SONAMES: &[&str] = &[
     "libcublas.so.11",
     "libcublas.so.12",
@@ -32,6 +34,8 @@ pub const SONAMES: &[&str] = &[
     "libcusparse.so.12",
     "libcusparseLt.so.0",
     "libnccl.so.2",
+    "libnvJitLink.so.12",
+    "libnvJitLink.so.13",
     "libnvToolsExt.so.1",
     "libnvidia-ml.so.1",
     "libnvrtc.so.11.2",
@@ -41,13 +45,12 @@ pub const SONAMES: &[&str] = &[
 ];
 
 /// Name under which the preloaded library is found.
-const NEEDED: &str = "libcuda.so.1";
+pub const PRELOADED: &str = "libcuda.so.1";
 
 const HEADER: u16 = 64;
 const PROGRAM_HEADER: u16 = 56;
-const PROGRAM_HEADERS: u16 = 2;
+const PROGRAM_HEADERS: u16 = 3;
 const DYNAMIC_ENTRY: u64 = 16;
-const DYNAMIC_ENTRIES: u64 = 7;
 const SYMBOL: u64 = 24;
 
 const ELF_MAGIC: [u8; 8] = [0x7F, b'E', b'L', b'F', 2, 1, 1, 0]; // 64 bits, little endian, version 1
@@ -58,39 +61,119 @@ const MACHINE: u16 = if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 2;
 const READ_WRITE: u32 = 6;
+const READ_EXECUTE: u32 = 5;
+/// A global function.
+const FUNCTION: u8 = 0x12;
 /// Largest page of the machines: segments are aligned to it.
 const PAGE: u64 = 0x1_0000;
+/// Code of every function: it returns 0. `xor eax, eax; ret` or `mov w0, 0; ret`.
+const RETURN_ZERO: &[u8] =
+    if cfg!(target_arch = "aarch64") { &[0, 0, 0x80, 0x52, 0xC0, 3, 0x5F, 0xD6] } else { &[0x31, 0xC0, 0xC3] };
 
-/// A shared object with a name and no functions.
-#[must_use]
-pub fn stand_in(soname: &str) -> Vec<u8> {
-    let dynamic_at = u64::from(HEADER + PROGRAM_HEADER * PROGRAM_HEADERS);
-    let symbols_at = dynamic_at + DYNAMIC_ENTRY * DYNAMIC_ENTRIES;
-    let strings_at = symbols_at + SYMBOL;
-    let mut strings = vec![0];
-    let soname_at = append_string(&mut strings, soname);
-    let needed_at = append_string(&mut strings, NEEDED);
-    let size = strings_at + strings.len() as u64;
+/// A shared object.
+#[derive(Debug, Clone, Copy)]
+pub struct StandIn<'a> {
+    /// Its name.
+    pub soname: &'a str,
+    /// Libraries in which the loader goes on to search.
+    pub needed: &'a [&'a str],
+    /// Functions that it has, all of which return 0.
+    pub functions: &'a [&'a str],
+}
 
-    let mut file = header();
-    append_segment(&mut file, LOAD, 0, size, PAGE);
-    append_segment(&mut file, DYNAMIC, dynamic_at, DYNAMIC_ENTRY * DYNAMIC_ENTRIES, 8);
-    let dynamic = [
-        (1, needed_at),             // DT_NEEDED
-        (14, soname_at),            // DT_SONAME
-        (5, strings_at),            // DT_STRTAB
-        (6, symbols_at),            // DT_SYMTAB
-        (10, strings.len() as u64), // DT_STRSZ
-        (11, SYMBOL),               // DT_SYMENT
-        (0, 0),                     // DT_NULL
-    ];
-    for (tag, value) in dynamic {
-        append(&mut file, &[tag, value]);
+/// Where the parts of the file lie.
+struct Places {
+    dynamic: u64,
+    symbols: u64,
+    hashes: u64,
+    strings: u64,
+    code: u64,
+}
+
+impl StandIn<'_> {
+    /// The file.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut strings = vec![0];
+        let soname_at = append_string(&mut strings, self.soname);
+        let needed: Vec<u64> = self.needed.iter().map(|name| append_string(&mut strings, name)).collect();
+        let names: Vec<u64> = self.functions.iter().map(|name| append_string(&mut strings, name)).collect();
+        let hashes = self.hash_table();
+        let places = self.places(hashes.len() as u64, strings.len() as u64);
+        let dynamic_size = places.symbols - places.dynamic;
+
+        let mut file = header();
+        append_segment(&mut file, LOAD, READ_WRITE, 0..places.code, 0);
+        append_segment(&mut file, DYNAMIC, READ_WRITE, places.dynamic..places.dynamic + dynamic_size, 0);
+        // The code is mapped at the next page, which nothing writes to.
+        append_segment(&mut file, LOAD, READ_EXECUTE, places.code..places.code + RETURN_ZERO.len() as u64, PAGE);
+        for library in needed {
+            append(&mut file, &[1, library]); // DT_NEEDED
+        }
+        for (tag, value) in [
+            (14, soname_at),            // DT_SONAME
+            (4, places.hashes),         // DT_HASH
+            (5, places.strings),        // DT_STRTAB
+            (6, places.symbols),        // DT_SYMTAB
+            (10, strings.len() as u64), // DT_STRSZ
+            (11, SYMBOL),               // DT_SYMENT
+            (0, 0),                     // DT_NULL
+        ] {
+            append(&mut file, &[tag, value]);
+        }
+        append(&mut file, &[0; 3]); // The table of symbols begins with one that is undefined.
+        for name in names {
+            append_function(&mut file, name, places.code + PAGE);
+        }
+        file.extend(hashes);
+        file.extend(strings);
+        file.extend(RETURN_ZERO);
+        file
     }
-    // The table of symbols begins with one that is undefined, and has no other.
-    append(&mut file, &[0; 3]);
-    file.extend(strings);
-    file
+
+    fn places(&self, hashes_size: u64, strings_size: u64) -> Places {
+        let dynamic = u64::from(HEADER + PROGRAM_HEADER * PROGRAM_HEADERS);
+        let symbols = dynamic + DYNAMIC_ENTRY * (self.needed.len() as u64 + 7);
+        let hashes = symbols + SYMBOL * (self.functions.len() as u64 + 1);
+        let strings = hashes + hashes_size;
+        Places { dynamic, symbols, hashes, strings, code: strings + strings_size }
+    }
+
+    /// The table by which the loader finds a symbol: chains of those with the same hash, after the ELF specification.
+    fn hash_table(&self) -> Vec<u8> {
+        let buckets = self.functions.len().max(1);
+        let mut first = vec![0_u32; buckets];
+        let mut next = vec![0_u32; self.functions.len() + 1];
+        for (index, name) in (1..).zip(self.functions) {
+            let bucket = &mut first[hash(name) as usize % buckets];
+            next[index as usize] = std::mem::replace(bucket, index);
+        }
+        let mut table = low_half(buckets as u64).to_vec();
+        table.extend(low_half(next.len() as u64));
+        table.extend(first.iter().chain(&next).flat_map(|index| index.to_le_bytes()));
+        table
+    }
+}
+
+/// Hash of a name in the tables of ELF files.
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(0, |hash: u32, byte| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        let high = hash & 0xF000_0000;
+        (hash ^ (high >> 24)) & !high
+    })
+}
+
+/// A number in 4 bytes, in which all numbers of a stand-in have room.
+fn low_half(number: u64) -> [u8; 4] {
+    let [a, b, c, d, ..] = number.to_le_bytes();
+    [a, b, c, d]
+}
+
+fn append_function(file: &mut Vec<u8>, name: u64, address: u64) {
+    file.extend(low_half(name));
+    file.extend([FUNCTION, 0, 1, 0]); // visible, and in any section
+    append(file, &[address, RETURN_ZERO.len() as u64]);
 }
 
 fn append_string(strings: &mut Vec<u8>, text: &str) -> u64 {
@@ -117,11 +200,14 @@ fn header() -> Vec<u8> {
     file
 }
 
-/// Adds a program header: the file is mapped as it lies, at offsets from wherever the loader puts it.
-fn append_segment(file: &mut Vec<u8>, kind: u32, at: u64, size: u64, alignment: u64) {
+/// Adds a program header: a range of the file is mapped at its offset and some more, from wherever the loader puts it.
+fn append_segment(file: &mut Vec<u8>, kind: u32, access: u32, range: std::ops::Range<u64>, further: u64) {
+    let alignment = if kind == LOAD { PAGE } else { 8 };
+    let address = range.start + further;
+    let size = range.end - range.start;
     file.extend(kind.to_le_bytes());
-    file.extend(READ_WRITE.to_le_bytes());
-    append(file, &[at, at, at, size, size, alignment]);
+    file.extend(access.to_le_bytes());
+    append(file, &[range.start, address, address, size, size, alignment]);
 }
 
 #[cfg(test)]
@@ -129,12 +215,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stand_in_carries_its_name_and_needs_the_library() {
-        let file = stand_in("libcublas.so.12");
-        assert_eq!(&file[..4], b"\x7FELF");
-        let strings = b"\0libcublas.so.12\0libcuda.so.1\0";
-        assert!(file.ends_with(strings));
-        let end = u64::from(HEADER + 2 * PROGRAM_HEADER) + 7 * DYNAMIC_ENTRY + SYMBOL;
-        assert_eq!(file.len() as u64, end + strings.len() as u64);
+    fn hashes_are_those_of_the_specification() {
+        assert_eq!(hash("printf"), 0x0779_05A6);
+        assert_eq!(hash(""), 0);
+    }
+
+    #[test]
+    fn each_function_is_in_the_chain_of_its_bucket() {
+        let functions = ["cudaOfTomorrow", "cublasOfTomorrow", "cudnnOfTomorrow"];
+        let stand_in = StandIn { soname: "libcublas.so.19", needed: &[PRELOADED], functions: &functions };
+        let table: Vec<u32> =
+            stand_in.hash_table().chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+        let (first, next) = table[2..].split_at(table[0] as usize);
+        assert_eq!((first.len(), next.len()), (3, 4));
+        for (index, name) in (1..).zip(functions) {
+            let mut at = first[hash(name) as usize % first.len()];
+            while at != index {
+                assert_ne!(at, 0, "{name} is not found");
+                at = next[at as usize];
+            }
+        }
+        assert!(stand_in.bytes().ends_with(RETURN_ZERO));
     }
 }

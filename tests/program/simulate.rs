@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
@@ -137,6 +137,54 @@ fn no_place_for_temporary_files_is_an_error_that_names_it() {
     let output = command(Path::new("/no/such/place"), &[], &["true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("/no/such/place"), "{}", text(&output.stderr));
+}
+
+/// Compiles C, as the linker of every Rust does.
+fn compile(source: &str, out: &Path, options: &[&str]) {
+    let file = out.with_extension("c");
+    fs::write(&file, source).unwrap();
+    let status = Command::new("cc").arg(file).arg("-o").arg(out).args(options).status().unwrap();
+    assert!(status.success());
+}
+
+fn made_folder(place: &TempDir, name: &str) -> PathBuf {
+    let path = place.path().join(name);
+    fs::create_dir(&path).unwrap();
+    path
+}
+
+#[test]
+fn what_a_future_pytorch_wants_has_stand_ins() {
+    let place = TempDir::new().unwrap();
+    let nvidia = made_folder(&place, "nvidia");
+    let torch = made_folder(&place, "torch");
+    let stand_ins = made_folder(&place, "stand-ins");
+    compile(
+        "int cudaOfTomorrow(void) { return 7; }",
+        &nvidia.join("libcudart.so.77"),
+        &["-shared", "-fPIC", "-Wl,-soname,libcudart.so.77"],
+    );
+    compile(
+        "int cudaOfTomorrow(void); int torch(void) { return cudaOfTomorrow(); }",
+        &torch.join("libtorch.so"),
+        &["-shared", "-fPIC", "-L", nvidia.to_str().unwrap(), "-l:libcudart.so.77"],
+    );
+    let program = place.path().join("program");
+    let allowed = "-Wl,--allow-shlib-undefined";
+    compile(
+        "int torch(void); int main(void) { return torch(); }",
+        &program,
+        &["-L", torch.to_str().unwrap(), "-ltorch", allowed],
+    );
+
+    let output = Command::new(PTMEM).arg("stand-ins").args([&torch, &stand_ins]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("they only return success (cudaOfTomorrow)"), "{}", text(&output.stderr));
+    // The library itself, which the stand-ins need, as `ptmem simulate` lays it out.
+    let libraries = format!("{}:{}", torch.display(), stand_ins.display());
+    let script = format!("LD_LIBRARY_PATH={libraries}:$LD_LIBRARY_PATH {}", program.display());
+    let (output, _place) = simulate(&[], &script);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[test]

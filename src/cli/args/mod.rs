@@ -21,6 +21,7 @@ use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::phases::{DiffPhases, ShowPhases};
 use super::simulate::SimulateArguments;
+use super::simulate::stand_ins::StandInsArguments;
 use super::trim::TrimArguments;
 pub(crate) use text::heading;
 pub(crate) use value::{ColorWhen, Export};
@@ -97,6 +98,9 @@ pub(crate) enum Command {
         override_usage = "ptmem simulate [OPTIONS] -- <COMMAND>...\n       ptmem simulate --gpu list"
     )]
     Simulate(SimulateArguments),
+    /// Add stand-ins for the libraries that a PyTorch wants; simulate calls it
+    #[command(hide = true)]
+    StandIns(StandInsArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell

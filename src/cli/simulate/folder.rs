@@ -7,14 +7,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use ptmem::simulate::{self, Ledger, Settings};
+use ptmem::simulate::{self, Ledger, Settings, StandIn};
 use tempfile::TempDir;
 
 use super::arguments::Record;
 
 /// Begin of the folder's name. Generated code lies in it, so the name is one that labels of stacks fold.
 const PREFIX: &str = "ptmem-simulate-";
-const LIBRARY: &str = "libcuda.so.1";
 
 /// The folder; it is removed with the value.
 pub(super) struct Folder(TempDir);
@@ -40,7 +39,7 @@ impl Folder {
         let ledger = self.0.path().join("ledger");
         let mut environment = vec![
             (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy()).into()),
-            ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(LIBRARY), [":", " "])),
+            ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(simulate::PRELOADED), [":", " "])),
             ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
             ("TRITON_LIBCUDA_PATH", libraries.into()),
@@ -51,6 +50,9 @@ impl Folder {
             if env::var_os(variable).is_none() {
                 environment.push((variable, self.0.path().join(name).into()));
             }
+        }
+        if let Ok(ptmem) = env::current_exe() {
+            environment.push(("PTMEM_SIMULATE_PROGRAM", ptmem.into()));
         }
         if let Some(Record { path, steps }) = record {
             let path = std::path::absolute(path).with_context(|| format!("{}: no such folder", path.display()))?;
@@ -80,10 +82,11 @@ impl Folder {
 fn fill(folder: &Path) -> io::Result<()> {
     let libraries = folder.join("lib");
     fs::create_dir(&libraries)?;
-    fs::write(libraries.join(LIBRARY), simulate::LIBRARY)?;
-    link(LIBRARY, &libraries.join("libcuda.so"))?;
+    fs::write(libraries.join(simulate::PRELOADED), simulate::LIBRARY)?;
+    link(simulate::PRELOADED, &libraries.join("libcuda.so"))?;
     for soname in simulate::SONAMES {
-        fs::write(libraries.join(soname), simulate::stand_in(soname))?;
+        let stand_in = StandIn { soname, needed: &[simulate::PRELOADED], functions: &[] };
+        fs::write(libraries.join(soname), stand_in.bytes())?;
     }
     let python = folder.join("python");
     fs::create_dir(&python)?;

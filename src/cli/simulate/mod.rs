@@ -8,6 +8,7 @@ mod signals;
 #[cfg(not(unix))]
 #[path = "signals_elsewhere.rs"]
 mod signals;
+pub(crate) mod stand_ins;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
