@@ -218,13 +218,16 @@ diff --git a/image.png b/image.png
 Binary files a/image.png and b/image.png differ
 ";
 
+    fn touched(patch: &Patch, side: Side, path: &str) -> Vec<u32> {
+        (1..=12).filter(|&line| patch.touches(side, path, line)).collect()
+    }
+
     #[test]
     fn hunks_tell_the_lines_of_both_sides() {
         let patch = Patch::parse(RENAMED.as_bytes(), "").unwrap();
-        let touched = |side, path: &str| (1..=12).filter(|&line| patch.touches(side, path, line)).collect::<Vec<_>>();
-        assert_eq!(touched(Side::After, "net/model.py"), [3, 9, 10]);
-        assert_eq!(touched(Side::Before, "old name.py"), [3, 4]);
-        assert_eq!(touched(Side::Before, "\u{e9}.py"), [1]);
+        assert_eq!(touched(&patch, Side::After, "net/model.py"), [3, 9, 10]);
+        assert_eq!(touched(&patch, Side::Before, "old name.py"), [3, 4]);
+        assert_eq!(touched(&patch, Side::Before, "\u{e9}.py"), [1]);
         assert_eq!(patch.files(Side::After).collect::<Vec<_>>(), ["net/model.py"]);
         assert_eq!(patch.find(Side::Before, "/elsewhere/repo/old name.py"), Some("old name.py"));
         let below = Patch::parse(RENAMED.as_bytes(), "sub/").unwrap();

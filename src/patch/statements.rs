@@ -105,14 +105,16 @@ z = 1
         assert_eq!(over_several_lines("'''"), []);
     }
 
+    /// The lines of the code that a change of so many lines touches with their statements.
+    fn touched(first: u32, count: u32) -> Vec<u32> {
+        let mut patch = Patch::default();
+        patch.touch(Side::After, "m.py", Span { first, count });
+        patch.widen_to_statements(Side::After, "m.py", CODE);
+        (1..=12).filter(|&line| patch.touches(Side::After, "m.py", line)).collect()
+    }
+
     #[test]
     fn a_change_within_a_statement_touches_all_of_it() {
-        let touched = |first, count| {
-            let mut patch = Patch::default();
-            patch.touch(Side::After, "m.py", Span { first, count });
-            patch.widen_to_statements(Side::After, "m.py", CODE);
-            (1..=12).filter(|&line| patch.touches(Side::After, "m.py", line)).collect::<Vec<_>>()
-        };
         assert_eq!(touched(3, 1), [2, 3, 4, 5]);
         // Lines are missing behind line 2, within the call; behind line 5 they are between two statements.
         assert_eq!(touched(2, 0), [2, 3, 4, 5]);

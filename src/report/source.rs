@@ -55,11 +55,15 @@ impl Excerpt {
     /// Each line with its number, the marked one behind a sign.
     pub(crate) fn texts(&self) -> Vec<String> {
         let widest = self.lines.last().map_or(0, |line| line.number.to_string().len());
-        let line = |line: &ExcerptLine| {
-            let sign = if line.is_marked { '>' } else { ' ' };
-            format!("{sign} {:>widest$}  {}", line.number, line.text).trim_end().to_owned()
-        };
-        self.lines.iter().map(line).collect()
+        self.lines.iter().map(|line| line.numbered(widest)).collect()
+    }
+}
+
+impl ExcerptLine {
+    /// The line behind its number in so many digits.
+    fn numbered(&self, digits: usize) -> String {
+        let sign = if self.is_marked { '>' } else { ' ' };
+        format!("{sign} {:>digits$}  {}", self.number, self.text).trim_end().to_owned()
     }
 }
 
