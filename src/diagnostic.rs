@@ -104,6 +104,8 @@ pub enum Code {
     LengthsDiffer,
     /// One side lacks the beginning or the end of what the other records, so that peaks and stacks do not compare.
     PartMissing,
+    /// It is not known whether a side lacks a part of what the other records.
+    PartsNotChecked,
     /// The peaks of the two sides lie at different places of the program.
     PeakMoved,
     /// The allocator settings of the two sides differ.
@@ -135,7 +137,7 @@ struct Description {
 
 impl Code {
     /// All codes, in the order of the documentation.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 48] = [
         Self::StateOnly,
         Self::EmptyRecording,
         Self::AllocationsSkipped,
@@ -174,6 +176,7 @@ impl Code {
         Self::RecordingsDiffer,
         Self::LengthsDiffer,
         Self::PartMissing,
+        Self::PartsNotChecked,
         Self::PeakMoved,
         Self::SettingsDiffer,
         Self::PhaseOccurrencesDiffer,
@@ -455,6 +458,13 @@ impl Code {
                 distrusted: false,
                 meaning: "One side lacks the beginning or the end of what the other records: the ring buffer dropped it, or the recording began later or ended earlier. Peaks and stacks do not compare.",
                 help: "Record both sides from the same place to the same place, with a large enough max_entries=; --allow-partial compares anyway.",
+            },
+            Self::PartsNotChecked => Description {
+                name: "parts-not-checked",
+                severity: Warning,
+                distrusted: true,
+                meaning: "It was not checked whether one side lacks a part of what the other records: a side does not tell in which order its stacks allocate.",
+                help: "Save the profile again with ptmem profile, or give the snapshot itself.",
             },
             Self::PeakMoved => Description {
                 name: "peak-moved",

@@ -65,6 +65,13 @@ impl Pattern {
         self.label == text || self.text == text
     }
 
+    /// The pattern that names one text: the text itself, unless it is no glob, or one that matches many other texts.
+    #[must_use]
+    pub fn literal(text: &str) -> String {
+        let matches_others = text.contains(['*', '?', '{']);
+        if matches_others || Self::glob(text).is_err() { globset::escape(text) } else { text.to_owned() }
+    }
+
     /// As the user wrote it.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -101,5 +108,19 @@ mod tests {
         for bad in ["", "[", "{a"] {
             assert!(Pattern::search(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_pattern_of_a_text_matches_it_and_is_plain_where_it_can_be() {
+        for (text, pattern) in [
+            ("attention (model.py:40)", "attention (model.py:40)"),
+            ("step (a.py:1) [3]", "step (a.py:1) [3]"),
+            ("at::Tensor::operator[]", "at::Tensor::operator[[][]]"),
+            ("layers.*.mlp", "layers.[*].mlp"),
+        ] {
+            assert_eq!(Pattern::literal(text), pattern);
+            assert!(Pattern::glob(pattern).unwrap().matches(text), "{pattern}");
+        }
+        assert!(!Pattern::glob(&Pattern::literal("layers.*.mlp")).unwrap().matches("layers.0.mlp"));
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         min_share: arguments.min_share,
         steps,
         device_memory: arguments.device_memory.map(|size| size.0),
+        allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
     };
     // Only the end of each snapshot matters.
     let reading = profile::Options {

@@ -4,7 +4,7 @@ use super::{DeviceDiff, Options, Sides, pairs};
 use crate::align::{Correspondence, End, Missing, Run, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
-use crate::profile::{Bucket, DeviceProfile, Moment, Occurrence, Places, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Occurrence, Places, Profile, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper};
@@ -219,6 +219,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
         let message = format!("the peak moved: before at {before}, after at {after}");
         found.push(Diagnostic::new(Code::PeakMoved, device.ordinal(), message));
     }
+    tell_unchecked(profiles, device, found);
     for missing in &device.missing {
         let other = if missing.side == Side::Before { Side::After } else { Side::Before };
         let events = device.index.of(other).map_or(0, |index| profiles.of(other).devices[index].events);
@@ -230,6 +231,25 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
             how_to_record(missing.end, events)
         );
         found.push(Diagnostic::new(Code::PartMissing, device.ordinal(), message));
+    }
+}
+
+/// Adds that it is not known whether a side lacks a part, where a side does not tell in which order its stacks allocate.
+fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    let Some(index) = device.index.both() else { return };
+    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
+    let allocates =
+        |device: &DeviceProfile| device.figures.history == History::Recorded && device.figures.allocation_count > 0;
+    if !devices.each().into_iter().all(|(_, device)| allocates(device)) {
+        return;
+    }
+    for (side, _) in devices.each().into_iter().filter(|(_, device)| device.course.is_none()) {
+        let why = match profiles.of(side).source.kind {
+            Kind::Profile => "was saved without the order in which stacks allocate; save it again with 'ptmem profile'",
+            Kind::Snapshot | Kind::Segments => "repeats too little to keep the order in which stacks allocate",
+        };
+        let message = format!("whether one side lacks a part of the other was not checked: the {side} {why}");
+        found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
     }
 }
 

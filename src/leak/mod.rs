@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::diagnostic::Diagnostic;
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
-use crate::profile::{Bucket, Held, Source};
+use crate::profile::{Bucket, Held, Oom, Source};
 use crate::snapshot::{StackId, Tables};
 use crate::stack::{Code, GroupBy, Rules};
 
@@ -69,6 +69,8 @@ pub struct Options {
     pub steps: Wanted,
     /// Memory of the device in bytes, to tell when it runs out.
     pub device_memory: Option<u64>,
+    /// Memory may run out: the program probes for the most that fits.
+    pub allow_oom: bool,
 }
 
 impl Default for Options {
@@ -81,6 +83,7 @@ impl Default for Options {
             min_share: 0.8,
             steps: Wanted::default(),
             device_memory: None,
+            allow_oom: false,
         }
     }
 }
@@ -195,6 +198,9 @@ fn sort(leaks: &mut [Leak]) {
     });
 }
 
+/// What reserved memory that nothing uses is called.
+const FRAGMENTATION: &str = "<fragmentation>";
+
 /// More names of one leak say nothing.
 const MOST_NAMES: usize = 4;
 
@@ -210,6 +216,8 @@ pub struct Point {
     pub reserved: Option<u64>,
     /// Reserved bytes that are not active.
     pub fragmentation: Option<u64>,
+    /// Of a step, the most active bytes within it.
+    pub active_peak: Option<u64>,
 }
 
 /// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
@@ -224,6 +232,27 @@ pub struct Growth {
     pub fragmentation: Option<i128>,
     /// After so many more snapshots or steps the memory of the device is full.
     pub runs_out_after: Option<u64>,
+}
+
+/// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The first of them.
+    pub first: Oom,
+    /// The label of its stack, where it is known.
+    pub request: Option<String>,
+    /// The number of requests that failed.
+    pub count: usize,
+    /// True if memory ran out in the first snapshot of a series as well.
+    pub from_the_first: bool,
+}
+
+impl Failure {
+    fn new(ooms: &[Oom], request: Option<String>, options: &Options) -> Option<Self> {
+        let first = *ooms.first().filter(|_| !options.allow_oom)?;
+        Some(Self { first, request, count: ooms.len(), from_the_first: false })
+    }
 }
 
 /// The growth on one device.
@@ -246,6 +275,8 @@ pub struct DeviceLeaks {
     pub growth: Growth,
     /// Why nothing can be said about leaks.
     pub unclear: Option<String>,
+    /// Requests that failed for lack of memory, unless that is allowed.
+    pub failure: Option<Failure>,
 }
 
 impl DeviceLeaks {

@@ -3,16 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::trend::{Growing, Threshold, Trend};
-use super::{DeviceLeaks, Growth, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING};
+use super::{
+    DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING,
+};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{self, Sides};
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, Source, StackTotal};
 use crate::stack::Grouper;
 use crate::text::count;
 use crate::units::{Delta, Size};
-
-/// The name of the row of reserved memory that nothing uses.
-const FRAGMENTATION: &str = "<fragmentation>";
 
 /// A series of snapshots, of which only the latest is kept.
 #[derive(Debug)]
@@ -37,6 +36,8 @@ struct Device {
     points: Vec<Point>,
     /// Peak of allocated bytes in the latest snapshot.
     peak: Option<u64>,
+    /// True if memory ran out in the first snapshot that has the device.
+    ran_out_at_first: bool,
     stacks: Vec<Track>,
     by_key: HashMap<String, usize>,
     /// The track of every stack of the latest snapshot.
@@ -208,8 +209,10 @@ impl Device {
             allocated: Some(device.figures.allocated.end),
             reserved: Some(reserved),
             fragmentation: Some(reserved.saturating_sub(device.figures.active.end)),
+            active_peak: None,
         });
         self.peak = device.figures.allocated.peak;
+        self.ran_out_at_first |= number == 0 && device.ran_out_of_memory();
         self.device = device.device;
         let mut tracks: Vec<Option<usize>> = vec![None; device.stacks.len()];
         if let Some((before, grouper_before)) = earlier {
@@ -257,6 +260,7 @@ impl Device {
             leaks: Vec::new(),
             growth: Growth::default(),
             unclear: None,
+            failure: latest.zip(self.index).and_then(|(latest, index)| self.failure(&latest.devices[index], options)),
         };
         let latest = latest
             .zip(self.index)
@@ -295,6 +299,12 @@ impl Device {
             count((self.missing.len() + self.points.len()) as u64, "snapshot", "snapshots"),
         );
         Some(Diagnostic::new(Code::DeviceMissing, self.device, message))
+    }
+
+    /// Requests that failed in the latest snapshot.
+    fn failure(&self, latest: &DeviceProfile, options: &Options) -> Option<Failure> {
+        let failure = Failure::new(&latest.figures.ooms, latest.failed_request.clone(), options)?;
+        Some(Failure { from_the_first: self.ran_out_at_first && self.points.len() > 1, ..failure })
     }
 
     /// How the totals grow now.

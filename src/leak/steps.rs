@@ -6,14 +6,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::slope::{rounded, slope};
-use super::{DeviceLeaks, Growth, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING};
+use super::{
+    DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Mode, Options, Point, Search, WORTH_TELLING,
+};
 use crate::diagnostic::{self, Diagnostic};
-use crate::phase::steps::{self, Step, Steps, Wanted};
+use crate::phase::steps::{self, How, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
 use crate::replay::{self, Allocation, History, Origin, Position, Replay};
-use crate::snapshot::{Device, Snapshot, StackId, StringId, Tables};
-use crate::stack::{Code, Grouper, Key, distinct_labels};
+use crate::snapshot::{Action, Device, Event, Snapshot, StackId, StringId, Tables};
+use crate::stack::{Code, GroupBy, Grouper, Key, Rules, distinct_labels};
 use crate::units::Size;
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -43,6 +45,8 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
             continue;
         }
         diagnostics.extend(replay.diagnostics.iter().cloned());
+        let request = failed_request(&snapshot, events, &options.rules);
+        let failure = Failure::new(&replay.figures.ooms, request, options);
         let has_history = replay.figures.history == History::Recorded;
         let found = match steps.filter(|_| has_history) {
             Some(steps) => {
@@ -50,12 +54,13 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
                 let peak = replay.figures.allocated.peak;
                 if found.unclear.is_none() {
                     found.growth = growth(&found, peak, options);
-                    diagnostics.extend(fragmentation(&found, options));
+                    diagnostics.extend(found.add_fragmentation(options));
                     diagnostics.extend(unexplained(&found, options));
                 }
                 found
             }
             None => DeviceLeaks {
+                failure: None,
                 device: id,
                 how: None,
                 points: Vec::new(),
@@ -66,7 +71,7 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
                 unclear: Some(no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
             },
         };
-        devices.push(found);
+        devices.push(DeviceLeaks { failure, ..found });
     }
     drop(grouper);
     // Without a leak there is no stack to show.
@@ -82,6 +87,13 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
         tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
         rules: options.rules.clone(),
     })
+}
+
+/// The label of the stack whose request was the first to fail, where it was captured.
+fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Option<String> {
+    let failed = events.iter().find(|event| event.action == Action::Oom)?;
+    let stack = failed.stack.filter(|stack| snapshot.tables.has_frames(*stack))?;
+    Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
 }
 
 impl DeviceLeaks {
@@ -105,26 +117,69 @@ fn growth(found: &DeviceLeaks, peak: Option<u64>, options: &Options) -> Growth {
     growth.with_end(options, last, peak)
 }
 
-/// A remark where the pool grows although what is allocated does not.
-fn fragmentation(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
-    let reserved = steady_gain(&found.totals(|point| point.reserved)?, options)?;
-    let unused = steady_gain(&found.totals(|point| point.fragmentation)?, options)?;
-    let per_step = found.growth.fragmentation.filter(|_| unused * 2 > reserved)?;
-    let message = format!(
-        "fragmentation, not a leak: reserved bytes that nothing uses grow by {} per step, {} in all. The pool grows \
-         although what is allocated does not; look at sizes that vary, or set expandable_segments",
-        crate::units::Delta(per_step).to_string().trim_start_matches('+'),
-        Size(unused),
-    );
-    Some(Diagnostic::new(diagnostic::Code::FragmentationGrows, Some(found.device), message))
+impl DeviceLeaks {
+    /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the remark alone where
+    /// the steps are nothing but equal parts of the history, in which something may be built up, and where the steps need the pool.
+    fn add_fragmentation(&mut self, options: &Options) -> Option<Diagnostic> {
+        let reserved = steady_gain(&self.totals(|point| point.reserved)?, options)?;
+        let unused = self.totals(|point| point.fragmentation)?;
+        let gain = steady_gain(&unused, options)?;
+        let per_step = self.growth.fragmentation.filter(|_| gain.bytes * 2 > reserved.bytes)?;
+        let message = format!(
+            "reserved bytes that nothing uses grow by {} per step, {} in all. The pool grows although what is allocated does \
+             not; look at sizes that vary, or set expandable_segments",
+            crate::units::Delta(per_step).to_string().trim_start_matches('+'),
+            Size(gain.bytes),
+        );
+        if self.how != Some(How::Windows) && self.pool_outgrows_need(options) {
+            self.leaks.push(Leak {
+                metric: LeakMetric::Fragmentation,
+                label: FRAGMENTATION.to_owned(),
+                key: FRAGMENTATION.to_owned(),
+                bucket: None,
+                stack: None,
+                also: Vec::new(),
+                bytes: gain.bytes.into(),
+                blocks: 0,
+                bytes_per_step: per_step,
+                since: None,
+                grew: gain.grew,
+                judged: unused.len() - 1,
+                end: Held { bytes: unused.last().copied().unwrap_or_default(), blocks: 0 },
+                course: unused,
+            });
+        }
+        Some(Diagnostic::new(diagnostic::Code::FragmentationGrows, Some(self.device), message))
+    }
+}
+
+impl DeviceLeaks {
+    /// True if the pool grows beyond the most that any step needs: what steps of growing size leave free at their end is used within
+    /// them.
+    fn pool_outgrows_need(&self, options: &Options) -> bool {
+        let unneeded = self.totals(|point| Some(point.reserved?.saturating_sub(point.active_peak?)));
+        let reserved = self.totals(|point| point.reserved);
+        let gains = unneeded.zip(reserved).filter(|(values, _)| values.len() > FEWEST);
+        gains.is_some_and(|(unneeded, reserved)| {
+            let gains = steady_gain(&unneeded, options).zip(steady_gain(&reserved, options));
+            gains.is_some_and(|(unneeded, reserved)| unneeded.bytes * 2 > reserved.bytes)
+        })
+    }
+}
+
+/// The growth of something that grew in nearly every step.
+struct Gain {
+    bytes: u64,
+    /// In so many steps it grew.
+    grew: usize,
 }
 
 /// Bytes gained by something that grew in nearly every step; `None` where that is not worth a remark.
-fn steady_gain(values: &[u64], options: &Options) -> Option<u64> {
-    let gained = values.last()?.checked_sub(*values.first()?)?;
+fn steady_gain(values: &[u64], options: &Options) -> Option<Gain> {
+    let bytes = values.last()?.checked_sub(*values.first()?)?;
     let grew = values.windows(2).filter(|pair| pair[1] > pair[0]).count();
-    let is_leak = gained >= options.min_growth.unwrap_or(WORTH_TELLING) && options.is_steady(grew, values.len() - 1);
-    is_leak.then_some(gained)
+    let is_leak = bytes >= options.min_growth.unwrap_or(WORTH_TELLING) && options.is_steady(grew, values.len() - 1);
+    is_leak.then_some(Gain { bytes, grew })
 }
 
 /// A remark where more grows than what leaks, such as one buffer that is made anew and larger in every step.
@@ -133,11 +188,12 @@ fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
     let counted = found.points.get(found.skip..until)?;
     let held = counted.iter().map(|point| point.allocated).collect::<Option<Vec<u64>>>()?;
     let gained = i128::from(*held.last()?) - i128::from(*held.first()?);
-    let rest = gained - found.leaks.iter().map(|leak| leak.bytes).sum::<i128>();
+    let of_stacks: Vec<&Leak> = found.leaks.iter().filter(|leak| leak.metric == LeakMetric::Allocated).collect();
+    let rest = gained - of_stacks.iter().map(|leak| leak.bytes).sum::<i128>();
     let grew = held.windows(2).filter(|pair| pair[1] > pair[0]).count();
     let never_falls = held.windows(2).all(|pair| pair[1] >= pair[0]);
     // Steps are not all alike to the byte.
-    let matters = rest > i128::from(*held.iter().max()?) / 100 || found.leaks.is_empty() && rest > 0;
+    let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
     // Memory that fills and then stays is a cache.
     let goes_on = held.last() > held.get(held.len() / 2);
     if !matters || !goes_on || !never_falls && !options.is_steady(grew, held.len() - 1) {
@@ -188,14 +244,16 @@ fn of_steps(
 ) -> DeviceLeaks {
     let events = snapshot.events_of(device);
     let known = replay.figures.reserved.peak.is_some();
-    let ends: FxHashMap<Position, _> = replay.parts.iter().map(|part| (part.from, part.end)).collect();
+    let parts: FxHashMap<Position, _> = replay.parts.iter().map(|part| (part.from, part)).collect();
     let point = |step: &Step| {
-        let end = ends.get(&step.from);
+        let part = parts.get(&step.from);
+        let end = part.map(|part| part.end);
         Point {
             name: step.name.clone(),
             allocated: end.map(|level| level.allocated),
             reserved: end.filter(|_| known).map(|level| level.reserved),
             fragmentation: end.filter(|_| known).map(|level| level.fragmentation()),
+            active_peak: part.map(|part| part.peak.active),
         }
     };
     let count = steps.steps.len();
@@ -211,6 +269,7 @@ fn of_steps(
         leaks: Vec::new(),
         growth: Growth::default(),
         unclear: None,
+        failure: None,
     };
     if judged < FEWEST {
         found.unclear = Some(format!(

@@ -62,10 +62,13 @@ impl Metric {
     /// The value on a device, in bytes; `None` where it cannot be known.
     #[must_use]
     pub fn value(self, device: &DeviceProfile) -> Option<u64> {
+        let has_history = !self.needs_history() || device.figures.history == History::Recorded;
+        self.seen(device).filter(|_| has_history && !self.is_least(device))
+    }
+
+    /// The value, or the least that it was.
+    fn seen(self, device: &DeviceProfile) -> Option<u64> {
         let figures = &device.figures;
-        if self.needs_history() && figures.history != History::Recorded {
-            return None;
-        }
         match self {
             Self::Peak => figures.allocated.peak,
             Self::Baseline => figures.allocated.baseline,
@@ -82,7 +85,7 @@ impl Metric {
     pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
         let figures = &device.figures;
         if figures.history == History::Recorded {
-            return self.value(device);
+            return self.seen(device);
         }
         match self {
             Self::Peak | Self::End => Some(figures.allocated.end),
@@ -90,6 +93,18 @@ impl Metric {
             Self::Requested => Some(figures.requested.end),
             Self::Reserved => Some(figures.reserved.end),
             Self::Baseline | Self::Fragmentation => None,
+        }
+    }
+
+    /// True if no more is known than the least that it was.
+    fn is_least(self, device: &DeviceProfile) -> bool {
+        let figures = &device.figures;
+        match self {
+            Self::Peak | Self::Baseline => figures.allocated.is_least,
+            Self::End => false,
+            Self::Active => figures.active.is_least,
+            Self::Requested => figures.requested.is_least,
+            Self::Reserved | Self::Fragmentation => figures.reserved.is_least,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::phases::folded_name;
 use crate::phase::{Phase, Source};
-use crate::replay::{History, Position, Replay};
+use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Action, Event, Snapshot, Tables};
 
 /// A moment of a history.
@@ -288,7 +288,8 @@ impl Recording<'_> {
 
     /// The first of the highest allocated bytes within any of the windows.
     fn highest(&self, windows: &[Window]) -> Option<HighestAt> {
-        if self.replay.figures.history != History::Recorded || self.replay.figures.allocated.peak.is_none() {
+        let Figures { history, allocated, .. } = &self.replay.figures;
+        if *history != History::Recorded || allocated.peak.is_none() || allocated.is_least {
             return None;
         }
         let held = self.held();

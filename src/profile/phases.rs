@@ -174,7 +174,8 @@ impl Plan {
         diagnostics: &mut Vec<Diagnostic>,
     ) -> (Phases, Vec<Interval>) {
         let figures = &replay.figures;
-        if figures.history != History::Recorded || figures.allocated.peak.is_none() || replay.parts.is_empty() {
+        let is_known = figures.allocated.peak.is_some() && !figures.allocated.is_least;
+        if figures.history != History::Recorded || !is_known || replay.parts.is_empty() {
             return (Phases::default(), Vec::new());
         }
         diagnostics.extend(self.diagnostics());

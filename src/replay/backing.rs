@@ -6,7 +6,7 @@ use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::{Pool, SMALL_SEGMENT, SMALL_SIZE};
 use super::segment_map::{Home, SegmentMap};
-use super::sizes::has_pools_of_user;
+use super::sizes::may_have_pools_of_user;
 use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
 
 /// The segments at a moment of the history.
@@ -107,7 +107,7 @@ impl Backing {
 /// True if anything asks which requests a segment serves: what was free when an allocation failed, and rules that private
 /// pools or settings may change.
 fn needs_homes(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
-    census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || has_pools_of_user(snapshot, device)
+    census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || may_have_pools_of_user(snapshot, device, census)
 }
 
 /// The pool of a segment that an event tells of.

@@ -155,8 +155,10 @@ impl Report<'_> {
         if self.findings.misses_frees {
             self.tell(
                 Code::FreesNotRecorded,
-                "PyTorch 2.0 does not record the free of a block that is older than the recording, and there are segments \
-                 that are: baseline and peak may be higher. Record from the start of the process",
+                "PyTorch 2.0 records neither the free of a block that is older than the recording nor the end of a segment that \
+                 is, and there are such segments: baseline and peak may be higher. Reserved bytes, and all bytes where segments \
+                 were given back or memory ran out, are the least there was; their bound is the largest device of that time. \
+                 Record from the start of the process",
             );
         }
     }

@@ -178,6 +178,9 @@ pub struct Counter {
     pub baseline_error: Option<u64>,
     /// How far `peak` may be from the truth, in bytes; 0 is exact, `None` is unknown.
     pub peak_error: Option<u64>,
+    /// True if baseline and peak are no more than the least that they were, since memory was given back to the device unseen: then
+    /// their bound is the memory of the largest device of that time.
+    pub is_least: bool,
 }
 
 impl Counter {

@@ -11,7 +11,7 @@ mod spread;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use pools::has_pools_of_user;
+pub(super) use pools::may_have_pools_of_user;
 pub(super) use rules::{Rules, Setting, SettingSet};
 pub(super) use spread::{Spread, Spreads};
 
@@ -22,7 +22,7 @@ use super::occupied::Occupied;
 use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
-use pools::{PoolKey, PrivatePools, Splitting};
+use pools::{PrivatePools, Splitting};
 use rooms::{Room, Rooms};
 use rules::{Confirmed, Decision};
 
@@ -60,7 +60,7 @@ pub(super) fn find(
     lifetimes: &mut Lifetimes,
 ) -> Result<Sizes, Error> {
     let events = snapshot.events_of(device);
-    let pools = PrivatePools::new(snapshot, device);
+    let pools = PrivatePools::new(snapshot, device, census);
     let (backing, reserved) = Backing::at_start(snapshot, device, census, lifetimes);
     let mut survivors: Vec<(u32, u64)> =
         lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
@@ -175,6 +175,9 @@ impl Finder<'_> {
 
     fn follow_segment(&mut self, event: &Event, now: Position) {
         self.backing.follow(event);
+        if event.action == Action::SegmentAlloc {
+            self.pools.begin_segment(event.addr);
+        }
         match event.action {
             Action::SegmentMap => self.rules.learn_from_map(now),
             // Private pools may keep ordinary segments.
@@ -197,21 +200,19 @@ impl Finder<'_> {
         &mut self,
         index: u32,
         address: u64,
-        stated: PoolKey,
+        stated: Option<(u64, u64)>,
         segment: Option<(u64, u64, Pool)>,
         occupied: &Occupied<'_>,
         address_index: u32,
     ) {
         let Some((start, end, _)) = segment else { return };
         let pool = stated.or_else(|| self.backing.segments.home(address, 1).and_then(|home| home.pool_id));
+        let pool = self.pools.key(pool, start);
         let shares = address > start || occupied.after(address_index).is_some_and(|next| next < end);
         if shares {
             self.pools.note_split(pool);
         }
-        // In a segment of a pool that is not known, one that shares it is in a pool that splits.
-        if pool.is_some() || !shares {
-            self.pools.add(index, pool);
-        }
+        self.pools.add(index, pool);
     }
 
     /// Sizes an allocation when it is made; `known` is its size in the final state. `None` where a size leaves 64 bits.
@@ -335,7 +336,7 @@ impl Finder<'_> {
             _ if decision.least < rounding::LARGE_BUFFER => SMALL_SIZE,
             _ => self.rules.most_rounding(),
         };
-        let most = if self.pools.possible { u64::MAX } else { rounded.saturating_add(unsplit) };
+        let most = if self.pools.known { u64::MAX } else { rounded.saturating_add(unsplit) };
         most.min(decision.room)
     }
 

@@ -220,6 +220,8 @@ struct LeakRecord<'a> {
     steps_judged: usize,
     end: u64,
     end_blocks: u64,
+    /// Empty where it grew from the beginning.
+    since: String,
 }
 
 fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord<'a>> {
@@ -251,6 +253,7 @@ impl<'a> LeakRecord<'a> {
             steps_judged: leak.judged,
             end: leak.end.bytes,
             end_blocks: leak.end.blocks,
+            since: printable(leak.since.as_deref().unwrap_or_default()),
         }
     }
 }

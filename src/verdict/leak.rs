@@ -76,6 +76,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
         ..Check::new(About::Leaks, METRIC.to_owned(), format!("{} per {step}", Size(limit)), Level::Fail)
     };
     for device in &search.devices {
+        judge.out_of_memory_of_leaks(device, search.mode);
         let (step, steps) = device.nouns(search.mode);
         let of = |number| of(number, step);
         let too_much = device.bytes_per_step() > i128::from(limit);

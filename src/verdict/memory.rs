@@ -2,7 +2,8 @@
 
 use super::{About, Check, Judge, Level, Outcome, Thresholds};
 use crate::diff::{DeviceDiff, Diff};
-use crate::profile::{DeviceProfile, Profile};
+use crate::leak::{DeviceLeaks, Mode};
+use crate::profile::{DeviceProfile, Oom, Profile};
 use crate::units::Size;
 
 impl Judge {
@@ -27,21 +28,43 @@ impl Judge {
         if thresholds.allow_oom || !device.ran_out_of_memory() {
             return;
         }
-        self.checks.push(Check {
-            device: Some(device.device),
-            outcome: Outcome::Exceeded,
-            reason: Some(sentence(device)),
-            words: Some(sentence(device)),
-            ..Check::new(About::OutOfMemory, "oom".to_owned(), "none".to_owned(), Level::Fail)
+        let Some(first) = device.figures.ooms.first() else { return };
+        let words = sentence(first, device.failed_request.as_deref(), device.figures.ooms.len());
+        self.checks.push(exceeded(device.device, words));
+    }
+
+    /// The same where leaks were looked for. What ran out in the first snapshot of a series and in the latest tells nothing of
+    /// what happened between them.
+    pub(super) fn out_of_memory_of_leaks(&mut self, device: &DeviceLeaks, mode: Mode) {
+        let Some(failure) = &device.failure else { return };
+        let words = sentence(&failure.first, failure.request.as_deref(), failure.count);
+        let check = exceeded(device.device, words.clone());
+        self.checks.push(match mode {
+            Mode::Series if failure.from_the_first => {
+                let reason = format!(
+                    "{words}; it also ran out in the first snapshot, and both ends are those of runs cut short"
+                );
+                Check { outcome: Outcome::Inconclusive, reason: Some(reason), words: None, ..check }
+            }
+            Mode::Series | Mode::Steps => check,
         });
     }
 }
 
-/// The first request that failed: how large it was, where it was made, and what was held.
-fn sentence(device: &DeviceProfile) -> String {
-    let Some(oom) = device.figures.ooms.first() else { return "out of memory".to_owned() };
+fn exceeded(device: u32, words: String) -> Check {
+    Check {
+        device: Some(device),
+        outcome: Outcome::Exceeded,
+        reason: Some(words.clone()),
+        words: Some(words),
+        ..Check::new(About::OutOfMemory, "oom".to_owned(), "none".to_owned(), Level::Fail)
+    }
+}
+
+/// The first request that failed: how large it was, where it was made, and what was held; and how many failed.
+fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
     let mut text = format!("out of memory: {} requested", Size(oom.requested));
-    if let Some(label) = &device.failed_request {
+    if let Some(label) = request {
         text.push_str(&format!(" by {label}"));
     }
     match (oom.allocated, oom.reserved) {
@@ -52,7 +75,7 @@ fn sentence(device: &DeviceProfile) -> String {
         (None, _) => {}
     }
     text.push_str(&format!(", {} free on the device", Size(oom.device_free)));
-    match device.figures.ooms.len() {
+    match count {
         0 | 1 => {}
         times => text.push_str(&format!("; {times} requests failed")),
     }

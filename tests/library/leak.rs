@@ -174,7 +174,8 @@ fn real_snapshots_raise_no_alarm() {
     let paths = entries.map(|entry| entry.unwrap().path());
     let mut count = 0;
     for path in paths.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle")) {
-        let found = search(&path, &Options::default());
+        // In two of them memory ran out.
+        let found = search(&path, &Options { allow_oom: true, ..Options::default() });
         assert_eq!(found.leaks().count(), 0, "{}: {:#?}", path.display(), found.devices);
         assert_ne!(verdict(&found), Verdict::Regression);
         count += 1;

@@ -289,6 +289,15 @@ fn produce(code: Code) -> Codes {
             cut.write(&case.path("cut.pkl"));
             case.codes(&["diff", &fixture("mid-forward.pkl"), "cut.pkl"])
         }
+        Code::PartsNotChecked => {
+            let whole = fixture("mid-forward.pkl");
+            let saved = ptmem(case.folder.path(), &["profile", &whole, "-o", "stored.json"]);
+            assert!(saved.status.success(), "{}", text(&saved.stderr));
+            let stored = fs::read_to_string(case.path("stored.json")).unwrap();
+            let (start, end) = (stored.find("\"course\": ").unwrap(), stored.find("\"phases\":").unwrap());
+            fs::write(case.path("stored.json"), signed(&(stored[..start].to_owned() + &stored[end..]))).unwrap();
+            case.codes(&["diff", "stored.json", &whole])
+        }
         Code::PeakMoved => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::SettingsDiffer => case.diff(&settings("max_split_size_mb:64"), &settings("max_split_size_mb:128"), &[]),
         Code::PhaseOccurrencesDiffer => {

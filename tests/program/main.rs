@@ -22,3 +22,4 @@ mod simulated_torch;
 mod source;
 mod stored;
 mod trim;
+mod trust;

@@ -72,7 +72,7 @@ allocator settings or recording modes differ; the error bound of a figure reache
 pub(super) const LEAK_EXIT_CODES: &str = "\
 Exit codes:
   0  nothing leaks, or no more than --max-leak
-  1  something leaks
+  1  something leaks, or memory ran out
   2  could not run: usage, unreadable or invalid input, configuration
   3  inconclusive: too few steps or snapshots, or no steps were found";
 

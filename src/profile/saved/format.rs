@@ -152,6 +152,9 @@ pub(super) struct SavedCounter {
     pub(super) max_error: Option<u64>,
     pub(super) baseline_error: Option<u64>,
     pub(super) peak_error: Option<u64>,
+    /// True if baseline and peak are the least that they were.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) at_least: bool,
 }
 
 impl SavedCounter {
@@ -167,6 +170,7 @@ impl SavedCounter {
             max_error: counter.max_error().filter(|_| has_history),
             baseline_error: counter.baseline_error,
             peak_error: counter.peak_error,
+            at_least: counter.is_least,
         }
     }
 
@@ -178,6 +182,7 @@ impl SavedCounter {
             end: self.end,
             baseline_error: self.baseline_error,
             peak_error: self.peak_error,
+            is_least: self.at_least,
         }
     }
 }

@@ -2,11 +2,24 @@
 
 use rustc_hash::FxHashMap;
 
+use super::super::census::Census;
 use super::super::rounding::SHARED_POOL;
-use crate::snapshot::{Device, Snapshot};
+use crate::snapshot::{Action, Device, Snapshot};
 
-/// A private pool as far as it is known: blocks of segments that the final state does not hold may have none.
-pub(super) type PoolKey = Option<(u64, u64)>;
+/// A pool, as far as it is known: nothing tells that of a segment which the final state does not hold, so it counts as one of its
+/// own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum PoolKey {
+    /// The number of the pool.
+    Stated((u64, u64)),
+    /// The pool of a segment.
+    OfSegment {
+        /// First address of the segment.
+        start: u64,
+        /// How many segments began there before.
+        generation: u32,
+    },
+}
 
 /// True if blocks of a pool are split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,52 +37,70 @@ pub(super) enum Splitting {
 pub(super) struct PrivatePools {
     /// True if there can be pools that never split.
     pub(super) possible: bool,
-    splitting: FxHashMap<(u64, u64), Splitting>,
+    /// True if the file tells of a pool that may be one.
+    pub(super) known: bool,
+    splitting: FxHashMap<PoolKey, Splitting>,
     /// The pool of each allocation in a segment that is, or may be, of a private pool.
     members: FxHashMap<u32, PoolKey>,
+    /// How many segments began at an address.
+    generations: FxHashMap<u64, u32>,
 }
 
 impl PrivatePools {
-    pub(super) fn new(snapshot: &Snapshot, device: &Device) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, device: &Device, census: &Census) -> Self {
         let mut pools = Self::default();
-        if !snapshot.settings.may_have_unsplit_pools() || !has_pools_of_user(snapshot, device) {
+        if !may_have_pools_of_user(snapshot, device, census) || !snapshot.settings.may_have_unsplit_pools() {
             return pools;
         }
         pools.possible = true;
+        pools.known = has_pools_of_user(snapshot, device);
         for segment in device.segments.iter().filter(|segment| segment.blocks.len() > 1) {
-            pools.note_split(segment.pool_id);
+            segment.pool_id.into_iter().for_each(|pool| pools.note_split(PoolKey::Stated(pool)));
         }
         pools
     }
 
+    /// The pool with a number, or that of the segment at `start`.
+    pub(super) fn key(&self, stated: Option<(u64, u64)>, start: u64) -> PoolKey {
+        let generation = self.generations.get(&start).copied().unwrap_or(0);
+        stated.map_or(PoolKey::OfSegment { start, generation }, PoolKey::Stated)
+    }
+
+    /// Notes that a segment begins.
+    pub(super) fn begin_segment(&mut self, start: u64) {
+        if self.possible {
+            *self.generations.entry(start).or_default() += 1;
+        }
+    }
+
     /// Notes that an allocation was served from a pool, if that may be one that never splits.
     pub(super) fn add(&mut self, allocation: u32, pool: PoolKey) {
-        if pool.is_none_or(is_of_user) {
+        let may_be_of_user = match pool {
+            PoolKey::Stated(id) => is_of_user(id),
+            PoolKey::OfSegment { .. } => true,
+        };
+        if may_be_of_user {
             self.members.insert(allocation, pool);
         }
     }
 
     /// Notes that a pool splits its segments.
     pub(super) fn note_split(&mut self, pool: PoolKey) {
-        if let Some(id) = pool {
-            self.splitting.insert(id, Splitting::Splits);
-        }
+        self.splitting.insert(pool, Splitting::Splits);
     }
 
     /// Notes that an allocation was not split off although the rules would have done so. Returns whether its pool
     /// explains it. Where other settings do as well (`is_ambiguous`), that tells nothing new of the pool.
     pub(super) fn note_whole(&mut self, allocation: u32, is_ambiguous: bool) -> bool {
         let Some(pool) = self.members.get(&allocation) else { return false };
-        let known = pool.and_then(|id| self.splitting.get(&id).copied());
-        match (known, *pool) {
-            (Some(Splitting::Never), _) => true,
-            (Some(Splitting::Splits), _) => false,
-            _ if is_ambiguous => false,
-            (_, Some(id)) => {
-                self.splitting.insert(id, Splitting::Never);
+        match self.splitting.get(pool) {
+            Some(Splitting::Never) => true,
+            Some(Splitting::Splits) => false,
+            Some(Splitting::Unknown) | None if is_ambiguous => false,
+            Some(Splitting::Unknown) | None => {
+                self.splitting.insert(*pool, Splitting::Never);
                 true
             }
-            (_, None) => true,
         }
     }
 
@@ -77,8 +108,7 @@ impl PrivatePools {
     pub(super) fn of(&self, allocation: u32) -> Splitting {
         match self.members.get(&allocation) {
             None => Splitting::Splits,
-            Some(None) => Splitting::Unknown,
-            Some(Some(id)) => self.splitting.get(id).copied().unwrap_or(Splitting::Unknown),
+            Some(pool) => self.splitting.get(pool).copied().unwrap_or(Splitting::Unknown),
         }
     }
 }
@@ -87,6 +117,15 @@ impl PrivatePools {
 /// theirs in the first number.
 fn is_of_user(pool: (u64, u64)) -> bool {
     pool.0 == 0 && pool != SHARED_POOL
+}
+
+/// True if there may have been a pool that the user made: the file tells of one, or segments are gone and nothing tells of which
+/// pool they were. Events tell it from release 2.12 on.
+pub(in crate::replay) fn may_have_pools_of_user(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
+    let may_be_gone = snapshot.settings.may_have_unsplit_pools()
+        && census.count(Action::SegmentFree) > 0
+        && snapshot.tables.all_tags().iter().all(|tags| tags.pool_id.is_none());
+    may_be_gone || has_pools_of_user(snapshot, device)
 }
 
 /// True if the file tells of any pool that the user made.

@@ -67,6 +67,9 @@ struct CounterReport {
     end: u64,
     exact: bool,
     max_error: Option<u64>,
+    baseline_error: Option<u64>,
+    peak_error: Option<u64>,
+    at_least: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -277,6 +280,9 @@ impl CounterReport {
             end: counter.end,
             exact: max_error.is_some() && counter.exact(),
             max_error,
+            baseline_error: baseline.and(counter.baseline_error),
+            peak_error: peak.and(counter.peak_error),
+            at_least: counter.is_least,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::pattern::Pattern;
 use crate::report::Options;
 use crate::text::count;
 use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
@@ -54,12 +55,12 @@ impl Acceptance {
 fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
     match check.about {
         About::Metric(metric) => Some(format!("metric = {}", quoted(metric.name()))),
-        About::Stacks => check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&globset::escape(label)))),
+        About::Stacks => check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&Pattern::literal(label)))),
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
             let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
-            Some(format!("metric = {}", quoted(&format!("phase:{}", globset::escape(&row.name)))))
+            Some(format!("metric = {}", quoted(&format!("phase:{}", Pattern::literal(&row.name)))))
         }
         About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
     }
@@ -107,6 +108,6 @@ mod tests {
 
     #[test]
     fn subjects_are_literal_patterns_in_quotes() {
-        assert_eq!(quoted(&globset::escape("f (a\\b.py) [3]")), "\"f (a\\\\b.py) [[]3[]]\"");
+        assert_eq!(quoted(&Pattern::literal("f (a\\b.py) [3]")), "\"f (a\\\\b.py) [3]\"");
     }
 }

@@ -147,7 +147,7 @@ fn counter_row(tone: Tone, name: &str, counter: &Counter, history: History) -> R
         Value::size(known.peak),
         peak_at.map_or(Value::Unknown, |position| Value::Event(position.event())),
         Value::Size(counter.end),
-        Value::Error(exactness(known, counter)),
+        if counter.is_least { Value::words("or more") } else { Value::Error(exactness(known, counter)) },
     ];
     Row::new(tone, cells)
 }

@@ -241,28 +241,32 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let per_step = format!("per {step}");
     let limit = limit(device, options);
     let code = search.code();
-    let mut rows: Vec<Row> = device.leaks[..limit].iter().map(|of| leak(of, &code, options)).collect();
+    let has_since = device.leaks[..limit].iter().any(|leak| leak.since.is_some());
+    let mut rows: Vec<Row> = device.leaks[..limit].iter().map(|of| leak(of, &code, has_since, options)).collect();
     let rest = &device.leaks[limit..];
     if !rest.is_empty() {
-        let cells = [
+        let mut cells = vec![
             Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum()),
             Value::Nothing,
             Value::Nothing,
             Value::Change(rest.iter().map(|leak| leak.bytes).sum()),
-            Value::words(others(rest.len())),
         ];
+        cells.extend(has_since.then_some(Value::Nothing));
+        cells.push(Value::words(others(rest.len())));
         rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
     }
+    let mut columns = vec![
+        Column::figure(per_step.clone()),
+        Column::figure("blocks"),
+        Column::figure(steps),
+        Column::figure("so far"),
+    ];
+    columns.extend(has_since.then(|| Column::words("since")));
+    columns.push(Column::words(search.group_by.noun()));
     Table {
         title: Some("what leaks".to_owned()),
         total: vec![Phrase::from(Value::Change(device.bytes_per_step())).and(format!(" {per_step}"))],
-        columns: vec![
-            Column::figure(per_step),
-            Column::figure("blocks"),
-            Column::figure(steps),
-            Column::figure("so far"),
-            Column::words(search.group_by.noun()),
-        ],
+        columns,
         rows,
         noun: Noun::LEAK,
         ..Table::default()
@@ -273,14 +277,16 @@ fn limit(device: &DeviceLeaks, options: &Options) -> usize {
     if options.top == 0 { device.leaks.len() } else { options.top.min(device.leaks.len()) }
 }
 
-fn leak(leak: &Leak, code: &Code<'_>, options: &Options) -> Row {
-    let cells = [
+/// The row of a leak, with the snapshot after which it began where any has one.
+fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row {
+    let mut cells = vec![
         Value::Change(leak.bytes_per_step),
         leak.blocks_per_step().into(),
         Value::Tally { part: leak.grew as u64, whole: leak.judged as u64 },
         Value::Change(leak.bytes),
-        Value::code(&*leak.label),
     ];
+    cells.extend(has_since.then(|| leak.since.as_deref().map_or(Value::Nothing, |name| Value::words(name.to_owned()))));
+    cells.push(Value::code(&*leak.label));
     let note = (!leak.also.is_empty()).then(|| Note::Also(leak.also.clone()));
     let site = leak.stack.and_then(|stack| Site::new(code, stack, options));
     Row { note, site, shows_source: options.source, ..Row::new(Tone::Worse, cells) }

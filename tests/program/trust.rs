@@ -1,0 +1,207 @@
+//! Verdicts on recordings that ran out of memory, whose pool grows, or of which a part cannot be known.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use crate::support::fixtures;
+use crate::support::history::{A, MIB, event, file, frames, free, oom, segment, snapshot};
+use crate::support::pickle::{self, Value};
+use crate::support::tool::{ptmem, text, verdict};
+
+fn code(folder: &Path, arguments: &[&str]) -> Option<i32> {
+    ptmem(folder, arguments).status.code()
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Json {
+    let output = ptmem(folder, &[arguments, &["--format", "json"]].concat());
+    assert!(output.status.code() != Some(2), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn write(folder: &Path, name: &str, value: &Value) {
+    fs::write(folder.join(name), pickle::write(value, pickle::Options::default())).unwrap();
+}
+
+/// A night that holds 4 MiB, and may have run out of memory on the way.
+fn night(runs_out: bool) -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+    events.extend(runs_out.then(|| oom(900 * MIB)));
+    file(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events)
+}
+
+#[test]
+fn memory_that_runs_out_fails_a_search_for_leaks() {
+    let folder = tempfile::tempdir().unwrap();
+    let nights = |ran_out: [bool; 4]| {
+        for (number, ran_out) in ran_out.into_iter().enumerate() {
+            fs::write(folder.path().join(format!("night-{number}.pkl")), night(ran_out)).unwrap();
+        }
+        ptmem(folder.path(), &["leak", "night-0.pkl", "night-1.pkl", "night-2.pkl", "night-3.pkl"])
+    };
+    assert_eq!(nights([false; 4]).status.code(), Some(0));
+    let (code_of_last, line) = verdict(&nights([false, false, false, true]));
+    assert_eq!(code_of_last, 1);
+    assert!(line.starts_with("FAIL out of memory: 900.00 MiB requested by main"), "{line}");
+    // One night of which nothing came of.
+    assert_eq!(nights([false, true, false, false]).status.code(), Some(0));
+    // In both, the ends are those of runs that were cut short.
+    let (code_of_both, line) = verdict(&nights([true, false, false, true]));
+    assert_eq!(code_of_both, 3, "{line}");
+
+    // A single snapshot, whatever else can be told of it.
+    assert_eq!(code(folder.path(), &["leak", "night-3.pkl"]), Some(1));
+    assert_eq!(code(folder.path(), &["leak", "night-3.pkl", "--allow-oom"]), Some(3));
+    let allowing = ["leak", "night-1.pkl", "night-2.pkl", "night-3.pkl", "--allow-oom"];
+    assert_eq!(code(folder.path(), &allowing), Some(0));
+    assert_eq!(code(folder.path(), &allowing[..4]), Some(1));
+    fs::write(folder.path().join("ptmem.toml"), "allow-oom = true\n").unwrap();
+    assert_eq!(code(folder.path(), &allowing[..4]), Some(0));
+}
+
+/// Steps that each allocate and free some blocks; `new` segments are never used again.
+fn steps(new: impl Fn(u64) -> u64, used: impl Fn(u64) -> u64) -> Value {
+    let (mut events, mut segments) = (Vec::new(), Vec::new());
+    for step in 0..12 {
+        let base = A + step * 1000 * MIB;
+        let (new, used) = (new(step), used(step));
+        let mark =
+            |name: &str| event("alloc", base, 2 * MIB).with("frames", frames(name)).with("user_metadata", "step");
+        events.push(event("segment_alloc", base, new.max(used) * MIB));
+        for name in ["load", "forward", "loss", "backward"] {
+            events.push(mark(name));
+            events.extend(free(base, 2 * MIB));
+        }
+        events.push(event("alloc", base, used * MIB).with("frames", frames("work")));
+        events.extend(free(base, used * MIB));
+        if new == 0 {
+            events.push(event("segment_free", base, used * MIB));
+        } else {
+            segments.push(segment(base, &[(new.max(used) * MIB, false)]));
+        }
+    }
+    snapshot(segments, events)
+}
+
+#[test]
+fn a_pool_that_grows_in_every_step_is_a_leak_unless_the_steps_need_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // 20 MiB more in each step, of which none needs more than 20.
+    write(folder.path(), "grows.pkl", &steps(|_| 20, |_| 20));
+    let report = json(folder.path(), &["leak", "grows.pkl"]);
+    assert_eq!(report["verdict"], "regression");
+    let leak = &report["leaks"][0];
+    assert_eq!((&leak["metric"], &leak["label"]), (&"fragmentation".into(), &"<fragmentation>".into()));
+    assert_eq!(leak["bytes_per_step"], 20 * MIB);
+    assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "20MiB"]), Some(0));
+    // What is given back is no leak.
+    write(folder.path(), "flat.pkl", &steps(|_| 0, |_| 20));
+    let flat = json(folder.path(), &["leak", "flat.pkl"]);
+    assert_eq!((&flat["verdict"], flat["leaks"].as_array().unwrap().len()), (&"pass".into(), 0));
+}
+
+#[test]
+fn the_beginning_of_a_leak_stands_in_its_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = [4, 4, 4, 4, 6, 8, 10, 12, 14];
+    let names: Vec<String> = (0..held.len()).map(|night| format!("night-{night}.pkl")).collect();
+    for (name, held) in names.iter().zip(held) {
+        let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, held * MIB)];
+        let held = segment(A, &[(held * MIB, true), ((20 - held) * MIB, false)]);
+        fs::write(folder.path().join(name), file(vec![held], events)).unwrap();
+    }
+    let arguments: Vec<&str> = ["leak"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let table = text(&ptmem(folder.path(), &arguments).stdout);
+    let row = table.lines().find(|line| line.contains("main (train.py:7)")).unwrap();
+    assert!(row.contains("night-3.pkl") && table.contains("since"), "{table}");
+    let csv = text(&ptmem(folder.path(), &[&arguments[..], &["--format", "csv"]].concat()).stdout);
+    assert!(csv.lines().next().unwrap().ends_with(",since") && csv.contains(",night-3.pkl"), "{csv}");
+    let markdown = text(&ptmem(folder.path(), &[&arguments[..], &["--format", "markdown"]].concat()).stdout);
+    assert!(markdown.contains("| since |") && markdown.contains("night-3.pkl"), "{markdown}");
+}
+
+/// Blocks of release 2.0 have no address.
+fn without_addresses(segment: Value) -> Value {
+    let Value::Dict(entries) = segment else { panic!("a segment is a dictionary") };
+    let plain = |(key, value): (Value, Value)| match value {
+        Value::List(blocks) => (key, Value::List(blocks.into_iter().map(|block| block.without("address")).collect())),
+        other => (key, other),
+    };
+    Value::Dict(entries.into_iter().map(plain).collect())
+}
+
+#[test]
+fn memory_that_release_2_0_gives_back_unseen_is_at_least_what_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = without_addresses(segment(A, &[(4 * MIB, true), (16 * MIB, false)]));
+    // A segment of the recording goes: those before it may have gone as well.
+    let events = vec![
+        event("segment_alloc", A + 100 * MIB, 40 * MIB),
+        event("alloc", A + 100 * MIB, 40 * MIB),
+        event("free_requested", A + 100 * MIB, 40 * MIB),
+        event("free_completed", A + 100 * MIB, 40 * MIB),
+        event("segment_free", A + 100 * MIB, 40 * MIB),
+    ];
+    write(folder.path(), "old.pkl", &snapshot(vec![old], events));
+    let report = json(folder.path(), &["show", "old.pkl"]);
+    for counter in ["allocated", "reserved"] {
+        let figure = &report["devices"][0][counter];
+        let (peak, error) = (figure["peak"].as_u64().unwrap(), figure["peak_error"].as_u64().unwrap());
+        assert_eq!((&figure["at_least"], &figure["exact"]), (&true.into(), &false.into()), "{counter}");
+        assert_eq!(peak + error, 144 << 30, "{counter}");
+        assert_eq!(peak, if counter == "allocated" { 44 * MIB } else { 60 * MIB });
+    }
+    assert!(report["diagnostics"].to_string().contains("frees-not-recorded"));
+    // Enough to fail a limit, and not to pass one.
+    assert_eq!(code(folder.path(), &["check", "old.pkl", "--max", "peak=40MiB"]), Some(1));
+    assert_eq!(code(folder.path(), &["check", "old.pkl", "--max", "peak=50MiB"]), Some(3));
+    assert_eq!(code(folder.path(), &["diff", "old.pkl", "old.pkl", "--max-growth", "1GiB"]), Some(3));
+    // A saved profile says the same.
+    assert_eq!(code(folder.path(), &["profile", "old.pkl", "-o", "stored.json"]), Some(0));
+    assert_eq!(
+        json(folder.path(), &["show", "stored.json"])["devices"][0]["allocated"],
+        report["devices"][0]["allocated"]
+    );
+}
+
+#[test]
+fn a_block_alone_in_a_segment_that_is_gone_may_have_filled_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        Value::dict([("PYTORCH_CUDA_ALLOC_CONF", "".into()), ("graph_capture_record_stream_reuse", false.into())]);
+    let story = |shared: bool| {
+        let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 3 * MIB)];
+        if shared {
+            events.push(event("alloc", A + 3 * MIB, 3 * MIB));
+            events.extend(free(A + 3 * MIB, 3 * MIB));
+        }
+        events.extend(free(A, 3 * MIB));
+        events.push(event("segment_free", A, 20 * MIB));
+        snapshot(Vec::new(), events).with("allocator_settings", settings.clone())
+    };
+    // Of a pool that splits its segments, where two blocks share one.
+    for (name, shared, peak, error) in [("alone.pkl", false, 3, 17), ("shared.pkl", true, 6, 0)] {
+        write(folder.path(), name, &story(shared));
+        let allocated = &json(folder.path(), &["show", name])["devices"][0]["allocated"];
+        assert_eq!(allocated["peak"], peak * MIB, "{name}");
+        assert_eq!(allocated["peak_error"], error * MIB, "{name}");
+        assert_eq!(allocated["exact"], error == 0, "{name}");
+    }
+}
+
+#[test]
+fn errors_belong_to_the_figure_that_they_concern() {
+    let folder = fixtures::folder();
+    for name in fixtures::snapshots() {
+        let report = json(&folder, &["show", name.to_str().unwrap()]);
+        for device in report["devices"].as_array().unwrap() {
+            for counter in ["allocated", "active", "requested", "reserved"] {
+                let figure = &device[counter];
+                let errors = [&figure["baseline_error"], &figure["peak_error"]].map(Json::as_u64);
+                assert_eq!(figure["max_error"].as_u64(), errors.into_iter().max().flatten(), "{name:?} {counter}");
+                assert_eq!(figure["exact"], errors == [Some(0), Some(0)], "{name:?} {counter}");
+            }
+        }
+    }
+}
