@@ -13,7 +13,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{self, How, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Held, Identity, Source, identity};
-use crate::replay::{self, Allocation, History, Origin, Position, Replay};
+use crate::replay::{self, Allocation, History, Level, Origin, Position, Replay};
 use crate::snapshot::{Action, Device, Event, Snapshot, StackId, StringId, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Key, Rules, distinct_labels};
 use crate::units::Size;
@@ -252,7 +252,7 @@ fn of_steps(
             name: step.name.clone(),
             allocated: end.map(|level| level.allocated),
             reserved: end.filter(|_| known).map(|level| level.reserved),
-            fragmentation: end.filter(|_| known).map(|level| level.fragmentation()),
+            fragmentation: end.filter(|_| known).map(Level::fragmentation),
             active_peak: part.map(|part| part.peak.active),
         }
     };
