@@ -17,6 +17,7 @@ outputs=${GITHUB_OUTPUT:-/dev/null}
 page=${GITHUB_STEP_SUMMARY:-/dev/null}
 summary=${PTMEM_SUMMARY:-true}
 annotations=${PTMEM_ANNOTATIONS:-true}
+with_page=${PTMEM_PAGE:-false}
 exit_zero=${PTMEM_EXIT_ZERO:-false}
 key=${PTMEM_COMMENT_KEY:-default}
 name=${PTMEM_NAME:-}
@@ -49,6 +50,7 @@ one_of command "$subcommand" diff check leak || valid=false
 one_of comment "${PTMEM_COMMENT:-auto}" auto always on-change never || valid=false
 one_of summary "$summary" true false || valid=false
 one_of annotations "$annotations" true false || valid=false
+one_of page "$with_page" true false || valid=false
 one_of exit-zero "$exit_zero" true false || valid=false
 if ! valid_key comment-key "$key" || { [ -n "$name" ] && ! valid_key name "$name"; }; then
   key_is_valid=false
@@ -171,6 +173,9 @@ command+=(
   --export "github=$folder/annotations.txt"
   --export "github-output=$folder/outputs.txt"
 )
+if [ "$with_page" = true ]; then
+  command+=(--export "html=$folder/report.html")
+fi
 if [ -n "${PTMEM_SARIF:-}" ]; then
   command+=(--export "sarif=$PTMEM_SARIF")
 fi
@@ -210,4 +215,9 @@ fi
   printf 'approved=%s\n' "$approved"
   printf 'before=%s\nafter=%s\n' "$before" "$after"
   printf 'report-json=%s\nreport-markdown=%s\n' "$folder/report.json" "$folder/report.md"
+  if [ "$with_page" = true ]; then
+    # Two gates of one run must not take each other's artifact: the folder of each has a name of its own.
+    artifact=${name:-$key}
+    printf 'report-page=%s\nartifact=%s\n' "$folder/report.html" "ptmem-${artifact//\//-}-${folder##*[./-]}"
+  fi
 } >> "$outputs"

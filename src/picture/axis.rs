@@ -47,27 +47,28 @@ impl Axis {
 
     /// The place among the allocations of the after. It is negative where the before begins earlier.
     pub(crate) fn to_after(&self, before: usize) -> i64 {
-        self.mapped(before, |pair| pair.before, |pair| pair.after)
-    }
-
-    /// The place among the allocations of the before, which may lie outside of it.
-    pub(crate) fn to_before(&self, after: usize) -> i64 {
-        self.mapped(after, |pair| pair.after, |pair| pair.before)
-    }
-
-    fn mapped(&self, place: usize, from: fn(&Pair) -> usize, to: fn(&Pair) -> usize) -> i64 {
-        let next = self.pairs.partition_point(|pair| from(pair) <= place);
-        let place = signed(place);
-        let (Some(left), Some(right)) =
-            (next.checked_sub(1).and_then(|last| self.pairs.get(last)), self.pairs.get(next))
-        else {
+        let next = self.pairs.partition_point(|pair| pair.before <= before);
+        let place = signed(before);
+        let left = next.checked_sub(1).and_then(|last| self.pairs.get(last));
+        let (Some(left), Some(right)) = (left, self.pairs.get(next)) else {
             // Outside of all pairs.
             let edge = self.pairs.get(next).or(self.pairs.last());
-            return edge.map_or(place, |edge| place - signed(from(edge)) + signed(to(edge)));
+            return edge.map_or(place, |edge| place - signed(edge.before) + signed(edge.after));
         };
-        let (from_span, to_span) = (signed(from(right) - from(left)), signed(to(right) - to(left)));
-        let along = i128::from(place - signed(from(left))) * i128::from(to_span) / i128::from(from_span.max(1));
-        signed(to(left)).saturating_add(i64::try_from(along).unwrap_or(0))
+        let span = signed((right.before - left.before).max(1));
+        let other = signed(right.after - left.after);
+        let along = i128::from(place - signed(left.before)) * i128::from(other) / i128::from(span);
+        signed(left.after).saturating_add(i64::try_from(along).unwrap_or(0))
+    }
+
+    /// The allocation of the before that is that of the after, or else the nearest one before it that has a partner; `None`
+    /// where there is none.
+    pub(crate) fn partner(&self, after: usize) -> Option<usize> {
+        let next = self.pairs.partition_point(|pair| pair.after <= after);
+        let left = self.pairs.get(next.checked_sub(1)?)?;
+        let is_even = |right: &Pair| right.after - left.after == right.before - left.before;
+        let along = if self.pairs.get(next).is_some_and(is_even) { after - left.after } else { 0 };
+        Some(left.before + along)
     }
 }
 
@@ -164,8 +165,8 @@ mod tests {
         let axis = axis(&before, &after).unwrap();
         assert_eq!(axis.to_after(2), 4, "c of the first step");
         assert_eq!(axis.to_after(18), 28, "c of the last step");
-        assert_eq!(axis.to_before(28), 18);
-        assert_eq!(axis.to_before(27), 17, "a new one lies between its neighbours");
+        assert_eq!(axis.partner(28), Some(18));
+        assert_eq!(axis.partner(27), Some(17), "that of b, which comes before the new ones");
     }
 
     #[test]
@@ -175,6 +176,7 @@ mod tests {
         let axis = axis(&whole, cut).unwrap();
         assert_eq!(axis.to_after(20), 0);
         assert_eq!(axis.to_after(0), -20);
+        assert_eq!(axis.partner(0), Some(20));
         assert_eq!(axis.to_after(40), 20);
     }
 

@@ -121,10 +121,9 @@ fn samples(
 
 /// The moment of the before at the same place of the program; `None` where the before lacks it.
 fn same_place(at: Position, axis: &Axis, before: &Lifetimes, after: &Lifetimes) -> Option<Position> {
-    let place = usize::try_from(axis.to_before(after.place(at))).ok()?;
-    match place.checked_sub(1) {
+    match after.place(at).checked_sub(1) {
         None => Some(Position::START),
-        Some(last) => before.recorded().get(last).map(|life| life.born),
+        Some(last) => before.recorded().get(axis.partner(last)?).map(|life| life.born),
     }
 }
 

@@ -7,6 +7,7 @@ mod definitions;
 mod gitlab;
 mod inputs;
 mod install;
+mod page;
 mod record;
 mod run;
 mod server;
@@ -30,7 +31,7 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 28] = [
+const TOOLS: [&str; 29] = [
     "awk",
     "bash",
     "cat",
@@ -59,6 +60,7 @@ const TOOLS: [&str; 28] = [
     "tee",
     "tr",
     "uname",
+    "wc",
 ];
 
 fn find(tool: &str) -> Option<PathBuf> {
