@@ -1,10 +1,10 @@
 //! Maps recorded file names to files in the checkout: snapshots are recorded elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use ptmem::stack::Code;
+use ptmem::stack::{Checkout, Code};
 
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
 pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
@@ -17,13 +17,52 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
         if last.replace(tables) == Some(tables) {
             continue;
         }
-        for path in code.user_files() {
-            if let Some(found) = find(&root, path) {
-                files.insert(path.to_owned(), found);
+        for (shown, recorded) in code.shown_user_files() {
+            let found = if root.join(shown).is_file() { Some(shown.to_owned()) } else { find(&root, recorded) };
+            files.extend(found.map(|found| (recorded.to_owned(), found)));
+        }
+    }
+    files
+}
+
+/// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else the
+/// folder of the configuration; none without any of them.
+pub(super) fn current(config: Option<&Path>) -> Checkout {
+    let folder = if is_workspace() || is_repository() { Some(root()) } else { config.map(Path::to_owned) };
+    let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };
+    let name = root.to_string_lossy().into_owned();
+    Checkout::new(&name, move || list(&root))
+}
+
+/// Folders of a checkout that are looked into; a larger one is known in part.
+const MOST_FOLDERS: usize = 10_000;
+
+/// Folders that hold no code of the checkout.
+const SKIPPED: [&str; 7] = ["node_modules", "__pycache__", "site-packages", "dist-packages", "target", "build", "dist"];
+
+/// The Python files and notebooks below a folder, by their paths from there, those at the top first.
+fn list(root: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = VecDeque::from([(root.to_owned(), String::new())]);
+    let mut looked_into = 0;
+    while let Some((folder, prefix)) = folders.pop_front().filter(|_| looked_into < MOST_FOLDERS) {
+        looked_into += 1;
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && is_of_code(&name, &entry.path()) {
+                folders.push_back((entry.path(), format!("{prefix}{name}/")));
+            } else if !kind.is_dir() && (name.ends_with(".py") || name.ends_with(".ipynb")) {
+                files.push(format!("{prefix}{name}"));
             }
         }
     }
     files
+}
+
+/// True if a folder may hold code of the checkout: it is neither hidden nor a virtual environment.
+fn is_of_code(name: &str, folder: &Path) -> bool {
+    !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
 }
 
 /// The largest source file that is read.
@@ -60,6 +99,10 @@ pub(super) fn root() -> PathBuf {
     }
     let here = env::current_dir().unwrap_or_default();
     here.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(&here).to_owned()
+}
+
+fn is_workspace() -> bool {
+    env::var_os("GITHUB_WORKSPACE").is_some_and(|workspace| !workspace.is_empty())
 }
 
 /// True if the working directory lies in a repository.

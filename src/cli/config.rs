@@ -9,6 +9,7 @@ use ptmem::config::Config;
 use ptmem::verdict::Day;
 
 use super::args::ConfigArguments;
+use super::checkout;
 
 /// Where a configuration is looked for in a folder; the first that exists counts.
 const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
@@ -28,17 +29,28 @@ pub(super) fn load(arguments: &ConfigArguments) -> Result<Config> {
 
 /// The same, with its folder.
 pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
-    if arguments.no_config {
-        return Ok(Loaded::default());
-    }
     let found = match &arguments.config {
+        _ if arguments.no_config => None,
         Some(path) => Some((path.clone(), PathBuf::new())),
         None => find(),
     };
-    let Some((path, folder)) = found else { return Ok(Loaded::default()) };
+    let Some((path, folder)) = found else {
+        let mut none = Loaded::default();
+        none.config.rules.checkout = checkout::current(None);
+        return Ok(none);
+    };
     let name = path.display().to_string();
     let text = read(&path).with_context(|| name.clone())?;
-    Ok(Loaded { config: Config::parse(&text).with_context(|| name)?, folder })
+    let mut config = Config::parse(&text).with_context(|| name)?;
+    // The folder of `.github/ptmem.toml` is the one above.
+    let around = if arguments.config.is_some() { path.parent() } else { Some(folder.as_path()) };
+    config.rules.checkout = checkout::current(around.map(or_here));
+    Ok(Loaded { config, folder })
+}
+
+/// An empty path is the working directory.
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 /// The nearest configuration and its folder: in the working directory, else in a folder above it, up to the root of the

@@ -32,7 +32,7 @@ pub(crate) struct TrimArguments {
     /// Keep the longest window around the peak whose file is not larger than SIZE
     #[arg(long, value_name = "SIZE", help_heading = heading::KEPT)]
     max_bytes: Option<SizeArgument>,
-    /// Tell stacks apart relative to this folder instead of the deepest folder that contains all of your code. Repeatable
+    /// Tell stacks apart relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
     strip_prefix: Vec<String>,
     #[command(flatten)]

@@ -102,7 +102,7 @@ impl Config {
             allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
             phase_occurrence: file.phase_occurrence.map(|which| which.0),
-            rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories },
+            rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories, ..Rules::default() },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
             suites: suites.collect::<Result<_, _>>()?,
         })

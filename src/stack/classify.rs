@@ -1,6 +1,6 @@
 //! Whose code a frame is.
 
-use super::path::{file_name, folded, installed, standard_library};
+use super::path::{cell, file_name, folded, installed, standard_library};
 
 /// Whose code a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +52,7 @@ impl Language {
         match path {
             "" | "??" => Self::Cpp,
             _ if path.ends_with(".py") || path.starts_with('<') && path.contains('>') => Self::Python,
+            _ if cell(path).is_some() => Self::Python,
             _ => Self::Either,
         }
     }

@@ -160,7 +160,7 @@ impl<'t> Code<'t> {
     }
 
     /// The files of the user as people see them, each with the one that was recorded.
-    pub(crate) fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn shown_user_files(&self) -> impl Iterator<Item = (&str, &str)> {
         let users = self.facts.frames.iter().filter(|known| known.owner == Owner::User);
         users.map(|known| &self.facts.files[known.file]).map(|file| (super::legible(&file.shown), &*file.path))
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, Place};
 use super::code::{Digest, Token, sha1};
 use super::operator::{Span, Symbol};
@@ -86,15 +87,15 @@ impl Facts {
     #[must_use]
     pub fn new(tables: &Tables, rules: &Rules) -> Self {
         let files = FilesOfFrames::new(tables);
-        let prefixes = Names::new(&BTreeSet::new(), &rules.strip_prefix);
+        let prefixes = Names::of_prefixes(&rules.strip_prefix);
         let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
         let frames = tables.frames().iter().zip(&files.of_frames);
         let owners: Vec<Owner> =
             frames.map(|(frame, &file)| places[file].owner_of(tables.string(frame.name))).collect();
         let users = files.of_user(&owners, &prefixes);
-        let names = Names::new(&users, &rules.strip_prefix);
+        let names = Names::new(&users, &rules.strip_prefix, &rules.checkout);
         let mut facts = Self {
-            files: files.named(&places, &users, &names),
+            files: files.named(&places, &users, &names, &rules.checkout),
             frames: Vec::with_capacity(owners.len()),
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
         };
@@ -188,17 +189,25 @@ impl<'t> FilesOfFrames<'t> {
     }
 
     /// The files with their names: those of `users` get them from `names`.
-    fn named(&self, places: &[Place], users: &BTreeSet<&str>, names: &Names) -> Vec<File> {
-        let paths = self.paths.iter().map(|path| &**path).zip(places);
-        paths.map(|(path, place)| File::new(path, place.owner, users.contains(path).then_some(names))).collect()
+    fn named(&self, places: &[Place], users: &BTreeSet<&str>, names: &Names, checkout: &Checkout) -> Vec<File> {
+        let mut files = Vec::with_capacity(places.len());
+        for (path, place) in self.paths.iter().map(|path| &**path).zip(places) {
+            let file = File::new(path, place.owner, users.contains(path).then_some(names));
+            let is_installed = place.owner == Owner::User && !users.contains(path);
+            let found = installed(path).filter(|_| is_installed).and_then(|name| checkout.of_installed(name));
+            files.push(File { shown: found.unwrap_or(file.shown), ..file });
+        }
+        files
     }
 }
 
 /// The owner of the code in a file, by the rules of the user and those that are built in.
 fn place(path: &str, prefixes: &Names, rules: &Rules) -> Place {
     let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
+    let in_checkout = || installed(path).is_some_and(|name| rules.checkout.of_installed(name).is_some());
     place.owner = match place.owner {
         _ if matches_any(&rules.own, path) => Owner::User,
+        Owner::Library if !matches_any(&rules.foreign, path) && in_checkout() => Owner::User,
         Owner::User if matches_any(&rules.foreign, path) => Owner::Library,
         owner => owner,
     };

@@ -6,6 +6,7 @@
 //! every group has a label that names the line of the user's code.
 
 mod category;
+mod checkout;
 mod classify;
 mod code;
 mod facts;
@@ -24,6 +25,7 @@ use std::sync::OnceLock;
 use sha1::{Digest as _, Sha1};
 
 pub use category::CATEGORIES;
+pub use checkout::Checkout;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
 pub use facts::Facts;

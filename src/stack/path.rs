@@ -1,13 +1,14 @@
 //! Normal forms of file names: the same file has the same name on every machine.
 //!
 //! Installed code is named from its package on, whatever the environment and the Python version. The user's
-//! code may be checked out anywhere: people see it relative to the folder that all of it has in common, and
+//! code may be checked out anywhere: people see it relative to the checkout, else to the folder of its package, and
 //! it is compared by the shortest end of its path that no other file of the user ends in, so that neither
 //! another checkout nor a move to another folder makes another file of it.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::checkout::Checkout;
 use super::find::{find, rfind};
 
 /// A path with `/` between its parts, and without `.` and `..` where they can be resolved.
@@ -79,7 +80,7 @@ pub(super) fn folded(path: &str) -> Option<&str> {
 }
 
 /// True for an absolute clean path, also on Windows.
-fn is_absolute(path: &str) -> bool {
+pub(super) fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path.as_bytes().get(1) == Some(&b':')
 }
 
@@ -87,18 +88,25 @@ fn is_absolute(path: &str) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     prefixes: Vec<String>,
-    root: String,
+    /// Those that people see, except for what lies below a prefix.
+    shown: BTreeMap<String, String>,
     suffixes: BTreeMap<String, usize>,
 }
 
 impl Names {
-    /// From all clean paths of the user's files and the prefixes that the user wants to see stripped.
-    pub(super) fn new(files: &BTreeSet<&str>, prefixes: &[String]) -> Self {
+    /// From all clean paths of the user's files, the prefixes that the user wants to see stripped, and the checkout.
+    pub(super) fn new(files: &BTreeSet<&str>, prefixes: &[String], checkout: &Checkout) -> Self {
         let mut prefixes: Vec<_> = prefixes.iter().map(|prefix| with_slash(&clean(prefix))).collect();
         // The longest that fits wins.
         prefixes.sort_by_key(|prefix| (std::cmp::Reverse(prefix.len()), prefix.clone()));
-        let absolute = files.iter().filter(|path| is_absolute(path) && !is_notebook(path));
-        Self { prefixes, root: common_root(absolute), suffixes: unique_suffixes(files) }
+        let suffixes = unique_suffixes(files);
+        let shown = shown(files, checkout, &suffixes);
+        Self { prefixes, shown, suffixes }
+    }
+
+    /// Nothing but the prefixes that the user wants to see stripped.
+    pub(super) fn of_prefixes(prefixes: &[String]) -> Self {
+        Self::new(&BTreeSet::new(), prefixes, &Checkout::default())
     }
 
     /// The rest of a path behind a prefix to strip.
@@ -107,14 +115,9 @@ impl Names {
     }
 
     /// The path as people see it.
-    pub(super) fn shown<'p>(&self, path: &'p str) -> &'p str {
-        if let Some(rest) = self.stripped(path) {
-            return rest;
-        }
-        if is_notebook(path) {
-            return file_name(path);
-        }
-        path.strip_prefix(self.root.as_str()).unwrap_or(path)
+    pub(super) fn shown<'p>(&'p self, path: &'p str) -> &'p str {
+        let name = || self.shown.get(path).map_or(path, String::as_str);
+        self.stripped(path).unwrap_or_else(name)
     }
 
     /// The path as it is compared.
@@ -124,26 +127,63 @@ impl Names {
     }
 }
 
+/// The names of files: their paths from the root of the checkout, cells by their numbers, and else the path from the
+/// folder of their package on.
+fn shown(files: &BTreeSet<&str>, checkout: &Checkout, suffixes: &BTreeMap<String, usize>) -> BTreeMap<String, String> {
+    let mut shown = BTreeMap::new();
+    let plain: BTreeSet<&str> = files.iter().copied().filter(|path| cell(path).is_none()).collect();
+    let placed = checkout.place(&plain);
+    let taken: BTreeSet<&str> = placed.values().map(String::as_str).collect();
+    let elsewhere = || plain.iter().copied().filter(|path| !placed.contains_key(path));
+    let folders: BTreeSet<&str> = elsewhere().filter(|path| is_absolute(path)).filter_map(folder).collect();
+    for path in elsewhere() {
+        let of_package = topmost(path, &folders).map_or(path, |folder| &path[folder.len() + 1..]);
+        let unique = &path[path.len() - suffixes.get(path).copied().unwrap_or(path.len())..];
+        let name = if unique.len() > of_package.len() { unique } else { of_package };
+        shown.insert(path.to_owned(), if taken.contains(name) { path } else { name }.to_owned());
+    }
+    shown.extend(placed.iter().map(|(path, there)| ((*path).to_owned(), there.clone())));
+    shown.extend(files.iter().filter_map(|path| Some(((*path).to_owned(), cell(path)?))));
+    shown
+}
+
+/// The folder of a file; none directly below the root or a drive.
+fn folder(path: &str) -> Option<&str> {
+    let (folder, _) = path.rsplit_once('/')?;
+    (!folder.is_empty() && !folder.ends_with(':')).then_some(folder)
+}
+
+/// The topmost of the folders that a file lies in. Of the user's code, what lies together below one folder with a file of
+/// its own is a package: code beside it changes none of its names.
+fn topmost<'p>(path: &'p str, folders: &BTreeSet<&str>) -> Option<&'p str> {
+    path.match_indices('/').map(|(at, _)| &path[..at]).find(|folder| folders.contains(folder))
+}
+
 fn with_slash(path: &str) -> String {
     if path.is_empty() || path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
 }
 
-/// Cells of a notebook lie in a temporary folder, each as a file of its own.
-fn is_notebook(path: &str) -> bool {
-    path.contains("/ipykernel_")
+/// The name of a cell of a notebook: `cell [12]`, with the notebook where the path has it. Kernels name cells by a digest of
+/// their text, and only some by their number.
+pub(super) fn cell(path: &str) -> Option<String> {
+    let file = file_name(path);
+    if let Some((notebook, rest)) = file.split_once(".ipynb") {
+        let number = digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit()))?;
+        return Some(format!("{notebook}.ipynb cell [{number}]"));
+    }
+    if path.contains("/ipykernel_") {
+        return Some(format!("cell {}", file.strip_suffix(".py").unwrap_or(file)));
+    }
+    let numbered = file.trim_start_matches('<').strip_prefix("ipython-input-");
+    let number =
+        digits(numbered.or_else(|| path.strip_prefix("Cell In[")).or_else(|| path.strip_prefix("Cell In ["))?)?;
+    Some(format!("cell [{number}]"))
 }
 
-/// The folder, with a slash at its end, that all paths have in common; empty where that is nothing but the
-/// root.
-fn common_root<'p>(mut paths: impl Iterator<Item = &'p &'p str>) -> String {
-    let Some(first) = paths.next() else { return String::new() };
-    let mut root = &first[..=first.rfind('/').unwrap_or(0)];
-    for path in paths {
-        let same = root.bytes().zip(path.bytes()).take_while(|(a, b)| a == b).count();
-        let end = root.as_bytes()[..same].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
-        root = &root[..end];
-    }
-    if root.trim_end_matches('/').is_empty() { String::new() } else { root.to_owned() }
+/// The digits that a text begins with.
+fn digits(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (end > 0).then(|| &text[..end])
 }
 
 /// The number of parts that two paths have in common at their beginning.
@@ -201,27 +241,66 @@ mod tests {
         assert_eq!(folded("/home/me/a>b.py"), None);
     }
 
+    fn names(files: &[&str], prefixes: &[&str]) -> Names {
+        let prefixes: Vec<String> = prefixes.iter().map(|&prefix| prefix.to_owned()).collect();
+        Names::new(&files.iter().copied().collect(), &prefixes, &Checkout::default())
+    }
+
     #[test]
-    fn people_see_paths_from_the_common_folder_on() {
-        let files = BTreeSet::from(["/home/me/repo/train.py", "/home/me/repo/net/model.py", "/tmp/ipykernel_7/42.py"]);
-        let names = Names::new(&files, &[]);
-        assert_eq!(names.shown("/home/me/repo/net/model.py"), "net/model.py");
-        assert_eq!(names.shown("/tmp/ipykernel_7/42.py"), "42.py");
-        let names = Names::new(&files, &["/home/me".to_owned(), "/home/me/repo/net".to_owned()]);
-        assert_eq!(names.shown("/home/me/repo/net/model.py"), "model.py");
-        assert_eq!(names.shown("/home/me/repo/train.py"), "repo/train.py");
-        // Nothing in common: better the whole path than one without its beginning.
-        let names = Names::new(&BTreeSet::from(["/a/x.py", "/b/y.py"]), &[]);
-        assert_eq!(names.shown("/a/x.py"), "/a/x.py");
-        let names = Names::new(&BTreeSet::from(["/home/ab/x.py", "/home/abc/y.py", "z.py"]), &[]);
-        assert_eq!(names.shown("/home/ab/x.py"), "ab/x.py");
-        assert_eq!(names.shown("z.py"), "z.py");
+    fn people_see_paths_from_the_folder_of_the_package_on() {
+        let files = ["/home/me/repo/train.py", "/home/me/repo/net/model.py"];
+        let alone = names(&files, &[]);
+        assert_eq!(alone.shown(files[0]), "train.py");
+        assert_eq!(alone.shown(files[1]), "net/model.py");
+        // Code beside it leaves these names as they are.
+        let shared = "/home/me/shared/util.py";
+        let beside = names(&[files[0], files[1], shared, "/opt/x.py", "z.py", "/y.py"], &[]);
+        assert_eq!(files.map(|file| beside.shown(file)), files.map(|file| alone.shown(file)));
+        assert_eq!(
+            ["z.py", "/opt/x.py", "/y.py", shared].map(|file| beside.shown(file)),
+            ["z.py", "x.py", "/y.py", "util.py"]
+        );
+        // Files of one name are told apart.
+        let twice = names(&["/home/a/x.py", "/home/b/x.py"], &[]);
+        assert_eq!(twice.shown("/home/a/x.py"), "a/x.py");
+        let stripped = names(&files, &["/home/me", "/home/me/repo/net"]);
+        assert_eq!(stripped.shown(files[1]), "model.py");
+        assert_eq!(stripped.shown(files[0]), "repo/train.py");
+    }
+
+    #[test]
+    fn people_see_paths_from_the_root_of_the_checkout_on() {
+        let checkout = Checkout::new("/ci/repo", || vec!["src/ourlib/model.py".to_owned(), "util.py".to_owned()]);
+        let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/gone.py", "/gpu/shared/util.py"]);
+        let names = Names::new(&files, &[], &checkout);
+        assert_eq!(names.shown("/gpu/repo/src/ourlib/model.py"), "src/ourlib/model.py");
+        assert_eq!(names.shown("/gpu/repo/gone.py"), "gone.py");
+        assert_eq!(names.shown("/gpu/shared/util.py"), "util.py");
+        let files = BTreeSet::from(["/gpu/repo/src/ourlib/model.py", "/gpu/repo/util.py", "/gpu/shared/util.py"]);
+        let names = Names::new(&files, &[], &checkout);
+        assert_eq!(names.shown("/gpu/shared/util.py"), "shared/util.py");
+    }
+
+    #[test]
+    fn cells_have_numbers() {
+        for (path, name) in [
+            ("/tmp/ipykernel_114/3105878423.py", Some("cell 3105878423")),
+            ("<ipython-input-12-0a1b2c>", Some("cell [12]")),
+            ("/tmp/ipython-input-3-99.py", Some("cell [3]")),
+            ("Cell In[7]", Some("cell [7]")),
+            ("/home/me/train.ipynb Cell 12", Some("train.ipynb cell [12]")),
+            ("/home/me/train.ipynb", None),
+            ("/home/me/train.py", None),
+            ("<string>", None),
+        ] {
+            assert_eq!(cell(path).as_deref(), name, "{path}");
+        }
     }
 
     #[test]
     fn files_are_compared_by_the_shortest_end_that_is_theirs_alone() {
         let files = BTreeSet::from(["/r/a/model.py", "/r/b/model.py", "/r/train.py", "model.py"]);
-        let names = Names::new(&files, &[]);
+        let names = Names::new(&files, &[], &Checkout::default());
         assert_eq!(names.compared("/r/a/model.py"), "a/model.py");
         assert_eq!(names.compared("/r/b/model.py"), "b/model.py");
         assert_eq!(names.compared("/r/train.py"), "train.py");

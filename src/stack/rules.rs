@@ -1,5 +1,6 @@
 //! Rules of the user about the code: where it lies, who owns it, and its purpose.
 
+use super::checkout::Checkout;
 use crate::pattern::Pattern;
 
 /// Rules about frames, beside those that are built in.
@@ -14,6 +15,8 @@ pub struct Rules {
     pub foreign: Vec<Pattern>,
     /// Purposes of memory; the first that matches a frame of the stack decides, before the built-in categories.
     pub categories: Vec<CategoryRule>,
+    /// The checkout that reports speak of.
+    pub checkout: Checkout,
 }
 
 impl Rules {

@@ -102,12 +102,14 @@ fn a_comparison_of_a_suite_without_a_limit_is_an_error() {
 #[test]
 fn a_pattern_finds_a_stack_by_its_name_on_either_side() {
     let folder = folder();
-    // The line of the before, which the after has moved.
-    for pattern in ["stack:attention (model.py:39)*=0", "stack:attention (model.py:40)*=0"] {
+    // The line of the before, which the after has moved, and another line of the same row.
+    for pattern in
+        ["stack:attention (model.py:39)*=0", "stack:attention (model.py:40)*=0", "stack:attention (model.py:41)*=0"]
+    {
         let output = ptmem(folder.path(), &[&DIFF[..], &["--max-growth", pattern]].concat());
         assert_eq!(output.status.code(), Some(1), "{pattern}: {}", text(&output.stdout));
     }
-    let output = ptmem(folder.path(), &[&DIFF[..], &["--max-growth", "stack:attention (model.py:41)*=0"]].concat());
+    let output = ptmem(folder.path(), &[&DIFF[..], &["--max-growth", "stack:attention (model.py:43)*=0"]].concat());
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
 }
 
@@ -270,7 +272,7 @@ fn rules_that_match_nothing_are_a_warning() {
     fs::write(folder.path().join("ptmem.toml"), config).unwrap();
     let output = ptmem(folder.path(), &[&DIFF[..], &["--format", "json"]].concat());
     let report = text(&output.stdout);
-    for expected in ["'*/vendored/*'", "[[category]] 'unknown'", "'atention'", "the nearest stack is 'attention"] {
+    for expected in ["'*/vendored/*'", "[[category]] 'unknown'", "'atention'", "the nearest stacks are 'attention"] {
         assert!(report.contains(expected), "{expected}: {report}");
     }
     assert_eq!(report.matches("\"unused-rule\"").count(), 3);

@@ -433,7 +433,7 @@ pub(crate) struct ProfileArguments {
     /// Keep one more moment: event:N, time:SECONDS, phase:NAME[#N]:start, :peak or :end, or between:MOMENT..MOMENT. Baseline, peak, end and oom are always kept
     #[arg(long, value_name = "MOMENT", default_value = "peak", help_heading = heading::KEPT)]
     pub(crate) at: Moment,
-    /// Show your code relative to this folder instead of the deepest folder that contains all of it. Repeatable
+    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
     pub(crate) strip_prefix: Vec<String>,
     #[command(flatten)]
@@ -525,7 +525,7 @@ pub(crate) struct Grouping {
     /// What counts as one stack [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
     group_by: Option<GroupByArgument>,
-    /// Show your code relative to this folder instead of the deepest folder that contains all of it. Repeatable
+    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
     strip_prefix: Vec<String>,
 }

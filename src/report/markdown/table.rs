@@ -5,6 +5,7 @@ use super::escape::{code, prose, sentence, unbroken};
 use super::page::{Links, Page};
 use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
 use crate::sides::Sides;
+use crate::stack::More;
 use crate::text::{cut, printable, shorten, thousands};
 use crate::units::Size;
 use crate::verdict::Standing;
@@ -100,12 +101,16 @@ fn name(links: &Links, row: &Row, value: &Value) -> String {
     // Spaces at the beginning of a cell would be lost, and these are no code.
     let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
     let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
-    format!("{indent}{mark}{}", links.to(cell(value), row.site.as_ref()))
+    let more = match value {
+        Value::Label(label) => label.more,
+        _ => More::None,
+    };
+    format!("{indent}{mark}{}{more}", links.to(cell(value), row.site.as_ref()))
 }
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::Label(Label { text, kind: LabelKind::Code, more }) => format!("{}{more}", code(text)),
+        Value::Label(Label { text, kind: LabelKind::Code, .. }) => code(text),
         Value::Label(Label { text, kind: LabelKind::Words, .. }) => prose(cut(text, LONGEST_NAME)),
         Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
         Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
