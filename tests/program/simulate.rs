@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use serde_json::Value as Json;
 use tempfile::TempDir;
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
@@ -108,6 +109,21 @@ fn a_run_within_a_run_has_its_own_gpus() {
     assert_empty(place.path());
 }
 
+/// Holds a report against its schema, which has all its keys and no other.
+fn assert_follows_the_schema(report: &Json) {
+    const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schemas/ptmem.simulate-1.schema.json");
+    let schema: Json = serde_json::from_str(&fs::read_to_string(SCHEMA).unwrap()).unwrap();
+    jsonschema::meta::validate(&schema).unwrap();
+    let wrong: Vec<_> =
+        jsonschema::validator_for(&schema).unwrap().iter_errors(report).map(|e| e.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    for place in ["", "/gpu", "/tool"] {
+        let described = schema.pointer(&place.replace('/', "/properties/")).unwrap()["properties"].as_object().unwrap();
+        let written = report.pointer(place).unwrap().as_object().unwrap();
+        assert!(described.keys().eq(written.keys()), "{place}: {described:?}");
+    }
+}
+
 #[test]
 fn every_process_of_a_run_is_counted_in_the_report() {
     let place = TempDir::new().unwrap();
@@ -115,8 +131,8 @@ fn every_process_of_a_run_is_counted_in_the_report() {
     let options = ["--report", report.to_str().unwrap()];
     let output = command(place.path(), &options, &["sh", "-c", "sh -c true; sh -c true; exit 3"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!(report["schema"], "ptmem.simulate/1");
+    let report: Json = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_follows_the_schema(&report);
     assert_eq!(report["exit_code"], 3);
     assert_eq!(report["processes"], 3);
     assert_eq!(report["gpu"]["name"], "NVIDIA A100-SXM4-80GB");

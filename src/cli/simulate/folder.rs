@@ -5,18 +5,26 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ptmem::simulate::{self, Ledger, Settings, StandIn};
-use tempfile::TempDir;
 
 use super::arguments::Record;
 
 /// Begin of the folder's name. Generated code lies in it, so the name is one that labels of stacks fold.
 const PREFIX: &str = "ptmem-simulate-";
 
+/// Folders in it for caches of `torch.compile`, with the variables that name them.
+const CACHES: [(&str, &str); 2] =
+    [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")];
+/// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their program.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// The folder; it is removed with the value.
-pub(super) struct Folder(TempDir);
+pub(super) struct Folder(PathBuf);
 
 /// Variables to set for the child.
 pub(super) type Environment = Vec<(&'static str, OsString)>;
@@ -29,14 +37,14 @@ impl Folder {
         let refused = || format!("{}: no folder for the run can be made there (TMPDIR)", place.display());
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place).with_context(refused)?;
         fill(folder.path()).with_context(refused)?;
-        Ok(Self(folder))
+        Ok(Self(folder.keep()))
     }
 
     /// Variables that let a child find all of it. Search paths that are set already are kept behind.
     pub(super) fn environment(&self, settings: &Settings, record: Option<&Record>) -> Result<Environment> {
-        let libraries = self.0.path().join("lib");
-        let python = self.0.path().join("python");
-        let ledger = self.0.path().join("ledger");
+        let libraries = self.0.join("lib");
+        let python = self.0.join("python");
+        let ledger = self.0.join("ledger");
         let mut environment = vec![
             (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy()).into()),
             ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(simulate::PRELOADED), [":", " "])),
@@ -45,10 +53,9 @@ impl Folder {
             ("TRITON_LIBCUDA_PATH", libraries.into()),
         ];
         // Timings of a simulated GPU must not stay in the caches of real ones.
-        for (variable, name) in [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")]
-        {
+        for (variable, name) in CACHES {
             if env::var_os(variable).is_none() {
-                environment.push((variable, self.0.path().join(name).into()));
+                environment.push((variable, self.0.join(name).into()));
             }
         }
         if let Ok(ptmem) = env::current_exe() {
@@ -66,16 +73,34 @@ impl Folder {
 
     /// Contents of the file of counters.
     pub(super) fn ledger(&self) -> Vec<u8> {
-        fs::read(self.0.path().join("ledger")).unwrap_or_default()
+        fs::read(self.0.join("ledger")).unwrap_or_default()
     }
 
     /// Snapshots that were written, in order and each once.
     pub(super) fn recorded(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.0.path().join("python/recorded")).unwrap_or_default();
+        let text = fs::read_to_string(self.0.join("python/recorded")).unwrap_or_default();
         let mut paths: Vec<String> = text.lines().map(str::to_owned).collect();
         paths.sort();
         paths.dedup();
         paths
+    }
+}
+
+impl Drop for Folder {
+    /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one attempt.
+    fn drop(&mut self) {
+        let caches = CACHES.iter().any(|(_, name)| self.0.join(name).exists());
+        for _ in 0..ATTEMPTS {
+            // What cannot be removed now is tried again; what never can stays, and is no reason to fail.
+            let _ = fs::remove_dir_all(&self.0);
+            if caches {
+                thread::sleep(PAUSE);
+            }
+            if !self.0.exists() {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
     }
 }
 
