@@ -4,7 +4,7 @@ use super::judge::Judge;
 use super::{About, Check};
 use crate::diff::{DeviceDiff, Diff, Metric};
 use crate::profile::Moment;
-use crate::units::{Delta, Size};
+use crate::units::Size;
 
 impl Judge {
     /// Adds it to every check of growth at the moment whose stacks are compared.
@@ -43,9 +43,8 @@ pub(super) fn words(touched: i128, growth: i128) -> String {
     const THROUGH: &str = "through lines that this change touches";
     match touched {
         ..=0 => format!(", none of it {THROUGH}"),
-        _ if touched == growth => format!(", all of it {THROUGH}"),
-        // Other lines shrank.
-        _ if touched > growth => format!(", {} {THROUGH}", Delta(touched)),
+        // More than all where other lines shrank.
+        _ if touched >= growth => format!(", all of it {THROUGH}"),
         _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
     }
 }
@@ -57,9 +56,9 @@ mod tests {
     #[test]
     fn the_part_is_all_some_or_none_of_the_growth() {
         let through = "through lines that this change touches";
-        for (touched, expected) in [(-1, "none of it"), (0, "none of it"), (10, "10 B of it"), (20, "all of it")] {
+        let cases = [(-1, "none of it"), (0, "none of it"), (10, "10 B of it"), (20, "all of it"), (30, "all of it")];
+        for (touched, expected) in cases {
             assert_eq!(words(touched, 20), format!(", {expected} {through}"));
         }
-        assert_eq!(words(30, 20), format!(", +30 B {through}"));
     }
 }
