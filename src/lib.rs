@@ -72,6 +72,11 @@ mod container;
 pub mod container;
 pub mod diagnostic;
 pub mod diff;
+#[cfg(not(feature = "cli"))]
+mod history;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod history;
 mod interner;
 pub mod leak;
 pub mod patch;
@@ -94,6 +99,11 @@ mod replay;
 #[doc(hidden)]
 pub mod replay;
 pub mod report;
+#[cfg(not(feature = "cli"))]
+mod scale;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod scale;
 pub mod sides;
 #[cfg(not(feature = "cli"))]
 mod simulate;
@@ -107,6 +117,11 @@ mod snapshot;
 pub mod snapshot;
 pub mod stack;
 mod text;
+#[cfg(not(feature = "cli"))]
+mod tracks;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod tracks;
 pub mod tree;
 #[cfg(not(feature = "cli"))]
 mod trim;

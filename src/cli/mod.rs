@@ -8,6 +8,7 @@ mod config;
 mod diff;
 mod git;
 pub(crate) mod hint;
+mod history;
 mod input;
 mod leak;
 pub(crate) mod output;
@@ -16,9 +17,11 @@ mod profile;
 mod progress;
 mod ranks;
 mod report;
+mod scale;
 mod shell;
 mod show;
 mod simulate;
+mod study;
 mod surroundings;
 mod trim;
 
@@ -44,6 +47,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Profile(arguments) => profile::run(arguments, &output),
         Command::Simulate(arguments) => simulate::run(arguments, &output),
         Command::StandIns(arguments) => simulate::stand_ins::run(&arguments),
+        Command::History(arguments) => history::run(&arguments, &output),
+        Command::Scale(arguments) => scale::run(&arguments, &output),
         Command::Trim(arguments) => trim::run(&arguments, &output),
         Command::Completions { shell } => shell::completions(shell, &output),
         Command::Man { command } => shell::man(command.as_deref(), &output),

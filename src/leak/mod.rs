@@ -12,6 +12,7 @@ mod trend;
 pub use series::Series;
 pub use slope::slope;
 pub use steps::search;
+pub use trend::{Forecast, course_changes, forecast};
 
 use std::sync::Arc;
 

@@ -53,6 +53,36 @@ const ABOVE_NOISE: f64 = 5.0;
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
 
+/// How a series goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    /// Change from one value to the next, since the latest change of course.
+    pub per_point: i128,
+    /// Whether that is steady growth.
+    pub grows: bool,
+    /// Index of the value from which on it goes on so.
+    pub since: usize,
+}
+
+/// How a series goes on after its last value, where there are two or more. Growth below `least` bytes in all does not count.
+#[must_use]
+pub fn forecast(values: &[u64], least: u64) -> Option<Forecast> {
+    /// As many of the steps must rise.
+    const SHARE: f64 = 0.8;
+    let trend = Trend::of(values, Threshold { bytes: least, share: SHARE })?;
+    Some(Forecast { per_point: trend.slope?, grows: trend.growth == Growing::Yes, since: trend.since })
+}
+
+/// Indices of the values at which a series begins another course; differences far below `least` bytes do not count.
+#[must_use]
+pub fn course_changes(values: &[u64], least: u64) -> Vec<usize> {
+    let first = values.len().saturating_sub(MOST_VALUES);
+    let smooth = without_outliers(&values[first..]);
+    let tolerance = tolerance(Threshold { bytes: least, share: 1.0 });
+    let course = Course { tolerance, noise: noise(&smooth), values: smooth };
+    course.pieces().iter().skip(1).map(|piece| first + piece.from).collect()
+}
+
 impl Trend {
     /// The course of the last of `values`; `None` where there are none.
     pub(super) fn of(values: &[u64], threshold: Threshold) -> Option<Self> {

@@ -21,6 +21,7 @@ mod series;
 mod source;
 mod sparkline;
 mod speedscope;
+mod study;
 mod table;
 mod view;
 mod weighed;
@@ -34,6 +35,7 @@ pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
 pub use run::{Acceptance, Approval, Run};
+pub use study::{Study, StudyFormat};
 use view::View;
 
 /// Subject of a report.

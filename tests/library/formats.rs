@@ -195,6 +195,11 @@ fn what_is_said_of_a_suite_can_be_read() {
 fn examples() -> Vec<(&'static str, Json)> {
     let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
     let json = |arguments: &[&str]| reports(arguments).json();
+    let study = |arguments: &[&str]| {
+        serde_json::from_str(&run(Path::new("."), &[arguments, &["--format", "json"]].concat())).unwrap()
+    };
+    let series = ["100", "200", "300"].map(|step| fixture(&format!("leak-series/step-{step}.pkl")));
+    let series: Vec<&str> = series.iter().map(String::as_str).collect();
     let saved = run(Path::new("."), &["profile", &fixture("oom.pkl"), "--top", "2", "--at", "oom"]);
     vec![
         ("profile", json(&["check", &fixture("oom.pkl"), "--max", "peak=1GiB", "--top", "2"])),
@@ -204,8 +209,10 @@ fn examples() -> Vec<(&'static str, Json)> {
         ("profile", serde_json::from_str(&run(Path::new("."), &["profile", &fixture("phases-after.pkl")])).unwrap()),
         ("diff", json(&["diff", &fixture("phases-before.pkl"), &fixture("phases-after.pkl"), "--phases"])),
         ("diff", json(&["diff", &before, &after, "--tree", "--max-growth", "0", "--top", "2"])),
-        ("suite", suite(&[("a", before, after)], &["--tree", "--top", "2"]).json()),
+        ("suite", suite(&[("a", before.clone(), after.clone())], &["--tree", "--top", "2"]).json()),
         ("leak", json(&["leak", &fixture("leak.pkl")])),
+        ("history", study(&["history", &fixture("leak-series"), "--device-memory", "1GiB", "--min-step", "1KiB"])),
+        ("scale", study(&[&["scale", "--x=1,2,3,4", "--device-memory=1GiB", &before], &series[..]].concat())),
         ("suite", json(&["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max", "imbalance=0"])),
         ("ranks", json(&["show", &fixture("ranks-after"), "--tree", "--top", "2"])),
         (

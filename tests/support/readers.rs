@@ -91,7 +91,7 @@ pub fn contract(json: &Value) -> &'static Contract {
             jsonschema::meta::validate(&schema).unwrap();
             (format!("ptmem.{name}/1"), Contract { open: validator(&schema), closed: validator(&closed(&schema)) })
         };
-        ["profile", "diff", "suite", "leak", "ranks"].map(contract).into()
+        ["profile", "diff", "suite", "leak", "ranks", "history", "scale"].map(contract).into()
     });
     &all[json["schema"].as_str().unwrap()]
 }

@@ -19,7 +19,9 @@ use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
 use ptmem::verdict::{Growth, Limits, Maximum};
 
+use super::history::HistoryArguments;
 use super::phases::{DiffPhases, ShowPhases};
+use super::scale::ScaleArguments;
 use super::simulate::SimulateArguments;
 use super::simulate::stand_ins::StandInsArguments;
 use super::trim::TrimArguments;
@@ -81,6 +83,16 @@ pub(crate) enum Command {
     /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
     /// out-of-memory event, and the moment of --at.
     Profile(ProfileArguments),
+    /// Show peak and largest stacks over time, with the profile at which each step came
+    ///
+    /// Over a folder of nightly profiles, or over the versions of a stored profile in git.
+    History(HistoryArguments),
+    /// Foretell the peak from runs that differ in one number
+    ///
+    /// Finds for each stack whether it is constant, linear or quadratic in that number, and from them the peak at another
+    /// one and the number at which the device is full. Three runs tell shapes apart; with four or more the last one is
+    /// also foretold from the others, which shows how far to trust the rest.
+    Scale(ScaleArguments),
     /// Cut a snapshot to a part that PyTorch's own viewer opens
     ///
     /// The file is the one that a recording of that window would have left: memory that is older belongs to its state at

@@ -8,6 +8,10 @@ pub(crate) mod heading {
     pub(crate) const COMPARED: &str = "What is compared";
     /// Selection for a report on one snapshot.
     pub(crate) const SHOWN: &str = "What is shown";
+    /// Profiles over time.
+    pub(crate) const HISTORY: &str = "History";
+    /// Runs that differ in one number.
+    pub(crate) const SCALED: &str = "What was varied";
     /// Definition of a leak.
     pub(crate) const LEAK: &str = "What counts as a leak";
     /// Contents of a saved profile.

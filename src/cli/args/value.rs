@@ -129,7 +129,7 @@ pub(super) fn reason(text: &str) -> Result<String, String> {
 /// Fewer bytes cannot hold a verdict with its figure.
 const LEAST_MARKDOWN_BYTES: usize = 4096;
 
-pub(super) fn markdown_bytes(text: &str) -> Result<usize, String> {
+pub(crate) fn markdown_bytes(text: &str) -> Result<usize, String> {
     let bytes = text.replace(['_', ','], "").parse().ok().filter(|&bytes| bytes >= LEAST_MARKDOWN_BYTES);
     bytes.ok_or_else(|| format!("expected a number of bytes, at least {LEAST_MARKDOWN_BYTES}"))
 }

@@ -5,10 +5,12 @@
 //! breaking a reader. Keys stand in a fixed order; integers are bytes.
 
 mod diff;
+mod history;
 mod leak;
 mod phases;
 mod profile;
 mod ranks;
+mod scale;
 mod shared;
 mod suite;
 mod tree;
@@ -16,7 +18,7 @@ mod tree;
 use serde::Serialize;
 
 use super::ranks::Line;
-use super::{Options, Subject};
+use super::{Options, Study, Subject};
 
 /// The result as one object.
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, serde_json::Error> {
@@ -28,6 +30,14 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
             [one] if one.name.is_none() => text(&diff::DiffReport::new(one, true, options)),
             _ => text(&suite::SuiteReport::new(gate, options)),
         },
+    }
+}
+
+/// The result over several profiles as one object.
+pub(super) fn render_study(study: Study<'_>) -> Result<String, serde_json::Error> {
+    match study {
+        Study::History(history) => text(&history::HistoryReport::new(history)),
+        Study::Scale(scale) => text(&scale::ScaleReport::new(scale)),
     }
 }
 

@@ -1,0 +1,121 @@
+//! `ptmem history`: the memory of a code base over time.
+
+mod git;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use ptmem::history::{self, History, Point};
+use ptmem::profile::{self, Moment, Profile};
+use ptmem::report::Study;
+
+use super::args::value::SizeArgument;
+use super::args::{ConfigArguments, Grouping, heading};
+use super::output::Output;
+use super::study::StudyView;
+use super::{config, input, ranks};
+
+#[derive(Debug, Args)]
+pub(crate) struct HistoryArguments {
+    /// Profiles or snapshots, the oldest first; directories or quoted globs of them, in natural order
+    #[arg(required_unless_present = "git", conflicts_with = "git", value_name = "PROFILE")]
+    profiles: Vec<PathBuf>,
+    /// Every version of this stored profile in its git repository
+    #[arg(long, value_name = "FILE", help_heading = heading::HISTORY)]
+    git: Option<PathBuf>,
+    /// Look at the latest N profiles only
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = heading::HISTORY)]
+    last: Option<u32>,
+    /// Smallest change of the peak that counts as a step
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = heading::HISTORY)]
+    min_step: SizeArgument,
+    /// Memory of the device, such as 80GiB: adds when it is full
+    #[arg(long, value_name = "SIZE", help_heading = heading::HISTORY)]
+    device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    grouping: Grouping,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: StudyView,
+}
+
+/// Profiles that were read, the oldest first.
+#[derive(Default)]
+struct Series {
+    points: Vec<Point>,
+    profiles: Vec<Profile>,
+    /// Files that could not be read, with the reason.
+    skipped: Vec<(String, String)>,
+}
+
+impl Series {
+    /// Adds a profile; one that was not named by the user may turn out to be unreadable.
+    fn add(&mut self, point: Point, profile: Result<Profile>, is_named: bool) -> Result<()> {
+        let profile = profile.and_then(|profile| input::require_whole_groups(&profile).map(|()| profile));
+        match profile {
+            Ok(profile) => {
+                self.points.push(point);
+                self.profiles.push(profile);
+            }
+            Err(error) if is_named => return Err(error),
+            Err(error) => self.skipped.push((point.name, error.root_cause().to_string())),
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    arguments.view.check_exports()?;
+    let reading = profile::Options {
+        group_by: arguments.grouping.group_by(&config),
+        at: Moment::Peak,
+        rules: arguments.grouping.rules(&config),
+        max_input: arguments.view.input.max_input(),
+        allocator_settings: arguments.view.input.allocator_settings(&config),
+        ..profile::Options::default()
+    };
+    let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
+    let series = match &arguments.git {
+        Some(path) => git::read(path, last, &reading)?,
+        None => read(&arguments.profiles, last, &reading)?,
+    };
+    if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
+        bail!("{path}: {reason}");
+    }
+    let device_memory = arguments.device_memory.map(|size| size.0);
+    let options = history::Options { min_step: arguments.min_step.0, device_memory };
+    let history = History::new(series.points, &series.profiles, series.skipped, &options);
+    if history.devices.is_empty() {
+        bail!("no profile has a device that did anything; expected profiles of recordings");
+    }
+    arguments.view.write(Study::History(&history), device_memory, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A profile that was named, or found in a directory or by a glob.
+struct Member {
+    path: PathBuf,
+    is_named: bool,
+}
+
+/// Reads files, and those of directories and globs.
+fn read(paths: &[PathBuf], last: usize, reading: &profile::Options) -> Result<Series> {
+    let mut members: Vec<Member> = Vec::new();
+    for path in paths {
+        match ranks::find(path)? {
+            Some(found) => members.extend(found.into_iter().map(|file| Member { path: file.path, is_named: false })),
+            None => members.push(Member { path: path.clone(), is_named: true }),
+        }
+    }
+    members.drain(..members.len().saturating_sub(last));
+    let mut series = Series::default();
+    for Member { path, is_named } in members {
+        let point = Point { name: path.display().to_string(), commit: None };
+        series.add(point, input::profile(&path, reading), is_named)?;
+    }
+    Ok(series)
+}

@@ -1,0 +1,141 @@
+//! `ptmem scale`: how memory scales with what was varied from run to run.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use ptmem::profile::{self, Moment, Opened, Profile};
+use ptmem::report::Study;
+use ptmem::scale::{self, Aligned, Levels, Run, Scale};
+
+use super::args::value::SizeArgument;
+use super::args::{ConfigArguments, Grouping, heading};
+use super::output::{self, Output};
+use super::study::StudyView;
+use super::{config, input};
+
+/// Fewer runs tell no line from a parabola.
+const FEWEST_RUNS: usize = 3;
+
+#[derive(Debug, Args)]
+pub(crate) struct ScaleArguments {
+    /// Snapshots or saved profiles of three or more runs that differ in one number, such as the batch size
+    #[arg(required = true, value_name = "SNAPSHOT")]
+    snapshots: Vec<PathBuf>,
+    /// That number in each run, in the order of the files, such as 128,256,512
+    #[arg(long, value_name = "NUMBERS", required = true, value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
+    x: Vec<f64>,
+    /// Foretell the peak at this number. Repeatable [default: twice the largest]
+    #[arg(long, value_name = "NUMBER", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
+    at_x: Vec<f64>,
+    /// Memory of the device, such as 80GiB: adds at which number it is full
+    #[arg(long, value_name = "SIZE", help_heading = heading::SCALED)]
+    device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    grouping: Grouping,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten)]
+    view: StudyView,
+}
+
+/// Reads a number that was varied.
+fn place(text: &str) -> Result<f64, String> {
+    let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "expected a number above 0, such as 256".to_owned())
+}
+
+pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    let runs = runs(arguments)?;
+    arguments.view.check_exports()?;
+    let reading = profile::Options {
+        group_by: arguments.grouping.group_by(&config),
+        at: Moment::Peak,
+        rules: arguments.grouping.rules(&config),
+        max_input: arguments.view.input.max_input(),
+        allocator_settings: arguments.view.input.allocator_settings(&config),
+        ..profile::Options::default()
+    };
+    let farthest = runs.last().map_or(1.0, |run| run.x);
+    let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
+    let device_memory = arguments.device_memory.map(|size| size.0);
+    let Reading { moments, is_aligned } = read(&runs, &at, &reading)?;
+    let scale = Scale::new(runs, &moments, &scale::Options { at, device_memory, is_aligned });
+    if scale.devices.is_empty() {
+        bail!("no run allocated anything on any device; expected snapshots of recordings");
+    }
+    arguments.view.write(Study::Scale(&scale), device_memory, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The runs at each moment that may be the peak.
+struct Reading {
+    moments: Vec<Vec<Profile>>,
+    is_aligned: bool,
+}
+
+/// Reads the runs at their own peaks, and again at every moment that may be the peak of another one.
+fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading> {
+    let mut peaks = Vec::with_capacity(runs.len());
+    let mut levels: Vec<Levels> = Vec::new();
+    for run in runs {
+        let profile = match input::open(run.path.as_ref(), reading)? {
+            Opened::Profile(profile) => *profile,
+            Opened::Snapshot(snapshot, source) => {
+                let of_devices = Levels::of(&snapshot, &reading.rules).with_context(|| run.path.clone())?;
+                // Several devices pass a moment each at their own event.
+                if let Ok([only]) = <[Levels; 1]>::try_from(of_devices) {
+                    levels.push(only);
+                }
+                profile::profile(*snapshot, source, reading.clone()).with_context(|| run.path.clone())?
+            }
+        };
+        input::require_whole_groups(&profile)?;
+        peaks.push(profile);
+    }
+    let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
+    let known = Some(levels.iter().collect::<Vec<_>>()).filter(|levels| levels.len() == runs.len());
+    let Some(moments) = known.and_then(|levels| scale::moments(&levels, &places, at)) else {
+        return Ok(Reading { moments: vec![peaks], is_aligned: false });
+    };
+    let at_moment = |moment: Aligned| {
+        let of_run = |(run, event): (&Run, u32)| {
+            let at = Moment::Event(event);
+            input::profile(run.path.as_ref(), &profile::Options { at, ..reading.clone() })
+        };
+        runs.iter().zip(moment.events).map(of_run).collect::<Result<Vec<_>>>()
+    };
+    let moments = moments.into_iter().map(at_moment).collect::<Result<_>>()?;
+    Ok(Reading { moments, is_aligned: true })
+}
+
+/// The runs by what was varied.
+fn runs(arguments: &ScaleArguments) -> Result<Vec<Run>> {
+    let ScaleArguments { snapshots, x, .. } = arguments;
+    if snapshots.len() != x.len() {
+        bail!("--x has {} for {}; expected one for each file", many(x.len(), "number"), many(snapshots.len(), "file"));
+    }
+    if snapshots.len() < FEWEST_RUNS {
+        bail!("{} given; expected three or more runs with different numbers", many(snapshots.len(), "file"));
+    }
+    for (at, path) in snapshots.iter().enumerate() {
+        if snapshots[..at].iter().any(|earlier| output::is_same_file(earlier, path)) {
+            bail!("{}: is given twice; expected different runs", path.display());
+        }
+    }
+    let run = |(path, x): (&PathBuf, &f64)| Run { path: path.display().to_string(), x: *x };
+    let mut runs: Vec<Run> = snapshots.iter().zip(x).map(run).collect();
+    runs.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let mut places: Vec<f64> = runs.iter().map(|run| run.x).collect();
+    places.dedup();
+    if places.len() < FEWEST_RUNS {
+        bail!("--x has {}; expected three or more different numbers", many(places.len(), "different number"));
+    }
+    Ok(runs)
+}
+
+fn many(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

@@ -1,0 +1,238 @@
+//! The memory of a code base over time: of a folder of nightly profiles, or of the versions of a stored one.
+
+use crate::diagnostic::Diagnostic;
+use crate::leak::{Forecast, course_changes, forecast};
+use crate::profile::Profile;
+use crate::stack::GroupBy;
+use crate::tracks::{self, DeviceTrack, StackTrack};
+
+/// How to look at a series of profiles.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The least change that counts as a step, in bytes.
+    pub min_step: u64,
+    /// Memory of the device in bytes.
+    pub device_memory: Option<u64>,
+}
+
+/// Where a profile of the series comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// Its file, or the commit in short.
+    pub name: String,
+    /// The commit that stored it, where it comes from a repository.
+    pub commit: Option<Commit>,
+}
+
+/// A version of a file in a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its hash.
+    pub hash: String,
+    /// When it was committed, in seconds since 1970.
+    pub time: i64,
+    /// The first line of its message.
+    pub subject: String,
+}
+
+/// A series of profiles.
+#[derive(Debug)]
+pub struct History {
+    /// The profiles, the oldest first.
+    pub points: Vec<Point>,
+    /// Each device.
+    pub devices: Vec<DeviceHistory>,
+    /// Files that could not be read, with the reason.
+    pub skipped: Vec<(String, String)>,
+    /// What counts as one stack.
+    pub group_by: GroupBy,
+    /// What a reader must know about the latest profile.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A device over the series.
+#[derive(Debug)]
+pub struct DeviceHistory {
+    /// Its ordinal in the latest profile that has it.
+    pub device: u32,
+    /// Its figures in each profile; `None` where that lacks the device.
+    pub figures: Vec<Option<Figures>>,
+    /// Where the peak changed, the oldest first.
+    pub steps: Vec<Step>,
+    /// The stacks at the peaks, the largest of the latest profile first.
+    pub stacks: Vec<StackTrack>,
+    /// How the reserved peak, or the allocated one where that is not known, goes on.
+    pub outlook: Option<Outlook>,
+}
+
+/// Figures of a device in one profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Highest allocated bytes.
+    pub peak: Option<u64>,
+    /// Highest reserved bytes.
+    pub reserved: Option<u64>,
+    /// Allocated bytes at the end.
+    pub end: u64,
+}
+
+/// A profile whose peak differs from that of the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Index of the profile.
+    pub at: usize,
+    /// The peak of the one before.
+    pub before: u64,
+    /// Its own peak.
+    pub after: u64,
+    /// The stacks that changed most with it, and by how much, the largest change first.
+    pub stacks: Vec<(String, i128)>,
+}
+
+impl Step {
+    /// By how much the peak changed.
+    #[must_use]
+    pub fn change(&self) -> i128 {
+        i128::from(self.after) - i128::from(self.before)
+    }
+}
+
+/// How memory goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outlook {
+    /// Change from one profile to the next, since the latest change of course.
+    pub per_point: i128,
+    /// Whether that is steady growth.
+    pub grows: bool,
+    /// Bytes that are left of the device, where its memory is known; 0 where it is full.
+    pub headroom: Option<u64>,
+    /// After how many more profiles the device is full, where memory grows and the device is known.
+    pub full_after: Option<u64>,
+    /// How many seconds that will take at the pace of the commits.
+    pub full_after_seconds: Option<u64>,
+}
+
+/// Stacks that are named for a step.
+const STACKS_OF_STEP: usize = 3;
+
+impl History {
+    /// Looks at profiles, the oldest first. Their stacks must have been computed for [`crate::profile::Moment::Peak`].
+    #[must_use]
+    pub fn new(points: Vec<Point>, profiles: &[Profile], skipped: Vec<(String, String)>, options: &Options) -> Self {
+        let of_device = |device: &DeviceTrack| DeviceHistory::new(&points, profiles, device, options);
+        let devices = tracks::devices(profiles).iter().map(of_device).collect();
+        let latest = profiles.last();
+        Self {
+            devices,
+            skipped,
+            group_by: latest.map(|profile| profile.options.group_by).unwrap_or_default(),
+            diagnostics: latest.map(|profile| profile.diagnostics.clone()).unwrap_or_default(),
+            points,
+        }
+    }
+}
+
+impl DeviceHistory {
+    fn new(points: &[Point], profiles: &[Profile], device: &DeviceTrack, options: &Options) -> Self {
+        let figures: Vec<Option<Figures>> = profiles
+            .iter()
+            .zip(&device.indices)
+            .map(|(profile, index)| Some(Figures::of(profile, (*index)?)))
+            .collect();
+        let stacks = tracks::stacks(profiles, device);
+        let outlook = Outlook::new(points, &figures, options.min_step, options.device_memory);
+        let steps = steps(&known(&figures, |figures| figures.peak), &stacks, options.min_step);
+        Self { device: device.device, figures, steps, stacks, outlook }
+    }
+}
+
+impl Figures {
+    fn of(profile: &Profile, index: usize) -> Self {
+        let figures = &profile.devices[index].figures;
+        Self { peak: figures.allocated.peak, reserved: figures.reserved.peak, end: figures.allocated.end }
+    }
+}
+
+/// A series as long as this shows by itself which changes are usual.
+const LONG: usize = 8;
+
+/// A change is none of the usual ones if it is as many times as large as the median of all.
+const UNUSUAL: u64 = 4;
+
+/// Where the peak changes by as much from one profile to the next, unless it always does: steady growth is a trend, of
+/// which the beginning alone is a step.
+fn steps(peaks: &[(usize, u64)], stacks: &[StackTrack], min_step: u64) -> Vec<Step> {
+    let values: Vec<u64> = peaks.iter().map(|(_, peak)| *peak).collect();
+    let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
+    let mut sorted = sizes.clone();
+    sorted.sort_unstable();
+    let usual = if values.len() < LONG { 0 } else { sorted[sorted.len() / 2] };
+    let least = min_step.max(1).max(usual.saturating_mul(UNUSUAL));
+    let mut changes: Vec<usize> = (1..values.len()).filter(|&to| sizes[to - 1] >= least).collect();
+    changes.extend(course_changes(&values, min_step).into_iter().filter(|&to| sizes[to - 1] >= min_step.max(1)));
+    changes.sort_unstable();
+    changes.dedup();
+    let step = |to: usize| {
+        let ((earlier, before), (at, after)) = (peaks[to - 1], peaks[to]);
+        let mut changed: Vec<(String, i128)> = stacks
+            .iter()
+            .map(|stack| (stack.label.clone(), i128::from(stack.bytes(at)) - i128::from(stack.bytes(earlier))))
+            .filter(|(_, change)| *change != 0)
+            .collect();
+        changed.sort_by(|(a, one), (b, other)| other.abs().cmp(&one.abs()).then_with(|| a.cmp(b)));
+        changed.truncate(STACKS_OF_STEP);
+        Step { at, before, after, stacks: changed }
+    };
+    changes.into_iter().map(step).collect()
+}
+
+impl Outlook {
+    fn new(points: &[Point], figures: &[Option<Figures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
+        let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
+        // What fills the device is what is reserved, which grows in steps of segments where the peak grows steadily.
+        let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
+        let headroom = memory.map(|memory| memory.saturating_sub(reserved.last));
+        let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };
+        let full_after = headroom.zip(faster.growth()).map(|(left, pace)| left.div_ceil(pace));
+        let full_after_seconds = full_after.zip(faster.seconds(points)).and_then(|(more, pace)| more.checked_mul(pace));
+        let Forecast { per_point, grows, .. } = peak.forecast;
+        Some(Self { per_point, grows, headroom, full_after, full_after_seconds })
+    }
+}
+
+/// How a figure goes on.
+struct Pace {
+    forecast: Forecast,
+    last: u64,
+    /// The profiles from the latest change of course on.
+    profiles: Vec<usize>,
+}
+
+impl Pace {
+    fn of(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>, least: u64) -> Option<Self> {
+        let known = known(figures, value);
+        let values: Vec<u64> = known.iter().map(|(_, bytes)| *bytes).collect();
+        let forecast = forecast(&values, least)?;
+        let profiles = known.iter().skip(forecast.since).map(|(at, _)| *at).collect();
+        Some(Self { forecast, last: *values.last()?, profiles })
+    }
+
+    /// Bytes gained with each profile, where memory grows steadily.
+    fn growth(&self) -> Option<u64> {
+        u64::try_from(self.forecast.per_point).ok().filter(|&bytes| bytes > 0 && self.forecast.grows)
+    }
+
+    /// Mean seconds from one commit to the next.
+    fn seconds(&self, points: &[Point]) -> Option<u64> {
+        let (first, last) = (self.profiles.first()?, self.profiles.last()?);
+        let begun = points[*first].commit.as_ref()?.time;
+        let passed = points[*last].commit.as_ref()?.time.checked_sub(begun)?;
+        u64::try_from(passed).ok()?.checked_div(self.profiles.len() as u64 - 1)
+    }
+}
+
+/// A figure of every profile that has it, with the index of the profile.
+fn known(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>) -> Vec<(usize, u64)> {
+    let all = figures.iter().enumerate();
+    all.filter_map(|(at, figures)| Some((at, value(figures.as_ref()?)?))).collect()
+}

@@ -1,0 +1,229 @@
+//! The memory of a code base over time.
+
+use super::remarks::remarks;
+use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Timeline};
+use super::{Tone, Value, View};
+use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
+use crate::report::Options;
+use crate::units::Size;
+use crate::verdict::Standing;
+
+/// Profiles that are listed: the latest ones.
+const MOST_POINTS: usize = 20;
+
+/// The model of a series of profiles.
+pub(crate) fn view(history: &History, options: &Options) -> View {
+    let sections = history.devices.iter().map(|device| section(history, device, options)).collect();
+    let diagnostics = history.diagnostics.iter().map(|diagnostic| (None, diagnostic));
+    let group = Group {
+        sources: sources(history),
+        facts: skipped(history),
+        sections,
+        remarks: remarks(diagnostics, history.devices.len() > 1),
+        ..Group::default()
+    };
+    View {
+        headline: None,
+        is_gated: false,
+        explanation: None,
+        acceptance: None,
+        approval: None,
+        overview: None,
+        groups: vec![group],
+    }
+}
+
+fn sources(history: &History) -> Vec<Source> {
+    let (Some(first), Some(last)) = (history.points.first(), history.points.last()) else { return Vec::new() };
+    let path = if first == last { first.name.clone() } else { format!("{} to {}", first.name, last.name) };
+    let amount = Phrase::count(history.points.len() as u64, "profile", "profiles");
+    vec![Source { side: None, path, amount }]
+}
+
+/// Files that could not be read.
+fn skipped(history: &History) -> Vec<Fact> {
+    let lines = history.skipped.iter().map(|(path, reason)| vec![Phrase::from(format!("{path}: {reason}"))]);
+    let lines: Vec<Vec<Phrase>> = lines.collect();
+    if lines.is_empty() { Vec::new() } else { vec![Fact { name: "left out", lines }] }
+}
+
+fn section(history: &History, device: &DeviceHistory, options: &Options) -> Section {
+    let mut contents = vec![Content::Facts(facts(history, device, options))];
+    let peaks: Vec<u64> = device.figures.iter().flatten().filter_map(|figures| figures.peak).collect();
+    if let Some(&top) = peaks.iter().max().filter(|_| peaks.len() > 1) {
+        let caption = Phrase::from("allocated peak of each profile, at most ").and(Value::Size(top));
+        let curves = vec![Curve { side: None, points: peaks, peak: top, marks: None }];
+        contents.push(Content::Timeline(Timeline { curves, top, caption: Some(caption) }));
+    }
+    if device.steps.is_empty() {
+        contents.push(Content::Sentence("the peak has no step".to_owned()));
+    } else {
+        contents.push(Content::Table(steps(history, device)));
+    }
+    contents.push(Content::Table(points(history, device)));
+    contents.push(Content::Table(stacks(history, device, options)));
+    Section {
+        name: format!("device {}", device.device),
+        standing: Standing::Ok,
+        growth: 0,
+        picture: None,
+        steps: None,
+        blocks: contents.into_iter().map(Block::open).collect(),
+    }
+}
+
+fn facts(history: &History, device: &DeviceHistory, options: &Options) -> Vec<Fact> {
+    let known: Vec<&Figures> = device.figures.iter().flatten().collect();
+    let mut facts = Vec::new();
+    if let (Some(first), Some(last)) = (known.first(), known.last()) {
+        let change = last.peak.zip(first.peak).map(|(last, first)| i128::from(last) - i128::from(first));
+        let peak = Phrase::from(Value::size(first.peak)).and(" -> ").and(Value::size(last.peak));
+        facts.push(Fact { name: "peak", lines: vec![vec![peak, Phrase::from(Value::change(change))]] });
+        let reserved = Phrase::from(Value::size(first.reserved)).and(" -> ").and(Value::size(last.reserved));
+        facts.push(Fact::new("reserved", reserved));
+    }
+    if let Some(outlook) = &device.outlook {
+        let words = if outlook.grows { " per profile, steadily" } else { " per profile" };
+        let pace = Phrase::from(Value::Change(outlook.per_point)).and(words);
+        facts.push(Fact::new("trend", pace));
+        facts.extend(options.device_memory.map(|memory| Fact::new("device memory", full(outlook, memory))));
+    }
+    let missing = device.figures.iter().filter(|figures| figures.is_none()).count();
+    if missing > 0 {
+        let total = history.points.len() as u64;
+        facts.push(Fact::new(
+            "missing",
+            Phrase::from("not in ").and(Value::Tally { part: missing as u64, whole: total }).and(" profiles"),
+        ));
+    }
+    facts
+}
+
+/// When the device is full.
+fn full(outlook: &Outlook, memory: u64) -> Phrase {
+    /// Of a day.
+    const SECONDS: u64 = 86_400;
+    let left = match outlook.headroom {
+        Some(0) => return Phrase::from(format!("{} is full", Size(memory))),
+        left => Phrase::from(Value::size(left)).and(format!(" of {} left", Size(memory))),
+    };
+    match (outlook.full_after, outlook.full_after_seconds) {
+        (None, _) => left.and(", no steady growth"),
+        (Some(more), days) => {
+            let full = left.and(", full after ").and(Value::Count(more)).and(" more profiles");
+            match days {
+                Some(seconds) => full.and(" (about ").and(Value::Count(seconds.div_ceil(SECONDS))).and(" days)"),
+                None => full,
+            }
+        }
+    }
+}
+
+/// The name of a profile, with the message of its commit.
+fn name(history: &History, at: usize) -> String {
+    let point = &history.points[at];
+    match &point.commit {
+        Some(Commit { subject, .. }) => format!("{} {subject}", point.name),
+        None => point.name.clone(),
+    }
+}
+
+/// Where the peak changed its course, and by which stacks.
+fn steps(history: &History, device: &DeviceHistory) -> Table {
+    let columns = vec![
+        Column::figure("change").main(),
+        Column::figure("peak"),
+        Column::words("since"),
+        Column::words("largest changes"),
+    ];
+    let row = |step: &Step| {
+        let changes: Vec<String> =
+            step.stacks.iter().map(|(label, change)| format!("{} {label}", crate::units::Delta(*change))).collect();
+        let cells = [
+            Value::Change(step.change()),
+            Value::Size(step.after),
+            Value::code(name(history, step.at)),
+            Value::code(changes.join("; ")),
+        ];
+        Row::new(Tone::of_change(step.change()), cells)
+    };
+    Table {
+        title: Some("steps of the peak".to_owned()),
+        columns,
+        rows: device.steps.iter().map(row).collect(),
+        noun: Noun { one: "step", many: "steps" },
+        ..Table::default()
+    }
+}
+
+/// The latest profiles.
+fn points(history: &History, device: &DeviceHistory) -> Table {
+    let columns = vec![
+        Column::figure("peak"),
+        Column::figure("change").main(),
+        Column::figure("reserved").spare(),
+        Column::figure("end").spare(),
+        Column::words("profile"),
+    ];
+    let first = history.points.len().saturating_sub(MOST_POINTS);
+    let row = |at: usize| {
+        let now = device.figures[at];
+        let peak = now.and_then(|figures| figures.peak);
+        let before = device.figures[..at].iter().rev().flatten().find_map(|figures| figures.peak);
+        let change = peak.zip(before).map(|(peak, before)| i128::from(peak) - i128::from(before));
+        let cells = [
+            Value::size(peak),
+            change.map_or(Value::Nothing, Value::Change),
+            Value::size(now.and_then(|figures| figures.reserved)),
+            Value::size(now.map(|figures| figures.end)),
+            Value::code(name(history, at)),
+        ];
+        Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)
+    };
+    Table {
+        title: Some("profiles".to_owned()),
+        columns,
+        rows: (first..history.points.len()).map(row).collect(),
+        noun: Noun { one: "profile", many: "profiles" },
+        below: (first > 0).then(|| format!("{first} earlier profiles are not listed; --format csv has all")),
+        ..Table::default()
+    }
+}
+
+/// The largest stacks of the latest profile, over time.
+fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table {
+    let last = history.points.len().saturating_sub(1);
+    let most = if options.top == 0 { device.stacks.len() } else { options.top.min(device.stacks.len()) };
+    let (shown, rest) = device.stacks.split_at(most);
+    let row = |label: Value, first: u64, highest: u64, now: u64| {
+        let change = i128::from(now) - i128::from(first);
+        let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
+        Row::new(Tone::of_change(change), cells)
+    };
+    let mut rows: Vec<Row> = shown
+        .iter()
+        .map(|stack| {
+            let highest = stack.held.iter().map(|held| held.bytes).max().unwrap_or(0);
+            row(Value::code(&*stack.label), stack.bytes(0), highest, stack.bytes(last))
+        })
+        .collect();
+    if !rest.is_empty() {
+        let sum = |at: usize| rest.iter().fold(0_u64, |sum, stack| sum.saturating_add(stack.bytes(at)));
+        let highest = (0..=last).map(sum).max().unwrap_or(0);
+        let others = row(Value::words(crate::profile::others(rest.len())), sum(0), highest, sum(last));
+        rows.push(Row { others: Some(rest.len()), tone: Tone::Faint, ..others });
+    }
+    Table {
+        title: Some("largest stacks at the peak".to_owned()),
+        columns: vec![
+            Column::figure("first"),
+            Column::figure("highest").spare(),
+            Column::figure("latest"),
+            Column::figure("change").main(),
+            Column::words(history.group_by.noun()),
+        ],
+        rows,
+        noun: Noun::STACK,
+        ..Table::default()
+    }
+}

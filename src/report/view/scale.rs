@@ -1,0 +1,207 @@
+//! How memory scales with what was varied.
+
+use super::remarks::remarks;
+use super::{Block, Column, Content, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View};
+use crate::report::Options;
+use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Scale, Shape, StackScale};
+use crate::units::Size;
+use crate::verdict::Standing;
+
+/// The model of several runs.
+pub(crate) fn view(scale: &Scale, options: &Options) -> View {
+    let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
+    let source = |run: &crate::scale::Run| Source {
+        side: None,
+        path: run.path.clone(),
+        amount: Phrase::from(format!("x = {}", run.x)),
+    };
+    let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
+    let group = Group {
+        sources: scale.runs.iter().map(source).collect(),
+        sections,
+        remarks: remarks(diagnostics, scale.devices.len() > 1),
+        ..Group::default()
+    };
+    View {
+        headline: None,
+        is_gated: false,
+        explanation: None,
+        acceptance: None,
+        approval: None,
+        overview: None,
+        groups: vec![group],
+    }
+}
+
+fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
+    let mut facts = vec![];
+    if let Some(full) = &device.full {
+        facts.push(Fact::new("device memory", full_at(full, options)));
+    }
+    if !scale.is_aligned {
+        let words = "each run at its own peak, which may lie at different places of the program";
+        facts.push(Fact::new("compared", Phrase::from(words)));
+    }
+    facts.extend(device.check.as_ref().map(tested));
+    let mut contents = vec![Content::Table(peaks(scale, device))];
+    if !facts.is_empty() {
+        contents.push(Content::Facts(facts));
+    }
+    contents.push(Content::Table(stacks(scale, device, options)));
+    Section {
+        name: format!("device {}", device.device),
+        standing: Standing::Ok,
+        growth: 0,
+        picture: None,
+        steps: None,
+        blocks: contents.into_iter().map(Block::open).collect(),
+    }
+}
+
+/// Where the device is full.
+fn full_at(full: &Full, options: &Options) -> Phrase {
+    let memory = options.device_memory.map_or(String::new(), |memory| format!("{} ", Size(memory)));
+    let known = |place: Option<f64>| place.map_or("never".to_owned(), rounded);
+    match full.best {
+        None => Phrase::from(format!("{memory}is never full")),
+        Some(best) => {
+            let (earliest, latest) = (known(full.earliest), known(full.latest));
+            Phrase::from(format!("{memory}is full from x = {} on (from {earliest} to {latest})", rounded(best)))
+        }
+    }
+}
+
+/// A place to three digits, or to a whole number.
+fn rounded(x: f64) -> String {
+    if x >= 100.0 {
+        format!("{x:.0}")
+    } else {
+        format!("{x:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// How well the earlier runs foretell the last one.
+fn tested(check: &Check) -> Fact {
+    let foretold = bytes(check.foretold);
+    let off = i128::from(foretold) - i128::from(check.peak);
+    let line = vec![
+        Phrase::from(format!("for x = {} the others foretell ", check.x)).and(Value::Size(foretold)),
+        Phrase::from("it has ").and(Value::Size(check.peak)),
+        Phrase::from(Value::Change(off)),
+        Phrase::from(Value::percent(Some(off), Some(check.peak))),
+    ];
+    Fact { name: "tested", lines: vec![line] }
+}
+
+/// Bytes of an estimate, which is never below 0.
+fn bytes(estimate: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let whole = estimate.round() as u64;
+    whole
+}
+
+/// The peaks of the runs, and those that are foretold.
+fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
+    let columns = vec![
+        Column::figure("x"),
+        Column::figure("peak").main(),
+        Column::words("from - to"),
+        Column::figure("reserved"),
+        Column::words(""),
+    ];
+    let mut rows: Vec<Row> = scale
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(at, run)| {
+            let cells = [
+                Value::Text(run.x.to_string()),
+                Value::size(device.peaks[at]),
+                Value::Nothing,
+                Value::size(device.reserved[at]),
+                Value::words("measured"),
+            ];
+            Row::new(Tone::Plain, cells)
+        })
+        .collect();
+    rows.extend(device.forecasts.iter().map(|forecast| {
+        let Forecast { x, peak, reserved, .. } = forecast;
+        let cells = [
+            Value::Text(x.to_string()),
+            Value::Size(bytes(peak.best)),
+            Value::Text(range(peak)),
+            reserved.map_or(Value::Unknown, |reserved| Value::Size(bytes(reserved.best))),
+            Value::words("foretold"),
+        ];
+        Row::new(Tone::Main, cells)
+    }));
+    Table { title: Some("peak".to_owned()), columns, rows, noun: Noun { one: "run", many: "runs" }, ..Table::default() }
+}
+
+fn range(range: &Range) -> String {
+    format!("{} - {}", Size(bytes(range.low)), Size(bytes(range.high)))
+}
+
+/// The stacks at the moment that is the peak at the farthest place.
+fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
+    let moment = device.forecasts.last().map_or(0, |forecast| forecast.moment);
+    let stacks = device.moments.get(moment).into_iter().flat_map(|moment| &moment.stacks);
+    stacks.filter(|stack| stack.track.held.iter().any(|held| held.bytes > 0))
+}
+
+/// How the largest stacks scale.
+fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
+    let last = scale.runs.len().saturating_sub(1);
+    let forecast = device.forecasts.last().map(|forecast| forecast.x);
+    let farthest = scale.runs.last().map_or(1.0, |run| run.x);
+    let foretold = |fit: &Fit| forecast.map(|x| fit.at(x, x / farthest));
+    let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
+    // What will be large comes first.
+    order.sort_by(|a, b| {
+        let will_hold = |fit: &Fit| foretold(fit).map_or(0.0, |range| range.best);
+        will_hold(&b.fit).total_cmp(&will_hold(&a.fit))
+    });
+    let most = if options.top == 0 { order.len() } else { options.top.min(order.len()) };
+    let (shown, rest) = order.split_at(most);
+    let mut columns = vec![Column::figure(format!("x = {}", scale.runs.first().map_or(0.0, |run| run.x)))];
+    columns.push(Column::figure(format!("x = {farthest}")));
+    columns.extend(forecast.map(|x| Column::figure(format!("x = {x}")).main()));
+    columns.extend([Column::words("grows"), Column::words(scale.group_by.noun())]);
+    let row = |first: u64, latest: u64, later: Option<f64>, how: Value, label: Value| {
+        let mut cells = vec![Value::Size(first), Value::Size(latest)];
+        cells.extend(later.map(|later| Value::Size(bytes(later))));
+        cells.extend([how, label]);
+        Row::new(Tone::Plain, cells)
+    };
+    let mut rows: Vec<Row> = shown
+        .iter()
+        .map(|stack| {
+            let later = foretold(&stack.fit).map(|range| range.best);
+            let how = Value::Text(grows(&stack.fit));
+            row(stack.track.bytes(0), stack.track.bytes(last), later, how, Value::code(&*stack.track.label))
+        })
+        .collect();
+    if !rest.is_empty() {
+        let sum = |at: usize| rest.iter().fold(0_u64, |sum, stack| sum.saturating_add(stack.track.bytes(at)));
+        let later =
+            forecast.map(|_| rest.iter().filter_map(|stack| foretold(&stack.fit)).map(|range| range.best).sum());
+        let label = Value::words(crate::profile::others(rest.len()));
+        let others = row(sum(0), sum(last), later, Value::Nothing, label);
+        rows.push(Row { others: Some(rest.len()), tone: Tone::Faint, ..others });
+    }
+    Table { title: Some("stacks at the peak".to_owned()), columns, rows, noun: Noun::STACK, ..Table::default() }
+}
+
+/// The shape of a fit, with its leading coefficient.
+fn grows(fit: &Fit) -> String {
+    let Polynomial { linear, quadratic, .. } = fit.best;
+    let slope = |coefficient: f64| {
+        let sign = if coefficient < 0.0 { "-" } else { "" };
+        format!("{sign}{}", Size(bytes(coefficient.abs())))
+    };
+    match fit.shape {
+        Shape::Linear => format!("linear, {} per x", slope(linear)),
+        Shape::Quadratic => format!("quadratic, {} per x²", slope(quadratic)),
+        shape @ (Shape::Constant | Shape::Irregular) => shape.name().to_owned(),
+    }
+}

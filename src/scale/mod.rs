@@ -1,0 +1,296 @@
+//! How memory scales with what was varied from run to run: a batch size, a context length, a number of layers.
+
+mod fit;
+mod moments;
+
+use crate::diagnostic::Diagnostic;
+use crate::profile::Profile;
+use crate::stack::GroupBy;
+use crate::tracks::{self, DeviceTrack, StackTrack};
+
+use fit::Sample;
+pub use fit::{Fit, Polynomial, Range, Shape};
+pub use moments::{Aligned, Levels, moments};
+
+/// What to foretell.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Places to foretell the memory at.
+    pub at: Vec<f64>,
+    /// Memory of the device in bytes.
+    pub device_memory: Option<u64>,
+    /// Whether the moments are the same ones of the program in all runs.
+    pub is_aligned: bool,
+}
+
+/// The runs, and what follows from them.
+#[derive(Debug)]
+pub struct Scale {
+    /// The runs, by what was varied.
+    pub runs: Vec<Run>,
+    /// Each device.
+    pub devices: Vec<DeviceScale>,
+    /// What counts as one stack.
+    pub group_by: GroupBy,
+    /// Whether the runs are compared at the same moments of the program; otherwise each at its own peak.
+    pub is_aligned: bool,
+    /// What a reader must know.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its file.
+    pub path: String,
+    /// What was varied.
+    pub x: f64,
+}
+
+/// A device over the runs.
+#[derive(Debug)]
+pub struct DeviceScale {
+    /// Its ordinal.
+    pub device: u32,
+    /// Allocated peaks of the runs; `None` where one is not known.
+    pub peaks: Vec<Option<u64>>,
+    /// Reserved peaks of the runs.
+    pub reserved: Vec<Option<u64>>,
+    /// Moments that may be the peak, at which all runs are compared.
+    pub moments: Vec<MomentScale>,
+    /// What is foretold, for each place that was asked for.
+    pub forecasts: Vec<Forecast>,
+    /// What the other runs foretell of the last one, where there are enough: a measure of how far to trust it.
+    pub check: Option<Check>,
+    /// Where the device is full, where its memory is known.
+    pub full: Option<Full>,
+}
+
+/// A moment of the program, over the runs.
+#[derive(Debug)]
+pub struct MomentScale {
+    /// The stacks that hold memory then, the largest of the last run first.
+    pub stacks: Vec<StackScale>,
+    /// All stacks together, fitted as a whole.
+    whole: Option<Fit>,
+}
+
+/// A stack over the runs.
+#[derive(Debug)]
+pub struct StackScale {
+    /// Its bytes.
+    pub track: StackTrack,
+    /// How they depend on what was varied.
+    pub fit: Fit,
+}
+
+/// The memory at a place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Forecast {
+    /// The place.
+    pub x: f64,
+    /// Which of the moments is the peak there.
+    pub moment: usize,
+    /// The allocated peak: all stacks together.
+    pub peak: Range,
+    /// The reserved peak.
+    pub reserved: Option<Range>,
+}
+
+/// A run that the others foretell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Check {
+    /// Its place.
+    pub x: f64,
+    /// The allocated peak that the others foretell.
+    pub foretold: f64,
+    /// The one that it has.
+    pub peak: u64,
+}
+
+/// The place at which a device is full.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Full {
+    /// The first place that the samples allow; `None` where it never is, as far as anybody would go.
+    pub earliest: Option<f64>,
+    /// The most likely one.
+    pub best: Option<f64>,
+    /// The last one.
+    pub latest: Option<f64>,
+}
+
+/// How many times as far as the last run the device is looked at.
+const FARTHEST: f64 = 1e6;
+
+impl Scale {
+    /// Fits runs in the order of what was varied. For each moment that may be the peak there is a profile of every run,
+    /// whose [`crate::profile::StackTotal::at`] is for that moment; for a single one that may be the peak of each run.
+    #[must_use]
+    pub fn new(runs: Vec<Run>, moments: &[Vec<Profile>], options: &Options) -> Self {
+        let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
+        let profiles = moments.first().map_or(&[][..], Vec::as_slice);
+        let of_device = |device: &DeviceTrack| DeviceScale::new(&places, moments, device, options);
+        let devices = tracks::devices(profiles).iter().map(of_device).collect();
+        // What several runs say of themselves is said once.
+        let mut diagnostics: Vec<Diagnostic> = Vec::new();
+        for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
+            if !diagnostics.iter().any(|other| other.code == diagnostic.code && other.device == diagnostic.device) {
+                diagnostics.push(diagnostic.clone());
+            }
+        }
+        let group_by = profiles.last().map(|profile| profile.options.group_by).unwrap_or_default();
+        Self { runs, devices, group_by, is_aligned: options.is_aligned, diagnostics }
+    }
+}
+
+impl MomentScale {
+    fn new(profiles: &[Profile], device: &DeviceTrack, places: &[f64]) -> Self {
+        let tracks = tracks::stacks(profiles, device);
+        let total = |run: usize| tracks.iter().fold(0, |sum: u64, track| sum.saturating_add(track.bytes(run)));
+        let samples: Vec<Sample> = places.iter().enumerate().map(|(run, &x)| sample(x, total(run))).collect();
+        let fit = |track: StackTrack| {
+            let held = || places.iter().zip(&track.held);
+            let samples: Vec<Sample> = held().map(|(&x, held)| sample(x, held.bytes)).collect();
+            let blocks = held().map(|(_, held)| held.blocks).max().unwrap_or(0);
+            Some(StackScale { fit: Fit::of(&samples, blocks)?, track })
+        };
+        Self { whole: Fit::of(&samples, 1), stacks: tracks.into_iter().filter_map(fit).collect() }
+    }
+
+    /// The memory at a place, `reach` times as far as the farthest run.
+    fn at(&self, x: f64, reach: f64) -> Range {
+        let mut all = Range::default();
+        for stack in &self.stacks {
+            let range = stack.fit.at(x, reach);
+            all = Range { low: all.low + range.low, best: all.best + range.best, high: all.high + range.high };
+        }
+        // The sum as a whole is another opinion.
+        match self.whole.as_ref().map(|fit| fit.at(x, reach).best) {
+            Some(whole) => Range { low: all.low.min(whole), high: all.high.max(whole), ..all },
+            None => all,
+        }
+    }
+}
+
+impl DeviceScale {
+    fn new(places: &[f64], moments: &[Vec<Profile>], device: &DeviceTrack, options: &Options) -> Self {
+        let profiles = moments.first().map_or(&[][..], Vec::as_slice);
+        let runs = || profiles.iter().zip(&device.indices);
+        let peaks: Vec<Option<u64>> =
+            runs().map(|(profile, index)| profile.devices[(*index)?].figures.allocated.peak).collect();
+        let reserved: Vec<Option<u64>> =
+            runs().map(|(profile, index)| profile.devices[(*index)?].figures.reserved.peak).collect();
+        let of_moment = |profiles: &Vec<Profile>| MomentScale::new(profiles, device, places);
+        let mut scale = Self {
+            device: device.device,
+            peaks,
+            reserved,
+            moments: moments.iter().map(of_moment).collect(),
+            forecasts: Vec::new(),
+            check: None,
+            full: None,
+        };
+        let last = places.last().copied().unwrap_or(1.0);
+        scale.check = scale.check_of_last(moments, device, places);
+        scale.forecasts = options.at.iter().map(|&x| scale.forecast(x, last)).collect();
+        scale.full = options.device_memory.map(|memory| scale.full(memory, last));
+        scale
+    }
+
+    /// The memory at a place.
+    fn forecast(&self, x: f64, last: f64) -> Forecast {
+        let mut peak = Range::default();
+        let mut moment = 0;
+        for (index, ranges) in self.moments.iter().map(|moment| moment.at(x, x / last)).enumerate() {
+            if ranges.best > peak.best {
+                moment = index;
+            }
+            let Range { low, best, high } = ranges;
+            peak = Range { low: peak.low.max(low), best: peak.best.max(best), high: peak.high.max(high) };
+        }
+        Forecast { x, moment, peak, reserved: self.overheads().map(|overheads| overheads.of(peak)) }
+    }
+
+    /// How much more was reserved than allocated at the peaks of the runs; `None` where one is not known.
+    fn overheads(&self) -> Option<Overheads> {
+        let ratio = |(reserved, peak): (&Option<u64>, &Option<u64>)| Some(float((*reserved)?) / float((*peak)?.max(1)));
+        let all: Vec<f64> = self.reserved.iter().zip(&self.peaks).map(ratio).collect::<Option<_>>()?;
+        Some(Overheads {
+            least: all.iter().copied().fold(f64::INFINITY, f64::min),
+            latest: *all.last()?,
+            most: all.iter().copied().fold(0.0, f64::max),
+        })
+    }
+
+    /// The last run, foretold by three or more others.
+    fn check_of_last(&self, moments: &[Vec<Profile>], device: &DeviceTrack, places: &[f64]) -> Option<Check> {
+        let (&x, earlier) = places.split_last()?;
+        if earlier.len() < 3 {
+            return None;
+        }
+        let count = earlier.len();
+        let device = DeviceTrack { device: device.device, indices: device.indices[..count].to_vec() };
+        let reach = x / earlier.last()?;
+        let of_moment =
+            |profiles: &Vec<Profile>| MomentScale::new(&profiles[..count], &device, earlier).at(x, reach).best;
+        let foretold = moments.iter().map(of_moment).fold(0.0, f64::max);
+        Some(Check { x, foretold, peak: (*self.peaks.last()?)? })
+    }
+
+    /// Where the device is full: where the reserved or the allocated peak exceeds its memory.
+    fn full(&self, memory: u64, last: f64) -> Full {
+        let place = |value: fn(&Range) -> f64| {
+            first_place(last, |x| {
+                let forecast = self.forecast(x, last);
+                let reserved = forecast.reserved.as_ref().map_or(0.0, value);
+                value(&forecast.peak).max(reserved) > float(memory)
+            })
+        };
+        Full { earliest: place(|range| range.high), best: place(|range| range.best), latest: place(|range| range.low) }
+    }
+}
+
+/// Reserved in relation to allocated bytes.
+struct Overheads {
+    least: f64,
+    latest: f64,
+    most: f64,
+}
+
+impl Overheads {
+    fn of(&self, peak: Range) -> Range {
+        Range { low: peak.low * self.least, best: peak.best * self.latest, high: peak.high * self.most }
+    }
+}
+
+/// The first place, from a small one on, at which something holds that holds for all later ones.
+fn first_place(last: f64, holds: impl Fn(f64) -> bool) -> Option<f64> {
+    /// Enough to tell places a thousandth of one apart.
+    const HALVINGS: u32 = 60;
+    let mut high = last / 1024.0;
+    while !holds(high) {
+        high *= 2.0;
+        if high > last * FARTHEST {
+            return None;
+        }
+    }
+    let mut low = high / 2.0;
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "2^53 bytes are more than any device has")]
+fn float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+fn sample(x: f64, bytes: u64) -> Sample {
+    Sample { x, bytes: float(bytes) }
+}

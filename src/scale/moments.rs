@@ -1,0 +1,168 @@
+//! Moments of a program that every run passes, so that each run is looked at there: the peak of one run may lie at another
+//! place of the program than that of the next.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::fit::{Fit, Sample};
+use crate::profile;
+use crate::replay::{self, Position};
+use crate::snapshot::{Action, Snapshot};
+use crate::stack::{GroupBy, Grouper, Rules};
+
+/// How much a device holds after each allocation and free of a run.
+#[derive(Debug)]
+pub struct Levels {
+    /// Device ordinal.
+    pub device: u32,
+    steps: Vec<Step>,
+    /// Stacks that allocate, by what they are compared by.
+    stacks: Vec<String>,
+}
+
+/// An allocation or a free.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// Index of the event.
+    event: u32,
+    /// Allocated bytes after it.
+    allocated: u64,
+    deed: Deed,
+}
+
+/// What a step does, as far as it is the same in all runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Deed {
+    /// The stack that allocates or did, as its position in [`Levels::stacks`].
+    stack: usize,
+    frees: bool,
+}
+
+impl Levels {
+    /// The levels of every device that has events.
+    ///
+    /// # Errors
+    /// Where a history cannot be replayed.
+    pub fn of(snapshot: &Snapshot, rules: &Rules) -> Result<Vec<Self>, replay::Error> {
+        let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, rules);
+        let mut all = Vec::new();
+        for (&id, device) in &snapshot.devices {
+            let events = snapshot.events_of(device);
+            let replay = replay::replay(snapshot, id, device, &[])?;
+            let mut changes = vec![0_i128; events.len() + 2];
+            let mut deeds: HashMap<Position, Deed> = HashMap::new();
+            let mut stacks: Vec<String> = Vec::new();
+            let mut known = HashMap::new();
+            for allocation in &replay.allocations {
+                let origin = allocation.origin(snapshot);
+                let stack = *known.entry(origin).or_insert_with(|| {
+                    stacks.push(profile::identity(origin, None, &grouper).key.0);
+                    stacks.len() - 1
+                });
+                for (at, frees) in [(allocation.born, false), (allocation.freed, true)] {
+                    if let Some(change) = changes.get_mut(at.count()) {
+                        let bytes = i128::from(allocation.bytes);
+                        *change += if frees { -bytes } else { bytes };
+                        deeds.insert(at, Deed { stack, frees });
+                    }
+                }
+            }
+            let mut steps = Vec::new();
+            let mut now = changes[Position::START.count()];
+            for (index, event) in (0_u32..).zip(events) {
+                now += changes[index as usize + 1];
+                let deed = deeds.get(&Position::after(index as usize));
+                if let (Action::Alloc | Action::FreeRequested, Some(&deed)) = (event.action, deed) {
+                    steps.push(Step { event: index, allocated: u64::try_from(now).unwrap_or(0), deed });
+                }
+            }
+            if !steps.is_empty() {
+                all.push(Self { device: id, steps, stacks });
+            }
+        }
+        Ok(all)
+    }
+
+    /// The steps by what they do, in order. What has no stack is left out.
+    fn by_deed(&self) -> HashMap<(&str, bool), Vec<usize>> {
+        let mut places: HashMap<(&str, bool), Vec<usize>> = HashMap::new();
+        for (at, Step { deed, .. }) in self.steps.iter().enumerate() {
+            places.entry((self.stacks[deed.stack].as_str(), deed.frees)).or_default().push(at);
+        }
+        places
+    }
+}
+
+/// A moment that is the same in all runs: just after this event of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aligned {
+    /// The event in each run.
+    pub events: Vec<u32>,
+}
+
+/// How many times as far as the last run is looked at.
+const REACH: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
+
+/// Where fewer of the steps have a partner in all runs, the programs are too different.
+const LEAST_ALIGNED: usize = 2;
+
+/// The moments that may be the peak of a run, or at one of the places. `None` where the runs are too different to say which
+/// moments of one are those of another.
+#[must_use]
+pub fn moments(runs: &[&Levels], places: &[f64], at: &[f64]) -> Option<Vec<Aligned>> {
+    let anchors = anchors(runs)?;
+    let last = places.last().copied()?;
+    let farther = REACH.iter().map(|reach| reach * last);
+    let farther = at.iter().copied().chain(farther);
+    let mut highest: BTreeSet<usize> = farther.filter_map(|x| peak_at(runs, &anchors, places, x)).collect();
+    for (run, levels) in runs.iter().enumerate() {
+        highest.extend((0..anchors.len()).rev().max_by_key(|&anchor| levels.steps[anchors[anchor][run]].allocated));
+    }
+    // What the earlier runs foretell of the last one.
+    let earlier = runs.len() - 1;
+    highest.extend(peak_at(&runs[..earlier], &anchors, &places[..earlier], last));
+    let event = |anchor: usize| {
+        let steps = runs.iter().zip(&anchors[anchor]);
+        Aligned { events: steps.map(|(levels, &at)| levels.steps[at].event).collect() }
+    };
+    Some(highest.into_iter().map(event).collect())
+}
+
+/// Steps that are the same in all runs, as their positions in each: those of a stack that allocates as often in each, in the
+/// same order.
+fn anchors(runs: &[&Levels]) -> Option<Vec<Vec<usize>>> {
+    let by_deed: Vec<_> = runs.iter().map(|levels| levels.by_deed()).collect();
+    let (reference, others) = by_deed.split_last()?;
+    let mut anchors: Vec<Vec<usize>> = Vec::new();
+    for (deed, places) in reference {
+        let partners: Option<Vec<_>> = others.iter().map(|other| other.get(deed)).collect();
+        let Some(partners) = partners.filter(|all| all.iter().all(|other| other.len() == places.len())) else {
+            continue;
+        };
+        for (occurrence, &place) in places.iter().enumerate() {
+            anchors.push(partners.iter().map(|other| other[occurrence]).chain([place]).collect());
+        }
+    }
+    anchors.sort_unstable_by_key(|anchor| anchor.last().copied());
+    // What another run does in another order is no moment of both.
+    let mut ordered: Vec<Vec<usize>> = Vec::with_capacity(anchors.len());
+    for anchor in anchors {
+        if ordered.last().is_none_or(|latest| latest.iter().zip(&anchor).all(|(earlier, later)| earlier < later)) {
+            ordered.push(anchor);
+        }
+    }
+    let steps = runs.iter().map(|levels| levels.steps.len()).max()?;
+    (ordered.len() * LEAST_ALIGNED >= steps).then_some(ordered)
+}
+
+/// The anchor at which the runs foretell most at a place.
+fn peak_at(runs: &[&Levels], anchors: &[Vec<usize>], places: &[f64], x: f64) -> Option<usize> {
+    let foretold = |anchor: &Vec<usize>| {
+        #[allow(clippy::cast_precision_loss, reason = "2^53 bytes are more than any device has")]
+        let bytes = |(levels, &at): (&&Levels, &usize)| levels.steps[at].allocated as f64;
+        let all = runs.iter().zip(anchor).map(bytes);
+        let samples: Vec<Sample> = places.iter().zip(all).map(|(&x, bytes)| Sample { x, bytes }).collect();
+        Fit::of(&samples, 1).map_or(0.0, |fit| fit.best.at(x))
+    };
+    let all = anchors.iter().map(foretold).enumerate();
+    all.max_by(|(a, one), (b, other)| one.total_cmp(other).then(b.cmp(a))).map(|(anchor, _)| anchor)
+}

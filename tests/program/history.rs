@@ -1,0 +1,177 @@
+//! `ptmem history` over a folder, and over the versions of a stored profile.
+
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::fixtures;
+use crate::support::readers::{check_json, check_markdown};
+use crate::support::tool::text;
+
+/// With the `PATH`, which `git` is found by.
+fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder).env_clear().env("COLUMNS", "160");
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.args(arguments).output().unwrap()
+}
+
+fn succeed(folder: &Path, arguments: &[&str]) -> String {
+    let output = ptmem(folder, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let report: Value = serde_json::from_str(&succeed(folder, &[arguments, &["--format", "json"]].concat())).unwrap();
+    check_json(&report);
+    report
+}
+
+fn store(folder: &Path, fixture: &str, name: &str) {
+    let fixture = fixtures::folder().join(fixture).display().to_string();
+    succeed(folder, &["profile", &fixture, "-o", name]);
+}
+
+/// Nights without a change, one that grows, and one that cannot be read.
+fn nights() -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for (night, fixture) in ["before", "moved", "before", "after", "after"].iter().enumerate() {
+        store(place.path(), &format!("{fixture}.pkl"), &format!("night-{:02}.json", night + 9));
+    }
+    let whole = fs::read_to_string(place.path().join("night-09.json")).unwrap();
+    fs::write(place.path().join("night-20.json"), &whole[..whole.len() / 2]).unwrap();
+    place
+}
+
+#[test]
+fn the_night_of_a_step_is_named_with_its_stack() {
+    let place = nights();
+    let report = json(place.path(), &["history", "."]);
+    let names: Vec<&str> = report["profiles"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    assert!(names[0].ends_with("night-09.json") && names[4].ends_with("night-13.json"), "{names:?}");
+    let device = &report["devices"][0];
+    let steps = device["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!(steps[0]["profile"], 3);
+    assert_eq!(steps[0]["delta"].as_i64(), Some(56_415_232));
+    assert!(steps[0]["stacks"][0]["label"].as_str().unwrap().contains("attention (model.py:40)"), "{steps:?}");
+    assert!(report["skipped"][0]["path"].as_str().unwrap().ends_with("night-20.json"));
+    // The rows of every profile add up to its peak.
+    for (index, figures) in device["figures"].as_array().unwrap().iter().enumerate() {
+        let stacks = device["stacks"].as_array().unwrap();
+        let sum: u64 = stacks.iter().map(|stack| stack["bytes"][index].as_u64().unwrap()).sum();
+        assert_eq!(Some(sum), figures["peak"].as_u64());
+    }
+    let last = json(place.path(), &["history", ".", "--last", "3"]);
+    // The broken one counts as one of the three.
+    assert_eq!(last["profiles"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn steady_growth_says_when_the_device_is_full() {
+    let place = tempfile::tempdir().unwrap();
+    let series = fixtures::folder().join("leak-series").display().to_string();
+    let report = json(place.path(), &["history", &series, "--device-memory", "100MiB"]);
+    let outlook = &report["devices"][0]["outlook"];
+    assert_eq!(outlook["grows"], true);
+    let pace = outlook["per_profile"].as_u64().unwrap();
+    let left = outlook["headroom"].as_u64().unwrap();
+    let reserved = report["devices"][0]["figures"][2]["reserved"].as_u64().unwrap();
+    assert_eq!(left, (100 << 20) - reserved);
+    assert_eq!(outlook["full_after"].as_u64(), Some(left.div_ceil(pace)));
+    let flat = fixtures::folder().join("no-leak-series").display().to_string();
+    let report = json(place.path(), &["history", &flat, "--device-memory", "100MiB"]);
+    assert_eq!(report["devices"][0]["outlook"]["full_after"], Value::Null);
+}
+
+#[test]
+fn every_format_has_the_steps() {
+    let place = nights();
+    let csv = succeed(place.path(), &["history", ".", "--format", "csv"]);
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    assert_eq!(reader.headers().unwrap(), &["device", "profile", "time", "metric", "label", "bytes"][..]);
+    let records: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let of = |metric: &str, night: &str| -> u64 {
+        let rows = records.iter().filter(|record| &record[3] == metric && record[1].ends_with(night));
+        rows.map(|record| record[5].parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(of("stack", "night-12.json"), of("peak", "night-12.json"));
+    let markdown = succeed(place.path(), &["history", ".", "--format", "markdown", "--export", "csv=out.csv"]);
+    check_markdown(&markdown, 1 << 20);
+    assert!(markdown.contains("Steps of the peak"), "{markdown}");
+    assert_eq!(fs::read_to_string(place.path().join("out.csv")).unwrap(), csv);
+    let table = succeed(place.path(), &["history", "."]);
+    assert!(table.contains("steps of the peak"), "{table}");
+    assert!(table.contains("night-12.json"), "{table}");
+}
+
+#[test]
+fn the_commit_of_a_step_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.current_dir(place.path()).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+        command.args(arguments).output().ok().filter(|output| output.status.success())
+    };
+    if git(&["init", "-q", "."]).is_none() {
+        eprintln!("skipped: there is no git");
+        return;
+    }
+    for (day, fixture, subject) in [(0, "before", "store it"), (2, "after", "a larger\nmodel"), (4, "after", "none")] {
+        store(place.path(), &format!("{fixture}.pkl"), "stored profile.json");
+        git(&["add", "-A"]).unwrap();
+        let date = format!("2026-01-{:02}T00:00:00Z", day + 1);
+        let mut commit = Command::new("git");
+        commit.current_dir(place.path()).env("GIT_COMMITTER_DATE", &date).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        commit.args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@example.org",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            subject,
+        ]);
+        assert!(commit.status().unwrap().success());
+    }
+    let report = json(place.path(), &["history", "--git", "stored profile.json"]);
+    let profiles = report["profiles"].as_array().unwrap();
+    // The last commit left the file alone.
+    assert_eq!(profiles.len(), 2);
+    assert_eq!(profiles[1]["subject"], "a larger model");
+    assert_eq!(profiles[1]["time"].as_i64(), Some(1_767_398_400));
+    assert_eq!(report["devices"][0]["steps"][0]["profile"], 1);
+    let table = succeed(place.path(), &["history", "--git", "stored profile.json"]);
+    assert!(table.contains("a larger model"), "{table}");
+    let unknown = ptmem(place.path(), &["history", "--git", "other.json"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("no commit has this file"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("empty")).unwrap();
+    for (arguments, expected) in [
+        (&["history"][..], "required"),
+        (&["history", "empty"], "empty"),
+        (&["history", "missing.json"], "no such file"),
+        (&["history", "--git", "nowhere/x.json"], "git log:"),
+        (&["history", "a", "--git", "b"], "cannot be used with"),
+        (&["history", "a", "--export", "sarif=x"], "unknown format 'sarif'"),
+    ] {
+        let output = ptmem(place.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+}

@@ -1,0 +1,185 @@
+//! `ptmem scale` on runs whose memory is known at every number.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::history::{A, MIB, event, file, segment};
+use crate::support::pickle;
+use crate::support::readers::{check_json, check_markdown};
+use crate::support::tool::{ptmem, text};
+
+/// An event that a function causes.
+fn by(function: &str, action: &str, addr: u64, size: u64) -> pickle::Value {
+    let frame =
+        pickle::Value::dict([("name", function.into()), ("filename", "/repo/train.py".into()), ("line", 7.into())]);
+    let pickle::Value::Dict(mut pairs) = event(action, addr, size) else { panic!("no event") };
+    pairs.retain(|(key, _)| *key != "frames".into());
+    pairs.push(("frames".into(), vec![frame].into()));
+    pickle::Value::Dict(pairs)
+}
+
+/// Memory at a number: weights of 40 MiB, activations that follow it, scores that follow its square.
+fn activations(x: u64) -> u64 {
+    x * MIB / 4
+}
+
+fn scores(x: u64) -> u64 {
+    x * x * 2048
+}
+
+const WEIGHTS: u64 = 40 * MIB;
+
+/// Held by the optimizer at the end, when activations and scores are gone.
+const OPTIMIZER: u64 = 70 * MIB;
+
+fn peak(x: u64) -> u64 {
+    WEIGHTS + OPTIMIZER.max(activations(x) + scores(x))
+}
+
+/// A step: for small numbers the peak is in the optimizer, for others where the scores are. `extra` blocks that come and go
+/// make the histories differ in length.
+fn step(x: u64, extra: u64) -> Vec<u8> {
+    let weights = A;
+    let activations_at = A + 1024 * MIB;
+    let scores_at = A + 2048 * MIB;
+    let mut events = vec![by("build", "segment_alloc", A, 8192 * MIB), by("build", "alloc", weights, WEIGHTS)];
+    events.push(by("forward", "alloc", activations_at, activations(x)));
+    for _ in 0..extra {
+        events.push(by("helper", "alloc", A + 6144 * MIB, MIB));
+        events.extend(["free_requested", "free_completed"].map(|action| by("helper", action, A + 6144 * MIB, MIB)));
+    }
+    events.push(by("attention", "alloc", scores_at, scores(x)));
+    for (at, size) in [(scores_at, scores(x)), (activations_at, activations(x))] {
+        events.extend(["free_requested", "free_completed"].map(|action| by("step", action, at, size)));
+    }
+    let optimizer_at = A + 4096 * MIB;
+    events.push(by("optimizer", "alloc", optimizer_at, OPTIMIZER));
+    events.extend(["free_requested", "free_completed"].map(|action| by("step", action, optimizer_at, OPTIMIZER)));
+    file(vec![segment(A, &[(WEIGHTS, true), (8192 * MIB - WEIGHTS, false)])], events)
+}
+
+/// A file for each number.
+fn runs(places: &[u64], extra: impl Fn(u64) -> u64) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for &x in places {
+        fs::write(folder.path().join(format!("{x}.pkl")), step(x, extra(x))).unwrap();
+    }
+    folder
+}
+
+fn scale(folder: &Path, places: &[u64], options: &[&str]) -> Value {
+    let files: Vec<String> = places.iter().map(|x| format!("{x}.pkl")).collect();
+    let numbers = places.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let mut arguments = vec!["scale", "--x", &numbers, "--format", "json"];
+    arguments.extend(files.iter().map(String::as_str));
+    arguments.extend(options);
+    let output = ptmem(folder, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    check_json(&report);
+    report
+}
+
+/// Whether a forecast is as close to the truth as 1 % of it, and its range holds the truth.
+fn assert_foretold(forecast: &Value) {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
+    let x = forecast["x"].as_f64().unwrap() as u64;
+    let [low, best, high] = ["low", "best", "high"].map(|key| forecast["peak"][key].as_u64().unwrap());
+    let truth = peak(x);
+    assert!(best.abs_diff(truth) <= truth / 100, "x = {x}: {best}, not {truth}");
+    assert!(low <= truth + 1024 && truth <= high + 1024, "x = {x}: {low} to {high}, not {truth}");
+}
+
+fn shape(report: &Value, function: &str) -> String {
+    let device = &report["devices"][0];
+    let moment = device["forecasts"].as_array().unwrap().last().unwrap()["moment"].as_u64().unwrap();
+    let stacks = device["moments"][usize::try_from(moment).unwrap()]["stacks"].as_array().unwrap();
+    let stack = stacks.iter().find(|stack| stack["label"].as_str().unwrap().starts_with(function));
+    stack.unwrap_or_else(|| panic!("no {function}"))["shape"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_peak_is_foretold_although_it_moves() {
+    let places = [64, 128, 256];
+    let folder = runs(&places, |_| 3);
+    // The peak of the first two is in the optimizer.
+    assert_eq!([peak(64), peak(128)], [WEIGHTS + OPTIMIZER; 2]);
+    let report = scale(folder.path(), &places, &["--at-x", "512,1024,32"]);
+    assert_eq!(report["aligned"], true);
+    report["devices"][0]["forecasts"].as_array().unwrap().iter().for_each(assert_foretold);
+    let report = scale(folder.path(), &places, &["--at-x", "1024"]);
+    for (function, expected) in [("build", "constant"), ("forward", "linear"), ("attention", "quadratic")] {
+        assert_eq!(shape(&report, function), expected, "{function}");
+    }
+    assert_eq!(report["devices"][0]["check"], Value::Null);
+}
+
+#[test]
+fn runs_of_different_length_are_compared_at_the_same_moments() {
+    let places = [64, 128, 256, 512];
+    let folder = runs(&places, |x| x / 256);
+    let report = scale(folder.path(), &places, &["--at-x", "1024"]);
+    assert_eq!(report["aligned"], true);
+    assert_foretold(&report["devices"][0]["forecasts"][0]);
+    let check = &report["devices"][0]["check"];
+    assert_eq!(check["peak"].as_u64(), Some(peak(512)));
+    let foretold = check["foretold"].as_u64().unwrap();
+    assert!(foretold.abs_diff(peak(512)) <= peak(512) / 100, "{check}");
+}
+
+#[test]
+fn the_number_at_which_the_device_is_full_is_found() {
+    let places = [256, 128, 64];
+    let folder = runs(&places, |_| 0);
+    let report = scale(folder.path(), &places, &["--device-memory", "16GiB"]);
+    // Given in any order, told in that of the numbers.
+    assert_eq!(report["runs"][0]["x"].as_f64(), Some(64.0));
+    let full = &report["devices"][0]["full"];
+    // What is reserved is 8 GiB in each run: as much more in relation to the peak of the last.
+    let [earliest, best, latest] = ["earliest", "best", "latest"].map(|key| full[key].as_f64().unwrap());
+    assert!(earliest <= best && best <= latest, "{full}");
+    let ample = scale(folder.path(), &places, &["--device-memory", "1EiB"]);
+    assert!(ample["devices"][0]["full"]["best"].as_f64().is_none_or(|place| place > 10_000.0));
+}
+
+#[test]
+fn people_read_the_same() {
+    let places = [64, 128, 256, 512];
+    let folder = runs(&places, |_| 0);
+    let files = ["64.pkl", "128.pkl", "256.pkl", "512.pkl"];
+    let all = |options: &[&'static str]| {
+        let arguments = [&["scale", "--x", "64,128,256,512", "--at-x", "1024"], &files[..], options].concat();
+        let output = ptmem(folder.path(), &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let table = all(&["--device-memory", "80GiB"]);
+    for part in ["foretold", "measured", "quadratic, 2.00 KiB per x²", "is full from x =", "tested"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    check_markdown(&all(&["--format", "markdown"]), 1 << 20);
+    let csv = all(&["--format", "csv"]);
+    assert!(csv.starts_with("device,profile,x,metric,label,bytes\n0,64.pkl,64,peak,,115343360\n"), "{csv}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let places = [64, 128, 256];
+    let folder = runs(&places, |_| 0);
+    for (arguments, expected) in [
+        (&["scale", "64.pkl", "128.pkl", "256.pkl"][..], "--x <NUMBERS>"),
+        (&["scale", "64.pkl", "128.pkl", "--x", "64,128"], "2 files given; expected three or more"),
+        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128"], "--x has 2 numbers for 3 files"),
+        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,64,128"], "three or more different numbers"),
+        (&["scale", "64.pkl", "64.pkl", "256.pkl", "--x", "64,65,128"], "is given twice"),
+        (&["scale", "64.pkl", "128.pkl", "256.pkl", "--x", "64,128,-2"], "expected a number above 0"),
+        (&["scale", "64.pkl", "128.pkl", "other.pkl", "--x", "64,128,256"], "no such file"),
+    ] {
+        let output = ptmem(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
