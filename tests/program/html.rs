@@ -138,6 +138,43 @@ fn every_point_of_a_curve_is_within_its_recording_and_every_peak_is_on_it() {
 }
 
 #[test]
+fn the_aligned_moment_is_that_of_the_command_line() {
+    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
+    let data = data(&page(&["diff", &before, &after]));
+    let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
+    let aligned =
+        moments.iter().find(|moment| moment["title"].as_str().unwrap().starts_with("peak of the after")).unwrap();
+    let all = ["--all", "--min-delta", "0", "--top", "0", "--format", "json"];
+    let json = report(&[&["diff", &before, &after, "--at", "aligned"][..], &all].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    for side in ["before", "after"] {
+        let drawn = aligned[format!("{side}Bytes")].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap());
+        let stacks = json["devices"][0]["stacks"].as_array().unwrap().iter();
+        let listed = stacks.map(|stack| stack[side].as_u64().unwrap());
+        assert_eq!(drawn.sum::<u64>(), listed.sum::<u64>(), "{side}");
+    }
+}
+
+#[test]
+fn frames_of_the_checkout_show_their_source() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(".git")).unwrap();
+    fs::write(
+        folder.path().join("train.py"),
+        "import torch\n\ndef main():\n    x = 1\n    return torch.zeros(1 << 20)\n",
+    )
+    .unwrap();
+    let mut program = Program::default();
+    program.alloc_under("a", &["/elsewhere/repo/train.py:main:5"], 1 << 20);
+    program.free("a");
+    fs::write(folder.path().join("a.pkl"), program.snapshot()).unwrap();
+    let page = text(&ptmem(folder.path(), &["show", "a.pkl", "--format", "html"]).stdout);
+    let frames = &data(&page)["sections"][0]["flame"]["frames"];
+    let sources: Vec<_> = frames.as_array().unwrap().iter().filter_map(|frame| frame["source"].as_str()).collect();
+    assert_eq!(sources, ["return torch.zeros(1 << 20)"]);
+}
+
+#[test]
 fn pages_ask_nothing_of_anybody() {
     let text = page(&["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--max-growth", "5%"]);
     let (_, policy) = text.split_once("http-equiv=\"Content-Security-Policy\" content=\"").unwrap();

@@ -7,6 +7,8 @@ use serde::Serialize;
 use super::chart::Axis;
 use super::{flame, name, timeline};
 use crate::picture::{Area, Band, Curve, Flame, Moment, Picture, Spot};
+use crate::report::place::Place;
+use crate::report::source::Excerpt;
 use crate::report::view::{Group, Section};
 use crate::report::{Error, Options};
 use crate::tree::Frame;
@@ -224,12 +226,16 @@ fn frame_data(frame: &Frame, picture: &Picture, options: &Options) -> FrameData 
     let recorded = frame.path.as_ref().and_then(|path| picture.files.get(path));
     let path = recorded.and_then(|recorded| options.checkout.get(recorded));
     let place = path.zip(frame.line);
-    let line = place.and_then(|(path, line)| options.sources.get(path)?.get(line.checked_sub(1)? as usize));
+    let excerpt = place.and_then(|(path, line)| {
+        let place = Place { path: path.clone(), line };
+        Excerpt::new(&place, &frame.name, options)
+    });
+    let source = excerpt.and_then(|excerpt| excerpt.lines.into_iter().find(|line| line.is_marked));
     FrameData {
         text: name(&frame.text()),
         user: frame.is_user,
         href: options.run.as_ref().zip(place).map(|(run, (path, line))| run.line_address(path, line)),
-        source: line.map(|line| name(crate::text::cut(line.trim(), LONGEST_LINE))),
+        source: source.map(|line| name(crate::text::cut(line.text.trim(), LONGEST_LINE))),
     }
 }
 

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::name;
 use super::parts::phrases;
+use crate::report::source::Excerpt;
 use crate::report::view::{
     Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Note, Row, StackLine, SummedLine, Table, Tone, Value,
 };
@@ -119,13 +120,29 @@ fn name_cell(row: &Row, value: &Value) -> Markup {
         @if row.frames.is_empty() {
             (cell(value))
         } @else {
-            details.frames { summary { (cell(value)) } (summed(&row.summed)) (stack_lines(&row.frames)) }
+            details.frames {
+                summary { (cell(value)) }
+                (summed(&row.summed))
+                (stack_lines(&row.frames))
+                @if let Some(excerpt) = row.site.as_ref().and_then(|site| site.excerpt.as_ref()) { (source(excerpt)) }
+            }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
         @match &row.note {
             Some(Note::Manner { words, mean }) => { span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" } }
             Some(Note::Also(labels)) => { span.remark { "also " @for label in labels { code { (name(label)) } " " } } }
             None => {}
+        }
+    }
+}
+
+/// Lines of the checkout, that of the row emphasised.
+fn source(excerpt: &Excerpt) -> Markup {
+    html! {
+        pre.source {
+            @for line in &excerpt.lines {
+                span class=[line.is_marked.then_some("added")] { (format!("{:>5}  ", line.number)) (name(&line.text)) "\n" }
+            }
         }
     }
 }
