@@ -96,6 +96,19 @@ class ChangedHere:
 
 
 @dataclass(frozen=True)
+class ChangedLine:
+    """One of the lines of code that a stack sums, with its operator."""
+
+    label: str
+    """Its name for people, as in the after where it exists there; patterns match it as well."""
+    before: int
+    after: int
+    delta: int
+    before_blocks: int
+    after_blocks: int
+
+
+@dataclass(frozen=True)
 class Frame:
     """A frame as it was recorded."""
 
@@ -135,6 +148,8 @@ class Row:
     """Whether there are more blocks or larger ones, in words."""
     changed_here: Optional[ChangedHere]
     """The part that changed through lines which the change of the code touches; null without --git."""
+    lines: list[ChangedLine]
+    """The lines of code that it sums, each with its operator, the largest change first; none where it is one line."""
     frames: list[Frame]
     """As in the after, innermost first."""
     forward_frames: list[Frame]
@@ -290,6 +305,12 @@ class Counter:
     """Whether baseline and peak are known to the byte."""
     max_error: Optional[int]
     """How far baseline or peak may be from the truth; null where that is not known."""
+    baseline_error: Optional[int]
+    """How far baseline may be from the truth, 0 where it is exact; null where that is not known."""
+    peak_error: Optional[int]
+    """How far peak may be from the truth, 0 where it is exact; null where that is not known."""
+    at_least: bool
+    """Whether baseline and peak are the least that they were: the truth lies above them, within max_error."""
 
 
 @dataclass(frozen=True)
@@ -361,6 +382,18 @@ class Oom:
 
 
 @dataclass(frozen=True)
+class SummedLine:
+    """One of the lines of code that a stack sums, with its operator."""
+
+    label: str
+    """Its name for people, which patterns match as well."""
+    at: int
+    """Bytes held at the moment that was asked for."""
+    at_blocks: int
+    """Blocks held then."""
+
+
+@dataclass(frozen=True)
 class Stack:
     """A call stack and what it holds."""
 
@@ -392,6 +425,10 @@ class Stack:
     """The most that was alive at any moment of the recording; null where a saved profile does not say."""
     highest_event: Optional[int]
     """The event just before that moment, -1 for the start."""
+    lines: list[SummedLine]
+    """The lines of code that it sums, each with its operator, the largest first, at the moment that was asked for; none
+    where it is one line.
+    """
     frames: list[Frame]
     """Innermost first, of the member that holds most."""
     forward_frames: list[Frame]
@@ -638,11 +675,12 @@ class DeviceLeaks:
 
 @dataclass(frozen=True)
 class LeakCheck:
-    """What leaks, or that nothing does."""
+    """What leaks, or that nothing does; and memory that ran out."""
 
     rank: Optional[int]
     """Null where the snapshots are of one process."""
-    metric: Literal["leak"]
+    metric: Literal["leak", "oom"]
+    """What is limited: 'leak', or 'oom' where memory ran out."""
     scope: Optional[str]
     """The label of the stack; null where it is about no single one."""
     device: Optional[int]
@@ -655,8 +693,8 @@ class LeakCheck:
     """Always null."""
     delta: Optional[int]
     """Bytes that it gains per snapshot or step. Null where it cannot be told."""
-    allowed: int
-    """How many bytes all leaks of the device may gain per snapshot or step."""
+    allowed: Optional[int]
+    """How many bytes all leaks of the device may gain per snapshot or step; null where memory ran out."""
     level: Literal["fail", "warn"]
     """What it means if the limit is exceeded."""
     result: Literal["pass", "exceeded", "inconclusive"]
