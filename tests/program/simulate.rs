@@ -51,7 +51,7 @@ fn a_command_that_is_not_there_ends_with_127() {
     let place = TempDir::new().unwrap();
     let output = command(place.path(), &[], &["no-such-command"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
-    assert!(text(&output.stderr).contains("no-such-command: command not found"));
+    assert_eq!(text(&output.stderr), "ptmem simulate: no-such-command: command not found\n");
     let file = place.path().join("file");
     fs::write(&file, "").unwrap();
     let output = command(place.path(), &[], &[file.to_str().unwrap()]).output().unwrap();
@@ -146,6 +146,18 @@ fn a_recording_that_was_not_made_is_an_error() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("x.pkl: not recorded: true never used a CUDA device"));
     assert_empty(place.path());
+}
+
+#[test]
+fn a_file_in_a_folder_that_is_not_there_is_refused_before_the_command_runs() {
+    for option in ["--record", "--report"] {
+        let (output, place) = simulate(&[option, "no/such/folder/file"], "echo ran");
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stdout), "");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("no/such/folder: no such folder for no/such/folder/file"), "{stderr}");
+        assert_empty(place.path());
+    }
 }
 
 #[test]

@@ -13,9 +13,17 @@ use super::signals;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Runs a command to its end; its exit code, 128 and the signal's number where a signal ended it.
-pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(NOT_FOUND) };
+/// How a command ended.
+pub(super) enum Ended {
+    /// With an exit code, which is 128 and the signal's number where a signal ended it.
+    Ran(u8),
+    /// It could not be started, which was said; the exit code of a shell for that.
+    NotStarted(u8),
+}
+
+/// Runs a command to its end.
+pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<Ended> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(Ended::NotStarted(NOT_FOUND)) };
     let mut child = Command::new(program);
     child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     let started = signals::start(&mut child);
@@ -24,14 +32,14 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<u8>
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             super::eprint_line(&format!("{name}: command not found"));
-            return Ok(NOT_FOUND);
+            return Ok(Ended::NotStarted(NOT_FOUND));
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             super::eprint_line(&format!("{name}: cannot be executed: {error}"));
-            return Ok(NOT_EXECUTABLE);
+            return Ok(Ended::NotStarted(NOT_EXECUTABLE));
         }
         Err(error) => return Err(anyhow!("{name}: cannot be started: {error}")),
     };
     let status = child.wait().map_err(|error| anyhow!("{name}: cannot be waited for: {error}"))?;
-    Ok(signals::code(status))
+    Ok(Ended::Ran(signals::code(status)))
 }

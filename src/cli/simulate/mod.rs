@@ -11,6 +11,7 @@ mod signals;
 pub(crate) mod stand_ins;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -21,6 +22,7 @@ pub(crate) use arguments::SimulateArguments;
 
 use super::output::Output;
 use arguments::Gpu;
+use child::Ended;
 use folder::Folder;
 
 pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
@@ -34,10 +36,16 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
     let Some((program, _)) = arguments.command.split_first() else {
         bail!("no command to run; expected one after --, such as: ptmem simulate -- python train.py");
     };
+    for path in arguments.record.iter().map(|record| &record.path).chain(&arguments.report) {
+        check_folder(path)?;
+    }
     let settings = arguments.settings(card);
     let folder = Folder::make(&settings)?;
     let environment = folder.environment(&settings, arguments.record.as_ref())?;
-    let exit_code = child::run(&arguments.command, &environment)?;
+    let exit_code = match child::run(&arguments.command, &environment)? {
+        Ended::Ran(code) => code,
+        Ended::NotStarted(code) => return Ok(ExitCode::from(code)),
+    };
     let outcome = Outcome {
         settings: &settings,
         command: arguments.command.iter().map(lossy).collect(),
@@ -57,6 +65,16 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
         );
     }
     Ok(ExitCode::from(exit_code))
+}
+
+/// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to be.
+fn check_folder(file: &Path) -> Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let missing = folder.filter(|folder| !folder.is_dir() && !folder.to_string_lossy().contains("{rank}"));
+    match missing {
+        Some(folder) => bail!("{}: no such folder for {}", folder.display(), file.display()),
+        None => Ok(()),
+    }
 }
 
 fn lossy(word: &OsString) -> String {
