@@ -1,5 +1,8 @@
 //! The counters over the history, once the size of every block is known.
 
+use std::iter::Peekable;
+use std::{slice, vec};
+
 use super::lifetimes::{Lifetimes, NONE};
 use super::parts::{Level, Part, Parts};
 use super::sizes::{Sizes, Spread};
@@ -84,6 +87,11 @@ impl Gauge {
         self.now -= i128::from(bytes);
     }
 
+    /// The highest value since [`Gauge::mark`], in bytes.
+    fn highest(&self) -> u64 {
+        u64::try_from(self.highest).unwrap_or(0)
+    }
+
     /// Forgets what was higher before.
     fn mark(&mut self) {
         self.highest = self.now;
@@ -107,10 +115,10 @@ pub(super) struct Margin {
 
 impl Margin {
     fn new(value: i128, spread: Spread, unrecorded: i128) -> Self {
-        let (below, above) = (i128::from(spread.below), i128::from(spread.above));
+        let below = i128::from(spread.below);
+        let above = i128::from(spread.above);
         let upper = above + unrecorded;
-        let (lowest_peak, highest_peak) = (value - below, value + upper);
-        Self { below, above, baseline: below.max(upper), lowest_peak, highest_peak }
+        Self { below, above, baseline: below.max(upper), lowest_peak: value - below, highest_peak: value + upper }
     }
 
     fn add(&mut self, spread: Spread) {
@@ -170,6 +178,41 @@ pub(super) struct Counted {
     pub(super) parts: Vec<Part>,
 }
 
+/// The input of the counters.
+struct Run<'r> {
+    events: &'r [Event],
+    lifetimes: &'r Lifetimes,
+    sizes: &'r Sizes,
+    /// Allocations that end where another one begins at their address, in order.
+    replaced: Peekable<slice::Iter<'r, u32>>,
+    /// The memory that was left at each failed allocation.
+    pools: vec::IntoIter<Option<FreeBlocks>>,
+}
+
+impl Run<'_> {
+    /// Goes over one event.
+    #[inline]
+    fn step(&mut self, counters: &mut Counters, i: usize) {
+        let Lifetimes { allocations, of_event, .. } = self.lifetimes;
+        let spreads = &self.sizes.spreads;
+        let index = of_event[i];
+        let now = Position::after(i);
+        if index == NONE {
+            counters.other(&self.events[i], now, &mut self.pools);
+            return;
+        }
+        let allocation = &allocations[index as usize];
+        if allocation.born != now {
+            counters.free(allocation, spreads.get(index), now);
+            return;
+        }
+        if let Some(&gone) = self.replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
+            counters.free(&allocations[gone as usize], spreads.get(gone), now);
+        }
+        counters.begin(allocation, spreads.get(index), now);
+    }
+}
+
 /// Runs the events forward. `pools` is what was left in its pool at each failed allocation, as far as that was looked at.
 pub(super) fn run(
     events: &[Event],
@@ -179,43 +222,25 @@ pub(super) fn run(
     pools: Vec<Option<FreeBlocks>>,
     borders: &[Position],
 ) -> Counted {
-    let Lifetimes { allocations, of_event, .. } = lifetimes;
     let mut counters = Counters::at_start(lifetimes, sizes, unrecorded);
-    let mut pools = pools.into_iter();
-    let mut replaced = lifetimes.replaced.iter().peekable();
-    let mut step = |counters: &mut Counters, i: usize| {
-        let (index, now) = (of_event[i], Position::after(i));
-        if index == NONE {
-            counters.other(&events[i], now, &mut pools);
-            return;
-        }
-        let allocation = &allocations[index as usize];
-        if allocation.born != now {
-            counters.free(allocation, sizes.spreads.get(index), now);
-            return;
-        }
-        if let Some(&gone) = replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], sizes.spreads.get(gone), now);
-        }
-        counters.begin(allocation, sizes.spreads.get(index), now);
-    };
-
+    let replaced = lifetimes.replaced.iter().peekable();
+    let mut run = Run { events, lifetimes, sizes, replaced, pools: pools.into_iter() };
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
     let mut timeline = Timeline::default();
     let points = TIMELINE_POINTS.min(events.len());
     let mut from = 0;
     for point in 1..=points {
         let end = (point * events.len()).div_ceil(points);
-        let (mut allocated, mut reserved) = (0, 0);
+        let mut allocated = 0;
+        let mut reserved = 0;
         while from < end {
             let to = parts.next_border().map_or(end, |border| border.count().min(end));
             // Higher values before it do not count.
-            step(&mut counters, from);
+            run.step(&mut counters, from);
             counters.mark();
-            (from + 1..to).for_each(|i| step(&mut counters, i));
-            let highest = |gauge: &Gauge| u64::try_from(gauge.highest).unwrap_or(0);
-            allocated = highest(&counters.allocated).max(allocated);
-            reserved = highest(&counters.reserved).max(reserved);
+            (from + 1..to).for_each(|i| run.step(&mut counters, i));
+            allocated = counters.allocated.highest().max(allocated);
+            reserved = counters.reserved.highest().max(reserved);
             parts.reach(
                 Position::of_count(to),
                 counters.level(|gauge| gauge.highest),
@@ -230,6 +255,11 @@ pub(super) fn run(
         timeline.reserved.clear();
     }
     Counted { counters, timeline, parts: parts.finish() }
+}
+
+/// Bytes that are no fewer than none.
+fn bytes(value: i128) -> u64 {
+    u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }
 
 impl Counters {
@@ -282,8 +312,11 @@ impl Counters {
     }
 
     fn level(&self, of: fn(&Gauge) -> i128) -> Level {
-        let bytes = |gauge| u64::try_from(of(gauge).max(0)).unwrap_or(u64::MAX);
-        Level { allocated: bytes(&self.allocated), active: bytes(&self.active), reserved: bytes(&self.reserved) }
+        Level {
+            allocated: bytes(of(&self.allocated)),
+            active: bytes(of(&self.active)),
+            reserved: bytes(of(&self.reserved)),
+        }
     }
 
     fn mark(&mut self) {

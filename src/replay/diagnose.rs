@@ -121,8 +121,9 @@ impl Report<'_> {
         }
         let older = self.lifetimes.older.iter().map(|&index| &self.lifetimes.allocations[index as usize]);
         let tables = &self.view.snapshot.tables;
-        let has_stack = |stack| tables.has_frames(stack);
-        let with_stack = older.filter(|a| a.basis == Basis::FinalState && a.stack.is_some_and(has_stack)).count();
+        let in_final_state = older.filter(|allocation| allocation.basis == Basis::FinalState);
+        let stacks = in_final_state.filter_map(|allocation| allocation.stack);
+        let with_stack = stacks.filter(|&stack| tables.has_frames(stack)).count();
         let frees = self.lifetimes.unmatched_frees;
         let events = self.view.events().len();
         if is_length_of_ring(events, with_stack > 0, frees > 0) {
@@ -372,11 +373,15 @@ fn is_length_of_ring(events: usize, with_stacks: bool, with_unmatched_frees: boo
 
 /// True if the blocks of a segment add up to what the file states beside them.
 fn adds_up(segment: &Segment) -> bool {
-    let sum = |keep: fn(BlockState) -> bool| -> u128 {
-        segment.blocks.iter().filter(|block| keep(block.state)).map(|block| u128::from(block.size)).sum()
-    };
-    let matches = |stated: Option<u64>, sum: u128| stated.is_none_or(|stated| u128::from(stated) == sum);
-    sum(|_| true) == u128::from(segment.total_size)
-        && matches(segment.allocated_size, sum(|state| state == BlockState::ActiveAllocated))
-        && matches(segment.active_size, sum(|state| state != BlockState::Inactive))
+    let allocated = bytes_of(segment, |state| state == BlockState::ActiveAllocated);
+    let active = bytes_of(segment, |state| state != BlockState::Inactive);
+    bytes_of(segment, |_| true) == u128::from(segment.total_size)
+        && segment.allocated_size.is_none_or(|stated| u128::from(stated) == allocated)
+        && segment.active_size.is_none_or(|stated| u128::from(stated) == active)
+}
+
+/// The bytes of the blocks of a segment in some states.
+fn bytes_of(segment: &Segment, is_counted: fn(BlockState) -> bool) -> u128 {
+    let blocks = segment.blocks.iter().filter(|block| is_counted(block.state));
+    blocks.map(|block| u128::from(block.size)).sum()
 }

@@ -110,18 +110,17 @@ impl DeviceView<'_> {
 
     /// The kind of this history.
     fn history(&self, lifetimes: &Lifetimes, census: &Census) -> History {
-        let count = |action| census.count(action);
-        let frees = count(Action::FreeRequested) + count(Action::FreeCompleted);
+        let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
         let most_events = self.snapshot.most_events();
         if lifetimes.allocations.is_empty() {
             History::Empty
         } else if most_events <= 1 {
             // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
             History::StateOnly
-        } else if count(Action::Alloc) > 0 {
+        } else if census.count(Action::Alloc) > 0 {
             History::Recorded
         } else if frees > 0 {
-            let grows = count(Action::SegmentAlloc) + count(Action::SegmentMap) > 0;
+            let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
             let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
             if contradicts { History::NoAllocations } else { History::Recorded }
         } else if self.events().is_empty() && self.snapshot.lacks_block_addresses {
@@ -144,20 +143,20 @@ impl Findings {
         end: &FinalState,
         misses_frees: bool,
     ) -> Self {
-        let count = |action| census.count(action);
-        let requests = count(Action::FreeRequested);
+        let requests = census.count(Action::FreeRequested);
         let history = view.history(lifetimes, census);
-        let is_inside = |index: &&u32| lifetimes.allocations[**index as usize].born != Position::START;
-        let vanished_inside = lifetimes.vanished.iter().filter(is_inside).count();
+        let vanished = lifetimes.vanished.iter().map(|&index| &lifetimes.allocations[index as usize]);
+        let vanished_inside = vanished.filter(|allocation| allocation.born != Position::START).count();
         let after = FinalState {
             allocated: counters.allocated.now,
             active: counters.active.now,
             requested: counters.requested.now,
             reserved: counters.reserved.now,
         };
-        let frees = requests + count(Action::FreeCompleted);
+        let frees = requests + census.count(Action::FreeCompleted);
         let algebraic_baseline = end.requested - census.sizes(Action::Alloc) + census.sizes(freeing_action(lifetimes));
-        let has_releases = count(Action::SegmentFree) + count(Action::SegmentUnmap) + count(Action::Oom) > 0;
+        let has_releases =
+            census.count(Action::SegmentFree) + census.count(Action::SegmentUnmap) + census.count(Action::Oom) > 0;
         Self {
             history,
             checks: Checks {
@@ -173,7 +172,7 @@ impl Findings {
             nothing_recorded: history == History::StateOnly && view.events().is_empty() && view.snapshot.has_traces,
             misses_frees,
             misses_segments: misses_frees && has_releases,
-            frees_skipped: count(Action::Alloc) > 0
+            frees_skipped: census.count(Action::Alloc) > 0
                 && frees == 0
                 && !misses_frees
                 && (!lifetimes.replaced.is_empty() || !lifetimes.vanished.is_empty()),
@@ -306,18 +305,22 @@ impl Trust<'_> {
         is_known: bool,
         what: &'static str,
     ) -> Result<Counter, Error> {
-        let figure = |value: i128| u64::try_from(value).map_err(|_| Error::Overflow { device: self.id, what });
-        let known = |value: i128| if is_known { figure(value).map(Some) } else { Ok(None) };
+        let baseline = is_known.then(|| self.figure(gauge.baseline, what)).transpose()?;
+        let peak = is_known.then(|| self.figure(gauge.peak, what)).transpose()?;
         let errors = errors.filter(|_| is_known);
         Ok(Counter {
-            baseline: known(gauge.baseline)?,
-            peak: known(gauge.peak)?,
+            baseline,
+            peak,
             peak_at: is_known.then_some(gauge.peak_at),
-            end: figure(end)?,
+            end: self.figure(end, what)?,
             baseline_error: errors.as_ref().and_then(|errors| u64::try_from(errors.baseline).ok()),
             peak_error: errors.as_ref().and_then(|errors| u64::try_from(errors.peak).ok()),
             is_least: false,
         })
+    }
+
+    fn figure(&self, value: i128, what: &'static str) -> Result<u64, Error> {
+        u64::try_from(value).map_err(|_| Error::Overflow { device: self.id, what })
     }
 
     /// The figures at a failed allocation, as far as they are known.
@@ -343,17 +346,21 @@ impl Trust<'_> {
     }
 }
 
+/// True if an allocation counts as allocated until the completion of its free.
+fn is_freed_by_completion(allocation: &Allocation) -> bool {
+    allocation.completed != Position::NEVER && allocation.freed == allocation.completed
+}
+
 /// The bytes of blocks that count as allocated until the completion of their free although the request may
 /// have come before the history. Where the history has requests, that concerns its first event alone, whose
 /// request is nearly always the event just before. Where it has none, they may all have come before,
 /// unless blocks that it allocated itself were freed without one: then requests were not recorded
 /// (`skip_actions`).
 fn maybe_pending_at_start(lifetimes: &Lifetimes, requests: u64) -> u64 {
-    let is_completed = |a: &&Allocation| a.completed != Position::NEVER && a.freed == a.completed;
     let mut inside = lifetimes.allocations.iter().filter(|a| a.born != Position::START);
-    let skips_requests = requests == 0 && inside.find(is_completed).is_some();
+    let skips_requests = requests == 0 && inside.any(is_freed_by_completion);
     let older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
-    let freed = older.filter(|a| a.basis != Basis::FinalState).filter(is_completed);
+    let freed = older.filter(|a| a.basis != Basis::FinalState && is_freed_by_completion(a));
     let doubtful = freed.filter(|a| a.completed == Position::after(0) || (requests == 0 && !skips_requests));
     doubtful.map(|a| a.bytes).fold(0, u64::saturating_add)
 }

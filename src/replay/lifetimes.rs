@@ -227,8 +227,13 @@ impl Lifetimes {
         for block in late.iter().filter(|block| block.state == BlockState::ActiveAllocated) {
             let requested = block.requested_size.unwrap_or(block.size);
             let allocation = Allocation::new(block.address, requested);
-            let (bytes, stack, basis) = (block.size, block.stack, Basis::FinalState);
-            self.allocations.push(Allocation { bytes, stack, born: dump, basis, ..allocation });
+            self.allocations.push(Allocation {
+                bytes: block.size,
+                stack: block.stack,
+                born: dump,
+                basis: Basis::FinalState,
+                ..allocation
+            });
         }
     }
 

@@ -19,8 +19,8 @@ pub(super) struct Occupied<'a> {
 impl<'a> Occupied<'a> {
     /// The blocks in use before the first event: `older` are indices into `allocations`.
     pub(super) fn at_start(addresses: &'a [u64], older: &[u32], allocations: &[Allocation]) -> Self {
-        let (indices, occupants) = (IndexSet::new(addresses.len()), vec![0; addresses.len()]);
-        let mut occupied = Self { addresses, indices, occupants };
+        let indices = IndexSet::new(addresses.len());
+        let mut occupied = Self { addresses, indices, occupants: vec![0; addresses.len()] };
         for &index in older {
             occupied.insert(allocations[index as usize].address_index, index);
         }
@@ -59,8 +59,8 @@ impl<'a> Occupied<'a> {
     /// The allocations at addresses from `start` to before `end`, in order.
     pub(super) fn range(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
         let first = self.addresses.partition_point(|&address| address < start);
-        let next = |&address_index: &usize| self.indices.from(address_index + 1);
-        let indices = std::iter::successors(self.indices.from(first), next);
+        let first = self.indices.from(first);
+        let indices = std::iter::successors(first, |&address_index| self.indices.from(address_index + 1));
         indices
             .take_while(move |&address_index| self.addresses[address_index] < end)
             .map(|address_index| self.occupants[address_index])

@@ -27,7 +27,8 @@ pub(super) fn pools(
         return pools;
     }
     let (mut backing, _) = Backing::at_start(snapshot, device, census, lifetimes);
-    let (events, allocations) = (snapshot.events_of(device), &*lifetimes.allocations);
+    let events = snapshot.events_of(device);
+    let allocations = &*lifetimes.allocations;
     let mut occupied = Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations);
     let private_streams = private_streams(device);
     for (i, &index) in lifetimes.of_event.iter().enumerate() {
@@ -79,11 +80,7 @@ impl State<'_> {
         let tags = tables.tags(request.tags);
         let stream = tags.stream?;
         let small = request.size <= SMALL_SIZE;
-        let pool_of = |id: Option<(u64, u64)>| match id {
-            None if self.private_streams.contains(&tags.stream) => None,
-            id => Some(id.unwrap_or(SHARED_POOL)),
-        };
-        let pool_id = pool_of(tags.pool_id)?;
+        let pool_id = self.pool_of(stream, tags.pool_id)?;
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
         for (start, end, home) in self.segments.iter() {
             let elsewhere = home.stream.is_some_and(|of| of != stream)
@@ -97,10 +94,12 @@ impl State<'_> {
                 continue;
             }
             // The pool of a segment is decided by the size of the requests that it serves.
-            let serves_small = || round_size(first?.requested, self.settings).map(|size| size <= SMALL_SIZE);
-            let is_small = home.small.or_else(serves_small)?;
+            let is_small = match home.small {
+                Some(is_small) => is_small,
+                None => round_size(first?.requested, self.settings)? <= SMALL_SIZE,
+            };
             home.stream?;
-            if is_small == small && pool_of(home.pool_id)? == pool_id {
+            if is_small == small && self.pool_of(stream, home.pool_id)? == pool_id {
                 found.bytes = found.bytes.saturating_add(range.bytes);
                 found.largest = found.largest.max(range.largest);
             }
@@ -108,23 +107,34 @@ impl State<'_> {
         Some(found)
     }
 
+    /// The pool with an id, or the one that a request on a stream asks without an id. `None` where that is not known.
+    fn pool_of(&self, stream: i128, id: Option<(u64, u64)>) -> Option<(u64, u64)> {
+        match id {
+            None if self.private_streams.contains(&Some(stream)) => None,
+            id => Some(id.unwrap_or(SHARED_POOL)),
+        }
+    }
+
     /// The free space between the blocks of a range, and the first of those. Free neighbours are always one block.
     fn free_in(&self, start: u64, end: u64) -> (FreeBlocks, Option<&Allocation>) {
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
         let mut free_from = start;
         let mut first = None;
-        let mut add = |from: u64, to: u64| {
-            let size = to.saturating_sub(from);
-            found.bytes += size;
-            found.largest = found.largest.max(size);
-        };
         for index in self.occupied.range(start, end) {
             let allocation = &self.allocations[index as usize];
             first.get_or_insert(allocation);
-            add(free_from, allocation.addr);
+            found.add(allocation.addr.saturating_sub(free_from));
             free_from = free_from.max(allocation.addr.saturating_add(allocation.bytes));
         }
-        add(free_from, end);
+        found.add(end.saturating_sub(free_from));
         (found, first)
+    }
+}
+
+impl FreeBlocks {
+    /// Adds a block of a range, whose bytes fit.
+    fn add(&mut self, size: u64) {
+        self.bytes += size;
+        self.largest = self.largest.max(size);
     }
 }

@@ -58,8 +58,8 @@ impl<'b> Parts<'b> {
     /// `borders` in order. There is always a part that begins with the history.
     pub(super) fn new(borders: &'b [Position], start: Level) -> Self {
         let now = Part { from: Position::START, start, peak: start, end: start };
-        let (asked, done) = (!borders.is_empty(), Vec::with_capacity(borders.len()));
-        let mut parts = Self { borders: borders.iter().peekable(), done, now, asked };
+        let done = Vec::with_capacity(borders.len());
+        let mut parts = Self { borders: borders.iter().peekable(), done, now, asked: !borders.is_empty() };
         parts.skip_to(Position::START);
         parts
     }

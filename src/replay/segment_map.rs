@@ -85,7 +85,9 @@ impl Home {
 
 impl SegmentMap {
     pub(super) fn add(&mut self, start: u64, size: u64, pool: Pool, home: Home) {
-        let (mut start, mut end, mut home) = (start, start.saturating_add(size), home);
+        let mut start = start;
+        let mut end = start.saturating_add(size);
+        let mut home = home;
         if pool == Pool::Expandable {
             if let Some((&before, range)) = self.ranges.range(..=start).next_back()
                 && range.end == start
@@ -195,7 +197,8 @@ impl SegmentMap {
         if self.lookup_cache.is_empty() || start >= end {
             return;
         }
-        let (first, last) = (start / PLACE, (end - 1) / PLACE);
+        let first = start / PLACE;
+        let last = (end - 1) / PLACE;
         if last - first < FEW_PLACES {
             (first..=last).for_each(|at| self.lookup_cache[place(at * PLACE)] = Found::NOTHING);
         } else if let Some(age) = self.age.checked_add(1) {

@@ -29,7 +29,6 @@ pub fn state_at(snapshot: &Snapshot, device: &Device, allocations: &[&Allocation
     let ranges: Vec<(u64, u64, Home)> = backing.segments.iter().collect();
     let segments = ranges.into_iter().filter(|(start, end, _)| start < end).map(|(start, end, home)| {
         let blocks = blocks(start, end, &mut live, at);
-        let is_small = |block: &Block| block.state != BlockState::Inactive && block.size <= SMALL_SIZE;
         Segment {
             address: start,
             total_size: end - start,
@@ -44,6 +43,11 @@ pub fn state_at(snapshot: &Snapshot, device: &Device, allocations: &[&Allocation
         }
     });
     segments.collect()
+}
+
+/// True for a block in use of the size of the small pool.
+fn is_small(block: &Block) -> bool {
+    block.state != BlockState::Inactive && block.size <= SMALL_SIZE
 }
 
 /// The final state, in which only these allocations are in use.

@@ -10,7 +10,7 @@ pub(super) use confirmed::Confirmed;
 
 use super::super::Position;
 use super::super::rounding::{self, LARGE_BUFFER, MIN_BLOCK, Pool, SMALL_SIZE};
-use crate::snapshot::{Action, AllocatorSettings, Device, Segment, Snapshot};
+use crate::snapshot::{Action, AllocatorSettings, Device, Event, Snapshot};
 
 /// A group of settings that decides block sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,11 @@ enum Source {
     Assumed,
 }
 
+/// True for an event about a range of an expandable segment.
+fn maps(event: &Event) -> bool {
+    matches!(event.action, Action::SegmentMap | Action::SegmentUnmap)
+}
+
 /// Knowledge of the settings over the history.
 #[derive(Debug)]
 pub(in crate::replay) struct Rules {
@@ -126,9 +131,8 @@ pub(in crate::replay) struct Rules {
 impl Rules {
     pub(super) fn new(snapshot: &Snapshot, device: &Device) -> Self {
         let mut settings = snapshot.settings.clone();
-        let maps = |action| matches!(action, Action::SegmentMap | Action::SegmentUnmap);
         let has_expandable = device.segments.iter().any(|segment| segment.is_expandable)
-            || (!settings.never_set() && snapshot.events_of(device).iter().any(|event| maps(event.action)));
+            || (!settings.never_set() && snapshot.events_of(device).iter().any(maps));
         let source = match settings.present {
             true if settings.never_set() || settings.given || !settings.has_text() => Source::Certain,
             true => Source::Dump,
@@ -148,8 +152,8 @@ impl Rules {
                 settings.expandable_segments = has_expandable;
                 unconfirmed.insert(Setting::MaxSplit);
                 // Private pools do not show it.
-                let is_plain = |segment: &Segment| segment.pool_id.is_none_or(|pool| pool == rounding::SHARED_POOL);
-                if !has_expandable && !device.segments.iter().any(is_plain) {
+                let mut pools = device.segments.iter().map(|segment| segment.pool_id.unwrap_or(rounding::SHARED_POOL));
+                if !has_expandable && !pools.any(|pool| pool == rounding::SHARED_POOL) {
                     unconfirmed.insert(Setting::Expandable);
                 }
             }
