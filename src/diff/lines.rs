@@ -32,8 +32,8 @@ impl RowLines {
             return Self::default();
         }
         let more = More::of(by_label.keys());
-        let line = |(label, held): (Label, Sides<Held>)| RowLine { label: label.to_string(), held };
-        let mut all: Vec<RowLine> = by_label.into_iter().map(line).collect();
+        let lines = by_label.into_iter().map(|(label, held)| RowLine { label: label.to_string(), held });
+        let mut all: Vec<RowLine> = lines.collect();
         all.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
         Self { all, more }
     }

@@ -13,7 +13,7 @@ use crate::align::{Correspondence, Missing};
 use crate::diagnostic::{self, Diagnostic};
 use crate::pattern::Pattern;
 pub use crate::profile::Metric;
-use crate::profile::{Bucket, DeviceProfile, Held, Moment, Profile, others};
+use crate::profile::{Bucket, Held, Moment, Profile, others};
 use crate::replay::History;
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, StackId, Tables};
@@ -348,10 +348,8 @@ impl Diff {
     /// True if both have the same frames, so that what is known of them is the same.
     #[must_use]
     pub fn shares_frames(&self, other: &Self) -> bool {
-        let same = |one: &Profile, other: &Profile| {
-            Arc::ptr_eq(&one.tables, &other.tables) && one.options.rules == other.options.rules
-        };
-        same(&self.profiles.before, &other.profiles.before) && same(&self.profiles.after, &other.profiles.after)
+        self.profiles.before.shares_frames(&other.profiles.before)
+            && self.profiles.after.shares_frames(&other.profiles.after)
     }
 
     /// The frames of both sides.
@@ -402,18 +400,14 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
 /// Pairs devices by number, or the only active one of each side whatever its number:
 /// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
-    let active = |profile: &Profile| -> Vec<usize> {
-        (0..profile.devices.len()).filter(|&i| profile.devices[i].is_active()).collect()
-    };
-    if let ([only_before], [only_after]) = (&active(before)[..], &active(after)[..]) {
-        return vec![Sides { before: Some(*only_before), after: Some(*only_after) }];
+    if let (Some(only_before), Some(only_after)) = (before.only_active(), after.only_active()) {
+        return vec![Sides { before: Some(only_before), after: Some(only_after) }];
     }
-    let find = |profile: &Profile, number: u32| profile.devices.iter().position(|device| device.device == number);
     let mut numbers: Vec<u32> =
         before.devices.iter().chain(&after.devices).filter(|d| d.is_active()).map(|d| d.device).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    numbers.into_iter().map(|n| Sides { before: find(before, n), after: find(after, n) }).collect()
+    numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) }).collect()
 }
 
 fn compare(
@@ -435,8 +429,8 @@ fn compare(
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
     let cuts = devices.map(|device| device.and_then(|device| device.cut));
     // Without the moment on both sides there is nothing to compare.
-    let has_moment = |device: Option<&DeviceProfile>| device.is_none_or(|device| device.at.is_some());
-    let comparable = has_moment(devices.before) && has_moment(devices.after);
+    let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
+    let comparable = has_moment.before && has_moment.after;
     let both = Sides { before: &groupers.before, after: &groupers.after };
     let pairs = pairs(stacks, both, options);
     let is_at_peak = profiles.after.options.at == Moment::Peak;
@@ -480,10 +474,12 @@ pub struct Listing {
 pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let Listing { top, min_delta, unchanged } = listing;
     let limit = if top == 0 { usize::MAX } else { top };
-    let held_something = |row: &&Row| row.held.before.bytes > 0 || row.held.after.bytes > 0;
-    let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged).filter(held_something);
+    let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged);
+    let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
     let (first, then): (Vec<_>, Vec<_>) = rows.partition(|row| explains(row));
-    let (mut shown, mut rest, mut count) = (Vec::new(), Sides::default(), 0);
+    let mut shown = Vec::new();
+    let mut rest = Sides::default();
+    let mut count = 0;
     for row in first.into_iter().chain(then) {
         let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
         match row.kind {
@@ -505,7 +501,8 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
         found.push(Diagnostic::new(diagnostic::Code::DeviceMissing, number, message));
         return;
     };
-    let (before, after) = (&profiles.before.devices[before], &profiles.after.devices[after]);
+    let before = &profiles.before.devices[before];
+    let after = &profiles.after.devices[after];
     for (side, device) in [("before", before), ("after", after)] {
         if device.at.is_none() {
             let moment = &profiles.after.options.at;
@@ -521,30 +518,22 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
     } else if before.figures.history == History::Recorded && before.recorded_frames != after.recorded_frames {
-        let describe = |device: &DeviceProfile| match (device.recorded_frames.python, device.recorded_frames.cpp) {
-            (true, true) => "Python and C++ frames",
-            (true, false) => "Python frames",
-            (false, true) => "C++ frames",
-            (false, false) => "no frames",
-        };
         found.push(Diagnostic::new(
             diagnostic::Code::RecordingsDiffer,
             number,
             format!(
                 "the before records {}, the after {}; stacks do not match. Record both with the same context= and \
                  stacks=",
-                describe(before),
-                describe(after)
+                before.recorded_frames.name(),
+                after.recorded_frames.name()
             ),
         ));
     }
     if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {
         return;
     }
-    let (fewer, more) = (
-        before.figures.allocation_count.min(after.figures.allocation_count),
-        before.figures.allocation_count.max(after.figures.allocation_count),
-    );
+    let fewer = before.figures.allocation_count.min(after.figures.allocation_count);
+    let more = before.figures.allocation_count.max(after.figures.allocation_count);
     if fewer > 0 && more / fewer >= 2 {
         found.push(Diagnostic::new(
             diagnostic::Code::LengthsDiffer,
@@ -558,7 +547,7 @@ fn compare_recordings(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
 }
 
 fn compare_settings(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
-    let (before, after) = (&profiles.before.settings, &profiles.after.settings);
+    let Sides { before, after } = profiles.map(|profile| &profile.settings);
     if !before.present || !after.present {
         return;
     }

@@ -108,9 +108,6 @@ pub(super) fn rows(
     for (place, index, is_after) in order {
         let Sides { before, after } = &names[place].sides;
         let first = index == 0 && (is_after || after.is_empty());
-        let highest = |phases: &[&Occurrence]| -> Option<usize> {
-            (0..phases.len()).max_by_key(|&i| (phases[i].peak, std::cmp::Reverse(i)))
-        };
         let pair = match options.occurrences {
             Occurrences::Each if !before.is_empty() && !after.is_empty() => {
                 (is_after && index < before.len()).then_some((Some(index), Some(index)))
@@ -118,7 +115,8 @@ pub(super) fn rows(
             _ => first.then(|| (highest(before), highest(after))),
         };
         let Some((old, new)) = pair else { continue };
-        let (old, new) = (old.map(|i| before[i]), new.map(|i| after[i]));
+        let old = old.map(|i| before[i]);
+        let new = new.map(|i| after[i]);
         let Some(named) = new.or(old) else { continue };
         rows.push(PhaseRow {
             name: Arc::clone(&named.name),
@@ -137,20 +135,29 @@ pub(super) fn rows(
     rows
 }
 
+/// The first of the phases with the highest peak.
+fn highest(phases: &[&Occurrence]) -> Option<usize> {
+    (0..phases.len()).max_by_key(|&i| (phases[i].peak, std::cmp::Reverse(i)))
+}
+
+impl Named<'_> {
+    /// True if both sides have the phase, one of them more often.
+    fn differs(&self) -> bool {
+        let Sides { before, after } = self.sides.map(Vec::len);
+        before != after && before.min(after) > 0
+    }
+}
+
 /// Diagnostics about phases of which there are not equally many on both sides.
 fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
     const MOST: usize = 3;
-    let differ = |named: &&Named<'_>| {
-        let (before, after) = (named.sides.before.len(), named.sides.after.len());
-        before != after && before.min(after) > 0
-    };
     let mut said = Vec::new();
-    for named in names.iter().filter(differ).take(MOST) {
+    for named in names.iter().filter(|named| named.differs()).take(MOST) {
         let name = named.sides.after.first().map_or("", |phase| &*phase.name);
-        let (before, after) = (named.sides.before.len(), named.sides.after.len());
+        let Sides { before, after } = named.sides.map(Vec::len);
         said.push(format!("{} {before} before, {after} after", shorten(name, 60)));
     }
-    let more = names.iter().filter(differ).count() - said.len();
+    let more = names.iter().filter(|named| named.differs()).count() - said.len();
     if said.is_empty() {
         return None;
     }

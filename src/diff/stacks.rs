@@ -8,7 +8,7 @@ use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
-use crate::stack::{Figures, GroupBy, Grouper, InOrder, Label, distinct_labels, pair, pair_in_order};
+use crate::stack::{Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, distinct_labels, pair, pair_in_order};
 
 /// One row for every stack, the largest change first; and the stacks of the after that were put with others.
 pub(super) fn rows(
@@ -19,9 +19,11 @@ pub(super) fn rows(
     peaks: Sides<Option<Position>>,
 ) -> (Vec<Row>, Vec<Row>) {
     let mut rows = Vec::new();
-    let (mut paired_before, mut paired_after) = (vec![false; stacks.before.len()], vec![false; stacks.after.len()]);
+    let mut paired_before = vec![false; stacks.before.len()];
+    let mut paired_after = vec![false; stacks.after.len()];
     for &(before, after) in pairs {
-        (paired_before[before], paired_after[after]) = (true, true);
+        paired_before[before] = true;
+        paired_after[after] = true;
         let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers, peaks);
         // Similar is not the same where the true partner may not be listed.
         if let Some(row) = row.as_mut().filter(|row| row.moved) {
@@ -31,14 +33,10 @@ pub(super) fn rows(
         rows.extend(row);
     }
     // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among them.
-    let (mut others, mut count, mut unlisted) = (Sides::<Held>::default(), 0, Vec::new());
-    let unpaired = |paired: &[bool]| (0..paired.len()).filter(|&index| !paired[index]).collect::<Vec<_>>();
-    let is_cut = |total: &StackTotal| total.bucket == Some(Bucket::Others);
-    let may_be_cut = |total: &StackTotal, cut: Option<Cut>| {
-        total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
-    };
-    for index in unpaired(&paired_before) {
-        let total = &stacks.before[index];
+    let mut others = Sides::<Held>::default();
+    let mut count = 0;
+    let mut unlisted = Vec::new();
+    for total in unpaired(stacks.before, &paired_before) {
         if is_cut(total) || may_be_cut(total, cuts.after) {
             others = others.plus(Sides { before: total.at, after: Held::default() });
             count += usize::from(!is_cut(total));
@@ -46,8 +44,7 @@ pub(super) fn rows(
             rows.extend(row(Some(total), None, groupers, peaks));
         }
     }
-    for index in unpaired(&paired_after) {
-        let total = &stacks.after[index];
+    for total in unpaired(stacks.after, &paired_after) {
         let Some(mut row) = row(None, Some(total), groupers, peaks) else { continue };
         row.before_within = cuts.before.map(|cut| cut.largest).filter(|_| total.bucket.is_none());
         if is_cut(total) || may_be_cut(total, cuts.before) {
@@ -72,6 +69,21 @@ pub(super) fn rows(
     (rows, unlisted)
 }
 
+/// The stacks without a partner.
+fn unpaired<'t>(stacks: &'t [StackTotal], paired: &[bool]) -> impl Iterator<Item = &'t StackTotal> {
+    stacks.iter().zip(paired).filter(|(_, paired)| !**paired).map(|(total, _)| total)
+}
+
+/// True for the row of stacks that a saved profile does not list.
+fn is_cut(total: &StackTotal) -> bool {
+    total.bucket == Some(Bucket::Others)
+}
+
+/// True if a stack may be one that the other side does not list.
+fn may_be_cut(total: &StackTotal, cut: Option<Cut>) -> bool {
+    total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
+}
+
 /// Gives rows of one label different ones: they could not be told apart, nor be given a limit each. The label that they
 /// share stays a name of all of them.
 fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
@@ -81,12 +93,8 @@ fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
     }
     for (label, mut alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
         alike.sort_unstable_by_key(|&index| (rows[index].key.clone(), rows[index].stack.after.is_none()));
-        let after = |row: &Row| row.stack.after.map(|stack| (&groupers.after, stack));
-        let before = |row: &Row| row.stack.before.map(|stack| (&groupers.before, stack));
-        let Some(stacks) = alike.iter().map(|&row| after(&rows[row]).or_else(|| before(&rows[row]))).collect() else {
-            continue;
-        };
-        let stacks: Vec<(&Grouper<'_>, StackId)> = stacks;
+        let stacks: Option<Vec<_>> = alike.iter().map(|&row| naming_stack(&rows[row], groupers)).collect();
+        let Some(stacks) = stacks else { continue };
         for (&index, distinct) in alike.iter().zip(distinct_labels(&label, &stacks)) {
             if distinct != label {
                 rows[index].aliases.retain(|alias| *alias != distinct);
@@ -97,42 +105,68 @@ fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
     }
 }
 
+/// The stack that names a row: that of the after, if it is there.
+fn naming_stack<'s, 't>(row: &Row, groupers: &'s Sides<Grouper<'t>>) -> Option<(&'s Grouper<'t>, StackId)> {
+    match (row.stack.after, row.stack.before) {
+        (Some(after), _) => Some((&groupers.after, after)),
+        (None, before) => before.map(|before| (&groupers.before, before)),
+    }
+}
+
 /// The stacks of two profiles that are the same ones, by their positions on both sides: equal by what they are compared
 /// by, or similar where the code has changed.
 #[must_use]
-pub fn pairs<'g>(
-    stacks: Sides<&[StackTotal]>,
-    groupers: Sides<&'g Grouper<'_>>,
-    options: Options,
-) -> Vec<(usize, usize)> {
-    let named = |total: &StackTotal| total.stack().is_none() || !groupers.after.by().is_place();
-    let listed = |(_, total): &(usize, &StackTotal)| named(total) && total.bucket != Some(Bucket::Others);
+pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+    let by = groupers.after.by();
     let mut pairs = Vec::new();
     // Groups with a name go by that alone.
-    let after_named = stacks.after.iter().enumerate().filter(listed);
+    let after_named = named(stacks.after, by);
     let after_by_key: HashMap<_, usize> = after_named.map(|(after, total)| (&total.key, after)).collect();
-    for (before, total) in stacks.before.iter().enumerate().filter(listed) {
+    for (before, total) in named(stacks.before, by) {
         pairs.extend(after_by_key.get(&total.key).map(|&after| (before, after)));
     }
-    let places = |&(totals, grouper): &(&[StackTotal], &'g Grouper<'_>)| {
-        let places = totals.iter().enumerate().filter(|(_, total)| !named(total));
-        let group = |(index, total): (usize, &StackTotal)| {
+    let sides = Sides { before: (stacks.before, groupers.before), after: (stacks.after, groupers.after) };
+    let Sides { before, after } = sides.map_at_once(|&(totals, grouper)| Places::new(totals, grouper, by));
+    let found = pair((&before.groups, before.lines), (&after.groups, after.lines), options.match_ratio);
+    pairs.extend(found.into_iter().map(|(old, new)| (before.at[old], after.at[new])));
+    pairs
+}
+
+/// True for a group that goes by its name, and not by its place in the code.
+fn has_name(total: &StackTotal, by: GroupBy) -> bool {
+    total.stack().is_none() || !by.is_place()
+}
+
+/// The groups with a name, with their positions, but for the row of those that are not listed.
+fn named(totals: &[StackTotal], by: GroupBy) -> impl Iterator<Item = (usize, &StackTotal)> {
+    totals.iter().enumerate().filter(move |(_, total)| has_name(total, by) && !is_cut(total))
+}
+
+/// The groups of a side that are places in the code, as pairing sees them.
+struct Places<'g> {
+    /// Their positions.
+    at: Vec<usize>,
+    groups: Vec<Group<'g>>,
+    /// All functions of the side.
+    lines: Lines,
+}
+
+impl<'g> Places<'g> {
+    fn new(totals: &[StackTotal], grouper: &'g Grouper<'_>, by: GroupBy) -> Self {
+        let mut places = Self { at: Vec::new(), groups: Vec::new(), lines: grouper.code().lines() };
+        for (at, total) in totals.iter().enumerate().filter(|(_, total)| !has_name(total, by)) {
+            let Some(stack) = total.stack() else { continue };
             let figures = Figures {
                 allocations: total.allocations,
                 blocks: total.at.blocks,
                 bytes: total.at.bytes,
                 allocated_total: total.allocated_total,
             };
-            Some((index, grouper.group(total.key.clone(), total.stack()?, figures)))
-        };
-        let (at, groups): (Vec<_>, Vec<_>) = places.filter_map(group).unzip();
-        (at, (groups, grouper.code().lines()))
-    };
-    let sides = Sides { before: (stacks.before, groupers.before), after: (stacks.after, groupers.after) };
-    let Sides { before: (before_at, before), after: (after_at, after) } = sides.map_at_once(places);
-    let found = pair((&before.0, before.1), (&after.0, after.1), options.match_ratio);
-    pairs.extend(found.into_iter().map(|(before, after)| (before_at[before], after_at[after])));
-    pairs
+            places.at.push(at);
+            places.groups.push(grouper.group(total.key.clone(), stack, figures));
+        }
+        places
+    }
 }
 
 /// How a stack changed, where the peaks of the two sides may lie at different places.
@@ -198,13 +232,12 @@ struct Members {
 impl Members {
     /// Empty where each side has one stack at most.
     fn new(before: Option<&StackTotal>, after: Option<&StackTotal>, groupers: &Sides<Grouper<'_>>) -> Self {
-        let members = |total: Option<&StackTotal>| total.map(|total| total.members.clone()).unwrap_or_default();
-        let members = Sides { before: members(before), after: members(after) };
+        let members = Sides { before, after }.map(|total| total.map_or(&[][..], |total| &total.members));
         if members.before.len() <= 1 && members.after.len() <= 1 {
             return Self::default();
         }
-        let (old_items, old) = in_order_of_lines(&members.before, &groupers.before);
-        let (new_items, new) = in_order_of_lines(&members.after, &groupers.after);
+        let (old_items, old) = in_order_of_lines(members.before, &groupers.before);
+        let (new_items, new) = in_order_of_lines(members.after, &groupers.after);
         let mut old_left: Vec<Option<Member>> = old.iter().copied().map(Some).collect();
         let mut new_left: Vec<Option<Member>> = new.iter().copied().map(Some).collect();
         let mut pairs = Vec::new();

@@ -211,6 +211,22 @@ impl Profile {
         self.facts = None;
     }
 
+    /// The position of a device by its number.
+    pub(crate) fn position(&self, device: u32) -> Option<usize> {
+        self.devices.iter().position(|known| known.device == device)
+    }
+
+    /// The position of the only active device, if there is one alone.
+    pub(crate) fn only_active(&self) -> Option<usize> {
+        let mut active = (0..self.devices.len()).filter(|&at| self.devices[at].is_active());
+        active.next().filter(|_| active.next().is_none())
+    }
+
+    /// True if another profile has the same frames under the same rules.
+    pub(crate) fn shares_frames(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tables, &other.tables) && self.options.rules == other.options.rules
+    }
+
     /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> Code<'_> {

@@ -373,6 +373,18 @@ pub struct Languages {
     pub cpp: bool,
 }
 
+impl Languages {
+    /// The frames in them, in words.
+    pub(crate) fn name(self) -> &'static str {
+        match (self.python, self.cpp) {
+            (true, true) => "Python and C++ frames",
+            (true, false) => "Python frames",
+            (false, true) => "C++ frames",
+            (false, false) => "no frames",
+        }
+    }
+}
+
 impl std::ops::BitOrAssign for Languages {
     fn bitor_assign(&mut self, other: Self) {
         self.python |= other.python;
