@@ -1,5 +1,6 @@
 //! Rows that changed through lines of the change, in real repositories.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -81,11 +82,23 @@ impl Checkout {
         }
     }
 
-    fn ptmem(&self, arguments: &[&str]) -> Output {
+    fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
         command.current_dir(self.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         command.env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15").env("GIT_CONFIG_GLOBAL", "/dev/null");
-        command.args(["diff", "before.pkl", "after.pkl"]).args(arguments).output().unwrap()
+        command
+    }
+
+    fn ptmem(&self, arguments: &[&str]) -> Output {
+        self.command().args(["diff", "before.pkl", "after.pkl"]).args(arguments).output().unwrap()
+    }
+
+    /// Runs it outside of the checkout, with this path to programs.
+    fn ptmem_elsewhere(&self, folder: &Path, path: &OsStr) -> Output {
+        let mut command = self.command();
+        command.current_dir(folder).env("PATH", path).arg("diff");
+        command.args(["before.pkl", "after.pkl"].map(|name| self.path().join(name)));
+        command.args(["--git", "main"]).output().unwrap()
     }
 
     fn json(&self) -> Value {
@@ -176,6 +189,11 @@ fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     assert!(!plain.contains("changed here") && !plain.contains("through lines"), "{plain}");
 }
 
+/// The check of the stack of a function, as the report has it.
+fn check_of<'r>(report: &'r str, function: &str) -> &'r str {
+    report.lines().find(|line| line.contains(&format!("stack {function} ("))).unwrap()
+}
+
 #[test]
 fn a_stack_of_a_single_limit_says_so_too() {
     if skipped() {
@@ -184,9 +202,34 @@ fn a_stack_of_a_single_limit_says_so_too() {
     let checkout = grown();
     let limit = ["--git", "main", "--max-growth", "stack:layer*=0", "--max-growth", "stack:relu*=0"];
     let report = text(&checkout.ptmem(&limit).stdout);
-    let ends = |name: &str| report.lines().find(|line| line.contains(&format!("stack {name} ("))).unwrap().to_owned();
-    assert!(ends("layer").ends_with(", all of it through lines that this change touches, allowed 0 B"), "{report}");
-    assert!(ends("relu").ends_with(", none of it through lines that this change touches, allowed 0 B"), "{report}");
+    let through = "through lines that this change touches, allowed 0 B";
+    assert!(check_of(&report, "layer").ends_with(&format!(", all of it {through}")), "{report}");
+    assert!(check_of(&report, "relu").ends_with(&format!(", none of it {through}")), "{report}");
+}
+
+#[test]
+fn ranks_and_suites_are_marked_as_well() {
+    if skipped() {
+        return;
+    }
+    let checkout = grown();
+    for side in ["before", "after"] {
+        let snapshot = fs::read(checkout.path().join(format!("{side}.pkl"))).unwrap();
+        for rank in 0..2 {
+            checkout.write(&format!("{side}.pkl-ranks/rank{rank}.pkl"), &snapshot);
+        }
+    }
+    let mut command = checkout.command();
+    command.args(["diff", "before.pkl-ranks", "after.pkl-ranks", "--git", "main", "--max-growth", "5%"]);
+    let report = text(&command.output().unwrap().stdout);
+    assert!(report.contains("grew, changed here"), "{report}");
+    assert!(report.contains("+70.0 %), 7.00 MiB of it through lines that this change touches"), "{report}");
+
+    let pair = "[[suite.all.compare]]\nname = 'one'\nbefore = 'before.pkl'\nafter = 'after.pkl'\n";
+    checkout.write("ptmem.toml", format!("[suite.all]\nmax-growth = '5%'\n{pair}"));
+    let output = checkout.command().args(["diff", "--suite", "all", "--git", "main"]).output().unwrap();
+    let report = text(&output.stdout) + &text(&output.stderr);
+    assert!(report.contains("7.00 MiB of it through lines that this change touches"), "{report}");
 }
 
 #[test]
@@ -287,20 +330,14 @@ fn without_git_or_a_repository_it_says_what_is_missing() {
     );
 
     let elsewhere = tempfile::tempdir().unwrap();
-    let run = |path: &std::ffi::OsStr| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-        command.current_dir(elsewhere.path()).env_clear().env("PATH", path);
-        command.arg("diff").args(["before.pkl", "after.pkl"].map(|name| checkout.path().join(name)));
-        command.args(["--git", "main"]).output().unwrap()
-    };
-    let output = run(&std::env::var_os("PATH").unwrap());
+    let output = checkout.ptmem_elsewhere(elsewhere.path(), &std::env::var_os("PATH").unwrap());
     assert_eq!(output.status.code(), Some(2));
     assert!(
         text(&output.stderr).contains("--git: the working directory is in no Git repository"),
         "{}",
         text(&output.stderr)
     );
-    let output = run(elsewhere.path().as_os_str());
+    let output = checkout.ptmem_elsewhere(elsewhere.path(), elsewhere.path().as_os_str());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--git: there is no program git on the path"), "{}", text(&output.stderr));
 }

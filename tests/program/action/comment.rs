@@ -347,13 +347,17 @@ fn a_report_makes_no_section_of_its_own() {
     assert_eq!(sections, ["<!-- ptmem-section:a 1.1 -->", "<!-- ptmem-section:c 1.1 -->"], "{text}");
 }
 
+/// A report of which three are too much for a comment.
+fn long(name: &str) -> String {
+    format!("### {name}\n\n{}", "x".repeat(30_000))
+}
+
 #[test]
 fn sections_that_are_too_long_together_give_way() {
     if skipped() {
         return;
     }
     let server = remembering();
-    let long = |name: &str| format!("### {name}\n\n{}", "x".repeat(30_000));
     post(&server, "1", "a", &long("a"));
     post(&server, "1", "b", &long("b"));
     let text = post(&server, "1", "c", &long("c"));
