@@ -9,7 +9,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => command(arguments),
-        ErrorKind::UnknownArgument => option(&context(error, ContextKind::InvalidArg)?),
+        ErrorKind::UnknownArgument => {
+            let found = context(error, ContextKind::InvalidArg)?;
+            option(&found).or_else(|| further_file(&found, arguments))
+        }
         _ => None,
     }
 }
@@ -31,13 +34,30 @@ fn command(arguments: &[OsString]) -> Option<String> {
         "view" | "report" | "info" => return Some("to look at a snapshot: ptmem show SNAPSHOT".to_owned()),
         _ => {}
     }
-    let files = words.iter().take_while(|word| Path::new(word.as_str()).exists()).count();
+    let files = words.iter().take_while(|word| is_file(word)).count();
     match files {
         0 => None,
         1 => Some(format!("to look at a snapshot: ptmem show {first}")),
         2 => Some(format!("to compare two snapshots: ptmem diff {first} {}", words[1])),
         _ => Some("to find what grows over several snapshots: ptmem leak SNAPSHOT...".to_owned()),
     }
+}
+
+/// Ends of the names of snapshots and profiles.
+const ENDS: [&str; 7] = [".pkl", ".pickle", ".pt", ".json", ".gz", ".zst", ".zstd"];
+
+/// True for a file, also for one that is not there but has the name of a snapshot.
+fn is_file(word: &str) -> bool {
+    Path::new(word).exists() || ENDS.iter().any(|end| word.ends_with(end))
+}
+
+/// The hint for a file too many, which the shell most likely put in place of a pattern.
+fn further_file(found: &str, arguments: &[OsString]) -> Option<String> {
+    let files = arguments.iter().skip(1).filter(|word| is_file(&word.to_string_lossy())).count();
+    (is_file(found) && files > 1).then(|| {
+        "a glob without quotes becomes several files; for the ranks of a job put it in quotes, as in 'run/rank*.pkl'"
+            .to_owned()
+    })
 }
 
 /// The option for words that mean the same.

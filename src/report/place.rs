@@ -41,7 +41,7 @@ pub(super) fn user_place(code: &Code<'_>, stack: StackId, options: &Options) -> 
 /// The frames of a stack, outermost first.
 pub(super) fn placed_frames(code: &Code<'_>, stack: StackId, options: &Options) -> Vec<PlacedFrame> {
     // Frames with a path are those that identify the stack, in the opposite order.
-    let mut ids = code.identifying_frames(stack);
+    let mut ids = code.shown_frames(stack);
     ids.reverse();
     let mut ids = ids.into_iter();
     let mut placed = Vec::new();

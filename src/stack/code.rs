@@ -228,6 +228,15 @@ impl<'t> Code<'t> {
         if identifying.is_empty() { self.python(stack).collect() } else { identifying }
     }
 
+    /// The same for people: of a notebook without the frames of its kernel, which are the same around every cell.
+    #[must_use]
+    pub fn shown_frames(&self, stack: StackId) -> Vec<FrameId> {
+        let mut frames = self.identifying_frames(stack);
+        let outermost = frames.iter().rposition(|&frame| self.facts.files[self.known(frame).file].is_cell);
+        frames.truncate(outermost.map_or(frames.len(), |cell| cell + 1));
+        frames
+    }
+
     /// The functions that tell one stack from another, innermost first. Where there is none in Python, and where
     /// those are of the forward pass, the operation of the C++ frames is among them.
     #[must_use]

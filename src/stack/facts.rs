@@ -9,7 +9,7 @@ use super::checkout::Checkout;
 use super::classify::{Owner, PassThrough, Place};
 use super::code::{Digest, Token, sha1};
 use super::operator::{Span, Symbol};
-use super::path::{Names, clean, file_name, folded, installed, standard_library};
+use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
 use super::rules::Rules;
 use crate::pattern::Pattern;
 use crate::snapshot::{Frame, FrameId, StringId, Tables};
@@ -25,6 +25,8 @@ pub(super) struct File {
     pub(super) digest: Digest,
     /// A digest of its last part.
     base: Digest,
+    /// True for a cell of a notebook.
+    pub(super) is_cell: bool,
     /// Its functions that only pass calls on.
     passes_through: PassThrough,
 }
@@ -41,6 +43,7 @@ impl File {
             shown: names.map_or(normal, |names| names.shown(path)).to_owned(),
             digest: sha1(&[normal.as_bytes()]),
             base: sha1(&[file_name(normal).as_bytes()]),
+            is_cell: owner == Owner::User && cell(path).is_some(),
             passes_through: PassThrough::of(owner, path),
         }
     }

@@ -164,8 +164,7 @@ pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
 /// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
 /// below Python.
 fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<Step> {
-    let mut python: Vec<FrameId> =
-        if internals { code.python(stack).collect() } else { code.identifying_frames(stack) };
+    let mut python: Vec<FrameId> = if internals { code.python(stack).collect() } else { code.shown_frames(stack) };
     python.reverse();
     let mut steps: Vec<Step> = Vec::new();
     if code.is_backward(stack) {

@@ -56,7 +56,9 @@ pub(super) struct SavedSource {
 
 impl SavedSource {
     pub(super) fn new(source: &Source) -> Self {
-        Self { path: source.path.clone(), bytes: source.bytes, kind: source.kind.name().to_owned() }
+        // Where the file lay when it was typed is nothing that a repository should keep.
+        let name = source.path.rsplit(['/', '\\']).next().unwrap_or_default();
+        Self { path: name.to_owned(), bytes: source.bytes, kind: source.kind.name().to_owned() }
     }
 
     pub(super) fn into_source(self) -> Result<Source, Error> {

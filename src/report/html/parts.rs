@@ -77,7 +77,7 @@ fn explain(explanation: &Explanation, options: &Options) -> Markup {
 pub(super) fn facts(facts: &[Fact]) -> Markup {
     html! {
         dl.facts {
-            @for Fact { name, lines } in facts {
+            @for Fact { name, lines, .. } in facts {
                 div {
                     dt { (name) }
                     @for line in lines { dd { (phrases(line)) } }

@@ -188,7 +188,7 @@ fn content(page: &mut Page, content: &Content) {
 fn facts(page: &mut Page, facts: &[Fact]) {
     let mut piece = String::new();
     let mut is_list = false;
-    for Fact { name, lines } in facts {
+    for Fact { name, lines, .. } in facts {
         let mut lines = lines.iter().map(|line| table::phrases(line));
         if lines.len() > 1 {
             piece += &format!("\n**{}**\n\n", sentence(name));

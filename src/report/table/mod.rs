@@ -188,7 +188,8 @@ impl Page {
             let lines = items.flat_map(|items| fill(items, room));
             for (at, line) in lines.enumerate() {
                 let name = if at == 0 { fact.name } else { "" };
-                writeln!(self.text, "  {DIM}{name:<FACT_NAME$}{DIM:#}  {line}")?;
+                let style = style::of_tone(fact.tone);
+                writeln!(self.text, "  {style}{name:<FACT_NAME$}{style:#}  {line}")?;
             }
         }
         Ok(())

@@ -56,7 +56,7 @@ impl Changed<'_> {
         let items: Vec<Phrase> = changes
             .map(|change| Phrase::from(Value::code(&*change.name)).and(" ").and(Value::Change(change.delta())))
             .collect();
-        let fact = Fact { name: "categories", lines: vec![items] };
+        let fact = Fact::of_lines("categories", vec![items]);
         (!self.device.categories.is_empty()).then(|| Block::open(Content::Facts(vec![fact])))
     }
 
@@ -137,10 +137,11 @@ impl Changed<'_> {
         let has_moment = profiles.before.devices[before].at.is_some() && profiles.after.devices[after].at.is_some();
         let rows = self.listed();
         if !has_moment || rows.is_empty() {
+            let by = profiles.after.options.group_by;
             let sentence = if has_moment {
-                format!("no stack changed {moment}")
+                format!("no {} changed {moment}", by.noun())
             } else {
-                format!("no stacks {moment}: not both sides have such a moment")
+                format!("no {} {moment}: not both sides have such a moment", by.plural())
             };
             return [Block::open(Content::Sentence(sentence))].into_iter().chain(timelines).collect();
         }
@@ -176,8 +177,8 @@ impl Changed<'_> {
         if self.picture.is_some() {
             columns.extend(details::columns());
         }
-        let name = self.diff().profiles.after.options.group_by.noun();
-        columns.extend([Column::words(""), Column::words(name)]);
+        let by = self.diff().profiles.after.options.group_by;
+        columns.extend([Column::words(""), Column::words(by.noun())]);
         let medians = self.others.map(|others| ranks::medians_of_rows(others, rows)).unwrap_or_default();
         let failed = self.failed();
         let lines = rows.iter().enumerate().map(|(at, row)| {
@@ -190,11 +191,11 @@ impl Changed<'_> {
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
         Table {
-            title: Some(format!("stacks {}", self.moment())),
+            title: Some(format!("{} {}", by.plural(), self.moment())),
             total: vec![Value::Change(total).into()],
             columns,
             rows: lines.collect(),
-            noun: Noun::STACK,
+            noun: Noun::of(by),
             aside: "Other stacks",
             below: self.others.and_then(median_note),
         }

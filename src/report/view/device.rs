@@ -19,7 +19,7 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
     if !device.actions.is_empty() {
         let actions = device.actions.iter();
         let items = actions.map(|(name, &count)| Phrase::from(format!("{name} ")).and(Value::Count(count))).collect();
-        facts.push(Fact { name: "events", lines: vec![items] });
+        facts.push(Fact::of_lines("events", vec![items]));
     }
     let figures = &device.figures;
     let allocations = Phrase::from(Value::Count(figures.allocation_count))
@@ -27,12 +27,12 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
         .and(Value::Size(figures.allocated_total))
         .and(" in total");
     let frees = Phrase::count(figures.free_count, "free", "frees");
-    facts.push(Fact { name: "allocations", lines: vec![vec![allocations, frees]] });
+    facts.push(Fact::of_lines("allocations", vec![vec![allocations, frees]]));
     let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
     let fragmentation = figures.fragmentation_at_peak.filter(|_| reserved_peak.is_some());
     let at_peak = with_share(fragmentation, reserved_peak).and(" at the reserved peak");
     let at_end = with_share(Some(figures.fragmentation_at_end), Some(figures.reserved.end)).and(" at the end");
-    facts.push(Fact { name: "fragmentation", lines: vec![vec![at_peak, at_end]] });
+    facts.push(Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]));
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
     if let Some(label) = &device.failed_request {
         facts.push(Fact::new("", Phrase::from("first requested by ").and(Value::code(label.clone()))));
@@ -79,7 +79,7 @@ fn headroom(memory: u64, reserved_peak: Option<u64>) -> Fact {
         None => Phrase::from(Value::Unknown),
     };
     let items = vec![Phrase::from(Value::Size(memory)), reserved, left.and(" left")];
-    Fact { name: "device memory", lines: vec![items] }
+    Fact::of_lines("device memory", vec![items])
 }
 
 /// A failed allocation: what was asked for, what was held, and what was free.
@@ -115,7 +115,8 @@ fn out_of_memory(oom: &Oom) -> Fact {
             Phrase::from("at most ").and(Value::Size(pool.largest)).and(" at once"),
         ],
     };
-    Fact { name: "out of memory", lines: vec![vec![asked, free], held, vec![demand], unused, pool] }
+    let lines = vec![vec![asked, free], held, vec![demand], unused, pool];
+    Fact { tone: Tone::Worse, ..Fact::of_lines("out of memory", lines) }
 }
 
 /// The four counters.

@@ -68,7 +68,7 @@ impl Step {
 /// The steps from the outermost frame inwards, as in a traceback; none where there is no stack.
 fn steps(side: Option<(&Code<'_>, StackId)>) -> Vec<Step> {
     let Some((code, stack)) = side else { return Vec::new() };
-    let frames = code.identifying_frames(stack);
+    let frames = code.shown_frames(stack);
     let mut steps: Vec<Step> = code.is_backward(stack).then(|| Step::named("backward")).into_iter().collect();
     steps.extend(frames.iter().take(MOST_FRAMES).rev().map(|&frame| Step::frame(code, frame)));
     steps.extend(code.operation_names(stack).iter().map(|name| Step::named(name)));

@@ -34,7 +34,7 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Vec<Block> {
     let Shown { profile, device, picture, others, options } = shown;
     let moment = moment_of(profile, device);
     if device.at.is_none() {
-        let sentence = format!("no stacks {moment}: this device has no such moment");
+        let sentence = format!("no {} {moment}: this device has no such moment", profile.options.group_by.plural());
         return vec![Block::open(Content::Sentence(sentence))];
     }
     let stacks = device.listed(options.top, 1);
@@ -84,7 +84,8 @@ impl Listing<'_> {
         if self.picture.is_some() {
             columns.extend(details::columns());
         }
-        columns.push(Column::words(self.profile.options.group_by.noun()));
+        let by = self.profile.options.group_by;
+        columns.push(Column::words(by.noun()));
         let medians = self.others.map(|others| ranks::medians_of_stacks(others, &self.stacks)).unwrap_or_default();
         let rows = self.stacks.iter().enumerate();
         let rows = rows.map(|(at, stack)| {
@@ -102,11 +103,11 @@ impl Listing<'_> {
         });
         let rows = rows.collect();
         Table {
-            title: Some(format!("largest stacks {}", self.moment)),
+            title: Some(format!("largest {} {}", by.plural(), self.moment)),
             total: vec![Value::Size(total).into()],
             columns,
             rows,
-            noun: Noun::STACK,
+            noun: Noun::of(by),
             below: self.others.and_then(median_note),
             ..Table::default()
         }

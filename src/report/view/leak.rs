@@ -165,7 +165,7 @@ fn steps(device: &DeviceLeaks) -> Vec<Content> {
         let usable = Phrase::from(Value::Count(device.judged as u64));
         lines.push(vec![usable.and(format!(" usable ({}the last still in use)", warm_up(device)))]);
     }
-    let mut contents = vec![Content::Facts(vec![Fact { name: "steps", lines }])];
+    let mut contents = vec![Content::Facts(vec![Fact::of_lines("steps", lines)])];
     let points: Vec<u64> = device.points.iter().filter_map(|point| point.allocated).collect();
     if let Some(&peak) = points.iter().max().filter(|_| points.len() > 1 && device.unclear.is_none()) {
         let caption = Phrase::from("allocated at the end of each step, at most ").and(Value::Size(peak));

@@ -212,12 +212,19 @@ pub(crate) struct Fact {
     pub(crate) name: &'static str,
     /// Its lines. A format may break a line between items, not within one.
     pub(crate) lines: Vec<Vec<Phrase>>,
+    /// The importance of its name.
+    pub(crate) tone: Tone,
 }
 
 impl Fact {
     /// A fact of one item.
     pub(crate) fn new(name: &'static str, item: impl Into<Phrase>) -> Self {
-        Self { name, lines: vec![vec![item.into()]] }
+        Self::of_lines(name, vec![vec![item.into()]])
+    }
+
+    /// A fact of several lines of items.
+    pub(crate) fn of_lines(name: &'static str, lines: Vec<Vec<Phrase>>) -> Self {
+        Self { name, lines, tone: Tone::Faint }
     }
 }
 

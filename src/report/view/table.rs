@@ -2,6 +2,7 @@
 
 use super::{Mark, Phrase, Site, StackLine, SummedLine, Value};
 use crate::sides::Sides;
+use crate::stack::GroupBy;
 
 /// A table.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +35,11 @@ pub(crate) struct Noun {
 impl Noun {
     /// A stack.
     pub(crate) const STACK: Self = Self { one: "stack", many: "stacks" };
+    /// The groups of a grouping.
+    pub(crate) fn of(by: GroupBy) -> Self {
+        Self { one: by.noun(), many: by.plural() }
+    }
+
     /// A stack that leaks.
     pub(crate) const LEAK: Self = Self { one: "leak", many: "leaks" };
     /// A rank of a job.

@@ -1,0 +1,240 @@
+//! Keys, names and groups of stacks.
+
+use super::*;
+
+fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
+    let ids: Vec<_> = frames
+        .iter()
+        .map(|&(name, file, line)| {
+            let (name, filename) = (tables.intern_string(name), tables.intern_string(file));
+            let frame = Frame { name, filename, line, original: None };
+            tables.intern_frame(frame)
+        })
+        .collect();
+    tables.intern_stack(&ids)
+}
+
+/// The keys of stacks, each in a snapshot of its own.
+fn keys(by: GroupBy, stacks: &[&[(&str, &str, i128)]]) -> Vec<Key> {
+    let key = |frames: &&[(&str, &str, i128)]| {
+        let mut tables = Tables::default();
+        let id = stack(&mut tables, frames);
+        Grouper::new(&tables, by, &Rules::default()).key(id)
+    };
+    stacks.iter().map(key).collect()
+}
+
+fn label(frames: &[(&str, &str, i128)], strip_prefix: &[&str]) -> String {
+    let mut tables = Tables::default();
+    let id = stack(&mut tables, frames);
+    let strip_prefix = strip_prefix.iter().map(|&prefix| prefix.to_owned()).collect();
+    Grouper::new(&tables, GroupBy::Stack, &Rules { strip_prefix, ..Rules::default() }).label(id)
+}
+
+const LINEAR: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py";
+const MODULE: &str = "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py";
+const UNWIND: (&str, &str, i128) = ("torch::unwind::unwind()", "??", 0);
+const MM: (&str, &str, i128) = ("at::_ops::mm::call(at::Tensor const&)", "??", 0);
+const NODE: (&str, &str, i128) = ("torch::autograd::generated::MmBackward0::apply(std::vector<X>&&)", "??", 0);
+const ENGINE: (&str, &str, i128) = ("torch::autograd::Engine::thread_main(X const&)", "??", 0);
+
+#[test]
+fn library_code_below_the_line_of_the_user_is_named_as_well() {
+    const ACTIVATIONS: &str = "/opt/venv/lib/python3.11/site-packages/transformers/activations.py";
+    const BERT: &str = "/opt/venv/lib/python3.11/site-packages/transformers/models/bert.py";
+    let train = ("<module>", "/home/me/repo/train.py", 8);
+    let frames = [UNWIND, MM, ("forward", LINEAR, 125), ("forward", ACTIVATIONS, 57), ("forward", BERT, 9), train];
+    assert_eq!(label(&frames, &[]), "<module> (train.py:8) > forward (transformers/activations.py:57) aten::mm");
+    // Library code that calls the user, such as a trainer, is no part of it.
+    let frames = [UNWIND, MM, train, ("fit", BERT, 9)];
+    assert_eq!(label(&frames, &[]), "<module> (train.py:8) aten::mm");
+}
+
+#[test]
+fn equal_labels_are_told_apart_by_their_callers() {
+    let helper = ("forward", "/home/me/repo/model.py", 39);
+    let main = ("<module>", "/home/me/repo/train.py", 3);
+    let mut tables = Tables::default();
+    let callers = [52, 53].map(|line| ("attention", "/home/me/repo/model.py", line));
+    let mut stacks: Vec<_> = callers.iter().map(|&caller| stack(&mut tables, &[helper, caller, main])).collect();
+    stacks.push(stack(&mut tables, &[helper, main]));
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    let all: Vec<_> = stacks.iter().map(|&stack| (&grouper, stack)).collect();
+    let labels = distinct_labels(&grouper.label(stacks[0]), &all);
+    assert_eq!(
+        labels,
+        [
+            "forward (model.py:39) from attention (model.py:52)",
+            "forward (model.py:39) from attention (model.py:53)",
+            "forward (model.py:39) from <module> (train.py:3)",
+        ]
+    );
+    // Stacks that do not differ in their frames are numbered.
+    let labels = distinct_labels(&grouper.label(stacks[0]), &[all[0], all[0]]);
+    assert_eq!(labels, ["forward (model.py:39)", "forward (model.py:39) #2"]);
+}
+
+#[test]
+fn stacks_that_differ_in_what_they_call_say_so() {
+    let step = ("step", "/home/me/repo/train.py", 9);
+    let mut tables = Tables::default();
+    let callees = [("_init_group", 114), ("_multi_tensor_adamw", 564)];
+    let adam = "/e/lib/python3.11/site-packages/torch/optim/adamw.py";
+    let mut of = |(name, line)| stack(&mut tables, &[("zeros", LINEAR, 1), (name, adam, line), step]);
+    let stacks = callees.map(&mut of);
+    let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
+    let labels = distinct_labels(&grouper.label(stacks[0]), &stacks.map(|stack| (&grouper, stack)));
+    let expected = [
+        "step (train.py:9) > _init_group (torch/optim/adamw.py:114)",
+        "step (train.py:9) > _multi_tensor_adamw (torch/optim/adamw.py:564)",
+    ];
+    assert_eq!(labels, expected);
+}
+
+#[test]
+fn lambdas_and_comprehensions_are_named_after_the_function_around_them() {
+    let model = "/home/me/repo/model.py";
+    let helper = ("apply", model, 12);
+    let frames = [("<lambda>", model, 41), ("map", "/home/me/repo/tools.py", 40), helper, ("forward", model, 40)];
+    assert_eq!(label(&frames, &[]), "forward.<lambda> (model.py:41)");
+    let frames = [("<listcomp>", model, 41), ("<genexpr>", model, 41), ("build", model, 39), ("main", model, 90)];
+    assert_eq!(label(&frames, &[]), "build.<listcomp> (model.py:41)");
+    assert_eq!(
+        label(&[("<genexpr>", model, 41), ("main", "/home/me/repo/train.py", 3)], &[]),
+        "<genexpr> (model.py:41)"
+    );
+}
+
+#[test]
+fn the_label_is_the_innermost_line_of_the_user() {
+    let forward = ("forward", "/home/me/repo/net/model.py", 54);
+    let main = ("<module>", "/home/me/repo/train.py", 3);
+    // On Python 3.11 and later, Python frames follow the C++ ones.
+    let frames = [UNWIND, MM, ("_start", "??", 0), ("forward", LINEAR, 125), forward, main];
+    assert_eq!(label(&frames, &[]), "forward (net/model.py:54) aten::mm");
+    assert_eq!(label(&frames, &["/home/me/"]), "forward (repo/net/model.py:54) aten::mm");
+    assert_eq!(label(&[UNWIND, ("forward", LINEAR, 125)], &[]), "forward (torch/nn/modules/linear.py:125)");
+    assert_eq!(label(&[("call", "/tmp/torchinductor_me/ab/cab.py", 99)], &[]), "call (<inductor>)");
+    assert_eq!(label(&[("f", "/a/b.py", (1 << 64) - 1)], &[]), "f (b.py)");
+    assert_eq!(label(&[UNWIND, MM, NODE, ENGINE], &[]), "backward: MmBackward0");
+    assert_eq!(label(&[MM, forward, ENGINE], &[]), "backward: forward (model.py:54) aten::mm");
+}
+
+#[test]
+fn generated_code_is_named_after_what_it_was_generated_from() {
+    let mut tables = Tables::default();
+    let caller = stack(&mut tables, &[("main", "/r/train.py", 9)]);
+    let original = stack(&mut tables, &[("forward", "/r/model.py", 54)]);
+    let original = tables.stack(original)[0];
+    let (name, filename) = (tables.intern_string("forward"), tables.intern_string("fx_generated_0a.py"));
+    let generated = tables.intern_frame(Frame { name, filename, line: 3, original: Some(original) });
+    let frames = [generated, tables.stack(caller)[0]];
+    let id = tables.intern_stack(&frames);
+    assert_eq!(Grouper::new(&tables, GroupBy::Stack, &Rules::default()).label(id), "forward (model.py:54)");
+}
+
+#[test]
+fn a_prefix_can_make_installed_code_the_users() {
+    let frames = [("f", "/env/lib/python3.11/site-packages/mine/core.py", 7), ("g", "/home/me/run.py", 1)];
+    assert_eq!(label(&frames, &[]), "g (run.py:1) > f (mine/core.py:7)");
+    assert_eq!(label(&frames, &["/env/lib/python3.11/site-packages/mine"]), "f (core.py:7)");
+    // An environment within the prefix stays one.
+    assert_eq!(label(&[("forward", LINEAR, 1), ("g", "/opt/run.py", 1)], &["/opt"]), "g (run.py:1)");
+}
+
+#[test]
+fn lines_checkouts_and_releases_leave_the_key_alone() {
+    let before: &[_] = &[("forward", LINEAR, 125), ("step", "/home/a/repo/train.py", 7)];
+    let other = "D:\\env\\Lib\\site-packages\\torch\\nn\\modules\\linear.py";
+    let after: &[_] = &[
+        ("forward", other, 130),
+        ("_call_impl", MODULE, 1),
+        ("step", "C:\\checkout\\repo\\train.py", 10),
+        ("_bootstrap", "/usr/lib/python3.12/threading.py", 9),
+    ];
+    let renamed: &[_] = &[("forward", LINEAR, 125), ("step2", "/home/a/repo/train.py", 7)];
+    let stacks = keys(GroupBy::Stack, &[before, after, renamed]);
+    assert_eq!(stacks[0], stacks[1]);
+    assert_ne!(stacks[0], stacks[2]);
+    let frames = keys(GroupBy::Frames, &[before, after]);
+    assert_ne!(frames[0], frames[1]);
+}
+
+#[test]
+fn groups_are_as_fine_as_asked_for() {
+    let stacks: [&[_]; 4] = [
+        &[("f", "/r/a.py", 1), ("main", "/r/m.py", 1)],
+        &[("f", "/r/a.py", 2), ("main", "/r/m.py", 1)],
+        &[("g", "/r/a.py", 3), ("main", "/r/m.py", 1)],
+        &[("f", "/r/a.py", 1), ("h", "/r/m.py", 1)],
+    ];
+    let groups = |by| {
+        let keys = keys(by, &stacks);
+        keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(groups(GroupBy::Frames), [0, 1, 2, 3]);
+    assert_eq!(groups(GroupBy::Stack), [0, 0, 2, 3]);
+    assert_eq!(groups(GroupBy::Line), [0, 1, 2, 0]);
+    assert_eq!(groups(GroupBy::Function), [0, 0, 2, 0]);
+    assert_eq!(groups(GroupBy::File), [0, 0, 0, 0]);
+}
+
+#[test]
+fn walks_through_nested_modules_are_one() {
+    let apply = ("_apply", MODULE, 900);
+    let to = ("to", MODULE, 1300);
+    let user = ("main", "/r/m.py", 1);
+    let keys = keys(GroupBy::Stack, &[&[apply, to, user], &[apply, apply, apply, to, user]]);
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[test]
+fn without_python_the_operation_counts_and_not_the_text() {
+    let drifted = [("std::foo() [clone .cold]", "a.cpp", 7), MM, NODE, ENGINE];
+    let keys = keys(GroupBy::Stack, &[&[UNWIND, MM, NODE, ENGINE], &drifted, &[UNWIND, MM, ENGINE]]);
+    assert_eq!(keys[0], keys[1]);
+    assert_ne!(keys[0], keys[2]);
+}
+
+#[test]
+fn layers_are_not_told_apart_by_their_tags() {
+    let name = |text| tag_name(GroupBy::Metadata, Some(text));
+    assert_eq!(name("layers.0.attention"), "layers.*.attention");
+    assert_eq!(name("layers.11"), "layers.*");
+    assert_eq!(name("blocks.3.7"), "blocks.*.*");
+    assert_eq!(name("lr=0.5"), "lr=0.5");
+    assert_eq!(name(""), "<no metadata>");
+    assert_eq!(tag_name(GroupBy::CompileContext, Some("N/A")), "<not compiled>");
+    assert_eq!(tag_name(GroupBy::CompileContext, Some("Torch-Compiled Region: 0/1")), "Torch-Compiled Region: 0/1");
+}
+
+#[test]
+fn categories_say_what_memory_is_for() {
+    let category = |frames: &[(&str, &str, i128)]| {
+        let mut tables = Tables::default();
+        let id = stack(&mut tables, frames);
+        Grouper::new(&tables, GroupBy::Category, &Rules::default()).label(id)
+    };
+    let user = ("main", "/r/m.py", 1);
+    let torch = |file: &'static str| ("f", file, 1);
+    let accumulate = ("torch::autograd::AccumulateGrad::apply(std::vector<X>&&)", "??", 0);
+    assert_eq!(category(&[MM, accumulate, ENGINE]), "gradients");
+    assert_eq!(category(&[MM, NODE, ENGINE]), "backward");
+    assert_eq!(category(&[torch("/e/site-packages/torch/optim/adam.py"), user]), "optimizer");
+    assert_eq!(category(&[torch("/e/site-packages/torch/distributed/c10d.py"), user]), "communication");
+    assert_eq!(category(&[("_apply", MODULE, 1), user]), "parameters");
+    assert_eq!(category(&[("forward", LINEAR, 1), user]), "forward");
+    assert_eq!(category(&[user]), "other");
+}
+
+#[test]
+fn the_kernel_around_the_cells_of_a_notebook_is_not_shown() {
+    let kernel = ("run_code", "/e/lib/python3.11/site-packages/IPython/core/interactiveshell.py", 3577);
+    let cell = ("<module>", "/tmp/ipykernel_114/3105878423.py", 2);
+    let mut tables = Tables::default();
+    let id = stack(&mut tables, &[("forward", "/home/me/net/model.py", 7), cell, kernel]);
+    let code = Code::new(&tables, &Rules::default());
+    let texts = |frames: Vec<FrameId>| frames.into_iter().map(|frame| code.text(frame)).collect::<Vec<_>>();
+    assert_eq!(texts(code.shown_frames(id)), ["forward (model.py:7)", "<module> (cell 3105878423:2)"]);
+    assert_eq!(code.identifying_frames(id).len(), 3);
+}
