@@ -44,7 +44,7 @@ fn sources(history: &History) -> Vec<Source> {
 fn skipped(history: &History) -> Vec<Fact> {
     let lines = history.skipped.iter().map(|(path, reason)| vec![Phrase::from(format!("{path}: {reason}"))]);
     let lines: Vec<Vec<Phrase>> = lines.collect();
-    if lines.is_empty() { Vec::new() } else { vec![Fact { name: "left out", lines }] }
+    if lines.is_empty() { Vec::new() } else { vec![Fact::of_lines("left out", lines)] }
 }
 
 fn section(history: &History, device: &DeviceHistory, options: &Options) -> Section {
@@ -78,7 +78,7 @@ fn facts(history: &History, device: &DeviceHistory, options: &Options) -> Vec<Fa
     if let (Some(first), Some(last)) = (known.first(), known.last()) {
         let change = last.peak.zip(first.peak).map(|(last, first)| i128::from(last) - i128::from(first));
         let peak = Phrase::from(Value::size(first.peak)).and(" -> ").and(Value::size(last.peak));
-        facts.push(Fact { name: "peak", lines: vec![vec![peak, Phrase::from(Value::change(change))]] });
+        facts.push(Fact::of_lines("peak", vec![vec![peak, Phrase::from(Value::change(change))]]));
         let reserved = Phrase::from(Value::size(first.reserved)).and(" -> ").and(Value::size(last.reserved));
         facts.push(Fact::new("reserved", reserved));
     }

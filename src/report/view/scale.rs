@@ -90,7 +90,7 @@ fn tested(check: &Check) -> Fact {
         Phrase::from(Value::Change(off)),
         Phrase::from(Value::percent(Some(off), Some(check.peak))),
     ];
-    Fact { name: "tested", lines: vec![line] }
+    Fact::of_lines("tested", vec![line])
 }
 
 /// Bytes of an estimate, which is never below 0.
