@@ -242,6 +242,8 @@ impl Table {
         let width = after.len() + 1;
         let cells = vec![0_u32; width * (before.len() + 1)];
         let mut table = Self { width, alike: cells.clone(), paired: cells.clone(), best: cells };
+        let before: Vec<Sorted> = before.iter().map(Sorted::new).collect();
+        let after: Vec<Sorted> = after.iter().map(Sorted::new).collect();
         for (i, one) in before.iter().enumerate() {
             for (j, other) in after.iter().enumerate() {
                 let here = table.at(i + 1, j + 1);
@@ -272,10 +274,32 @@ impl Table {
     }
 }
 
+/// A piece as it is compared with many others: its symbols with their counts, in order.
+struct Sorted {
+    counts: Vec<(u32, u64)>,
+    length: u64,
+}
+
+impl Sorted {
+    fn new(piece: &Piece) -> Self {
+        Self { counts: piece.counts.iter().map(|(&symbol, &count)| (symbol, count)).collect(), length: piece.length }
+    }
+
+    /// Allocations that both have.
+    fn shared(&self, other: &Self) -> u64 {
+        let mut others = other.counts.iter().peekable();
+        let mut shared = 0;
+        for &(symbol, count) in &self.counts {
+            while others.next_if(|&&(other, _)| other < symbol).is_some() {}
+            shared += others.next_if(|&&(other, _)| other == symbol).map_or(0, |&(_, of_other)| count.min(of_other));
+        }
+        shared
+    }
+}
+
 /// The share of the longer of two pieces that both have, in thousandths.
-fn alike_in(one: &Piece, other: &Piece) -> u32 {
-    let in_both = |(symbol, &count): (&u32, &u64)| count.min(other.counts.get(symbol).copied().unwrap_or(0));
-    let shared: u64 = one.counts.iter().map(in_both).sum();
+fn alike_in(one: &Sorted, other: &Sorted) -> u32 {
+    let shared = one.shared(other);
     let share = shared.saturating_mul(1000) / one.length.max(other.length).max(1);
     u32::try_from(share).unwrap_or(1000)
 }
