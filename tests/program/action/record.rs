@@ -291,6 +291,6 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     // The weight, its gradient and both states of the optimizer, of 256 times 4096 floats each and not of 256 times 1024.
     let report = job.read("summary");
     assert!(report.contains("through lines that this change touches"), "{report}");
-    assert!(report.contains("changed here | `<module> (train.py:3)"), "{report}");
+    assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");
     assert_eq!(worktrees(&job), 1);
 }
