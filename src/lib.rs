@@ -73,6 +73,11 @@ pub mod container;
 pub mod diagnostic;
 pub mod diff;
 #[cfg(not(feature = "cli"))]
+mod doctor;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod doctor;
+#[cfg(not(feature = "cli"))]
 mod history;
 #[cfg(feature = "cli")]
 #[doc(hidden)]

@@ -6,9 +6,11 @@ mod check;
 mod checkout;
 mod config;
 mod diff;
+mod doctor;
 mod git;
 pub(crate) mod hint;
 mod history;
+mod init;
 mod input;
 mod leak;
 pub(crate) mod output;
@@ -47,6 +49,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Profile(arguments) => profile::run(arguments, &output),
         Command::Simulate(arguments) => simulate::run(arguments, &output),
         Command::StandIns(arguments) => simulate::stand_ins::run(&arguments),
+        Command::Init(arguments) => init::run(&arguments, &output),
+        Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),
         Command::Scale(arguments) => scale::run(&arguments, &output),
         Command::Trim(arguments) => trim::run(&arguments, &output),

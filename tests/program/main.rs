@@ -7,12 +7,14 @@ mod support;
 
 mod action;
 mod bad_input;
+mod cluster;
 mod config;
 mod diagnostics;
 mod git;
 mod golden;
 mod history;
 mod html;
+mod init;
 mod labels;
 mod moments;
 mod moved_peak;

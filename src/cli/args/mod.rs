@@ -19,7 +19,9 @@ use ptmem::stack::{GroupBy, Rules};
 use ptmem::tree;
 use ptmem::verdict::{Growth, Limits, Maximum};
 
+use super::doctor::DoctorArguments;
 use super::history::HistoryArguments;
+use super::init::InitArguments;
 use super::phases::{DiffPhases, ShowPhases};
 use super::scale::ScaleArguments;
 use super::simulate::SimulateArguments;
@@ -83,6 +85,13 @@ pub(crate) enum Command {
     /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
     /// out-of-memory event, and the moment of --at.
     Profile(ProfileArguments),
+    /// Write the files that set a gate up: limits, a recording script, a workflow
+    ///
+    /// Looks at the repository, asks nothing, never overwrites a file, and says what to do next.
+    Init(InitArguments),
+    /// Say whether a snapshot is fit to gate, and how to record a better one
+    #[command(after_help = text::DOCTOR_EXIT_CODES)]
+    Doctor(DoctorArguments),
     /// Show peak and largest stacks over time, with the profile at which each step came
     ///
     /// Over a folder of nightly profiles, or over the versions of a stored profile in git.

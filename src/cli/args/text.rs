@@ -8,6 +8,8 @@ pub(crate) mod heading {
     pub(crate) const COMPARED: &str = "What is compared";
     /// Selection for a report on one snapshot.
     pub(crate) const SHOWN: &str = "What is shown";
+    /// Files that set a gate up.
+    pub(crate) const WRITTEN: &str = "What is written";
     /// Profiles over time.
     pub(crate) const HISTORY: &str = "History";
     /// Runs that differ in one number.
@@ -104,3 +106,10 @@ Exit codes: that of the command; 128 and the number of the signal that ended it;
   2    could not run: usage, no such system, nothing recorded
   126  the command cannot be executed
   127  the command was not found";
+
+/// After the help of `doctor`.
+pub(super) const DOCTOR_EXIT_CODES: &str = "\
+Exit codes:
+  0  fit to gate
+  2  could not run: usage, unreadable or invalid input, configuration
+  3  not fit: a limit on the peak would be inconclusive, or memory ran out";

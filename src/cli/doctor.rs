@@ -1,0 +1,78 @@
+//! `ptmem doctor`: whether a snapshot is fit to gate.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use ptmem::doctor::{self, Finding, Health};
+use ptmem::leak;
+use ptmem::profile::{self, Opened};
+use ptmem::report::printable;
+use ptmem::verdict::Verdict;
+
+use super::args::{ConfigArguments, InputArguments, heading, rules};
+use super::output::Output;
+use super::{config, input};
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// The snapshot or saved profile
+    snapshot: PathBuf,
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    input: InputArguments,
+}
+
+pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
+    let config = config::load(&arguments.config)?;
+    if arguments.snapshot.as_os_str() == "-" {
+        bail!("standard input: is read twice; expected a file");
+    }
+    let options = profile::Options {
+        rules: rules(&config, &[]),
+        max_input: arguments.input.max_input(),
+        allocator_settings: arguments.input.allocator_settings(&config),
+        ..profile::Options::default()
+    };
+    let (profile, search) = match input::open(&arguments.snapshot, &options)? {
+        Opened::Profile(profile) => (*profile, None),
+        Opened::Snapshot(snapshot, source) => {
+            let name = source.path.clone();
+            let reading = leak::Options { rules: options.rules.clone(), ..leak::Options::default() };
+            let search = leak::search(*snapshot, source, &reading).context(name)?;
+            (input::profile(&arguments.snapshot, &options)?, Some(search))
+        }
+    };
+    let findings = doctor::examine(&profile, search.as_ref());
+    let health = doctor::health(&findings);
+    output.print(&report(&findings, health))?;
+    let verdict = match health {
+        Health::Good | Health::Weak => Verdict::Pass,
+        Health::Unfit => Verdict::Inconclusive,
+    };
+    Ok(super::exit_code(verdict, false))
+}
+
+/// A line for every finding, its advice below it, and the sum at the end.
+fn report(findings: &[Finding], health: Health) -> String {
+    let mut text = String::new();
+    let mut advised: Vec<&str> = Vec::new();
+    for Finding { aspect, health, words, advice } in findings {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<6} {:<10} {}", health.name(), aspect.name(), printable(words));
+        // One line of the recording may mend several things.
+        if let Some(advice) = advice.as_deref().filter(|advice| !advised.contains(advice)) {
+            advised.push(advice);
+            let _ = writeln!(text, "{:18}-> {}", "", printable(advice));
+        }
+    }
+    let sum = match health {
+        Health::Good => "fit to gate",
+        Health::Weak => "fit to gate; what is weak makes reports less exact or less telling",
+        Health::Unfit => "not fit to gate: a limit on the peak is inconclusive or a regression",
+    };
+    text + "\n" + sum + "\n"
+}

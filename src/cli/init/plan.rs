@@ -1,0 +1,136 @@
+//! The files that set a gate up.
+
+use super::repository::{Ci, Installation, Repository};
+
+/// A file to write.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Its path from the root of the repository.
+    pub(super) path: &'static str,
+    pub(super) text: String,
+}
+
+/// Where the memory is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// On a simulated GPU, on any runner.
+    Simulated,
+    /// On a runner with a GPU, which has this label.
+    Runner(&'a str),
+}
+
+/// The profile that a snapshot is stored as.
+pub(super) const PROFILE: &str = "baseline.ptmem.json";
+
+const CONFIGURATION: &str = include_str!("templates/ptmem.toml");
+const SCRIPT: &str = include_str!("templates/record_memory.py");
+const GITHUB: &str = include_str!("templates/github.yml");
+const GITLAB: &str = include_str!("templates/gitlab.yml");
+
+/// The files for a repository; `is_stored` where the before is a profile in the repository.
+pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool) -> Vec<File> {
+    let workflow = match repository.ci {
+        Ci::Github => File { path: ".github/workflows/memory.yml", text: github(repository, place, is_stored) },
+        Ci::Gitlab => File { path: ".gitlab/ptmem.yml", text: gitlab(repository, place) },
+    };
+    vec![
+        File { path: "ptmem.toml", text: CONFIGURATION.to_owned() },
+        File { path: "record_memory.py", text: SCRIPT.to_owned() },
+        workflow,
+    ]
+}
+
+/// Commands that install PyTorch and the program.
+fn installs(repository: &Repository, place: Place<'_>) -> Vec<String> {
+    let mut lines = match place {
+        // A simulated GPU needs none of NVIDIA's packages, which are most of PyTorch's size.
+        Place::Simulated => vec![
+            "pip install --no-deps torch".to_owned(),
+            "pip install typing_extensions sympy networkx jinja2 fsspec filelock numpy setuptools".to_owned(),
+        ],
+        Place::Runner(_) => vec!["pip install torch".to_owned()],
+    };
+    match &repository.installation {
+        Installation::Package => lines.push("pip install .".to_owned()),
+        Installation::Requirements(file) => lines.push(format!("pip install -r {file}")),
+        Installation::Unknown => {}
+    }
+    lines
+}
+
+fn github(repository: &Repository, place: Place<'_>, is_stored: bool) -> String {
+    let (words, runner) = match place {
+        Place::Simulated => {
+            ("both commits are recorded on a simulated GPU, on a free runner.", "ubuntu-latest".to_owned())
+        }
+        Place::Runner(label) => ("recorded on a machine with a GPU.", quoted(label)),
+    };
+    let install: Vec<String> = installs(repository, place).iter().map(|line| format!("          {line}")).collect();
+    let is_compared_with_stored = is_stored && matches!(place, Place::Runner(_));
+    let record =
+        if is_compared_with_stored { "      - run: python record_memory.py # writes snapshot.pkl\n" } else { "" };
+    let inputs = match place {
+        Place::Runner(_) if is_compared_with_stored => {
+            format!("          before: {PROFILE}\n          after: snapshot.pkl")
+        }
+        Place::Runner(_) => format!("{RECORD}\n          gpu: real"),
+        Place::Simulated => format!("{RECORD}\n          gpu: a100"),
+    };
+    GITHUB
+        .replace("PLACE", words)
+        .replace("RUNNER", &runner)
+        .replace("INSTALL", &install.join("\n"))
+        .replace("RECORD\n", record)
+        .replace("INPUTS", &inputs)
+}
+
+/// Inputs of the Action that record both commits by a script which writes the snapshot itself.
+const RECORD: &str = "          record: python record_memory.py\n          record-steps: none";
+
+fn gitlab(repository: &Repository, place: Place<'_>) -> String {
+    let (words, tags, prefix) = match place {
+        Place::Simulated => {
+            ("both commits are recorded on a simulated GPU, on any runner.", None, "ptmem simulate -- ")
+        }
+        Place::Runner(label) => ("both commits are recorded on a machine with a GPU.", Some(label), ""),
+    };
+    let tags = tags.map_or(String::new(), |label| format!("  tags: [{}]\n", quoted(label)));
+    let install: Vec<String> = installs(repository, place).iter().map(|line| format!("    - {line}")).collect();
+    GITLAB
+        .replace("PLACE", words)
+        .replace("  TAGS\n", &tags)
+        .replace("INSTALL", &install.join("\n"))
+        .replace("PREFIX", prefix)
+}
+
+/// A string of YAML.
+fn quoted(text: &str) -> String {
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ptmem::config::Config;
+
+    use super::*;
+
+    #[test]
+    fn the_limits_can_be_turned_on() {
+        Config::parse(CONFIGURATION).unwrap();
+        let all: Vec<&str> = CONFIGURATION
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = \"")).unwrap_or(line))
+            .collect();
+        let config = Config::parse(&all.join("\n")).unwrap();
+        assert!(format!("{config:?}").contains("*attention*"));
+    }
+
+    #[test]
+    fn labels_of_runners_stay_labels() {
+        assert_eq!(quoted("gpu-a100"), "gpu-a100");
+        assert_eq!(quoted("yes: [x]"), "'yes: [x]'");
+        assert_eq!(quoted("it's"), "'it''s'");
+    }
+}

@@ -1,0 +1,270 @@
+//! Whether a snapshot is fit to gate, and how to record a better one.
+
+use crate::diagnostic::Code;
+use crate::leak::Search;
+use crate::phase::steps::How;
+use crate::profile::{DeviceProfile, History, Profile};
+use crate::units::{Size, format_share};
+
+/// How well a recording does in one respect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// As well as can be.
+    Good,
+    /// A gate works, and says less than it could.
+    Weak,
+    /// A gate is inconclusive.
+    Unfit,
+}
+
+impl Health {
+    /// Its name in the report.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Weak => "weak",
+            Self::Unfit => "unfit",
+        }
+    }
+}
+
+/// A respect in which a recording is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// What was recorded at all.
+    History,
+    /// Whether the oldest events are missing.
+    Beginning,
+    /// Whether memory ran out.
+    Memory,
+    /// Whether the parts of a program are told apart.
+    Steps,
+    /// Whether memory has names.
+    Stacks,
+    /// Whether events have times.
+    Clock,
+    /// Whether figures are exact.
+    Figures,
+    /// Whether the settings of the allocator are known.
+    Settings,
+}
+
+impl Aspect {
+    /// Its name in the report.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::History => "history",
+            Self::Beginning => "beginning",
+            Self::Memory => "memory",
+            Self::Steps => "steps",
+            Self::Stacks => "stacks",
+            Self::Clock => "clock",
+            Self::Figures => "figures",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+/// A finding about a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub aspect: Aspect,
+    /// How well it does.
+    pub health: Health,
+    /// What was found, in words.
+    pub words: String,
+    /// What to change about the recording, where something can be.
+    pub advice: Option<String>,
+}
+
+/// Less of the peak without a stack is not worth a word.
+const SMALL_SHARE: u64 = 20;
+
+/// Recording that is on from the start of the process.
+const FROM_THE_START: &str = "record from the start, before the model is made: \
+                              torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
+
+/// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
+#[must_use]
+pub fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding> {
+    let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    // The one that holds most stands for the others, which did the same.
+    let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
+    let Some(device) = main else {
+        let advice = "call torch.cuda.memory._record_memory_history() in this process before the step, and dump before \
+                      disabling it";
+        return vec![Finding::unfit(Aspect::History, "nothing is recorded and nothing is held", advice)];
+    };
+    let mut findings = vec![history(device, active.len()), beginning(profile), memory(&active)];
+    findings.extend(steps.map(|search| found_steps(search, device.device)));
+    findings.extend([stacks(device), clock(device), figures(device), settings(profile)]);
+    findings
+}
+
+/// The worst of findings: of the whole snapshot.
+#[must_use]
+pub fn health(findings: &[Finding]) -> Health {
+    findings.iter().map(|finding| finding.health).max().unwrap_or(Health::Good)
+}
+
+impl Finding {
+    fn good(aspect: Aspect, words: impl Into<String>) -> Self {
+        Self { aspect, health: Health::Good, words: words.into(), advice: None }
+    }
+
+    fn weak(aspect: Aspect, words: impl Into<String>, advice: &str) -> Self {
+        Self { aspect, health: Health::Weak, words: words.into(), advice: Some(advice.to_owned()) }
+    }
+
+    fn unfit(aspect: Aspect, words: impl Into<String>, advice: &str) -> Self {
+        Self { health: Health::Unfit, ..Self::weak(aspect, words, advice) }
+    }
+}
+
+fn history(device: &DeviceProfile, devices: usize) -> Finding {
+    let aspect = Aspect::History;
+    let of = if devices > 1 { format!(", on {devices} devices") } else { String::new() };
+    match device.figures.history {
+        History::Recorded if device.figures.allocated.peak.is_none() => {
+            let words = "allocations or frees are missing, so that the peak cannot be known";
+            Finding::unfit(aspect, words, "record all actions: no skip_actions")
+        }
+        History::Recorded => {
+            let figures = &device.figures;
+            let words = format!(
+                "{} events{of}: {} allocations, {} frees",
+                device.events, figures.allocation_count, figures.free_count
+            );
+            Finding::good(aspect, words)
+        }
+        History::StateOnly => Finding::unfit(
+            aspect,
+            "the state at the dump alone: there is no peak",
+            "record with context and stacks: torch.cuda.memory._record_memory_history(max_entries=1_000_000), not \
+             enabled=\"state\", and dump before enabled=None",
+        ),
+        History::NoAllocations => Finding::unfit(
+            aspect,
+            "frees without allocations: the peak cannot be known",
+            "record all actions: no skip_actions",
+        ),
+        History::Empty => Finding::unfit(
+            aspect,
+            "nothing was allocated",
+            "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")",
+        ),
+    }
+}
+
+fn has(profile: &Profile, code: Code) -> bool {
+    profile.diagnostics.iter().any(|diagnostic| diagnostic.code == code)
+}
+
+fn beginning(profile: &Profile) -> Finding {
+    if has(profile, Code::HistoryTruncated) {
+        let words = "the ring buffer was full: the oldest events are missing";
+        let advice = "keep more events, _record_memory_history(max_entries=10_000_000), or record fewer steps";
+        return Finding::unfit(Aspect::Beginning, words, advice);
+    }
+    if has(profile, Code::FreesNotRecorded) {
+        let words = "PyTorch 2.0 does not record frees of blocks that are older than the recording";
+        return Finding::weak(Aspect::Beginning, words, FROM_THE_START);
+    }
+    Finding::good(Aspect::Beginning, "no event is missing")
+}
+
+fn memory(devices: &[&DeviceProfile]) -> Finding {
+    let count: usize = devices.iter().map(|device| device.figures.ooms.len()).sum();
+    if count == 0 {
+        return Finding::good(Aspect::Memory, "memory never ran out");
+    }
+    let times = crate::text::count(count as u64, "time", "times");
+    let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
+    Finding::unfit(
+        Aspect::Memory,
+        words,
+        "record a smaller batch, or gate with --allow-oom if the program probes for it",
+    )
+}
+
+fn found_steps(search: &Search, device: u32) -> Finding {
+    let found = search.devices.iter().find(|other| other.device == device);
+    let (how, count) = found.map_or((None, 0), |found| (found.how.as_ref(), found.points.len()));
+    let advice = "for 'ptmem leak' and --every 1step, record several and name them: \
+                  with torch.profiler.record_function(\"ProfilerStep#1\"): train_step()";
+    match how {
+        Some(How::Named(name)) => Finding::good(Aspect::Steps, format!("{count} by {name}")),
+        Some(How::Recurring(label)) => Finding::good(Aspect::Steps, format!("{count} by a recurring stack: {label}")),
+        Some(How::Windows) | None => {
+            Finding { advice: Some(advice.to_owned()), ..Finding::good(Aspect::Steps, "none found") }
+        }
+    }
+}
+
+fn stacks(device: &DeviceProfile) -> Finding {
+    let aspect = Aspect::Stacks;
+    if !device.recorded_frames.python && !device.recorded_frames.cpp && device.figures.allocation_count > 0 {
+        let advice = "record stacks: torch.cuda.memory._record_memory_history(context=\"all\", stacks=\"all\")";
+        return Finding::weak(aspect, "no allocation has a call stack", advice);
+    }
+    let total: u64 = device.stacks.iter().fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
+    let unnamed = device.stacks.iter().filter(|stack| stack.bucket.is_some());
+    let unnamed: u64 = unnamed.fold(0, |sum, stack| sum.saturating_add(stack.peak.bytes));
+    let share = format_share(unnamed, total).unwrap_or_else(|| "nothing".to_owned());
+    let words = format!("{} of {} at the peak have none ({share})", Size(unnamed), Size(total));
+    if unnamed.saturating_mul(SMALL_SHARE) > total {
+        return Finding::weak(aspect, words, FROM_THE_START);
+    }
+    if !device.recorded_frames.python && device.figures.allocation_count > 0 {
+        let advice = "record Python frames: torch.cuda.memory._record_memory_history(stacks=\"all\")";
+        return Finding::weak(aspect, "in C++ alone, so that no line of yours is named", advice);
+    }
+    Finding::good(aspect, words)
+}
+
+fn clock(device: &DeviceProfile) -> Finding {
+    match device.duration_us {
+        _ if device.events == 0 => Finding::good(Aspect::Clock, "no events"),
+        None => Finding::weak(
+            Aspect::Clock,
+            "events have no times, so that annotations mark no phases",
+            "PyTorch writes times from 2.2 on",
+        ),
+        Some(us) => Finding::good(Aspect::Clock, format!("{}.{:03} s", us / 1_000_000, us / 1000 % 1000)),
+    }
+}
+
+fn figures(device: &DeviceProfile) -> Finding {
+    let aspect = Aspect::Figures;
+    let figures = &device.figures;
+    if !figures.checks.hold() {
+        let advice = "the file contradicts itself; record again, and report it if it stays so";
+        return Finding::weak(aspect, "self-checks failed, so that figures are estimates", advice);
+    }
+    match figures.allocated.max_error() {
+        Some(0) => Finding::good(aspect, "exact to the byte"),
+        Some(error) => Finding::weak(aspect, format!("exact within {}", Size(error)), FROM_THE_START),
+        None => Finding::weak(aspect, "nobody knows how exact", FROM_THE_START),
+    }
+}
+
+fn settings(profile: &Profile) -> Finding {
+    if has(profile, Code::SettingsChanged) {
+        let words = "block sizes contradict the settings in the file";
+        let advice = "set PYTORCH_CUDA_ALLOC_CONF before the start, not by torch.cuda.memory._set_allocator_settings()";
+        return Finding::weak(Aspect::Settings, words, advice);
+    }
+    if profile.settings.present {
+        let text = profile.settings.all.get("PYTORCH_CUDA_ALLOC_CONF").map_or("", String::as_str);
+        let words = if text.is_empty() { "the defaults".to_owned() } else { text.to_owned() };
+        return Finding::good(Aspect::Settings, words);
+    }
+    let advice = "if PYTORCH_CUDA_ALLOC_CONF was set, say so: --allocator-settings max_split_size_mb:64";
+    Finding {
+        advice: Some(advice.to_owned()),
+        ..Finding::good(Aspect::Settings, "not in the file (PyTorch before 2.3)")
+    }
+}

@@ -1,0 +1,152 @@
+//! `ptmem init` in repositories of several kinds, and `ptmem doctor` on good and bad recordings.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::support::fixtures;
+use crate::support::tool::{ptmem, text};
+
+fn repository(files: &[(&str, &str)]) -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join(".git")).unwrap();
+    for (name, content) in files {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    place
+}
+
+fn init(folder: &Path, arguments: &[&str]) -> String {
+    let output = ptmem(folder, &[&["init"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn fixture(name: &str) -> String {
+    fixtures::folder().join(name).display().to_string()
+}
+
+#[test]
+fn a_repository_gets_the_files_of_a_gate() {
+    let place = repository(&[
+        ("pyproject.toml", "[project]\nname = \"x\"\n"),
+        ("src/x/train.py", "import torch\n"),
+        ("venv/lib/train.py", "import torch\n"),
+        ("notes/train.py", "no such thing\n"),
+    ]);
+    fs::create_dir_all(place.path().join("src/x")).unwrap();
+    // From a folder within.
+    let told = init(&place.path().join("src"), &[]);
+    for part in ["GitHub Actions", "scripts that train: src/x/train.py\n", "written  ptmem.toml", "Next:"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    for part in ["runs-on: ubuntu-latest", "pip install .", "record: python record_memory.py", "gpu: a100"] {
+        assert!(workflow.contains(part), "{part}: {workflow}");
+    }
+    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE"] {
+        assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
+    }
+    assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
+    // The configuration is valid as it is: a gate runs with it.
+    let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
+    assert_eq!(gate.status.code(), Some(1), "{}", text(&gate.stderr));
+}
+
+#[test]
+fn nothing_is_overwritten() {
+    let place = repository(&[("ptmem.toml", "# mine\n"), ("record_memory.py", "mine\n")]);
+    let told = init(place.path(), &[]);
+    assert!(told.contains("kept     ptmem.toml"), "{told}");
+    assert_eq!(read(place.path(), "ptmem.toml"), "# mine\n");
+    assert_eq!(read(place.path(), "record_memory.py"), "mine\n");
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    let again = init(place.path(), &["--runner", "gpu"]);
+    assert!(!again.contains("written"), "{again}");
+    assert_eq!(read(place.path(), ".github/workflows/memory.yml"), workflow);
+}
+
+#[test]
+fn a_runner_with_a_gpu_compares_with_the_stored_profile() {
+    let place = repository(&[("requirements.txt", "torch\n")]);
+    init(place.path(), &[&fixture("before.pkl"), "--runner", "gpu: [a]"]);
+    let workflow = read(place.path(), ".github/workflows/memory.yml");
+    for part in ["runs-on: 'gpu: [a]'", "pip install -r requirements.txt", "before: baseline.ptmem.json"] {
+        assert!(workflow.contains(part), "{part}: {workflow}");
+    }
+    let same = ptmem(place.path(), &["diff", "baseline.ptmem.json", &fixture("before.pkl"), "--max-growth", "0"]);
+    assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
+    let real = repository(&[]);
+    init(real.path(), &["--runner", "gpu"]);
+    assert!(read(real.path(), ".github/workflows/memory.yml").contains("gpu: real"));
+}
+
+#[test]
+fn a_repository_of_gitlab_gets_its_job() {
+    let place = repository(&[(".git/config", "[remote \"origin\"]\n\turl = git@gitlab.com:a/b.git\n")]);
+    let told = init(place.path(), &["--runner", "gpu"]);
+    assert!(told.contains("GitLab CI"), "{told}");
+    let job = read(place.path(), ".gitlab/ptmem.yml");
+    assert!(job.contains("  tags: [gpu]\n") && job.contains("    - python record_memory.py"), "{job}");
+    assert!(!place.path().join(".github").exists());
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let place = repository(&[]);
+    let told = init(place.path(), &[&fixture("before.pkl"), "--dry-run"]);
+    assert!(told.contains("would write  record_memory.py\n\"\"\"Records"), "{told}");
+    assert!(told.contains("would write  baseline.ptmem.json"), "{told}");
+    let left: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".git"]);
+}
+
+#[test]
+fn mistakes_are_named_and_nothing_is_written() {
+    let place = repository(&[("a.txt", "text\n")]);
+    for (arguments, expected) in [
+        (&["init", "missing.pkl"][..], "no such file"),
+        (&["init", "a.txt"], "this looks like text"),
+        (&["init", "--folder", "nowhere"], "no such folder"),
+        (&["init", "--folder", "a.txt"], "is a file; expected a folder"),
+        (&["doctor", "-"], "is read twice"),
+        (&["doctor", "a.txt"], "this looks like text"),
+    ] {
+        let output = ptmem(place.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert!(!place.path().join("ptmem.toml").exists());
+}
+
+#[test]
+fn the_doctor_tells_good_recordings_from_bad_ones() {
+    let place = tempfile::tempdir().unwrap();
+    let cases: [(&str, i32, &[&str]); 6] = [
+        ("after.pkl", 0, &["ok     history", "weak   stacks", "from the start", "fit to gate"]),
+        ("leak.pkl", 0, &["ok     steps", "ok     figures", "exact to the byte"]),
+        ("oom.pkl", 3, &["unfit  memory", "memory ran out", "not fit to gate"]),
+        ("wrapped.pkl", 3, &["unfit  beginning", "max_entries=10_000_000"]),
+        ("state-only.pkl", 3, &["unfit  history", "not enabled=\"state\""]),
+        ("torch-2.0.pkl", 0, &["weak   clock", "not in the file (PyTorch before 2.3)"]),
+    ];
+    for (name, code, parts) in cases {
+        let output = ptmem(place.path(), &["doctor", &fixture(name)]);
+        let told = text(&output.stdout);
+        for part in parts {
+            assert!(told.contains(part), "{name}: {part}: {told}");
+        }
+        assert_eq!(output.status.code(), Some(code), "{name}: {told}");
+    }
+    let saved = ptmem(place.path(), &["profile", &fixture("leak.pkl"), "-o", "saved.json"]);
+    assert_eq!(saved.status.code(), Some(0));
+    let told = text(&ptmem(place.path(), &["doctor", "saved.json"]).stdout);
+    assert!(told.contains("ok     history") && !told.contains("steps"), "{told}");
+}
