@@ -62,7 +62,7 @@ fn ci(root: &Path) -> Ci {
 
 fn installation(root: &Path) -> Installation {
     let has = |name: &&str| root.join(name).is_file();
-    if ["pyproject.toml", "setup.py"].iter().any(|name| has(&name)) {
+    if ["pyproject.toml", "setup.py"].iter().any(has) {
         return Installation::Package;
     }
     let file = ["requirements.txt", "requirements/base.txt"].into_iter().find(|name| has(name));
