@@ -12,7 +12,7 @@ use super::{
 use crate::diagnostic::{self, Diagnostic};
 use crate::phase::steps::{self, How, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
-use crate::profile::{Held, Identity, Source, identity};
+use crate::profile::{Held, Identity, Origins, Source, identity};
 use crate::replay::{self, Allocation, History, Level, Origin, Position, Replay};
 use crate::snapshot::{Action, Device, Event, Snapshot, StackId, StringId, Tables};
 use crate::stack::{Code, GroupBy, Grouper, Key, Rules, distinct_labels};
@@ -32,7 +32,8 @@ const FEWEST: usize = 3;
 ///
 /// # Errors
 /// Where the file holds sums that no memory could hold.
-pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
+pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
+    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     let (mut devices, mut diagnostics) = (Vec::new(), Vec::new());
     for (&id, device) in &snapshot.devices {
@@ -50,7 +51,9 @@ pub fn search(snapshot: Snapshot, source: Source, options: &Options) -> Result<S
         let has_history = replay.figures.history == History::Recorded;
         let found = match steps.filter(|_| has_history) {
             Some(steps) => {
-                let mut found = of_steps(&snapshot, device, id, &replay, &steps, &grouper, options);
+                let of_device = origins.remove(&id).unwrap_or_default();
+                let view = StepsView { snapshot: &snapshot, device, id, replay: &replay, origins: &of_device };
+                let mut found = of_steps(&view, &steps, &grouper, options);
                 let peak = replay.figures.allocated.peak;
                 if found.unclear.is_none() {
                     found.growth = growth(&found, peak, options);
@@ -233,15 +236,18 @@ struct Left {
     end: Held,
 }
 
-fn of_steps(
-    snapshot: &Snapshot,
-    device: &Device,
+/// A device whose steps are looked at.
+struct StepsView<'s> {
+    snapshot: &'s Snapshot,
+    device: &'s Device,
+    /// Its ordinal.
     id: u32,
-    replay: &Replay,
-    steps: &Steps,
-    grouper: &Grouper<'_>,
-    options: &Options,
-) -> DeviceLeaks {
+    replay: &'s Replay,
+    origins: &'s Origins,
+}
+
+fn of_steps(view: &StepsView<'_>, steps: &Steps, grouper: &Grouper<'_>, options: &Options) -> DeviceLeaks {
+    let &StepsView { snapshot, device, id, replay, .. } = view;
     let events = snapshot.events_of(device);
     let known = replay.figures.reserved.peak.is_some();
     let parts: FxHashMap<Position, _> = replay.parts.iter().map(|part| (part.from, part)).collect();
@@ -288,7 +294,7 @@ fn of_steps(
         );
         return found;
     }
-    let (leaks, short) = leaks(snapshot, device, replay, steps, grouper, options, skip);
+    let (leaks, short) = leaks(view, steps, grouper, options, skip);
     let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
     if leaked > 0 && steps.are_guessed(events, grouper.code()) && steps.go_through_sizes(events) {
         found.unclear = Some(
@@ -329,21 +335,21 @@ fn allocated_in(replay: &Replay, steps: &Steps, judged: std::ops::Range<usize>) 
 type Attribution = (Origin, Option<StringId>);
 
 fn leaks(
-    snapshot: &Snapshot,
-    device: &Device,
-    replay: &Replay,
+    view: &StepsView<'_>,
     steps: &Steps,
     grouper: &Grouper<'_>,
     options: &Options,
     skip: usize,
 ) -> (Vec<Leak>, Option<String>) {
+    let &StepsView { snapshot, device, replay, origins, .. } = view;
     let events = snapshot.events_of(device);
     let last = steps.steps.len().saturating_sub(1);
     let inside = |allocation: &&Allocation| allocation.born != Position::START && allocation.born < replay.dump;
     let attribution = |allocation: &Allocation| -> Attribution {
         let event = allocation.born.event().and_then(|index| events.get(index as usize));
         let tags = event.map(|event| snapshot.tables.tags(event.tags));
-        (allocation.origin(snapshot), tags.and_then(|tags| options.group_by.tag(tags)))
+        let tag = tags.and_then(|tags| options.group_by.tag(tags));
+        (allocation.origin(snapshot), tag.or_else(|| origins.name(allocation, event, snapshot)))
     };
     // How long, in steps, blocks of a stack live that are freed.
     let mut lifetimes: FxHashMap<Attribution, usize> = FxHashMap::default();

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
 use super::highest::{Groups, Highest, Holding, Holdings};
+use super::origins::Origins;
 use super::totals::{Bucket, Grouping, Held, StackTotal, keep_highest};
 use crate::replay::{Allocation, Origin, Position, Replay};
 use crate::snapshot::{Copier, Device, Event, Frame, FrameId, Snapshot, StackId, StringId, Tables};
@@ -112,6 +113,8 @@ pub(super) struct Totals {
     pub(super) stacks: Vec<Exact>,
     pub(super) metadata: Option<Vec<Exact>>,
     pub(super) compile_contexts: Option<Vec<Exact>>,
+    /// By annotation or pool, whichever was asked for; no saved profile has it.
+    pub(super) origins: Option<Vec<Exact>>,
 }
 
 impl Totals {
@@ -125,12 +128,13 @@ impl Totals {
         match by {
             GroupBy::Metadata => self.metadata.as_deref(),
             GroupBy::CompileContext => self.compile_contexts.as_deref(),
+            GroupBy::Annotation | GroupBy::Pool => self.origins.as_deref(),
             _ => Some(&self.stacks),
         }
     }
 
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
-        let tagged = self.metadata.iter_mut().chain(&mut self.compile_contexts);
+        let tagged = self.metadata.iter_mut().chain(&mut self.compile_contexts).chain(&mut self.origins);
         std::iter::once(&mut self.stacks).chain(tagged)
     }
 
@@ -163,8 +167,8 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
     tables.forward(stack).iter().map(content).collect()
 }
 
-/// The tags that allocations are told apart by: metadata and compile context.
-type Wanted = [Option<StringId>; 2];
+/// The tags that allocations are told apart by: metadata, compile context, and annotation or pool where one is asked for.
+type Wanted = [Option<StringId>; 3];
 
 /// Picks one of the tags.
 type Tag = fn(Wanted) -> Option<StringId>;
@@ -173,6 +177,8 @@ type Tag = fn(Wanted) -> Option<StringId>;
 struct Parts<'s> {
     snapshot: &'s Snapshot,
     events: &'s [Event],
+    /// Names that no tag states.
+    origins: &'s Origins,
     /// By [`TagsId::index`](crate::snapshot::TagsId::index); empty where no allocation is tagged.
     tags: Vec<Wanted>,
     /// The moments of the sums.
@@ -191,8 +197,9 @@ impl<'s> Parts<'s> {
         moments: [Position; 5],
         dump: Position,
         allocations: usize,
+        origins: &'s Origins,
     ) -> Self {
-        let tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context]);
+        let tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context, None]);
         let mut tags: Vec<Wanted> = tags.collect();
         if tags.iter().all(|tags| *tags == Wanted::default()) {
             tags.clear();
@@ -202,6 +209,7 @@ impl<'s> Parts<'s> {
         Self {
             snapshot,
             events: snapshot.events_of(device),
+            origins,
             tags,
             moments,
             dump,
@@ -239,7 +247,10 @@ impl<'s> Parts<'s> {
     /// Adds an allocation to the sums of its part.
     fn add(&mut self, allocation: &Allocation) -> Option<Holding> {
         let recorded = allocation.born != Position::START && allocation.born != self.dump;
-        let tags = if recorded { self.tags(allocation) } else { Wanted::default() };
+        let mut tags = if recorded { self.tags(allocation) } else { Wanted::default() };
+        let event = allocation.born.event().filter(|_| recorded);
+        let event = event.and_then(|index| self.events.get(index as usize));
+        tags[2] = self.origins.name(allocation, event, self.snapshot);
         let part = self.number(allocation.origin(self.snapshot), tags);
         let sums = &mut self.sums[part as usize].2;
         let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
@@ -258,8 +269,9 @@ impl<'s> Parts<'s> {
     /// The totals of every stack, the largest first.
     fn totals(&self) -> Totals {
         let mut totals = Totals {
-            metadata: self.tagged(|[metadata, _]| metadata),
-            compile_contexts: self.tagged(|[_, context]| context),
+            metadata: self.tagged(|[metadata, ..]| metadata),
+            compile_contexts: self.tagged(|[_, context, _]| context),
+            origins: self.tagged(|[.., origin]| origin),
             stacks: self.family(|_| None),
         };
         totals.sort(&self.snapshot.tables);
@@ -320,20 +332,22 @@ pub(super) fn attribute(
     replay: &mut Replay,
     at: Option<Position>,
     by: GroupBy,
+    origins: &Origins,
 ) -> Attributed {
     let figures = &replay.figures;
     // An unknown moment is never.
     let moments = [Some(Position::START), figures.allocated.peak_at, Some(replay.dump), figures.first_oom(), at]
         .map(|moment| moment.unwrap_or(Position::NEVER));
     let allocations = std::mem::take(&mut replay.allocations);
-    let mut parts = Parts::new(snapshot, device, moments, replay.dump, allocations.len());
+    let mut parts = Parts::new(snapshot, device, moments, replay.dump, allocations.len(), origins);
     let mut holdings: Vec<Holding> = allocations.into_iter().filter_map(|allocation| parts.add(&allocation)).collect();
     holdings.shrink_to_fit();
     let totals = parts.totals();
     let stacks = parts.members(&totals.stacks, |_| None);
     let members = match by {
-        GroupBy::Metadata => parts.members(totals.of(by), |[metadata, _]| metadata),
-        GroupBy::CompileContext => parts.members(totals.of(by), |[_, context]| context),
+        GroupBy::Metadata => parts.members(totals.of(by), |[metadata, ..]| metadata),
+        GroupBy::CompileContext => parts.members(totals.of(by), |[_, context, _]| context),
+        GroupBy::Annotation | GroupBy::Pool => parts.members(totals.of(by), |[.., origin]| origin),
         _ => parts.members(&totals.stacks, |_| None),
     };
     Attributed { totals, holdings: Holdings::new(holdings, replay.dump), stacks, members }

@@ -9,6 +9,7 @@ mod history;
 mod lines;
 mod metric;
 mod moment;
+mod origins;
 mod phases;
 pub mod saved;
 mod totals;
@@ -24,6 +25,7 @@ pub use lines::{HeldLine, HeldLines};
 pub use metric::Metric;
 pub(crate) use moment::Recording;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
+pub(crate) use origins::Origins;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
@@ -601,6 +603,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut attributed = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
+    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
         let mut replay = replay::replay(&snapshot, id, device, &plan.borders())?;
@@ -611,7 +614,8 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         let course = if options.skip_course { None } else { Course::of(&snapshot, &replay) };
         let lifetimes = lifetimes(&snapshot, device, &replay, options.history);
-        attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by));
+        let origins = origins.remove(&id).unwrap_or_default();
+        attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by, &origins));
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,

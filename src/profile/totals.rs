@@ -202,6 +202,8 @@ pub(super) fn group(
         Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
         // Tagged memory has a group even without frames.
         Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
+        // Memory of any age lies in a pool.
+        Whose::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => (grouper.tagged(tag).0, None, None),
         Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
     }
 }

@@ -60,11 +60,15 @@ pub enum GroupBy {
     Metadata,
     /// `compile_context` of the allocation.
     CompileContext,
+    /// The innermost annotation (`record_function`) that was open at the allocation.
+    Annotation,
+    /// The pool that the memory is from, and its stream.
+    Pool,
 }
 
 impl GroupBy {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Frames,
         Self::Stack,
         Self::Line,
@@ -73,6 +77,8 @@ impl GroupBy {
         Self::Category,
         Self::Metadata,
         Self::CompileContext,
+        Self::Annotation,
+        Self::Pool,
     ];
 
     /// Its name on the command line.
@@ -87,6 +93,8 @@ impl GroupBy {
             Self::Category => "category",
             Self::Metadata => "metadata",
             Self::CompileContext => "compile-context",
+            Self::Annotation => "annotation",
+            Self::Pool => "pool",
         }
     }
 
@@ -111,13 +119,15 @@ impl GroupBy {
             Self::Category => "categories",
             Self::Metadata => "metadata",
             Self::CompileContext => "regions",
+            Self::Annotation => "annotations",
+            Self::Pool => "pools",
         }
     }
 
     /// True for groups that are places in the code, which a change to it can move. The others go by their name.
     #[must_use]
     pub fn is_place(self) -> bool {
-        !matches!(self, Self::Category | Self::Metadata | Self::CompileContext)
+        !matches!(self, Self::Category) && !self.is_tag()
     }
 
     /// The tag of an allocation that it groups by.
@@ -130,10 +140,16 @@ impl GroupBy {
         }
     }
 
+    /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
+    #[must_use]
+    pub fn is_origin(self) -> bool {
+        matches!(self, Self::Annotation | Self::Pool)
+    }
+
     /// True for groups that go by tags of allocations, not by stacks.
     #[must_use]
     pub fn is_tag(self) -> bool {
-        matches!(self, Self::Metadata | Self::CompileContext)
+        matches!(self, Self::Metadata | Self::CompileContext) || self.is_origin()
     }
 }
 
@@ -227,7 +243,7 @@ impl<'t> Grouper<'t> {
                 Key::of(sha1(&parts))
             }
             GroupBy::Category => Key::of_name(self.by.name(), category::of(code, stack)),
-            GroupBy::Metadata | GroupBy::CompileContext => self.tagged(None).0,
+            GroupBy::Metadata | GroupBy::CompileContext | GroupBy::Annotation | GroupBy::Pool => self.tagged(None).0,
         }
     }
 
@@ -243,7 +259,7 @@ impl<'t> Grouper<'t> {
         let code = &self.code;
         match (self.by, code.site(stack)) {
             (GroupBy::Category, _) => category::of(code, stack).to_owned(),
-            (GroupBy::Metadata | GroupBy::CompileContext, _) => self.tagged(None).1,
+            (by, _) if by.is_tag() => self.tagged(None).1,
             (GroupBy::Line, Some(site)) => code.text(site),
             (GroupBy::Function, Some(site)) => code.text_at(site, None),
             (GroupBy::File, Some(site)) => code.path(site).to_owned(),
@@ -291,6 +307,9 @@ fn no_file(code: &Code<'_>, stack: StackId) -> &'static str {
 fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     match (by, text) {
         (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
+        (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
+        (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
+        (GroupBy::Annotation | GroupBy::Pool, Some(text)) => legible(text).to_owned(),
         (_, None | Some("")) => "<no metadata>".to_owned(),
         (_, Some(text)) => {
             let mut folded = String::new();

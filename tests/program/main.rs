@@ -18,6 +18,7 @@ mod init;
 mod labels;
 mod moments;
 mod moved_peak;
+mod origins;
 mod ranks;
 mod recorded;
 mod scale;

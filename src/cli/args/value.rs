@@ -82,6 +82,10 @@ pub(crate) enum GroupByArgument {
     Metadata,
     /// The compiled region that allocates
     CompileContext,
+    /// The innermost annotation (record_function) that was open at the allocation
+    Annotation,
+    /// The pool that the memory is from, and its stream
+    Pool,
 }
 
 impl From<GroupByArgument> for GroupBy {
@@ -95,6 +99,8 @@ impl From<GroupByArgument> for GroupBy {
             GroupByArgument::Category => Self::Category,
             GroupByArgument::Metadata => Self::Metadata,
             GroupByArgument::CompileContext => Self::CompileContext,
+            GroupByArgument::Annotation => Self::Annotation,
+            GroupByArgument::Pool => Self::Pool,
         }
     }
 }

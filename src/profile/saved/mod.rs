@@ -19,6 +19,7 @@ pub(super) use read::read;
 pub use write::text_of;
 
 use super::Moment;
+use crate::stack::GroupBy;
 
 /// The contract that a saved profile follows.
 pub const SCHEMA: &str = "ptmem.profile/1";
@@ -58,6 +59,11 @@ pub enum Error {
         "{0}; the file was changed by hand, merged or damaged. Write it again with 'ptmem profile SNAPSHOT -o FILE'"
     )]
     Damaged(String),
+    /// A grouping that no profile knows.
+    #[error(
+        "a saved profile does not keep which {0} an allocation belongs to; give the snapshot itself to group by {0}"
+    )]
+    Grouping(GroupBy),
     /// A moment that the profile does not know.
     #[error(
         "a saved profile knows the stacks at {known}, not at '{asked}'; give the snapshot itself, or save the profile \

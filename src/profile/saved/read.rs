@@ -27,6 +27,9 @@ pub(in crate::profile) fn read(
     let mut text = String::new();
     input.read_to_string(&mut text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
+    if options.group_by.is_origin() {
+        return Err(Error::Grouping(options.group_by));
+    }
     drop(text);
     let kept: Moment =
         saved.at.parse().map_err(|error: super::super::ParseMomentError| Error::Damaged(format!("\"at\": {error}")))?;
@@ -230,6 +233,7 @@ impl Reader {
             stacks: self.stacks(&saved.stacks)?,
             metadata: self.tags(&saved.metadata)?,
             compile_contexts: self.tags(&saved.compile_contexts)?,
+            origins: None,
         };
         let course = saved.course.as_ref().map(|course| read_course(course, &saved.stacks, &totals.stacks));
         let course = course.transpose().map_err(|what| Error::Damaged(format!("the course of {place} {what}")))?;

@@ -1,0 +1,175 @@
+//! Names by which allocations are grouped that no tag of their events states: the annotation that was open, and the pool.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use rustc_hash::FxHashMap;
+
+use super::phases::folded_name;
+use crate::phase::{Phase, Source, phases};
+use crate::replay::Allocation;
+use crate::snapshot::{Action, Device, Event, Snapshot, StringId, Tags};
+use crate::stack::GroupBy;
+
+/// The names of the allocations of one device.
+#[derive(Debug, Default)]
+pub(crate) enum Origins {
+    /// None are asked for.
+    #[default]
+    None,
+    /// From which event on which annotation is the innermost that is open, in order.
+    Annotations(Vec<(u32, Option<StringId>)>),
+    /// The pools, with their streams.
+    Pools(Pools),
+}
+
+impl Origins {
+    /// The names of every device, where a grouping goes by them.
+    pub(crate) fn of_devices(snapshot: &mut Snapshot, by: GroupBy) -> BTreeMap<u32, Self> {
+        let ids: Vec<u32> = snapshot.devices.keys().copied().collect();
+        let mut found = BTreeMap::new();
+        let mut numbers = Numbers::default();
+        for id in ids {
+            match by {
+                GroupBy::Annotation => found.insert(id, Self::Annotations(annotations(snapshot, id))),
+                GroupBy::Pool => found.insert(id, Self::Pools(Pools::new(snapshot, id, &mut numbers))),
+                GroupBy::Frames
+                | GroupBy::Stack
+                | GroupBy::Line
+                | GroupBy::Function
+                | GroupBy::File
+                | GroupBy::Category
+                | GroupBy::Metadata
+                | GroupBy::CompileContext => None,
+            };
+        }
+        found
+    }
+
+    /// The name for an allocation, and the event that made it where that is recorded.
+    pub(crate) fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId> {
+        match self {
+            Self::None => None,
+            Self::Annotations(borders) => {
+                let index = allocation.born.event().filter(|_| event.is_some())?;
+                let next = borders.partition_point(|&(from, _)| from <= index);
+                borders.get(next.checked_sub(1)?).and_then(|&(_, name)| name)
+            }
+            Self::Pools(pools) => {
+                let tags = event.map(|event| *snapshot.tables.tags(event.tags)).unwrap_or_default();
+                pools.names.get(&pools.place(allocation.addr, &tags)).copied()
+            }
+        }
+    }
+}
+
+/// From which event on which annotation is the innermost that is open.
+fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
+    let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
+    let mut open = phases(snapshot, snapshot.events_of(of));
+    open.retain(|phase| phase.source == Source::Annotation);
+    let names: Vec<String> =
+        open.iter().map(|phase| folded_name(snapshot.tables.string(phase.name)).to_owned()).collect();
+    let names: Vec<StringId> = names.iter().map(|name| snapshot.tables.intern_string(name)).collect();
+    innermost(&open).into_iter().map(|(from, phase)| (from, phase.map(|phase| names[phase]))).collect()
+}
+
+/// From which event on which of the phases is the one that began last of those that are open; they are in order.
+fn innermost(phases: &[Phase]) -> Vec<(u32, Option<usize>)> {
+    let mut borders: Vec<_> = phases.iter().flat_map(|phase| [phase.from, phase.to]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    let mut next = 0;
+    let mut open = BinaryHeap::new();
+    let mut found: Vec<(u32, Option<usize>)> = Vec::with_capacity(borders.len());
+    for border in borders {
+        while phases.get(next).is_some_and(|phase| phase.from <= border) {
+            open.push(next);
+            next += 1;
+        }
+        while open.peek().is_some_and(|&last| phases[last].to <= border) {
+            open.pop();
+        }
+        found.push((u32::try_from(border.count()).unwrap_or(u32::MAX), open.peek().copied()));
+    }
+    found
+}
+
+/// The number of a pool and the stream that it serves, as far as they are known.
+type Place = (Option<(u64, u64)>, Option<i128>);
+
+/// Pools and streams by the order in which they appear: their own numbers differ from run to run.
+#[derive(Debug, Default)]
+struct Numbers {
+    pools: FxHashMap<(u64, u64), usize>,
+    streams: FxHashMap<i128, usize>,
+}
+
+impl Numbers {
+    fn name(&mut self, (pool, stream): Place) -> String {
+        let pool = match pool {
+            None => "<pool not known>".to_owned(),
+            Some((0, 0)) => "default pool".to_owned(),
+            Some(private) => {
+                let next = self.pools.len() + 1;
+                format!("private pool {}", self.pools.entry(private).or_insert(next))
+            }
+        };
+        match stream {
+            None | Some(0) => pool,
+            Some(stream) => {
+                let next = self.streams.len() + 1;
+                format!("{pool}, stream {}", self.streams.entry(stream).or_insert(next))
+            }
+        }
+    }
+}
+
+/// The pools of a device.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    /// The segments of the final state by address, with their ends.
+    segments: BTreeMap<u64, (u64, Place)>,
+    names: FxHashMap<Place, StringId>,
+}
+
+impl Pools {
+    fn new(snapshot: &mut Snapshot, device: u32, numbers: &mut Numbers) -> Self {
+        let mut pools = Self { segments: BTreeMap::new(), names: FxHashMap::default() };
+        let Some(of) = snapshot.devices.get(&device) else { return pools };
+        pools.segments = segments(of);
+        let made = snapshot.events_of(of).iter().filter(|event| event.action == Action::Alloc);
+        let recorded = made.map(|event| pools.place(event.addr, snapshot.tables.tags(event.tags)));
+        // Blocks that are older than the recording, and freed in it, are known by the free alone.
+        let freed = snapshot.events_of(of).iter().map(|event| pools.place(event.addr, &Tags::default()));
+        let kept = pools.segments.values().map(|(_, place)| *place);
+        let mut places: Vec<Place> = Vec::new();
+        for place in recorded.chain(kept).chain(freed) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        for place in places {
+            let name = snapshot.tables.intern_string(&numbers.name(place));
+            pools.names.insert(place, name);
+        }
+        pools
+    }
+
+    /// The pool and the stream of a block, from the event that made it and else from the segment that it lies in.
+    fn place(&self, address: u64, tags: &Tags) -> Place {
+        let segment = self.segments.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
+        let (pool, stream) = segment.map(|(_, (_, place))| *place).unwrap_or_default();
+        // A segment on another stream is a later one at the same address.
+        let is_same = tags.stream.is_none() || stream.is_none() || tags.stream == stream;
+        (tags.pool_id.or(pool.filter(|_| is_same)), tags.stream.or(stream))
+    }
+}
+
+/// The segments of the final state by address.
+fn segments(device: &Device) -> BTreeMap<u64, (u64, Place)> {
+    let entry = |segment: &crate::snapshot::Segment| {
+        let end = segment.address.saturating_add(segment.total_size);
+        (segment.address, (end, (segment.pool_id, segment.stream)))
+    };
+    device.segments.iter().map(entry).collect()
+}
