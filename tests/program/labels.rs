@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
+use crate::support::edit::Edited;
 use crate::support::tool::{ptmem, text, verdict};
 
 fn folder() -> TempDir {
@@ -120,4 +121,50 @@ fn pasted_labels_match_in_searches() {
         let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--grep", &label]).stdout);
         assert!(!report.contains("no frame matches") && report.contains("of it through"), "{label}: {report}");
     }
+}
+
+/// A checkout with a package in `src`, and two snapshots that were recorded elsewhere with the package installed.
+fn checkout() -> TempDir {
+    let folder = folder();
+    for path in [".git", "src/ourlib", "scripts", "inputs"] {
+        fs::create_dir_all(folder.path().join(path)).unwrap();
+    }
+    for path in ["src/ourlib/__init__.py", "src/ourlib/model.py", "scripts/train.py"] {
+        fs::write(folder.path().join(path), "").unwrap();
+    }
+    for name in ["before.pkl", "after.pkl"] {
+        let mut snapshot = Edited::open(&folder.path().join(name));
+        snapshot.each_frame(|frame| {
+            if frame.file == "/workspace/train/model.py" {
+                frame.file = "/opt/venv/lib/python3.11/site-packages/ourlib/model.py".to_owned();
+            } else if frame.file == "/workspace/train/train.py" {
+                frame.file = "/gpu/box/scripts/train.py".to_owned();
+            }
+        });
+        snapshot.write(&folder.path().join("inputs").join(name));
+    }
+    folder
+}
+
+#[test]
+fn files_are_named_from_the_root_of_the_checkout_on() {
+    let folder = checkout();
+    let labels = |place: &str, command: &[&str]| {
+        let output = ptmem(&folder.path().join(place), &[command, &["--format", "json", "--top", "0"]].concat());
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+        rows(&report).into_iter().map(|row| row.label).collect::<Vec<_>>().join("\n")
+    };
+    // Also from a folder within.
+    for (place, input) in [(".", "inputs/after.pkl"), ("scripts", "../inputs/after.pkl")] {
+        let all = labels(place, &["show", input]);
+        assert!(all.contains("attention (src/ourlib/model.py:"), "{all}");
+        assert!(all.contains("train_step (scripts/train.py:"), "{all}");
+    }
+    let diff = ["diff", "inputs/before.pkl", "inputs/after.pkl", "--max-growth", "stack=1MiB"];
+    let report = text(&ptmem(folder.path(), &[&diff[..], &["--format", "github"]].concat()).stdout);
+    assert!(report.contains("file=src/ourlib/model.py,line=40,"), "{report}");
+    // A package that is nobody's but the environment's stays there.
+    fs::remove_file(folder.path().join("src/ourlib/model.py")).unwrap();
+    let all = labels(".", &["show", "inputs/after.pkl"]);
+    assert!(all.contains("> attention (ourlib/model.py:") && !all.contains("src/"), "{all}");
 }
