@@ -93,7 +93,7 @@ fn list_of_cards() -> String {
         let capability = card.capability_text();
         let default = if key == Card::DEFAULT { " (default)" } else { "" };
         text.push_str(&format!(
-            "{key:<13} {name:<44} sm {capability:<5} {processors:>3} processors {:>11}{default}\n",
+            "{key:<15} {name:<44} sm {capability:<5} {processors:>3} processors {:>11}{default}\n",
             Size(memory).to_string()
         ));
     }
