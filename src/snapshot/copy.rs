@@ -20,8 +20,8 @@ impl<'f, 't> Copier<'f, 't> {
     /// The same stack in the other tables.
     pub fn stack(&mut self, stack: StackId) -> StackId {
         let from = self.from;
-        let mut frames = |part: &[FrameId]| part.iter().map(|&frame| self.frame(frame)).collect::<Vec<_>>();
-        let (inner, forward) = (frames(from.stack(stack)), frames(from.forward(stack)));
+        let inner = self.frames(from.stack(stack));
+        let forward = self.frames(from.forward(stack));
         let copy = self.to.intern_stack(&inner);
         if forward.is_empty() { copy } else { self.to.intern_forward(copy, &forward) }
     }
@@ -29,6 +29,10 @@ impl<'f, 't> Copier<'f, 't> {
     /// The same string in the other tables.
     pub fn string(&mut self, string: StringId) -> StringId {
         self.to.share_string(self.from, string)
+    }
+
+    fn frames(&mut self, frames: &[FrameId]) -> Vec<FrameId> {
+        frames.iter().map(|&frame| self.frame(frame)).collect()
     }
 
     fn frame(&mut self, id: FrameId) -> FrameId {
@@ -45,7 +49,8 @@ impl<'f, 't> Copier<'f, 't> {
     }
 
     fn named(&mut self, frame: Frame) -> FrameId {
-        let (name, filename) = (self.string(frame.name), self.string(frame.filename));
+        let name = self.string(frame.name);
+        let filename = self.string(frame.filename);
         self.to.intern_frame(Frame { name, filename, ..frame })
     }
 }

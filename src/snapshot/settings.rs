@@ -122,23 +122,26 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
+fn power_of_two(text: &str) -> Option<u64> {
+    text.trim().parse::<u64>().ok().filter(|number| number.is_power_of_two())
+}
+
 /// A number for all sizes, or a list such as `[256:1,512:2,1024:4,>:8]`: from each size in MiB on, up to the next.
 fn divisions(text: &str) -> Option<[u64; 16]> {
-    let power = |text: &str| text.trim().parse::<u64>().ok().filter(|number| number.is_power_of_two());
     let Some(list) = text.strip_prefix('[').and_then(|list| list.strip_suffix(']')) else {
-        return Some([power(text)?; 16]);
+        return Some([power_of_two(text)?; 16]);
     };
     let mut found = [0; 16];
     let mut next = 0;
     let mut latest = 0;
     for entry in list.split(',') {
         let (size, value) = entry.split_once(':')?;
-        latest = power(value)?;
+        latest = power_of_two(value)?;
         if size.trim() == ">" {
             found[next..].fill(latest);
             return Some(found);
         }
-        let interval = (power(size)?.ilog2() as usize).min(found.len() - 1);
+        let interval = (power_of_two(size)?.ilog2() as usize).min(found.len() - 1);
         if interval >= next {
             found[next..=interval].fill(latest);
             next = interval + 1;

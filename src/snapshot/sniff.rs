@@ -101,8 +101,12 @@ fn looks(prefix: &[u8]) -> Option<Looks> {
 /// True if this reads `module\nname\n`, as far as it goes.
 fn names_a_global(text: &[u8]) -> bool {
     let mut lines = text.split(|&b| b == b'\n');
-    let dotted = |line: &[u8]| line.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
-    matches!((lines.next(), lines.next()), (Some(module), Some(name)) if !module.is_empty() && dotted(module) && dotted(name))
+    let (Some(module), Some(name)) = (lines.next(), lines.next()) else { return false };
+    !module.is_empty() && is_dotted_name(module) && is_dotted_name(name)
+}
+
+fn is_dotted_name(line: &[u8]) -> bool {
+    line.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
 }
 
 #[cfg(test)]

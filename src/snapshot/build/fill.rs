@@ -45,8 +45,14 @@ impl Builder {
     #[inline]
     fn begin_event(&mut self, pairs: impl Iterator<Item = (Value, Value)>) -> usize {
         let at = self.events.len();
-        let (addr, size, time_us) = (0, 0, Event::NO_TIME);
-        let event = Event { addr, size, time_us, stack: None, tags: self.no_tags, action: Action::Snapshot };
+        let event = Event {
+            addr: 0,
+            size: 0,
+            time_us: Event::NO_TIME,
+            stack: None,
+            tags: self.no_tags,
+            action: Action::Snapshot,
+        };
         let (event, present) = self.filled_event(at, event, Present::default(), pairs);
         self.events.push(event);
         self.note_lack(at, present);
@@ -137,7 +143,8 @@ impl Builder {
     }
 
     pub(super) fn frame_of_traceback(&mut self, entry: &forward::Entry<'_>) -> FrameId {
-        let (name, filename) = (self.tables.intern_string(entry.name), self.tables.intern_string(entry.file));
+        let name = self.tables.intern_string(entry.name);
+        let filename = self.tables.intern_string(entry.file);
         self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
     }
 

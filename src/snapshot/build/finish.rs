@@ -1,6 +1,7 @@
 //! Makes a snapshot of the finished values, and checks what it needs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 
 use super::super::field::Key;
 use super::super::forward;
@@ -17,33 +18,59 @@ use crate::text::cut;
 const LONGEST_SETTING: usize = 1000;
 const MOST_SETTING_PAIRS: usize = 100;
 
-fn invalid(place: impl Into<String>, problem: impl Into<String>) -> Error {
-    Error::Invalid { place: place.into(), problem: problem.into() }
+/// A place in the file, as Python would write it.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Segments,
+    Segment(usize),
+    Block { segment: usize, block: usize },
+    Traces,
+    Trace(usize),
+    Event { trace: usize, event: usize },
+    ForwardFrames,
 }
 
-fn required<T>(value: Option<T>, key: Key, expected: &str, place: impl FnOnce() -> String) -> Result<T, Error> {
-    value.ok_or_else(|| invalid(place(), format!("the key '{}' is missing or is not {expected}", key.text())))
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segments => f.write_str("segments"),
+            Self::Segment(segment) => write!(f, "segments[{segment}]"),
+            Self::Block { segment, block } => write!(f, "segments[{segment}]['blocks'][{block}]"),
+            Self::Traces => f.write_str("device_traces"),
+            Self::Trace(trace) => write!(f, "device_traces[{trace}]"),
+            Self::Event { trace, event } => write!(f, "device_traces[{trace}][{event}]"),
+            Self::ForwardFrames => f.write_str("forward_frames"),
+        }
+    }
+}
+
+fn invalid(place: Place, problem: impl Into<String>) -> Error {
+    Error::Invalid { place: place.to_string(), problem: problem.into() }
+}
+
+fn required<T>(value: Option<T>, key: Key, expected: &str, place: Place) -> Result<T, Error> {
+    value.ok_or_else(|| invalid(place, format!("the key '{}' is missing or is not {expected}", key.text())))
 }
 
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
 
-fn device_number(number: u64, place: impl FnOnce() -> String) -> Result<u32, Error> {
+fn device_number(number: u64, place: Place) -> Result<u32, Error> {
     let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
-    small.ok_or_else(|| invalid(place(), format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
+    small.ok_or_else(|| invalid(place, format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
 
-/// An event needs its action, and a known one a size and an address, or what stands in its place.
-fn check_event(event: &Event, present: Present, place: impl Fn() -> String) -> Result<(), Error> {
+/// An event needs its action, and a known one a size and an address, or the value that stands in its place.
+fn check_event(event: &Event, present: Present, place: Place) -> Result<(), Error> {
     if !present.has(Present::ACTION) {
-        return Err(invalid(place(), "the key 'action' is not a string"));
+        return Err(invalid(place, "the key 'action' is not a string"));
     }
     // Events of an unknown kind are skipped, whatever they hold.
     if !matches!(event.action, Action::Other(_)) {
-        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED, &place)?;
+        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED, place)?;
         let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
         let addr = present.has(Present::ADDR) || event.action == Action::Snapshot;
-        required(addr.then_some(()), key, UNSIGNED, &place)?;
+        required(addr.then_some(()), key, UNSIGNED, place)?;
     }
     Ok(())
 }
@@ -53,17 +80,12 @@ const UNSIGNED: &str = "an integer from 0 to 2^64-1";
 impl Builder {
     /// Makes a snapshot of the value that the pickle left.
     pub(in crate::snapshot) fn finish(mut self, root: Value) -> Result<Snapshot, Error> {
-        let entry = |key| {
-            let pairs = self.dict_pairs(root)?;
-            // The last one counts, as in Python.
-            pairs.iter().rev().find(|(k, _)| Self::key(*k) == Some(key)).map(|&(_, value)| value)
-        };
         let (segments, traces) = match self.list_items(root) {
             Some(_) => (Some(root), None),
-            None => (entry(Key::Segments), entry(Key::DeviceTraces)),
+            None => (self.entry(root, Key::Segments), self.entry(root, Key::DeviceTraces)),
         };
-        let settings = entry(Key::AllocatorSettings);
-        let annotations = entry(Key::ExternalAnnotations);
+        let settings = self.entry(root, Key::AllocatorSettings);
+        let annotations = self.entry(root, Key::ExternalAnnotations);
         let Some(segments) = segments.or(traces.is_some().then_some(Value::OPAQUE)) else {
             return Err(Error::NotASnapshot { found: self.describe(root) });
         };
@@ -144,7 +166,7 @@ impl Builder {
             let slot = if kind == Kind::Event { &mut self.events[at].stack } else { &mut self.blocks[at].stack };
             *slot = Some(whole);
         }
-        self.check_room().map_err(|_| invalid("forward_frames", "more distinct stacks than this version can read"))
+        self.check_room().map_err(|_| invalid(Place::ForwardFrames, "more distinct stacks than this version can read"))
     }
 
     /// The frames of a formatted traceback, innermost first.
@@ -161,20 +183,20 @@ impl Builder {
 
     fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
         let Some(handles) = self.list_items(list) else {
-            return Err(invalid("segments", "missing or not a list"));
+            return Err(invalid(Place::Segments, "missing or not a list"));
         };
         let handles = handles.to_vec();
         let mut seen_blocks = HashSet::new();
         let mut seen_segments = HashSet::new();
         for (i, &handle) in handles.iter().enumerate() {
-            let place = || format!("segments[{i}]");
+            let place = Place::Segment(i);
             let at = self.record(handle, Kind::Segment);
-            let at = at.ok_or_else(|| invalid(place(), "not a segment (a dict with the key 'total_size')"))?;
+            let at = at.ok_or_else(|| invalid(place, "not a segment (a dict with the key 'total_size')"))?;
             let draft = self.segments[at];
             // Python writes every segment once. A segment that stands there twice would be counted
             // twice, and a list shared by many would cost far more than its bytes in the file.
             if !seen_segments.insert(at) {
-                return Err(invalid(place(), "the same segment object stands in the list before; the file is damaged"));
+                return Err(invalid(place, "the same segment object stands in the list before; the file is damaged"));
             }
             let device = required(draft.device, Key::Device, UNSIGNED, place)?;
             let device = device_number(device, place)?;
@@ -182,11 +204,11 @@ impl Builder {
             let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED, place)?;
             let list = required(draft.blocks, Key::Blocks, "a list", place)?;
             let blocks = self.list_items(list);
-            let blocks = blocks.ok_or_else(|| invalid(place(), "the key 'blocks' is not a list of blocks"))?;
+            let blocks = blocks.ok_or_else(|| invalid(place, "the key 'blocks' is not a list of blocks"))?;
             if !blocks.is_empty() && !seen_blocks.insert(list) {
-                return Err(invalid(place(), "shares its list of blocks with another segment; the file is damaged"));
+                return Err(invalid(place, "shares its list of blocks with another segment; the file is damaged"));
             }
-            let blocks = self.finish_blocks(blocks, address, &place)?;
+            let blocks = self.finish_blocks(blocks, address, i)?;
             devices.entry(device).or_default().segments.push(Segment {
                 address,
                 total_size,
@@ -203,17 +225,18 @@ impl Builder {
         Ok(())
     }
 
-    fn finish_blocks(
-        &self,
-        handles: &[Value],
-        mut next_address: u64,
-        segment: &dyn Fn() -> String,
-    ) -> Result<Vec<Block>, Error> {
+    /// The value of a key of a dictionary: the last one counts, as in Python.
+    fn entry(&self, dict: Value, key: Key) -> Option<Value> {
+        let pairs = self.dict_pairs(dict)?;
+        pairs.iter().rev().find(|(known, _)| Self::key(*known) == Some(key)).map(|&(_, value)| value)
+    }
+
+    fn finish_blocks(&self, handles: &[Value], mut next_address: u64, segment: usize) -> Result<Vec<Block>, Error> {
         let mut blocks = Vec::with_capacity(handles.len());
         for (i, &handle) in handles.iter().enumerate() {
-            let place = || format!("{}['blocks'][{i}]", segment());
+            let place = Place::Block { segment, block: i };
             let at = self.record(handle, Kind::Block);
-            let at = at.ok_or_else(|| invalid(place(), "not a block (a dict with the key 'state')"))?;
+            let at = at.ok_or_else(|| invalid(place, "not a block (a dict with the key 'state')"))?;
             let draft = self.blocks[at];
             let size = required(draft.size, Key::Size, UNSIGNED, place)?;
             let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
@@ -227,14 +250,14 @@ impl Builder {
                 .unwrap_or_default();
             let address = draft.address.unwrap_or(next_address);
             let end = address.checked_add(size);
-            next_address = end.ok_or_else(|| invalid(place(), "the block ends past the last address"))?;
-            let no_frames = |stack: &StackId| self.tables.has_frames(*stack);
+            next_address = end.ok_or_else(|| invalid(place, "the block ends past the last address"))?;
+            let stack = draft.stack.filter(|stack| self.tables.has_frames(*stack));
             blocks.push(Block {
                 address,
                 size,
                 requested_size: draft.requested_size.or(occupant.real_size),
                 state,
-                stack: draft.stack.filter(no_frames).or(occupant.stack.filter(no_frames)),
+                stack: stack.or(occupant.stack.filter(|stack| self.tables.has_frames(*stack))),
             });
         }
         Ok(blocks)
@@ -242,24 +265,24 @@ impl Builder {
 
     /// Checks the events of all devices and puts those of one device together.
     fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
-        let traces = self.list_items(list).ok_or_else(|| invalid("device_traces", "not a list"))?.to_vec();
+        let traces = self.list_items(list).ok_or_else(|| invalid(Place::Traces, "not a list"))?.to_vec();
         let mut in_order = true;
         let mut next = 0;
         let mut seen = HashSet::new();
         for (d, &trace) in traces.iter().enumerate() {
-            let place = || format!("device_traces[{d}]");
-            let handles = self.list_items(trace).ok_or_else(|| invalid(place(), "not a list of events"))?;
+            let place = Place::Trace(d);
+            let handles = self.list_items(trace).ok_or_else(|| invalid(place, "not a list of events"))?;
             if handles.is_empty() {
                 continue;
             }
             if !seen.insert(trace) {
-                return Err(invalid(place(), "is the same list as that of another device; the file is damaged"));
+                return Err(invalid(place, "is the same list as that of another device; the file is damaged"));
             }
             let device = device_number(d as u64, place)?;
             for (i, &handle) in handles.iter().enumerate() {
-                let place = || format!("device_traces[{d}][{i}]");
+                let place = Place::Event { trace: d, event: i };
                 let at = self.record(handle, Kind::Event);
-                let at = at.ok_or_else(|| invalid(place(), "not an event (a dict with the key 'action')"))?;
+                let at = at.ok_or_else(|| invalid(place, "not an event (a dict with the key 'action')"))?;
                 if let Some(&present) = self.incomplete.get(&at) {
                     check_event(&self.events[at], present, place)?;
                 }
