@@ -72,7 +72,7 @@ def add_stand_ins(folder):
     try:
         subprocess.call([program, "stand-ins", libraries, os.path.join(os.path.dirname(HERE), "lib")], env=environment)
     except OSError as error:
-        sys.stderr.write("ptmem simulate: {}: cannot be started: {}\n".format(program, error))
+        sys.stderr.write(f"ptmem simulate: {program}: cannot be started: {error}\n")
     open(done, "w").close()
 
 
