@@ -46,23 +46,25 @@ pub(crate) struct Pictured<'p> {
     devices: Sides<Option<&'p DeviceProfile>>,
     /// The stacks of a comparison.
     rows: Option<&'p [Row]>,
+    /// Whether frames that only pass calls on are shown.
+    internals: bool,
 }
 
 impl Picture {
-    /// The picture of a device of a comparison.
-    pub(crate) fn of_diff(diff: &Diff, device: &DeviceDiff) -> Self {
+    /// The picture of a device of a comparison. `internals` shows frames that only pass calls on.
+    pub(crate) fn of_diff(diff: &Diff, device: &DeviceDiff, internals: bool) -> Self {
         let profiles = Sides { before: Some(&diff.profiles.before), after: Some(&diff.profiles.after) };
         let devices = Sides {
             before: device.index.before.map(|index| &diff.profiles.before.devices[index]),
             after: device.index.after.map(|index| &diff.profiles.after.devices[index]),
         };
-        Self::new(Pictured { profiles, devices, rows: Some(&device.rows) })
+        Self::new(Pictured { profiles, devices, rows: Some(&device.rows), internals })
     }
 
     /// The picture of a device of one snapshot.
-    pub(crate) fn of_device(profile: &Profile, device: &DeviceProfile) -> Self {
+    pub(crate) fn of_device(profile: &Profile, device: &DeviceProfile, internals: bool) -> Self {
         let profiles = Sides { before: None, after: Some(profile) };
-        Self::new(Pictured { profiles, devices: Sides { before: None, after: Some(device) }, rows: None })
+        Self::new(Pictured { profiles, devices: Sides { before: None, after: Some(device) }, rows: None, internals })
     }
 
     fn new(pictured: Pictured<'_>) -> Self {

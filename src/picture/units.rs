@@ -13,6 +13,8 @@ use crate::tree::{self, Frame};
 /// The stacks of one or both sides, numbered as they come.
 pub(super) struct Units<'p> {
     groupers: Sides<Option<Grouper<'p>>>,
+    /// Whether frames that only pass calls on are shown.
+    internals: bool,
     /// Whether stacks are told apart by the key of their group, which is the same on both sides.
     by_key: bool,
     /// Keys of the before whose group has another key in the after, since its code changed.
@@ -28,6 +30,7 @@ impl<'p> Units<'p> {
     pub(super) fn new(pictured: &Pictured<'p>) -> Self {
         let groupers = pictured.profiles.map(|profile| profile.map(crate::profile::Profile::grouper));
         let mut units = Self {
+            internals: pictured.internals,
             by_key: pictured.rows.is_some(),
             groupers,
             moved: HashMap::new(),
@@ -76,7 +79,7 @@ impl<'p> Units<'p> {
     }
 
     fn of_new_stack(&mut self, side: Side, stack: StackId) -> u32 {
-        let frames = self.code(side).map(|code| tree::frames(code, stack)).unwrap_or_default();
+        let frames = self.code(side).map(|code| tree::frames_with(code, stack, self.internals)).unwrap_or_default();
         match self.key(side, stack).filter(|_| self.by_key) {
             Some(key) => {
                 let key = if side == Side::Before { self.moved.get(&key).cloned().unwrap_or(key) } else { key };

@@ -3,6 +3,7 @@
 //! where [`super::Options::history`] asks for it.
 
 use super::exact::Whose;
+use super::{DeviceProfile, Held};
 use crate::replay::{History as Kind, Position, Replay};
 use crate::snapshot::{Action, Device, Event, Snapshot, StackId};
 
@@ -46,10 +47,11 @@ pub(crate) struct Life {
 }
 
 impl History {
-    /// The history of a device; `None` where no allocations were recorded. `first_us` is the time of the first event of any
-    /// device.
-    pub(super) fn of(snapshot: &Snapshot, device: &Device, replay: &Replay, first_us: Option<i64>) -> Option<Self> {
+    /// The history of a device; `None` where no allocations were recorded.
+    pub(super) fn of(snapshot: &Snapshot, device: &Device, replay: &Replay) -> Option<Self> {
         let events = snapshot.events_of(device);
+        let first_events = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
+        let first_us = first_events.filter_map(Event::time).min();
         if replay.figures.history != Kind::Recorded || events.is_empty() {
             return None;
         }
@@ -96,6 +98,37 @@ impl History {
 
     fn older(&self) -> usize {
         self.lives.partition_point(|life| life.born == Position::START)
+    }
+}
+
+/// The memory of one stack at the moments that a profile knows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owned {
+    /// The stack.
+    pub(crate) owner: Whose,
+    /// Held before the first event.
+    pub(crate) baseline: Held,
+    /// Held at the allocated peak.
+    pub(crate) peak: Held,
+    /// Held at the end.
+    pub(crate) end: Held,
+    /// Held when the first allocation failed, if one did.
+    pub(crate) oom: Held,
+    /// Held at the moment that was asked for.
+    pub(crate) at: Held,
+}
+
+impl DeviceProfile {
+    /// The memory of every single stack at the moments that a profile knows.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
+        self.totals.stacks.iter().map(|exact| Owned {
+            owner: exact.whose,
+            baseline: exact.sums.baseline,
+            peak: exact.sums.peak,
+            end: exact.sums.end,
+            oom: exact.sums.oom,
+            at: exact.sums.at,
+        })
     }
 }
 

@@ -33,14 +33,14 @@ use crate::container;
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Replay};
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
-use crate::snapshot::{self, Copier, Device, Event, Snapshot, StackId};
+use crate::snapshot::{self, Copier, Event, Snapshot, StackId};
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Languages, Rules};
 use crate::text::nearest;
 use course::Course;
 pub(crate) use exact::Whose;
 use exact::{Attributed, Totals};
-pub(crate) use history::{History as Lifetimes, Point};
+pub(crate) use history::{History as Lifetimes, Owned, Point};
 use phases::Plan;
 
 /// The kind of input that a profile was computed from.
@@ -259,23 +259,6 @@ pub struct Cut {
     pub largest: u64,
 }
 
-/// The memory of one stack at the moments that a profile knows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Owned {
-    /// The stack.
-    pub(crate) owner: Whose,
-    /// Held before the first event.
-    pub(crate) baseline: Held,
-    /// Held at the allocated peak.
-    pub(crate) peak: Held,
-    /// Held at the end.
-    pub(crate) end: Held,
-    /// Held when the first allocation failed, if one did.
-    pub(crate) oom: Held,
-    /// Held at the moment that was asked for.
-    pub(crate) at: Held,
-}
-
 /// The figures of one device.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -316,18 +299,6 @@ pub struct DeviceProfile {
 }
 
 impl DeviceProfile {
-    /// The memory of every single stack at the moments that a profile knows.
-    pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
-        self.totals.stacks.iter().map(|exact| Owned {
-            owner: exact.whose,
-            baseline: exact.sums.baseline,
-            peak: exact.sums.peak,
-            end: exact.sums.end,
-            oom: exact.sums.oom,
-            at: exact.sums.at,
-        })
-    }
-
     /// True if anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
     /// `snapshot` event on all of them.
     #[must_use]
@@ -613,7 +584,7 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let (phases, intervals) = plan.measure(&snapshot, &replay, &mut diagnostics);
         let course = if options.skip_course { None } else { Course::of(&snapshot, &replay) };
-        let lifetimes = lifetimes(&snapshot, device, &replay, options.history);
+        let lifetimes = options.history.then(|| Lifetimes::of(&snapshot, device, &replay)).flatten();
         let origins = origins.remove(&id).unwrap_or_default();
         attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by, &origins));
         devices.push(DeviceProfile {
@@ -665,15 +636,6 @@ pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         options,
         tables,
     })
-}
-
-/// The life of every allocation, where it is asked for.
-fn lifetimes(snapshot: &Snapshot, device: &Device, replay: &Replay, is_asked_for: bool) -> Option<Lifetimes> {
-    if !is_asked_for {
-        return None;
-    }
-    let first_events = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
-    Lifetimes::of(snapshot, device, replay, first_events.filter_map(Event::time).min())
 }
 
 /// The stacks of the requests that failed, where they were captured.

@@ -297,6 +297,11 @@ impl Options {
         if self.pictures { MOST_RANKS_IN_FULL } else { 1 }
     }
 
+    /// Whether pictures show frames that only pass calls on.
+    fn internals(&self) -> bool {
+        self.tree.as_ref().is_some_and(|tree| tree.internals)
+    }
+
     /// Which rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
         // A page has room for what no limit is about.

@@ -158,7 +158,12 @@ pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) 
 /// The frames of a stack that say something, from the outermost inwards, the operation last.
 #[must_use]
 pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
-    steps(code, stack, false, true).into_iter().map(|step| step.frame).collect()
+    frames_with(code, stack, false)
+}
+
+/// The same, also with what is hidden otherwise ([`Options::internals`]).
+pub(crate) fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
+    steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
 }
 
 /// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes

@@ -35,7 +35,7 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
                 @if is_compared {
                     "Who holds the memory at the " (title(&moment.kind)) ": width is bytes, colour is the change from blue (less) to orange (more)"
                 } @else {
-                    "Who holds the memory at the " (title(&moment.kind)) ": width is bytes"
+                    "Who holds the memory at the " (title(&moment.kind)) ": width is bytes, green is your code"
                 }
             }
             div.controls {}

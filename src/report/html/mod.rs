@@ -31,11 +31,11 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
     Ok(page::page(&view, &options)?.into_string())
 }
 
-/// The options of a page: pictures, and as many rows as it has room for.
+/// The options of a page: pictures in place of a call tree, and as many rows as it has room for.
 fn with_pictures(options: &Options) -> Options {
     // 0 rows are all of them.
     let top = if options.top == 0 { 0 } else { options.top.max(MOST_ROWS) };
-    Options { pictures: true, unchanged: true, explain: false, tree: None, top, ..options.clone() }
+    Options { pictures: true, unchanged: true, explain: false, top, ..options.clone() }
 }
 
 /// A name as it is shown: without signs that move or turn what follows, and no longer than anybody reads.

@@ -44,7 +44,9 @@ impl Changed<'_> {
             blocks.push(Block::open(phases::changes(self.device, judgement, self.options)));
         }
         match &self.options.tree {
-            Some(options) if !self.device.rows.is_empty() => blocks.push(Block::open(self.tree(options))),
+            Some(options) if !self.device.rows.is_empty() && self.picture.is_none() => {
+                blocks.push(Block::open(self.tree(options)));
+            }
             _ => blocks.extend(self.stacks()),
         }
         blocks

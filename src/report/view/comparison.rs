@@ -75,7 +75,7 @@ fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
 }
 
 fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Section {
-    let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device));
+    let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
     Section {
         name: device.name(),
         standing: comparison.judgement.standing(device.ordinal()),
@@ -120,7 +120,7 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
     let device = line.device?;
     let all = Others::changes(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
-    let picture = options.pictures.then(|| Picture::of_diff(&line.of.diff, device));
+    let picture = options.pictures.then(|| Picture::of_diff(&line.of.diff, device, options.internals()));
     let mut blocks = Changed { comparison: line.of, device, picture: picture.as_ref(), others, options }.blocks();
     if lines.first().is_some_and(|worst| worst.name == line.name) {
         blocks.extend(changes::elsewhere(lines, options));

@@ -21,7 +21,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
     let diagnostics =
         profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
     let sections = active.iter().map(|device| {
-        let picture = options.pictures.then(|| Picture::of_device(profile, device));
+        let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
         Section {
             name: format!("device {}", device.device),
             standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
@@ -90,7 +90,7 @@ impl Shown<'_> {
             blocks.push(Block::open(phases::held(device, options)));
         }
         match &options.tree {
-            Some(tree) if device.at.is_some() => {
+            Some(tree) if device.at.is_some() && self.picture.is_none() => {
                 let whole = call_tree::of_device(device, &profile.code(), tree);
                 let moment = device::moment_of(profile, device);
                 blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
@@ -142,7 +142,7 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
     let all = Others::held(lines);
     let others = Some(&all).filter(|others| others.ranks > 1);
     let profile = &line.of.profile;
-    let picture = options.pictures.then(|| Picture::of_device(profile, device));
+    let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
     let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
     Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture, steps: None })
 }

@@ -103,7 +103,8 @@
       const highest = Math.max(...this.curves.flatMap((curve) => [...curve.allocated, ...(curve.reserved || [])]));
       this.top = Math.max(highest + Math.floor(highest / 20), 1);
       this.makeControls(figure.querySelector(".controls"), data);
-      fill(this.plot, { tabindex: "0", on: {
+      // From here on it takes keys.
+      fill(this.plot, { tabindex: "0", role: "application", on: {
         pointermove: (event) => this.point(this.valueAt(event)),
         pointerleave: () => this.point(null),
         click: (event) => this.choose(this.valueAt(event)),
