@@ -215,7 +215,7 @@ impl Page {
     /// A stack, the innermost frame first.
     fn call_stack(&mut self, stack: &CallStack) -> fmt::Result {
         self.gap();
-        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", shorten_label(&stack.label, self.room(11)))?;
+        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", self.whole_label(&stack.label, 11))?;
         for frame in stack.frames.iter().rev() {
             let text = shorten_label(cut(&frame.text(), LONGEST_FRAME), self.room(7));
             writeln!(self.text, "    at {text}")?;
@@ -226,7 +226,7 @@ impl Page {
     fn stack_change(&mut self, change: &StackChange) -> fmt::Result {
         self.gap();
         let delta = change.delta.to_string();
-        let label = shorten_label(&change.label, self.room(delta.width() + 4));
+        let label = self.whole_label(&change.label, delta.width() + 4);
         writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
         self.summed(&change.summed)?;
         for line in &change.lines {
@@ -243,12 +243,17 @@ impl Page {
         Ok(())
     }
 
+    /// A label that begins at a column, its rest below: it is never cut, because people paste it into limits.
+    fn whole_label(&self, label: &str, start: usize) -> String {
+        wrap(&printable(label), start, start, self.width.max(start + NARROWEST_TEXT))
+    }
+
     /// The lines that a row sums.
     fn summed(&mut self, lines: &[SummedLine]) -> fmt::Result {
         let shown = &lines[..lines.len().min(MOST_SUMMED)];
         let width = shown.iter().map(|line| line.amount.to_string().len()).max().unwrap_or(0);
         for SummedLine { amount, label } in shown {
-            let label = shorten_label(label, self.room(width + 6));
+            let label = self.whole_label(label, width + 6);
             writeln!(self.text, "    {:>width$}  {label}", amount.to_string())?;
         }
         match lines.len() - shown.len() {
