@@ -34,7 +34,9 @@ class Source:
     """'segments' is a list of segments without history, 'profile' one that was saved."""
 
 
-GroupBy = Literal["frames", "stack", "line", "function", "file", "category", "metadata", "compile-context"]
+GroupBy = Literal[
+    "frames", "stack", "line", "function", "file", "category", "metadata", "compile-context", "annotation", "pool"
+]
 
 
 @dataclass(frozen=True)
