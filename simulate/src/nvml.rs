@@ -130,3 +130,74 @@ pub extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(_handle: Handle, _link: u3
 pub extern "C" fn nvmlDeviceGetP2PStatus(_handle: Handle, _peer: Handle, _index: i32, _status: Out<i32>) -> i32 {
     NOT_SUPPORTED
 }
+
+// What monitors ask for: a device that does nothing uses no power, and its clock is that of the card.
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlSystemGetCudaDriverVersion(number: Out<i32>) -> i32 {
+    nvmlSystemGetCudaDriverVersion_v2(number)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlSystemGetDriverVersion(text: Out<u8>, room: u32) -> i32 {
+    text.set_text("580.00", room as usize);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetIndex(handle: Handle, index: Out<u32>) -> i32 {
+    index.set(device_of(handle) as u32);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetMinorNumber(handle: Handle, number: Out<u32>) -> i32 {
+    nvmlDeviceGetIndex(handle, number)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetCudaComputeCapability(_handle: Handle, major: Out<i32>, minor: Out<i32>) -> i32 {
+    major.set(settings().capability / 10);
+    minor.set(settings().capability % 10);
+    SUCCESS
+}
+
+/// Share of the time in which kernels ran, and memory was read or written.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetUtilizationRates(_handle: Handle, rates: Out<[u32; 2]>) -> i32 {
+    rates.set([0, 0]);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetTemperature(_handle: Handle, _sensor: i32, degrees: Out<u32>) -> i32 {
+    degrees.set(0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetPowerUsage(_handle: Handle, milliwatts: Out<u32>) -> i32 {
+    milliwatts.set(0);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetEnforcedPowerLimit(handle: Handle, milliwatts: Out<u32>) -> i32 {
+    nvmlDeviceGetPowerUsage(handle, milliwatts)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetClockInfo(_handle: Handle, _kind: i32, megahertz: Out<u32>) -> i32 {
+    megahertz.set(settings().clock_khz.unsigned_abs() / 1000);
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(handle: Handle, count: Out<u32>, processes: Opaque) -> i32 {
+    nvmlDeviceGetComputeRunningProcesses(handle, count, processes)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(handle: Handle, count: Out<u32>, processes: Opaque) -> i32 {
+    nvmlDeviceGetComputeRunningProcesses(handle, count, processes)
+}
