@@ -106,10 +106,19 @@ class Finder:
         return spec
 
 
+def has_addr2line():
+    """True if the program is there that PyTorch asks for the names of C++ frames."""
+    import shutil
+
+    return shutil.which("addr2line") is not None
+
+
 def prepare(folder):
-    """What must be there before the PyTorch in a folder is loaded."""
+    """Prepares what must be there before the PyTorch in a folder is loaded."""
     set_versions(folder)
     add_stand_ins(folder)
+    if not has_addr2line():
+        os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
 
 
 def later(name):
@@ -198,9 +207,11 @@ class Recorder:
     def record(self):
         """Turns the history on, or begins it anew: releases before 2.8 do that with each call."""
         record = self.torch.cuda.memory._record_memory_history
+        # Releases before 2.8 cannot name C++ frames without addr2line; later ones have another way.
+        stacks = "all" if has_addr2line() else "python"
         ways = (
             ((), {"max_entries": sys.maxsize, "clear_history": True}),
-            ((), {"max_entries": sys.maxsize}),
+            ((), {"max_entries": sys.maxsize, "stacks": stacks}),
             ((True,), {"trace_alloc_max_entries": sys.maxsize, "trace_alloc_record_context": True}),  # 2.0
         )
         for arguments, options in ways:

@@ -144,6 +144,12 @@ fn addresses_downwards_change_no_size() {
     assert_told_truly(&Story { name: "transformer", options: &["--addresses", "down"], ..Story::default() });
 }
 
+/// As in slim container images.
+#[test]
+fn frames_have_names_without_addr2line() {
+    assert_told_truly(&Story { name: "transformer", variables: &[("PATH", "/nowhere")], since: 1, ..Story::default() });
+}
+
 #[test]
 fn fully_sharded_on_four_ranks() {
     assert_told_truly(&Story { name: "fully_sharded", ranks: 4, since: 1, ..Story::default() });
