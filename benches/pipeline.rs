@@ -18,7 +18,7 @@ use std::time::Duration;
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use large::Plan;
 use ptmem::diff;
-use ptmem::profile::{Kind, Options, Profile, Source, profile};
+use ptmem::profile::{Kind, Options, Profile, Source, measure};
 use ptmem::replay::{self, Origin, Replay};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot::{self, Frame, FrameId, Snapshot, StackId, Tables};
@@ -34,7 +34,7 @@ fn input(bytes: u64, ramp: bool) -> Vec<u8> {
 fn profile_of(file: &[u8]) -> Profile {
     let snapshot = snapshot::read(file).expect("the input is a snapshot");
     let source = Source { path: "large.pkl".to_owned(), bytes: file.len() as u64, kind: Kind::Snapshot };
-    profile(snapshot, source, Options::default()).expect("the input can be replayed")
+    measure(snapshot, source, Options::default()).expect("the input can be replayed")
 }
 
 /// Two files, read at the same time, compared and judged.
@@ -44,7 +44,7 @@ fn gate(before: &[u8], after: &[u8]) -> Gate {
         let after = profile_of(after);
         (before.join().expect("the thread ends well"), after)
     });
-    let diff = diff::diff(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::Options::default());
     let thresholds = Thresholds {
         growth: vec![Growth::parse("5%", Level::Fail).expect("a threshold")],
         min_delta: 1 << 20,
@@ -83,7 +83,7 @@ fn frame(tables: &mut Tables, line: i128) -> FrameId {
 }
 
 fn replayed(snapshot: &Snapshot) -> Vec<Replay> {
-    let replay = |(&id, device)| replay::replay(snapshot, id, device, &[]).expect("the input can be replayed");
+    let replay = |(&id, device)| replay::run(snapshot, id, device, &[]).expect("the input can be replayed");
     snapshot.devices.iter().map(replay).collect()
 }
 
@@ -118,7 +118,7 @@ fn stages(criterion: &mut Criterion) {
     drop((snapshot, replays));
 
     group.throughput(Throughput::Bytes((before.len() + after.len()) as u64));
-    let compare = |(before, after)| diff::diff(before, after, diff::Options::default());
+    let compare = |(before, after)| diff::compare(before, after, diff::Options::default());
     let profiles = || (profile_of(&before), profile_of(&after));
     group.bench_function("match", |b| b.iter_batched(profiles, compare, BatchSize::PerIteration));
     let gate = gate(&before, &after);

@@ -24,7 +24,7 @@ pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<P
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let wanted = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
-    let diff = diff::diff(before, after, diff::Options { phases, ..diff::Options::default() });
+    let diff = diff::compare(before, after, diff::Options { phases, ..diff::Options::default() });
     let judgement = verdict::judge_diff(&diff, limits);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: limits.min_delta };
     Gate { comparisons: vec![comparison], ..Gate::default() }

@@ -89,7 +89,7 @@ fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading>
                 if let Ok([only]) = <[Levels; 1]>::try_from(of_devices) {
                     levels.push(only);
                 }
-                profile::profile(*snapshot, source, reading.clone()).with_context(|| run.path.clone())?
+                profile::measure(*snapshot, source, reading.clone()).with_context(|| run.path.clone())?
             }
         };
         input::require_whole_groups(&profile)?;

@@ -376,7 +376,7 @@ impl Default for Options {
 
 /// Compares a before with an after.
 #[must_use]
-pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
+pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
     let profiles = Sides { before, after };
     let groupers = profiles.map_at_once(Profile::grouper);
@@ -384,7 +384,7 @@ pub fn diff(before: Profile, after: Profile, options: Options) -> Diff {
     let of_categories = categories::groupers(&profiles);
     let mut devices = Vec::with_capacity(pairs.len());
     for index in pairs {
-        devices.push(compare(&profiles, &groupers, &of_categories, index, options, &mut of_phases));
+        devices.push(compare_devices(&profiles, &groupers, &of_categories, index, options, &mut of_phases));
     }
     let mut diagnostics = Vec::new();
     for device in &devices {
@@ -410,7 +410,7 @@ fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> 
     numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) }).collect()
 }
 
-fn compare(
+fn compare_devices(
     profiles: &Sides<Profile>,
     groupers: &Sides<Grouper<'_>>,
     of_categories: &Sides<Grouper<'_>>,

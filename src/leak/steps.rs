@@ -41,7 +41,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         let phases = phases(&snapshot, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
         let borders = steps.as_ref().map(Steps::borders).unwrap_or_default();
-        let replay = replay::replay(&snapshot, id, device, &borders)?;
+        let replay = replay::run(&snapshot, id, device, &borders)?;
         if events.is_empty() && replay.figures.active.end == 0 {
             continue;
         }

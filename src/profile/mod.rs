@@ -486,7 +486,7 @@ pub enum Opened {
 /// Where the input is neither, or damaged.
 pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, Error> {
     match open(input, path, options.clone())? {
-        Opened::Snapshot(snapshot, source) => Ok(profile(*snapshot, source, options)?),
+        Opened::Snapshot(snapshot, source) => Ok(measure(*snapshot, source, options)?),
         Opened::Profile(profile) => Ok(*profile),
     }
 }
@@ -570,14 +570,14 @@ impl<R: Read> Read for Counted<'_, R> {
 ///
 /// # Errors
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
-pub fn profile(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
+pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut attributed = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
     let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
-        let mut replay = replay::replay(&snapshot, id, device, &plan.borders())?;
+        let mut replay = replay::run(&snapshot, id, device, &plan.borders())?;
         let phases = plan.phases();
         let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
         let at = recording.position(&options.at);

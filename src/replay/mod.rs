@@ -412,7 +412,7 @@ impl<'s> DeviceView<'s> {
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
-pub fn replay(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position]) -> Result<Replay, Error> {
+pub fn run(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position]) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {

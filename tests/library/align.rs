@@ -36,7 +36,7 @@ fn saved(profile: &Profile) -> Profile {
 }
 
 fn compare(before: Profile, after: Profile) -> Diff {
-    diff::diff(before, after, diff::Options::default())
+    diff::compare(before, after, diff::Options::default())
 }
 
 fn missing(diff: &Diff) -> Vec<Missing> {

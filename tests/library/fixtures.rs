@@ -7,7 +7,7 @@ use crate::support::fixtures::folder;
 use ptmem::diff::{self, Metric};
 use ptmem::phase;
 use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, Profile, Source, StackTotal};
-use ptmem::replay::{Counter, History, Position, replay};
+use ptmem::replay::{self, Counter, History, Position};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn load_with(name: &str, options: Options) -> Profile {
     let path = folder().join(format!("{name}.pkl"));
     let snapshot = snapshot::read(std::fs::File::open(&path).unwrap());
     let snapshot = snapshot.unwrap_or_else(|error| panic!("{name}: {error}"));
-    profile::profile(snapshot, Source { path: name.to_owned(), bytes: 0, kind: Kind::Snapshot }, options).unwrap()
+    profile::measure(snapshot, Source { path: name.to_owned(), bytes: 0, kind: Kind::Snapshot }, options).unwrap()
 }
 
 fn load(name: &str) -> Profile {
@@ -202,7 +202,7 @@ fn a_phase_has_the_bytes_of_its_events() {
             let number = |key: &str| phase[key].as_u64().unwrap();
             let border = |key: &str, more| Position::of_count(usize::try_from(number(key)).unwrap() + more);
             let borders = [border("first_event", 0), border("last_event", 1)];
-            let parts = replay(&snapshot, id, device, &borders).unwrap().parts;
+            let parts = replay::run(&snapshot, id, device, &borders).unwrap().parts;
             let part = parts.iter().find(|part| part.from == borders[0]).unwrap();
             let bytes = [part.start, part.peak, part.end].map(|level| level.allocated);
             assert_eq!(bytes, ["before", "peak", "after"].map(number), "{name}: {phase}");
@@ -258,7 +258,7 @@ fn the_fixtures_are_what_the_script_writes() {
 
 fn compare(before: &str, after: &str, group_by: GroupBy) -> diff::Diff {
     let options = Options { group_by, ..Options::default() };
-    diff::diff(load_with(before, options.clone()), load_with(after, options), diff::Options::default())
+    diff::compare(load_with(before, options.clone()), load_with(after, options), diff::Options::default())
 }
 
 #[test]

@@ -459,11 +459,11 @@ fn snapshot_of(stacks: &[(Stack, u64)], tag: &str) -> Vec<u8> {
 fn profile_of(snapshot: &[u8], path: &str, group_by: GroupBy) -> Profile {
     let source = Source { path: path.to_owned(), bytes: snapshot.len() as u64, kind: Kind::Snapshot };
     let options = profile::Options { group_by, ..profile::Options::default() };
-    profile::profile(snapshot::read(snapshot).unwrap(), source, options).unwrap()
+    profile::measure(snapshot::read(snapshot).unwrap(), source, options).unwrap()
 }
 
 fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str]) -> Comparison {
-    let diff = diff::diff(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::Options::default());
     let fail = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap());
     let warn = ["end=0", "stack:*99*=0"].map(|limit| Growth::parse(limit, Level::Warn).unwrap());
     let thresholds = Thresholds {

@@ -312,7 +312,7 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
     assert_eq!(saved.devices[0].at, live.devices[0].at);
     assert_eq!(saved.devices[0].figures.ooms, live.devices[0].figures.ooms);
     assert_eq!(table(&saved, 10).split_once("device 0").unwrap().1, table(&live, 10).split_once("device 0").unwrap().1);
-    let diff = diff::diff(saved, live, diff::Options::default());
+    let diff = diff::compare(saved, live, diff::Options::default());
     assert!(diff.devices[0].rows.iter().all(|row| row.change == diff::Kind::Same && row.held.before == row.held.after));
     assert_eq!(diff.devices[0].rows.iter().map(|row| row.held.after.bytes).sum::<u64>(), 56 * MIB);
     // A bound keeps what held most at any of the moments.

@@ -10,7 +10,7 @@ use ptmem::diff::{self, Occurrences, PhaseOptions};
 use ptmem::phase::{self, Source};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Every, Kind, MOST_PHASES, Occurrence, Options, Profile};
-use ptmem::replay::{Position, replay};
+use ptmem::replay::{self, Position};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 use serde_json::Value as Json;
@@ -131,7 +131,7 @@ fn snapshot_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Snapshot {
 
 fn profile_of(events: &[Event], marks: &[(&str, &str, i64)]) -> Profile {
     let source = profile::Source { path: "made.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot };
-    profile::profile(snapshot_of(events, marks), source, Options::default()).unwrap()
+    profile::measure(snapshot_of(events, marks), source, Options::default()).unwrap()
 }
 
 /// Name and occurrence, first event and end, and `<` or `>` where beginning or end were not recorded.
@@ -359,7 +359,7 @@ proptest! {
         let levels: Vec<Vec<u64>> = snapshot
             .devices
             .iter()
-            .map(|(&id, device)| replay(&snapshot, id, device, &borders).unwrap())
+            .map(|(&id, device)| replay::run(&snapshot, id, device, &borders).unwrap())
             .map(|replay| replay.parts.iter().map(|part| part.start.allocated).collect())
             .collect();
         let profile = profile_of(&events, &marks);
@@ -380,7 +380,7 @@ proptest! {
             prop_assert_eq!(&saved.phases, &live.phases);
         }
         prop_assert_eq!(text_of(&saved, Bound::default(), &[]), text);
-        let diff = diff::diff(saved, profile, diff::Options::default());
+        let diff = diff::compare(saved, profile, diff::Options::default());
         for row in diff.devices.iter().flat_map(|device| &device.phases) {
             prop_assert_eq!(row.delta(), Some(0));
         }
@@ -395,7 +395,7 @@ fn thresholds(growth: &[&str]) -> Thresholds {
 }
 
 fn judge(before: Profile, after: Profile, phases: PhaseOptions, growth: &[&str]) -> Judgement {
-    let diff = diff::diff(before, after, diff::Options { phases, ..diff::Options::default() });
+    let diff = diff::compare(before, after, diff::Options { phases, ..diff::Options::default() });
     judge_diff(&diff, &thresholds(growth))
 }
 
@@ -481,7 +481,7 @@ fn occurrences_are_compared_by_number_or_by_their_highest() {
     let before = || peaks(&[("a", 9), ("a", 4), ("a", 5)]);
     let after = || peaks(&[("a", 9), ("a", 5), ("a", 5), ("a", 20)]);
     let compare =
-        |phases: PhaseOptions| diff::diff(before(), after(), diff::Options { phases, ..diff::Options::default() });
+        |phases: PhaseOptions| diff::compare(before(), after(), diff::Options { phases, ..diff::Options::default() });
     let wanted = PhaseOptions { wanted: true, ..PhaseOptions::default() };
     let each = compare(wanted);
     let deltas: Vec<_> = each.devices[0].phases.iter().map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
@@ -523,7 +523,7 @@ fn growth_of_a_phase_can_be_accepted() {
         let today = Day::from_date(today.0, today.1, today.2).unwrap();
         let thresholds =
             Thresholds { growth: config.limits.growth, accepted: config.accepted, today, ..Thresholds::default() };
-        let diff = diff::diff(load("phases-before.pkl"), load("phases-after.pkl"), diff::Options::default());
+        let diff = diff::compare(load("phases-before.pkl"), load("phases-after.pkl"), diff::Options::default());
         let judgement = judge_diff(&diff, &thresholds);
         assert_eq!(judgement.verdict, verdict, "{bytes} {}", judgement.headline());
         let check = &judgement.checks[0];

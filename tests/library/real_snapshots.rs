@@ -30,7 +30,7 @@ fn load(path: &Path, group_by: GroupBy) -> Profile {
     let file = std::fs::File::open(path).unwrap();
     let snapshot = snapshot::read(file).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let source = Source { path: path.display().to_string(), bytes: 0, kind: Kind::Snapshot };
-    profile::profile(snapshot, source, Options { group_by, ..Options::default() }).unwrap()
+    profile::measure(snapshot, source, Options { group_by, ..Options::default() }).unwrap()
 }
 
 fn expected(folder: &Path) -> BTreeMap<String, Value> {
@@ -163,7 +163,7 @@ fn two_train_steps_differ_by_their_stacks_and_backwards_by_the_opposite() {
     let Some(folder) = folder() else { return };
     let (short, long) = ("gpt-ctx128-train-step.pickle", "gpt-ctx256-train-step.pickle");
     let compare = |before: &str, after: &str, by| {
-        diff::diff(load(&folder.join(before), by), load(&folder.join(after), by), diff::Options::default())
+        diff::compare(load(&folder.join(before), by), load(&folder.join(after), by), diff::Options::default())
     };
     for by in [GroupBy::Frames, GroupBy::Stack] {
         let forth = compare(short, long, by);
@@ -189,7 +189,7 @@ fn a_snapshot_does_not_differ_from_itself() {
     let Some(folder) = folder() else { return };
     for name in expected(&folder).keys() {
         let path = folder.join(name);
-        let diff = diff::diff(load(&path, GroupBy::Stack), load(&path, GroupBy::Stack), diff::Options::default());
+        let diff = diff::compare(load(&path, GroupBy::Stack), load(&path, GroupBy::Stack), diff::Options::default());
         assert!(!diff.devices.is_empty(), "{name}");
         assert!(diff.diagnostics.is_empty(), "{name}: {:?}", diff.diagnostics);
         for device in &diff.devices {
@@ -210,7 +210,7 @@ fn rows_add_up_at_every_grouping() {
     for by in GroupBy::ALL {
         for (before, after) in pairs {
             let (before, after) = (load(&folder.join(before), by), load(&folder.join(after), by));
-            let diff = diff::diff(before, after, diff::Options::default());
+            let diff = diff::compare(before, after, diff::Options::default());
             for device in &diff.devices {
                 let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
                 assert_eq!(Some(rows), device.metric(diff::Metric::Peak).delta(), "{by}");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::support::pickle::{self, Value};
 use proptest::prelude::*;
 use ptmem::profile::{self, Kind, Moment, Options, Source};
-use ptmem::replay::{History, Position, Replay, replay};
+use ptmem::replay::{self, History, Position, Replay};
 use ptmem::snapshot::{self, Snapshot};
 
 const KIB: u64 = 1 << 10;
@@ -200,7 +200,7 @@ fn read(value: &Value) -> Snapshot {
 }
 
 fn replay_device_0(snapshot: &Snapshot) -> Replay {
-    replay(snapshot, 0, &snapshot.devices[&0], &[]).unwrap()
+    replay::run(snapshot, 0, &snapshot.devices[&0], &[]).unwrap()
 }
 
 #[derive(Debug, Clone)]
@@ -374,7 +374,7 @@ proptest! {
         let value = Value::Dict(pairs);
         let at = if kept.is_empty() { Moment::End } else { Moment::Event(u32::try_from(moment % kept.len()).unwrap()) };
         let options = Options { at: at.clone(), ..Options::default() };
-        let profile = profile::profile(read(&value), Source { path: String::new(), bytes: 0, kind: Kind::Snapshot }, options);
+        let profile = profile::measure(read(&value), Source { path: String::new(), bytes: 0, kind: Kind::Snapshot }, options);
         let Ok(profile) = profile else { return Ok(()) };
         for device in &profile.devices {
             let sum = |of: fn(&profile::StackTotal) -> u64| device.stacks.iter().map(of).sum::<u64>();

@@ -2,7 +2,7 @@
 //! and settings that change at run time counts, and every figure of the replay must be exact or within its bound.
 
 use proptest::prelude::*;
-use ptmem::replay::{History, replay};
+use ptmem::replay::{self, History};
 use ptmem::snapshot::{self, Snapshot};
 
 use crate::support::pickle::{self, Value};
@@ -328,7 +328,7 @@ fn run(allocator: &mut Allocator, steps: &[Step], change: Option<(usize, Setting
 /// Every figure is exact, or the truth is within its bound.
 fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(), TestCaseError> {
     let Some(device) = snapshot.devices.get(&0) else { return Ok(()) };
-    let replay = replay(snapshot, 0, device, &[]).unwrap();
+    let replay = replay::run(snapshot, 0, device, &[]).unwrap();
     let figures = &replay.figures;
     if figures.history == History::StateOnly {
         prop_assert!(allocator.events.len() - first <= 1);
@@ -365,7 +365,7 @@ fn a_block_that_is_older_than_a_switch_is_counted_with_a_bound() {
     run(&mut allocator, &steps, Some((1, after)));
     let snapshot = allocator.snapshot(0, true);
     compare(&allocator, 0, &snapshot).unwrap();
-    let replay = replay(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
+    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
     assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
 }
 

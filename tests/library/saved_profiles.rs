@@ -60,7 +60,7 @@ fn told(diff: &Diff) -> String {
 }
 
 fn compare_both_ways(before: &Path, after: &Path, by: GroupBy) {
-    let compare = |before, after| told(&diff::diff(before, after, diff::Options::default()));
+    let compare = |before, after| told(&diff::compare(before, after, diff::Options::default()));
     let saved = |path| parse(&text(path), options(by));
     let expected = compare(load(before, by), load(after, by));
     let place = format!("{} {} by {by}", before.display(), after.display());
@@ -190,7 +190,7 @@ fn what_a_bound_leaves_out_is_summed() {
                 );
             }
             // Against its own snapshot, nothing has changed but what cannot be told apart any more.
-            let back = diff::diff(
+            let back = diff::compare(
                 parse(&text_of(&live, bound, &[]), Options::default()),
                 load(&path, GroupBy::Stack),
                 diff::Options::default(),

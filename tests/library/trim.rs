@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
-use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, profile};
-use ptmem::replay::{Counter, Level, Part, Position, replay};
+use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, measure};
+use ptmem::replay::{self, Counter, Level, Part, Position};
 use ptmem::snapshot::{self, Snapshot};
 use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
 
@@ -30,7 +30,7 @@ fn snapshots() -> Vec<PathBuf> {
 
 fn profile_of(snapshot: Snapshot) -> Profile {
     let source = Source { path: String::new(), bytes: 0, kind: Kind::Snapshot };
-    profile(snapshot, source, Reading::default()).unwrap()
+    measure(snapshot, source, Reading::default()).unwrap()
 }
 
 fn between(text: &str) -> Options {
@@ -42,7 +42,7 @@ fn truth(snapshot: &Snapshot, trimmed: &TrimmedDevice) -> Part {
     let window = &trimmed.window;
     let borders = [window.start, window.end].map(Position::of_count);
     let device = &snapshot.devices[&trimmed.device];
-    let parts = replay(snapshot, trimmed.device, device, &borders).unwrap().parts;
+    let parts = replay::run(snapshot, trimmed.device, device, &borders).unwrap().parts;
     let part = parts.into_iter().find(|part| part.from == borders[0]);
     let part = part.unwrap_or_else(|| panic!("no part from {borders:?}"));
     if window.is_empty() { Part { peak: part.start, end: part.start, ..part } } else { part }
@@ -90,7 +90,7 @@ fn a_window_has_the_counters_of_the_whole_there() {
             for told in &trimmed.devices {
                 let device = again.devices.iter().find(|device| device.device == told.device);
                 let Some(device) = device else { continue };
-                let original = replay(&whole, told.device, &whole.devices[&told.device], &[]).unwrap();
+                let original = replay::run(&whole, told.device, &whole.devices[&told.device], &[]).unwrap();
                 if !original.figures.checks.hold() || original.figures.allocated.peak.is_none() {
                     continue;
                 }

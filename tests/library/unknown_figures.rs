@@ -82,7 +82,7 @@ fn people_are_told_that_a_state_without_history_has_no_peak() {
 
 #[test]
 fn people_are_told_of_no_change_against_a_state_without_history() {
-    let diff = diff::diff(load("before.pkl"), load(STATE_ONLY), diff::Options::default());
+    let diff = diff::compare(load("before.pkl"), load(STATE_ONLY), diff::Options::default());
     let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 1 << 20 };
@@ -132,7 +132,7 @@ fn a_saved_profile_of_a_state_is_not_exact() {
 }
 
 fn gate(before: Profile, after: Profile) -> Gate {
-    let diff = diff::diff(before, after, diff::Options::default());
+    let diff = diff::compare(before, after, diff::Options::default());
     let growth = vec![Growth::parse("5%", Level::Fail).unwrap()];
     let judgement = verdict::judge_diff(&diff, &Thresholds { growth, ..Thresholds::default() });
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: 0 };

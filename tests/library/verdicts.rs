@@ -74,7 +74,7 @@ fn maximum(limits: &[&str]) -> Thresholds {
 }
 
 fn compare(before: Profile, after: Profile) -> Diff {
-    diff::diff(before, after, diff::Options::default())
+    diff::compare(before, after, diff::Options::default())
 }
 
 /// The verdict and its line.

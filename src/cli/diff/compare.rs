@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             match_ratio: self.match_ratio(),
             phases: self.arguments.phases.options(&pair.limits, self.config),
         };
-        let mut diff = diff::diff(profiles.before, profiles.after, options);
+        let mut diff = diff::compare(profiles.before, profiles.after, options);
         if let Some(patch) = &self.patch {
             let files = checkout::files([diff.profiles.before.code(), diff.profiles.after.code()].into_iter());
             diff.mark_touched(patch, &files);

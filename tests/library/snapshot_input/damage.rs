@@ -24,7 +24,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let Ok(snapshot) = snapshot::read(bytes) else { return false };
     let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
     let options = profile::Options { group_by, history: true, ..profile::Options::default() };
-    let Ok(profile) = profile::profile(snapshot, source, options) else { return false };
+    let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
     let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
     for format in Format::ALL {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
@@ -40,7 +40,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
 fn compares(bytes: &[u8], whole: &[u8]) {
     let profile = |bytes: &[u8]| profile_of(snapshot::read(bytes).ok()?).ok();
     if let (Some(before), Some(after)) = (profile(whole), profile(bytes)) {
-        let diff = diff::diff(before, after, diff::Options::default());
+        let diff = diff::compare(before, after, diff::Options::default());
         let growth = ["0", "stack=0"].map(|limit| Growth::parse(limit, Level::Fail).unwrap());
         let judgement = verdict::judge_diff(&diff, &Thresholds { growth: growth.into(), ..Thresholds::default() });
         let gate = Gate {

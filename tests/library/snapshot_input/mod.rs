@@ -118,7 +118,7 @@ fn stack_of(snapshot: &Snapshot, event: &Event) -> Option<Vec<(String, i128)>> {
 }
 
 fn profile_of(snapshot: Snapshot) -> Result<Profile, profile::Error> {
-    profile::profile(
+    profile::measure(
         snapshot,
         Source { path: "test.pkl".to_owned(), bytes: 0, kind: Kind::Snapshot },
         profile::Options::default(),
