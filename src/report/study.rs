@@ -6,7 +6,7 @@ use csv::WriterBuilder;
 use serde::Serialize;
 
 use super::view::{View, view_of_history, view_of_scale};
-use super::{Error, Options, json, markdown, table};
+use super::{Error, Options, html, json, markdown, table};
 use crate::history::{DeviceHistory, History};
 use crate::scale::{DeviceScale, Scale};
 use crate::text::printable;
@@ -30,13 +30,15 @@ pub enum StudyFormat {
     Json,
     /// A comment or a summary.
     Markdown,
+    /// A page for a browser.
+    Html,
     /// A row per figure and profile.
     Csv,
 }
 
 impl StudyFormat {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Table, Self::Json, Self::Markdown, Self::Csv];
+    pub const ALL: [Self; 5] = [Self::Table, Self::Json, Self::Markdown, Self::Html, Self::Csv];
 
     /// Its name on the command line.
     #[must_use]
@@ -45,6 +47,7 @@ impl StudyFormat {
             Self::Table => "table",
             Self::Json => "json",
             Self::Markdown => "markdown",
+            Self::Html => "html",
             Self::Csv => "csv",
         }
     }
@@ -56,6 +59,7 @@ impl StudyFormat {
             Self::Table => "For people",
             Self::Json => "For machines; see docs/json.md",
             Self::Markdown => "A comment, or the summary of a job",
+            Self::Html => "One page for a browser",
             Self::Csv => "A row per figure or stack and profile",
         }
     }
@@ -69,6 +73,7 @@ impl StudyFormat {
             Self::Table => table::render(&view(study, options), options.width),
             Self::Json => json::render_study(study)?,
             Self::Markdown => markdown::render(&view(study, options), options),
+            Self::Html => html::render_view(&view(study, options), options)?,
             Self::Csv => csv(study)?,
         })
     }

@@ -50,6 +50,16 @@ fn nights() -> TempDir {
 }
 
 #[test]
+fn the_page_has_a_bar_for_each_night_and_a_line_for_each_large_stack() {
+    let place = nights();
+    let page = succeed(place.path(), &["history", ".", "--format", "html"]);
+    assert_eq!(page.matches("class=\"bar\"").count(), 5, "{page}");
+    assert!(page.contains("class=\"line grows c0\"") && page.contains("Largest stacks, up to "), "{page}");
+    assert!(page.contains("+53.80 MiB") && page.contains("attention (model.py:40)"), "{page}");
+    assert!(page.contains("default-src 'none'"), "{page}");
+}
+
+#[test]
 fn the_night_of_a_step_is_named_with_its_stack() {
     let place = nights();
     let report = json(place.path(), &["history", "."]);

@@ -1,4 +1,4 @@
-//! The steps or snapshots of a search for leaks: what was held at the end of each as bars, what grows as lines.
+//! The steps or snapshots of a search for leaks, or the profiles of a history: bytes held in each as bars, stacks as lines.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use super::timeline::COLOURS;
 use crate::report::view::Steps;
 use crate::units::Size;
 
-/// Lines that are drawn: the leaks that grow fastest.
+/// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
 const MOST_LINES: usize = COLOURS;
 
 /// Both pictures.
@@ -26,7 +26,7 @@ fn bars(steps: &Steps) -> Markup {
     let noun = steps.noun;
     html! {
         figure.bars {
-            figcaption { "Allocated at the end of each " (noun) ", at most " (Size(top)) }
+            figcaption { (steps.title) ", at most " (Size(top)) }
             svg width="100%" height="120" viewBox=(format!("0 0 {SPAN} {SPAN}")) preserveAspectRatio="none" role="img"
                 aria-label=(format!("{count} bars, one for each {noun}, from {} to {}", end(steps, true), end(steps, false))) {
                 @for (at, point) in (0_u64..).zip(&steps.points) {
@@ -54,14 +54,14 @@ fn lines(steps: &Steps) -> Markup {
     let last = steps.points.len().saturating_sub(1) as u64;
     html! {
         figure.lines {
-            figcaption { "What grows, up to " (Size(top)) }
+            figcaption { (steps.lines_title) ", up to " (Size(top)) }
             ul.legend {
                 @for (at, line) in shown() {
                     li { span class=(format!("key area c{at}")) {} code { (name(&line.label)) } }
                 }
             }
             svg width="100%" height="140" viewBox=(format!("0 0 {SPAN} {SPAN}")) preserveAspectRatio="none" role="img"
-                aria-label=(format!("{} lines of what grows, up to {}", steps.lines.len().min(MOST_LINES), Size(top))) {
+                aria-label=(format!("{} lines: {}, up to {}", steps.lines.len().min(MOST_LINES), steps.lines_title, Size(top))) {
                 @for (at, line) in shown() {
                     @let points = (steps.skip as u64..).zip(&line.bytes);
                     @let places = points.map(|(step, bytes)| (share(step.min(last), last.max(1), SPAN), share(top - bytes, top, SPAN)));

@@ -2,8 +2,9 @@
 
 use super::remarks::remarks;
 use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Timeline};
-use super::{Tone, Value, View};
+use super::{StepLine, Steps, Tone, Value, View};
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
+use crate::leak::Point;
 use crate::report::Options;
 use crate::units::Size;
 use crate::verdict::Standing;
@@ -67,8 +68,31 @@ fn section(history: &History, device: &DeviceHistory, options: &Options) -> Sect
         standing: Standing::Ok,
         growth: 0,
         picture: None,
-        steps: None,
+        steps: Some(pictures(history, device)),
         blocks: contents.into_iter().map(Block::open).collect(),
+    }
+}
+
+/// The peaks and the largest stacks over time.
+fn pictures(history: &History, device: &DeviceHistory) -> Steps {
+    let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
+        name: point.name.clone(),
+        allocated: figures.and_then(|figures| figures.peak),
+        reserved: figures.and_then(|figures| figures.reserved),
+        fragmentation: None,
+        active_peak: None,
+    });
+    let lines = device.stacks.iter().map(|stack| StepLine {
+        label: stack.label.clone(),
+        bytes: stack.held.iter().map(|held| held.bytes).collect(),
+    });
+    Steps {
+        noun: "profile",
+        title: "Allocated peak of each profile".to_owned(),
+        points: points.collect(),
+        skip: 0,
+        lines_title: "Largest stacks",
+        lines: lines.collect(),
     }
 }
 

@@ -109,8 +109,11 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 /// The steps and what grows over them.
 fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
     let line = |leak: &Leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() };
+    let noun = device.nouns(search.mode).0;
     Steps {
-        noun: device.nouns(search.mode).0,
+        noun,
+        title: format!("Allocated at the end of each {noun}"),
+        lines_title: "What grows",
         points: device.points.clone(),
         skip: device.skip,
         lines: device.leaks.iter().map(line).collect(),

@@ -147,25 +147,29 @@ pub(crate) struct Section {
     pub(crate) steps: Option<Steps>,
 }
 
-/// The steps or snapshots of a search for leaks.
+/// The steps or snapshots of a search for leaks, or the profiles of a history.
 #[derive(Debug)]
 pub(crate) struct Steps {
     /// The word for one of them.
     pub(crate) noun: &'static str,
-    /// What was held at the end of each.
+    /// Title of the bars: `Allocated at the end of each step`.
+    pub(crate) title: String,
+    /// Bytes held in each.
     pub(crate) points: Vec<Point>,
-    /// The first ones, which are warm-up.
+    /// Number of the first ones, which are warm-up.
     pub(crate) skip: usize,
-    /// The stacks that leak, the fastest first.
+    /// Title of the lines.
+    pub(crate) lines_title: &'static str,
+    /// The stacks that leak, the fastest first; or the largest stacks.
     pub(crate) lines: Vec<StepLine>,
 }
 
-/// A stack that leaks.
+/// A stack over the steps.
 #[derive(Debug)]
 pub(crate) struct StepLine {
     /// Its label.
     pub(crate) label: String,
-    /// Its bytes at the end of each step that counts.
+    /// Its bytes in each step after the warm-up.
     pub(crate) bytes: Vec<u64>,
 }
 
