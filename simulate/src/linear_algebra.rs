@@ -76,46 +76,9 @@ two_sizes_after!([a b c d e f g h i j k],
     cusolverDnXsyevBatched_bufferSize cusolverDnXsyevd_bufferSize cusolverDnXsytrs_bufferSize);
 two_sizes_after!([a b c d e f g h i j k l m n o p q], cusolverDnXgeev_bufferSize);
 
-/// The work of a sparse product: asked once for its size, without a buffer, and once to do it.
-#[unsafe(no_mangle)]
-pub extern "C" fn cusparseSpGEMM_workEstimation(
-    _handle: Opaque,
-    _a_operation: i32,
-    _b_operation: i32,
-    _alpha: Opaque,
-    _a: Opaque,
-    _b: Opaque,
-    _beta: Opaque,
-    _c: Opaque,
-    _kind: i32,
-    _algorithm: i32,
-    _description: Opaque,
-    size: Out<u64>,
-    _buffer: Opaque,
-) -> i32 {
-    size.set(0);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cusparseSpGEMM_compute(
-    _handle: Opaque,
-    _a_operation: i32,
-    _b_operation: i32,
-    _alpha: Opaque,
-    _a: Opaque,
-    _b: Opaque,
-    _beta: Opaque,
-    _c: Opaque,
-    _kind: i32,
-    _algorithm: i32,
-    _description: Opaque,
-    size: Out<u64>,
-    _buffer: Opaque,
-) -> i32 {
-    size.set(0);
-    SUCCESS
-}
+// The work of a sparse product is asked once for its size, without a buffer, and once to do it. The buffer, which comes last,
+// is not looked at.
+size_after!(u64, [a b c d e f g h i j k], cusparseSpGEMM_workEstimation cusparseSpGEMM_compute);
 
 /// How many values a sparse result has depends on values: it has as many as the fill says, usually none.
 #[unsafe(no_mangle)]

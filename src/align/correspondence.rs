@@ -207,7 +207,8 @@ struct Partner {
 /// both sides count more, so that of many rounds of a loop neighbours stay neighbours.
 fn partners(before: &[Piece], after: &[Piece]) -> Vec<Partner> {
     let table = Table::new(before, after);
-    let (mut i, mut j) = (before.len(), after.len());
+    let mut i = before.len();
+    let mut j = after.len();
     let mut found = Vec::new();
     let mut must_pair = false;
     while i > 0 && j > 0 {

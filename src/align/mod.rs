@@ -72,7 +72,7 @@ const LEAST_GAIN: f64 = 0.04;
 /// A level that differs by less than this share of the highest says nothing.
 const LEAST_LEVEL: f64 = 0.05;
 
-/// A side that lacks a part has at most so many times the allocations of the rest of the other.
+/// Largest ratio of the allocations of a side that lacks a part to those of the rest of the other side.
 const MOST_ALLOCATIONS: f64 = 1.35;
 
 /// Steps that count as whole where some of their stacks are gone: the share of allocations without a partner.

@@ -157,7 +157,9 @@ impl<'s> Sequence<'s> {
     fn part(&self, entries: Vec<Entry>, from: u64) -> Part {
         let length = entries.iter().map(|&entry| self.length_of(entry)).fold(0, u64::saturating_add);
         let limit = (length / PIECES).max(1);
-        let (mut pieces, mut small_loops, mut at) = (Vec::new(), Vec::new(), 0_u64);
+        let mut pieces = Vec::new();
+        let mut small_loops = Vec::new();
+        let mut at = 0_u64;
         for &entry in &entries {
             let end = at.saturating_add(self.length_of(entry));
             if let Entry::Loop { body, count } = entry {

@@ -50,14 +50,7 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     let config = config::load(&arguments.config)?;
     let runs = runs(arguments)?;
     arguments.view.check_exports()?;
-    let reading = profile::Options {
-        group_by: arguments.grouping.group_by(&config),
-        at: Moment::Peak,
-        rules: arguments.grouping.rules(&config),
-        max_input: arguments.view.input.max_input(),
-        allocator_settings: arguments.view.input.allocator_settings(&config),
-        ..profile::Options::default()
-    };
+    let reading = arguments.view.reading(&arguments.grouping, &config);
     let farthest = runs.last().map_or(1.0, |run| run.x);
     let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
     let device_memory = arguments.device_memory.map(|size| size.0);

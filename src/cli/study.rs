@@ -6,9 +6,11 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use ptmem::config::Config;
+use ptmem::profile::{self, Moment};
 use ptmem::report::{self, Study, StudyFormat};
 
-use super::args::{InputArguments, heading, value};
+use super::args::{Grouping, InputArguments, heading, value};
 use super::output::Output;
 use super::surroundings;
 
@@ -82,6 +84,18 @@ impl FromStr for StudyExport {
 }
 
 impl StudyView {
+    /// The options by which each profile is read: at its peak.
+    pub(crate) fn reading(&self, grouping: &Grouping, config: &Config) -> profile::Options {
+        profile::Options {
+            group_by: grouping.group_by(config),
+            at: Moment::Peak,
+            rules: grouping.rules(config),
+            max_input: self.input.max_input(),
+            allocator_settings: self.input.allocator_settings(config),
+            ..profile::Options::default()
+        }
+    }
+
     /// Refuses files that cannot be written before any work is done.
     pub(crate) fn check_exports(&self) -> Result<()> {
         self.export.iter().try_for_each(|export| super::output::require_folder(&export.path))

@@ -117,6 +117,7 @@ def prepare(folder):
     """Prepares what must be there before the PyTorch in a folder is loaded."""
     set_versions(folder)
     add_stand_ins(folder)
+    # Releases from 2.8 on then name C++ frames themselves.
     if not has_addr2line():
         os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
 
@@ -207,7 +208,7 @@ class Recorder:
     def record(self):
         """Turns the history on, or begins it anew: releases before 2.8 do that with each call."""
         record = self.torch.cuda.memory._record_memory_history
-        # Releases before 2.8 cannot name C++ frames without addr2line; later ones have another way.
+        # Releases before 2.8 cannot name C++ frames without addr2line.
         stacks = "all" if has_addr2line() else "python"
         ways = (
             ((), {"max_entries": sys.maxsize, "clear_history": True}),

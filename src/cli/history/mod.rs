@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args;
 use ptmem::history::{self, History, Point};
-use ptmem::profile::{self, Moment, Profile};
+use ptmem::profile::{self, Profile};
 use ptmem::report::Study;
 
 use super::args::value::SizeArgument;
@@ -70,14 +70,7 @@ impl Series {
 pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     arguments.view.check_exports()?;
-    let reading = profile::Options {
-        group_by: arguments.grouping.group_by(&config),
-        at: Moment::Peak,
-        rules: arguments.grouping.rules(&config),
-        max_input: arguments.view.input.max_input(),
-        allocator_settings: arguments.view.input.allocator_settings(&config),
-        ..profile::Options::default()
-    };
+    let reading = arguments.view.reading(&arguments.grouping, &config);
     let last = arguments.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
     let series = match &arguments.git {
         Some(path) => git::read(path, last, &reading)?,

@@ -23,15 +23,7 @@ pub(crate) fn view(history: &History, options: &Options) -> View {
         remarks: remarks(diagnostics, history.devices.len() > 1),
         ..Group::default()
     };
-    View {
-        headline: None,
-        is_gated: false,
-        explanation: None,
-        acceptance: None,
-        approval: None,
-        overview: None,
-        groups: vec![group],
-    }
+    View { groups: vec![group], ..View::default() }
 }
 
 fn sources(history: &History) -> Vec<Source> {
@@ -125,8 +117,7 @@ fn facts(history: &History, device: &DeviceHistory, options: &Options) -> Vec<Fa
 
 /// When the device is full.
 fn full(outlook: &Outlook, memory: u64) -> Phrase {
-    /// Of a day.
-    const SECONDS: u64 = 86_400;
+    const SECONDS_A_DAY: u64 = 86_400;
     let left = match outlook.headroom {
         Some(0) => return Phrase::from(format!("{} is full", Size(memory))),
         left => Phrase::from(Value::size(left)).and(format!(" of {} left", Size(memory))),
@@ -136,7 +127,7 @@ fn full(outlook: &Outlook, memory: u64) -> Phrase {
         (Some(more), days) => {
             let full = left.and(", full after ").and(Value::Count(more)).and(" more profiles");
             match days {
-                Some(seconds) => full.and(" (about ").and(Value::Count(seconds.div_ceil(SECONDS))).and(" days)"),
+                Some(seconds) => full.and(" (about ").and(Value::Count(seconds.div_ceil(SECONDS_A_DAY))).and(" days)"),
                 None => full,
             }
         }

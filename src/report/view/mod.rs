@@ -56,7 +56,7 @@ use crate::units::Delta;
 use crate::verdict::{Check, Headline, Outcome, Standing, Verdict};
 
 /// Everything that a report tells.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct View {
     /// The verdict on everything; none where nothing was judged.
     pub(crate) headline: Option<Headline>,

@@ -22,15 +22,7 @@ pub(crate) fn view(scale: &Scale, options: &Options) -> View {
         remarks: remarks(diagnostics, scale.devices.len() > 1),
         ..Group::default()
     };
-    View {
-        headline: None,
-        is_gated: false,
-        explanation: None,
-        acceptance: None,
-        approval: None,
-        overview: None,
-        groups: vec![group],
-    }
+    View { groups: vec![group], ..View::default() }
 }
 
 fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
