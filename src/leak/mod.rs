@@ -22,6 +22,7 @@ pub use crate::phase::steps::Wanted;
 use crate::profile::{Bucket, Held, Oom, Source};
 use crate::snapshot::{StackId, Tables};
 use crate::stack::{Code, GroupBy, Rules};
+use crate::text;
 
 /// The subject of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +44,30 @@ impl Mode {
         }
     }
 
-    /// One of what was looked at, and several.
+    /// The units of the search.
     #[must_use]
-    pub fn nouns(self) -> (&'static str, &'static str) {
+    pub fn nouns(self) -> Nouns {
         match self {
-            Self::Series => ("snapshot", "snapshots"),
-            Self::Steps => ("step", "steps"),
+            Self::Series => Nouns { one: "snapshot", many: "snapshots" },
+            Self::Steps => Nouns { one: "step", many: "steps" },
         }
+    }
+}
+
+/// The units of a search, as they are called in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nouns {
+    /// One of them.
+    pub one: &'static str,
+    /// Several.
+    pub many: &'static str,
+}
+
+impl Nouns {
+    /// A number of them: `1 step`, `7 steps`.
+    #[must_use]
+    pub fn count(self, number: usize) -> String {
+        text::count(number as u64, self.one, self.many)
     }
 }
 
@@ -283,8 +301,8 @@ pub struct DeviceLeaks {
 impl DeviceLeaks {
     /// The units of the search: snapshots, steps, or parts of a history that are neither.
     #[must_use]
-    pub fn nouns(&self, mode: Mode) -> (&'static str, &'static str) {
-        if self.how == Some(How::Windows) { ("part", "parts") } else { mode.nouns() }
+    pub fn nouns(&self, mode: Mode) -> Nouns {
+        if self.how == Some(How::Windows) { Nouns { one: "part", many: "parts" } } else { mode.nouns() }
     }
 
     /// Bytes that all leaks together gain per snapshot or step.

@@ -202,7 +202,7 @@ fn unexplained(found: &DeviceLeaks, options: &Options) -> Option<Diagnostic> {
     if !matters || !goes_on || !never_falls && !options.is_steady(grew, held.len() - 1) {
         return None;
     }
-    let (step, _) = found.nouns(Mode::Steps);
+    let step = found.nouns(Mode::Steps).one;
     let message = format!(
         "allocated bytes grow by {} from {step} to {step} that no stack leaves behind: something may be made anew and \
          larger each time, or grow in fewer of them. A series of snapshots shows what",

@@ -42,17 +42,27 @@ impl Day {
         Self(self.0.saturating_add(i64::from(days)))
     }
 
-    /// Year, month, day.
-    fn date(self) -> (i64, i64, i64) {
+    /// The same in the Gregorian calendar.
+    fn date(self) -> Date {
         let days = self.0.saturating_add(719_468);
-        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let era = days.div_euclid(146_097);
+        let of_era = days.rem_euclid(146_097);
         let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year + year / 4 - year / 100);
         let month = (5 * of_year + 2) / 153;
         let day = of_year - (153 * month + 2) / 5 + 1;
-        let (month, turn) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-        (year + era * 400 + turn, month, day)
+        // Such a year begins in March: its last two months belong to the next.
+        let is_next_year = month >= 10;
+        let year = year + era * 400 + i64::from(is_next_year);
+        Date { year, month: if is_next_year { month - 9 } else { month + 3 }, day }
     }
+}
+
+/// A day as a calendar has it.
+struct Date {
+    year: i64,
+    month: i64,
+    day: i64,
 }
 
 impl FromStr for Day {
@@ -67,7 +77,7 @@ impl FromStr for Day {
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = self.date();
+        let Date { year, month, day } = self.date();
         write!(f, "{year:04}-{month:02}-{day:02}")
     }
 }
@@ -96,6 +106,25 @@ pub struct Accepted {
     pub expires: Day,
 }
 
+impl Accepted {
+    fn is_of_stack(&self, row: &Row) -> bool {
+        matches!(&self.subject, Subject::Stacks(pattern) if row.matches(pattern))
+    }
+
+    fn is_of_phase(&self, name: &str) -> bool {
+        matches!(&self.subject, Subject::Phases(pattern) if pattern.matches(name))
+    }
+
+    fn is_of_metric(&self, metric: Metric) -> bool {
+        self.subject == Subject::Metric(metric)
+    }
+
+    /// Its bytes where it is of the subject that is asked about.
+    fn bytes_if(&self, is_of_subject: bool) -> u64 {
+        if is_of_subject { self.bytes } else { 0 }
+    }
+}
+
 /// Accepted growth and how much of it one device has used up.
 #[derive(Debug)]
 pub(super) struct Budget<'a> {
@@ -111,18 +140,15 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a stack, as far as there is something left.
     pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
-        let usable = |accepted: &Accepted, left: u64| match &accepted.subject {
-            Subject::Stacks(pattern) if row.matches(pattern) => left,
-            _ => 0,
+        let left = self.accepted.iter().zip(&self.left);
+        let offers: Vec<u64> = left.map(|(accepted, &left)| if accepted.is_of_stack(row) { left } else { 0 }).collect();
+        let excess = match check.outcome {
+            // Growth that cannot be told is at most what it holds now.
+            Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
+            Outcome::Pass | Outcome::Exceeded => excess(check),
         };
-        let offers: Vec<u64> = self.accepted.iter().zip(&self.left).map(|(a, &left)| usable(a, left)).collect();
-        // Growth that cannot be told is at most what it holds now.
-        let (delta, allowed) = (check.delta, check.allowed);
-        if check.outcome == Outcome::Inconclusive {
-            (check.delta, check.allowed) = (Some(i128::from(row.held.after.bytes)), Some(0));
-        }
-        let used = self.accept(check, &offers);
-        (check.delta, check.allowed) = (delta, allowed);
+        let Some(excess) = excess else { return };
+        let used = self.accept_excess(check, excess, &offers);
         for (left, used) in self.left.iter_mut().zip(used) {
             *left -= used;
         }
@@ -130,34 +156,22 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of the peak inside a phase.
     pub(super) fn accept_phase(&self, check: &mut Check, name: &str) {
-        let offer = |accepted: &Accepted| match &accepted.subject {
-            Subject::Phases(pattern) if pattern.matches(name) => accepted.bytes,
-            _ => 0,
-        };
-        self.accept(check, &self.accepted.iter().map(offer).collect::<Vec<_>>());
+        let offers = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_phase(name)));
+        self.accept(check, &offers.collect::<Vec<_>>());
     }
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        // A stack without a certain partner counts only with the growth that is certain.
-        let certain = |row: &Row| {
-            let before = row.before_within.map_or(row.held.before.bytes, |most| most.max(row.held.before.bytes));
-            row.held.after.bytes.saturating_sub(before)
-        };
-        let rows = device.rows.iter().filter(|_| rows_at_peak).map(|row| (row, certain(row)));
+        let rows = device.rows.iter().filter(|_| rows_at_peak).map(|row| (row, certain_growth(row)));
         self.accept(check, &self.offers(metric, rows));
     }
 
     /// Calls a check that exceeds its limit inconclusive where it would be accepted if what a saved profile does not
     /// list had held nothing.
     pub(super) fn doubt_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let possible = |row: &Row| {
-            let before = if row.before_within.is_some() { 0 } else { row.held.before.bytes };
-            row.held.after.bytes.saturating_sub(before)
-        };
         let rows = device.rows.iter().chain(&device.unlisted).filter(|_| rows_at_peak);
         let mut accepted = check.clone();
-        self.accept(&mut accepted, &self.offers(metric, rows.map(|row| (row, possible(row)))));
+        self.accept(&mut accepted, &self.offers(metric, rows.map(|row| (row, possible_growth(row)))));
         if accepted.outcome == Outcome::Pass {
             check.outcome = Outcome::Inconclusive;
             let reason = "whether accepted growth covers it cannot be told: a side does not list all of its stacks";
@@ -167,17 +181,14 @@ impl<'a> Budget<'a> {
 
     /// Bytes that each agreement offers for a figure, given the growth of the stacks.
     fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = (&'r Row, u64)>) -> Vec<u64> {
-        let of_metric = |accepted: &Accepted| {
-            if accepted.subject == Subject::Metric(metric) { accepted.bytes } else { 0 }
-        };
-        let mut offers: Vec<u64> = self.accepted.iter().map(of_metric).collect();
+        let of_metric = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_metric(metric)));
+        let mut offers: Vec<u64> = of_metric.collect();
         for (row, grew) in rows.filter(|(_, grew)| metric == Metric::Peak && *grew > 0) {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = grew;
             for expired in [false, true] {
                 for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
-                    let matches = matches!(&accepted.subject, Subject::Stacks(pattern) if row.matches(pattern));
-                    if matches && (accepted.expires < self.today) == expired {
+                    if accepted.is_of_stack(row) && (accepted.expires < self.today) == expired {
                         let take = left.min(accepted.bytes - *offer);
                         *offer += take;
                         left -= take;
@@ -188,12 +199,17 @@ impl<'a> Budget<'a> {
         offers
     }
 
-    /// Lets an exceeded check pass if what is offered makes up for the excess, and says so; returns what was used of
-    /// each offer.
-    fn accept(&self, check: &mut Check, offers: &[u64]) -> Vec<u64> {
-        let (Some(delta), Some(allowed)) = (check.delta, check.allowed) else { return Vec::new() };
-        let mut excess = delta.unsigned_abs().saturating_sub(allowed);
-        let (mut used, mut said) = (vec![0; offers.len()], Vec::new());
+    /// Lets a check pass if what is offered makes up for its excess, and states that as its reason.
+    fn accept(&self, check: &mut Check, offers: &[u64]) {
+        if let Some(excess) = excess(check) {
+            self.accept_excess(check, excess, offers);
+        }
+    }
+
+    /// The same for a stated excess; returns the bytes that were used of each offer.
+    fn accept_excess(&self, check: &mut Check, mut excess: u128, offers: &[u64]) -> Vec<u64> {
+        let mut used = vec![0; offers.len()];
+        let mut said = Vec::new();
         for (i, (accepted, &offer)) in self.accepted.iter().zip(offers).enumerate() {
             let Accepted { reason, expires, .. } = accepted;
             if offer == 0 || excess == 0 {
@@ -214,9 +230,28 @@ impl<'a> Budget<'a> {
         if excess > 0 {
             return Vec::new();
         }
-        (check.outcome, check.accepted) = (Outcome::Pass, true);
+        check.outcome = Outcome::Pass;
+        check.accepted = true;
         used
     }
+}
+
+/// The bytes by which a check goes beyond its limit, where both are known.
+fn excess(check: &Check) -> Option<u128> {
+    Some(check.delta?.unsigned_abs().saturating_sub(check.allowed?))
+}
+
+/// The growth that a stack has had for certain: one without a certain partner may have held as much as the smallest
+/// stack that its side lists.
+fn certain_growth(row: &Row) -> u64 {
+    let before = row.before_within.map_or(row.held.before.bytes, |most| most.max(row.held.before.bytes));
+    row.held.after.bytes.saturating_sub(before)
+}
+
+/// The growth that a stack has had at most: one without a certain partner may have held nothing.
+fn possible_growth(row: &Row) -> u64 {
+    let before = if row.before_within.is_some() { 0 } else { row.held.before.bytes };
+    row.held.after.bytes.saturating_sub(before)
 }
 
 #[cfg(test)]
@@ -244,7 +279,7 @@ mod tests {
         let mut last = Day::from_date(1999, 12, 31).unwrap();
         for days in 1..200_000 {
             let next = Day(last.0 + 1);
-            let (year, month, day) = next.date();
+            let Date { year, month, day } = next.date();
             let again =
                 Day::from_date(u16::try_from(year).unwrap(), u8::try_from(month).unwrap(), u8::try_from(day).unwrap());
             assert_eq!(again, Some(next), "{days}");

@@ -196,18 +196,22 @@ impl Judgement {
     /// Tells whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
     /// figure of its device did by too much.
     pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
-        let number = device.ordinal();
-        let exceeded = || self.checks.iter().filter(move |c| c.outcome == Outcome::Exceeded && c.device == number);
-        let keys: HashSet<&str> = exceeded().filter_map(|check| check.key.as_deref()).collect();
-        let grew = exceeded().any(|check| check.key.is_none() && !check.absolute);
+        let keys: HashSet<&str> = self.exceeded_on(device).filter_map(|check| check.key.as_deref()).collect();
+        let grew = self.exceeded_on(device).any(|check| check.key.is_none() && !check.absolute);
         move |row| keys.contains(row.key.as_str()) || grew && row.delta() > 0
+    }
+
+    /// The checks of a device that exceed their limits.
+    fn exceeded_on(&self, device: &DeviceDiff) -> impl Iterator<Item = &Check> + use<'_> {
+        let number = device.ordinal();
+        self.checks.iter().filter(move |check| check.outcome == Outcome::Exceeded && check.device == number)
     }
 
     /// Whether it is a regression by growth and nothing else, which can be agreed to.
     #[must_use]
     pub fn fails_by_growth_alone(&self) -> bool {
-        let is_bad = |check: &&Check| check.standing() >= Standing::Inconclusive;
-        self.verdict == Verdict::Regression && self.checks.iter().filter(is_bad).all(Check::fails_by_growth)
+        let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
+        self.verdict == Verdict::Regression && bad.all(Check::fails_by_growth)
     }
 
     /// How bad it stands with a device: the worst of its checks and of those that concern no single device; at best
@@ -223,7 +227,6 @@ impl Judgement {
     /// first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
-        let fails = |check: &&Check| check.level == Level::Fail;
-        self.checks.iter().find(fails).or_else(|| self.checks.first())
+        self.checks.iter().find(|check| check.level == Level::Fail).or_else(|| self.checks.first())
     }
 }

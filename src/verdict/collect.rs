@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Comparison, Gate, Judgement, Matched, Member, Missing, RankPeak, Ranks, Reading, Readings, Thresholds, judge_ranks,
-    peaks, peaks_of_one,
+    Comparison, Gate, JudgedRanks, Judgement, Matched, Member, Missing, RankPeak, Ranks, Reading, Readings, Thresholds,
+    judge_ranks, peaks, peaks_of_one,
 };
 use crate::diff::{Change, Sides};
 use crate::profile::Profile;
@@ -56,7 +56,8 @@ impl ComparedRanks {
         for comparison in &mut comparisons {
             comparison.diff.share(&tables);
         }
-        let (judgement, imbalance) = judge_ranks(comparisons.len(), &peaks, &missing, &matched, &thresholds);
+        let JudgedRanks { judgement, imbalance } =
+            judge_ranks(comparisons.len(), &peaks, &missing, &matched, &thresholds);
         let first = gate.comparisons.len();
         let members = first..first + comparisons.len();
         gate.comparisons.extend(comparisons);
@@ -101,7 +102,7 @@ impl ReadRanks {
         for reading in &mut readings {
             reading.profile.tables = Arc::clone(&tables);
         }
-        let (judgement, imbalance) = judge_ranks(readings.len(), &peaks, &[], &matched, &thresholds);
+        let JudgedRanks { judgement, imbalance } = judge_ranks(readings.len(), &peaks, &[], &matched, &thresholds);
         let ranks = Ranks {
             name: None,
             paths: Sides { before: None, after: Some(path) },

@@ -174,9 +174,12 @@ impl Readings {
 
 /// The verdict of a judgement, and the bytes of the check that explains it.
 fn badness(judgement: &Judgement) -> (Verdict, i128) {
-    let absolute = |check: &Check| check.after.filter(|_| check.absolute).map(i128::from);
-    let bytes = judgement.decisive().and_then(|check| check.delta.or_else(|| absolute(check)));
-    (judgement.verdict, bytes.unwrap_or(0))
+    (judgement.verdict, judgement.decisive().and_then(measured).unwrap_or(0))
+}
+
+/// The bytes that a check compares with its limit: those gained, or held for an absolute limit.
+fn measured(check: &Check) -> Option<i128> {
+    check.delta.or_else(|| check.after.filter(|_| check.absolute).map(i128::from))
 }
 
 /// One line for parts that come with the worst first, and for judgements of several of them together.

@@ -2,6 +2,7 @@
 
 use super::accepted::Budget;
 use super::judge::{NO_ERROR, no_history};
+use super::phases::LimitedPhases;
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
@@ -219,8 +220,14 @@ impl Judge {
             Target::Stack(pattern) => self.growth_of_stacks(gated, pattern.as_ref(), sides),
             Target::StackHighest(pattern) => self.growth_of_highest(gated, pattern.as_ref(), sides),
             Target::Phase(pattern) => {
-                let rows = &gated.device.phases;
-                self.phases(&gated.check(), gated.growth, pattern, rows, sides, &gated.budget());
+                let limited = LimitedPhases {
+                    growth: gated.growth,
+                    pattern,
+                    rows: &gated.device.phases,
+                    devices: sides,
+                    budget: gated.budget(),
+                };
+                self.phases(&gated.check(), &limited);
             }
             // Checked for all ranks together.
             Target::Imbalance => {}

@@ -127,6 +127,11 @@ impl Judge {
         }
     }
 
+    fn has(&self, outcome: Outcome, level: Level) -> bool {
+        self.checks.iter().any(|check| check.outcome == outcome && check.level == level)
+    }
+
+    /// The verdict of all checks; `known` are the diagnostics of what they compare.
     pub(super) fn finish<'d>(
         mut self,
         known: impl Iterator<Item = &'d Diagnostic>,
@@ -142,13 +147,12 @@ impl Judge {
             distrust.sort_unstable_by_key(|code| code.name());
             distrust.dedup();
         }
-        let has = |outcome, level| self.checks.iter().any(|c| c.outcome == outcome && c.level == level);
-        let verdict = if has(Outcome::Exceeded, Level::Fail) {
-            Verdict::Regression
-        } else if has(Outcome::Inconclusive, Level::Fail)
+        let is_unclear = self.has(Outcome::Inconclusive, Level::Fail)
             || !distrust.is_empty()
-            || strict && has(Outcome::Inconclusive, Level::Warn)
-        {
+            || strict && self.has(Outcome::Inconclusive, Level::Warn);
+        let verdict = if self.has(Outcome::Exceeded, Level::Fail) {
+            Verdict::Regression
+        } else if is_unclear {
             Verdict::Inconclusive
         } else {
             Verdict::Pass

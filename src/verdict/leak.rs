@@ -1,7 +1,9 @@
 //! Verdict on leaks.
 
+use std::cmp::Reverse;
+
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
-use crate::leak::{DeviceLeaks, Leak, Mode, Search};
+use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search};
 use crate::text::count;
 use crate::units::Size;
 
@@ -15,6 +17,13 @@ pub struct Finding {
     pub search: Search,
     /// Verdict by the limit.
     pub judgement: Judgement,
+}
+
+impl Finding {
+    /// The most that a device leaks per snapshot or step.
+    fn most_leaked(&self) -> Option<i128> {
+        self.search.devices.iter().map(DeviceLeaks::bytes_per_step).max()
+    }
 }
 
 /// Searches that have one verdict.
@@ -35,8 +44,7 @@ impl LeakGate {
     #[must_use]
     pub fn worst_first(&self) -> Vec<&Finding> {
         let mut findings: Vec<_> = self.findings.iter().collect();
-        let leaked = |finding: &Finding| finding.search.devices.iter().map(DeviceLeaks::bytes_per_step).max();
-        findings.sort_by_key(|finding| std::cmp::Reverse((finding.judgement.verdict, leaked(finding))));
+        findings.sort_by_key(|finding| Reverse((finding.judgement.verdict, finding.most_leaked())));
         findings
     }
 
@@ -70,59 +78,77 @@ impl LeakGate {
 #[must_use]
 pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     let mut judge = Judge::default();
-    let of = |device: Option<u32>, step: &str| Check {
-        device,
-        allowed: Some(u128::from(limit)),
-        ..Check::new(About::Leaks, METRIC.to_owned(), format!("{} per {step}", Size(limit)), Level::Fail)
-    };
     for device in &search.devices {
         judge.out_of_memory_of_leaks(device, search.mode);
-        let (step, steps) = device.nouns(search.mode);
-        let of = |number| of(number, step);
-        let too_much = device.bytes_per_step() > i128::from(limit);
-        for leak in &device.leaks {
-            judge.checks.push(Check {
-                scope: Some(leak.label.clone()),
-                key: Some(leak.key.clone()),
-                delta: Some(leak.bytes_per_step),
-                outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
-                words: Some(sentence(leak, search.mode, device.nouns(search.mode))),
-                ..of(Some(device.device))
-            });
-        }
-        if let Some(reason) = &device.unclear {
-            judge.checks.push(Check { reason: Some(reason.clone()), ..of(Some(device.device)) });
-        } else if device.leaks.is_empty() {
-            let judged = count(device.judged as u64, step, steps);
-            let words = match search.mode {
-                Mode::Steps => format!("nothing leaks: no stack leaves blocks behind in {judged}"),
-                Mode::Series if device.points.len() == 1 => {
-                    "the first snapshot of a series has nothing to be compared with".to_owned()
-                }
-                Mode::Series => "nothing leaks: no stack holds more and more at the end".to_owned(),
-            };
-            let words = Some(words);
-            judge.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..of(Some(device.device)) });
-        }
+        judge.leaks(device, search.mode, limit);
     }
     if search.devices.is_empty() {
         judge.checks.push(Check {
             reason: Some("nothing is recorded and nothing is held".to_owned()),
-            ..of(None, search.mode.nouns().0)
+            ..check(None, search.mode.nouns(), limit)
         });
     }
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 
-/// A leak in words.
-fn sentence(leak: &Leak, mode: Mode, nouns: (&str, &str)) -> String {
-    let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
-    let (label, (step, steps), &Leak { grew, judged, .. }) = (&leak.label, nouns, leak);
+/// A check of the limit on leaks that nothing is known of yet.
+fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
+    let per_step = format!("{} per {}", Size(limit), nouns.one);
+    Check {
+        device,
+        allowed: Some(u128::from(limit)),
+        ..Check::new(About::Leaks, METRIC.to_owned(), per_step, Level::Fail)
+    }
+}
+
+impl Judge {
+    /// A check for each leak of a device, or one that nothing leaks or that it cannot be told.
+    fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, limit: u64) {
+        let nouns = device.nouns(mode);
+        let check = check(Some(device.device), nouns, limit);
+        let too_much = device.bytes_per_step() > i128::from(limit);
+        for leak in &device.leaks {
+            self.checks.push(Check {
+                scope: Some(leak.label.clone()),
+                key: Some(leak.key.clone()),
+                delta: Some(leak.bytes_per_step),
+                outcome: if too_much { Outcome::Exceeded } else { Outcome::Pass },
+                words: Some(sentence(leak, mode, nouns)),
+                ..check.clone()
+            });
+        }
+        if let Some(reason) = &device.unclear {
+            self.checks.push(Check { reason: Some(reason.clone()), ..check });
+        } else if device.leaks.is_empty() {
+            let words = Some(nothing_leaks(device, mode));
+            self.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..check });
+        }
+    }
+}
+
+/// The absence of leaks in words.
+fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
-        Mode::Steps => format!("{label} leaks {bytes} per {step}, in {grew} of {}", count(judged as u64, step, steps)),
+        Mode::Steps => {
+            format!("nothing leaks: no stack leaves blocks behind in {}", device.nouns(mode).count(device.judged))
+        }
+        Mode::Series if device.points.len() == 1 => {
+            "the first snapshot of a series has nothing to be compared with".to_owned()
+        }
+        Mode::Series => "nothing leaks: no stack holds more and more at the end".to_owned(),
+    }
+}
+
+/// A leak in words.
+fn sentence(leak: &Leak, mode: Mode, nouns: Nouns) -> String {
+    let bytes = Size(u64::try_from(leak.bytes_per_step).unwrap_or_default());
+    let Leak { label, grew, judged, .. } = leak;
+    let step = nouns.one;
+    match mode {
+        Mode::Steps => format!("{label} leaks {bytes} per {step}, in {grew} of {}", nouns.count(*judged)),
         Mode::Series => {
             let since = leak.since.as_deref().map(|name| format!(" since {name}")).unwrap_or_default();
-            format!("{label} grows {bytes} per {step}{since}, {grew} of {}", count(judged as u64, "time", "times"))
+            format!("{label} grows {bytes} per {step}{since}, {grew} of {}", count(*judged as u64, "time", "times"))
         }
     }
 }

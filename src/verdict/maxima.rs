@@ -73,12 +73,12 @@ impl<'p> Names<'p> {
         if pattern.matches(&total.label) {
             return true;
         }
-        let is_one = total.bucket.is_some() || total.members.len() <= 1;
-        let lines = || {
-            let code = self.code.get_or_init(|| self.profile.code());
-            total.lines(self.profile.options.group_by, code).all
-        };
-        !is_one && lines().iter().any(|line| pattern.matches(&line.label))
+        if total.bucket.is_some() || total.members.len() <= 1 {
+            return false;
+        }
+        let code = self.code.get_or_init(|| self.profile.code());
+        let lines = total.lines(self.profile.options.group_by, code);
+        lines.all.iter().any(|line| pattern.matches(&line.label))
     }
 }
 

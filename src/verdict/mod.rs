@@ -22,7 +22,9 @@ pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
-pub use ranks::{Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one};
+pub use ranks::{
+    JudgedRanks, Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one,
+};
 pub use threshold::{
     Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory,
 };

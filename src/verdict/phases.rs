@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::accepted::Budget;
 use super::judge::NO_ERROR;
 use super::{Check, Growth, Judge, Outcome, Target};
-use crate::diff::{Diff, PhaseRow, Sides};
+use crate::diff::{Diff, PhaseRow, Side, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
@@ -17,93 +17,141 @@ fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
     Some(row.delta()?.saturating_sub(allowed))
 }
 
-impl Judge {
-    /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
-    /// does.
-    pub(super) fn phases(
-        &mut self,
-        check: &Check,
-        growth: &Growth,
-        pattern: &Pattern,
-        rows: &[PhaseRow],
-        devices: Sides<&DeviceProfile>,
-        budget: &Budget<'_>,
-    ) {
-        for (side, device) in [("before", devices.before), ("after", devices.after)] {
-            if device.phases.cut > 0 {
-                let reason = format!(
-                    "only the first {} phases of the {side} are looked at, {} more are not",
-                    thousands(MOST_PHASES as u64),
-                    thousands(device.phases.cut)
-                );
-                self.checks.push(Check { reason: Some(reason), ..check.clone() });
-                return;
-            }
-        }
+/// Phases of a device under a limit.
+pub(super) struct LimitedPhases<'a> {
+    pub(super) growth: &'a Growth,
+    pub(super) pattern: &'a Pattern,
+    pub(super) rows: &'a [PhaseRow],
+    pub(super) devices: Sides<&'a DeviceProfile>,
+    pub(super) budget: Budget<'a>,
+}
+
+impl<'a> LimitedPhases<'a> {
+    /// The reason why not all phases are known, where a side has more than are looked at.
+    fn cut(&self) -> Option<String> {
+        let side = Side::BOTH.into_iter().find(|side| self.devices.of(*side).phases.cut > 0)?;
+        let most = thousands(MOST_PHASES as u64);
+        let more = thousands(self.devices.of(side).phases.cut);
+        Some(format!("only the first {most} phases of the {side} are looked at, {more} more are not"))
+    }
+
+    /// The rows that the limit concerns, those of one phase together.
+    fn by_name(&self) -> Vec<Vec<&'a PhaseRow>> {
         let mut places: HashMap<(Source, &str), usize> = HashMap::new();
         let mut names: Vec<Vec<&PhaseRow>> = Vec::new();
-        for row in rows.iter().filter(|row| pattern.matches(&row.name)) {
+        for row in self.rows.iter().filter(|row| self.pattern.matches(&row.name)) {
             let place = *places.entry((row.source, &*row.name)).or_insert_with(|| {
                 names.push(Vec::new());
                 names.len() - 1
             });
             names[place].push(row);
         }
-        let errors = devices.map(|device| device.figures.allocated.max_error());
-        let errors = if Metric::Peak.has_same_bound(devices) { NO_ERROR } else { errors };
-        let (mut any, mut nearest) = (false, None);
-        for rows in &names {
+        names
+    }
+
+    /// How far the peaks may be from the truth.
+    fn errors(&self) -> Sides<Option<u64>> {
+        if Metric::Peak.has_same_bound(self.devices) {
+            return NO_ERROR;
+        }
+        self.devices.map(|device| device.figures.allocated.max_error())
+    }
+
+    /// The check of an occurrence that exceeds the limit.
+    fn exceeded(&self, check: &Check, row: &PhaseRow) -> Check {
+        Check {
+            scope: Some(row.title()),
+            key: Some(row.key()),
+            before: row.peak.before,
+            after: row.peak.after,
+            delta: row.delta(),
+            allowed: row.peak.before.map(|before| self.growth.limit.allowed(before)),
+            outcome: Outcome::Exceeded,
+            ..check.clone()
+        }
+    }
+
+    /// The check of an occurrence that one side lacks.
+    fn missing(&self, check: &Check, row: &PhaseRow) -> Check {
+        let side = if row.peak.before.is_none() { Side::Before } else { Side::After };
+        Check {
+            outcome: Outcome::Inconclusive,
+            scope: Some(row.name.to_string()),
+            reason: Some(format!("the phase is missing in the {side}")),
+            ..self.exceeded(check, row)
+        }
+    }
+
+    /// Remarks on a phase of which an occurrence exceeds the limit.
+    fn remarks(&self, occurrences: &[&PhaseRow], row: &PhaseRow) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let beyond = occurrences.iter().filter_map(|row| excess(self.growth, row));
+        let exceeding = beyond.filter(|beyond| *beyond > 0).count();
+        if exceeding > 1 {
+            let all = thousands(occurrences.len() as u64);
+            remarks.push(format!("{} of {all} occurrences exceed it", thousands(exceeding as u64)));
+        }
+        if !row.is_whole {
+            remarks.push("not recorded from its beginning to its end".to_owned());
+        }
+        remarks
+    }
+}
+
+/// The check of a phase that stays within its limit, and by how much: 0 is the nearest.
+struct Within {
+    beyond: i128,
+    check: Check,
+}
+
+impl Judge {
+    /// A check per name that exceeds the limit, about the occurrence that does so by most; one that passes where none
+    /// does. `check` is that of the limit on the device.
+    pub(super) fn phases(&mut self, check: &Check, limited: &LimitedPhases<'_>) {
+        if let Some(reason) = limited.cut() {
+            self.checks.push(Check { reason: Some(reason), ..check.clone() });
+            return;
+        }
+        let checked = self.checks.len();
+        let mut nearest: Option<Within> = None;
+        for occurrences in limited.by_name() {
             // Take the first of equal ones.
-            let worst = rows.iter().rev().max_by_key(|row| excess(growth, row));
+            let worst = occurrences.iter().rev().max_by_key(|row| excess(limited.growth, row));
             let Some(&row) = worst else { continue };
-            let mut of_phase = Check {
-                scope: Some(row.title()),
-                key: Some(row.key()),
-                before: row.peak.before,
-                after: row.peak.after,
-                delta: row.delta(),
-                allowed: row.peak.before.map(|before| growth.limit.allowed(before)),
-                outcome: Outcome::Exceeded,
-                ..check.clone()
-            };
-            let Some(beyond) = excess(growth, row) else {
-                let side = if row.peak.before.is_none() { "before" } else { "after" };
-                of_phase.outcome = Outcome::Inconclusive;
-                of_phase.scope = Some(row.name.to_string());
-                of_phase.reason = Some(format!("the phase is missing in the {side}"));
-                any = true;
-                self.checks.push(of_phase);
-                continue;
-            };
-            if beyond <= 0 {
-                of_phase.outcome = Outcome::Pass;
-                if nearest.as_ref().is_none_or(|(most, _)| beyond > *most) {
-                    nearest = Some((beyond, of_phase));
+            match excess(limited.growth, row) {
+                None => self.checks.push(limited.missing(check, row)),
+                Some(1..) => self.exceeding_phase(limited, limited.exceeded(check, row), &occurrences, row),
+                Some(beyond) => {
+                    let check = Check { outcome: Outcome::Pass, ..limited.exceeded(check, row) };
+                    if nearest.as_ref().is_none_or(|nearest| beyond > nearest.beyond) {
+                        nearest = Some(Within { beyond, check });
+                    }
                 }
-                continue;
             }
-            any = true;
-            self.doubt(&mut of_phase, errors);
-            let mut remarks: Vec<String> = of_phase.reason.take().into_iter().collect();
-            let exceeding = rows.iter().filter(|row| excess(growth, row).is_some_and(|beyond| beyond > 0)).count();
-            if exceeding > 1 {
-                let of = thousands(rows.len() as u64);
-                remarks.push(format!("{} of {of} occurrences exceed it", thousands(exceeding as u64)));
-            }
-            if !row.is_whole {
-                remarks.push("not recorded from its beginning to its end".to_owned());
-            }
-            of_phase.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
-            budget.accept_phase(&mut of_phase, &row.name);
-            self.tell_accepted(&of_phase);
-            self.checks.push(of_phase);
         }
         // Where nothing exceeds the limit, the phase that comes nearest to it may be too near.
-        if let (false, Some((_, mut nearest))) = (any, nearest) {
-            self.doubt(&mut nearest, errors);
-            let reason = nearest.reason.map(|reason| format!("{}: {reason}", nearest.scope.unwrap_or_default()));
-            self.checks.push(Check { outcome: nearest.outcome, reason, ..check.clone() });
+        if let Some(mut nearest) = nearest.filter(|_| self.checks.len() == checked) {
+            self.doubt(&mut nearest.check, limited.errors());
+            let Check { outcome, reason, scope, .. } = nearest.check;
+            let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
+            self.checks.push(Check { outcome, reason, ..check.clone() });
         }
+    }
+
+    fn exceeding_phase(
+        &mut self,
+        limited: &LimitedPhases<'_>,
+        mut check: Check,
+        occurrences: &[&PhaseRow],
+        row: &PhaseRow,
+    ) {
+        self.doubt(&mut check, limited.errors());
+        let mut remarks: Vec<String> = check.reason.take().into_iter().collect();
+        remarks.extend(limited.remarks(occurrences, row));
+        check.reason = Some(remarks.join("; ")).filter(|reason| !reason.is_empty());
+        limited.budget.accept_phase(&mut check, &row.name);
+        self.tell_accepted(&check);
+        self.checks.push(check);
     }
 
     /// A pattern that matches no phase on any device checks nothing.

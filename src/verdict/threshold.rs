@@ -233,10 +233,13 @@ impl Growth {
     /// The error names the mistake and what is accepted.
     pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
         // The limit has no '=', a pattern may.
-        let (target, limit) = match text.rsplit_once('=') {
-            Some((target, limit)) => (target.trim().parse()?, limit),
-            None => (Target::Metric(Metric::Peak), text),
+        let Some((target, limit)) = text.rsplit_once('=') else {
+            return Self::new(Target::Metric(Metric::Peak), text, level);
         };
+        Self::new(target.trim().parse()?, limit, level)
+    }
+
+    fn new(target: Target, limit: &str, level: Level) -> Result<Self, ParseThresholdError> {
         let limit = Limit::parse(limit).map_err(ParseThresholdError::Limit)?;
         Ok(Self { target, limit, level })
     }
@@ -247,7 +250,7 @@ impl FromStr for Maximum {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // The size has no '=', a pattern may.
-        let (name, size) = text.rsplit_once('=').ok_or(ParseThresholdError::NoMetric)?;
+        let Some((name, size)) = text.rsplit_once('=') else { return Err(ParseThresholdError::NoMetric) };
         let figure = match name.trim() {
             IMBALANCE => Figure::Imbalance,
             "stack" => Figure::Stack(None),
@@ -327,9 +330,12 @@ impl Limits {
 mod tests {
     use super::*;
 
+    fn growth(text: &str) -> Result<Growth, ParseThresholdError> {
+        Growth::parse(text, Level::Fail)
+    }
+
     #[test]
     fn thresholds_are_read() {
-        let growth = |text| Growth::parse(text, Level::Fail);
         assert_eq!(growth("5%").unwrap().to_string(), "peak=5 %");
         assert_eq!(growth("reserved=200MiB").unwrap().to_string(), "reserved=200.00 MiB");
         assert_eq!(growth("stack=5%+1MiB").unwrap().to_string(), "stack=5 % + 1.00 MiB");

@@ -5,7 +5,7 @@ use super::{
     Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Note, Noun, Overview, Phrase, Row,
     Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
 };
-use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
+use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
 use crate::report::Options;
@@ -51,7 +51,7 @@ fn mark(finding: &Finding, device: &DeviceLeaks) -> Option<Mark> {
 
 /// A row for each rank and device, the worst first.
 fn overview(findings: &[&Finding], options: &Options) -> Table {
-    let step = findings.first().map_or("step", |finding| finding.search.mode.nouns().0);
+    let step = findings.first().map_or("step", |finding| finding.search.mode.nouns().one);
     let columns = vec![
         Column::words(""),
         Column::words(""),
@@ -109,7 +109,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 /// The steps and what grows over them.
 fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
     let line = |leak: &Leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() };
-    let noun = device.nouns(search.mode).0;
+    let noun = device.nouns(search.mode).one;
     Steps {
         noun,
         title: format!("Allocated at the end of each {noun}"),
@@ -219,7 +219,7 @@ fn snapshot(point: &Point, is_warm_up: bool) -> Row {
 
 /// The growth of the totals.
 fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
-    let (step, steps) = device.nouns(mode);
+    let Nouns { one: step, many: steps } = device.nouns(mode);
     let growth = device.growth;
     let slopes =
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)];
@@ -240,7 +240,7 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 
 /// The stacks that leak, the fastest first.
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
-    let (step, steps) = device.nouns(search.mode);
+    let Nouns { one: step, many: steps } = device.nouns(search.mode);
     let per_step = format!("per {step}");
     let limit = limit(device, options);
     let code = search.code();
