@@ -16,6 +16,15 @@ impl Side {
     /// Both, the before first.
     pub const BOTH: [Self; 2] = [Self::Before, Self::After];
 
+    /// The side that it is compared with.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Before => Self::After,
+            Self::After => Self::Before,
+        }
+    }
+
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -33,6 +33,15 @@ impl StackTrack {
     pub fn bytes(&self, at: usize) -> u64 {
         self.held.get(at).map_or(0, |held| held.bytes)
     }
+
+    /// Bytes that several stacks hold together in each of the first profiles.
+    pub(crate) fn sums<'t>(tracks: impl IntoIterator<Item = &'t Self>, profiles: usize) -> Vec<u64> {
+        let mut sums = vec![0_u64; profiles];
+        for track in tracks {
+            sums.iter_mut().enumerate().for_each(|(at, sum)| *sum = sum.saturating_add(track.bytes(at)));
+        }
+        sums
+    }
 }
 
 /// The devices that do something in any of the profiles. Where each has one, it is the same, whatever its number:

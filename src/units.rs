@@ -5,23 +5,29 @@
 
 use std::fmt;
 
-const BINARY: [(&str, u64); 7] = [
-    ("B", 1),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("PiB", 1 << 50),
-    ("EiB", 1 << 60),
+/// A unit of sizes.
+struct Unit {
+    name: &'static str,
+    bytes: u64,
+}
+
+const BINARY: [Unit; 7] = [
+    Unit { name: "B", bytes: 1 },
+    Unit { name: "KiB", bytes: 1 << 10 },
+    Unit { name: "MiB", bytes: 1 << 20 },
+    Unit { name: "GiB", bytes: 1 << 30 },
+    Unit { name: "TiB", bytes: 1 << 40 },
+    Unit { name: "PiB", bytes: 1 << 50 },
+    Unit { name: "EiB", bytes: 1 << 60 },
 ];
 
-const DECIMAL: [(&str, u64); 6] = [
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-    ("PB", 1_000_000_000_000_000),
-    ("EB", 1_000_000_000_000_000_000),
+const DECIMAL: [Unit; 6] = [
+    Unit { name: "KB", bytes: 1_000 },
+    Unit { name: "MB", bytes: 1_000_000 },
+    Unit { name: "GB", bytes: 1_000_000_000 },
+    Unit { name: "TB", bytes: 1_000_000_000_000 },
+    Unit { name: "PB", bytes: 1_000_000_000_000_000 },
+    Unit { name: "EB", bytes: 1_000_000_000_000_000_000 },
 ];
 
 /// A number of bytes that prints as `1.25 GiB`, to two decimals, whole below 1 KiB.
@@ -72,16 +78,15 @@ fn format_magnitude(bytes: u128) -> String {
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    let mut unit = 1;
+    let mut index = 1;
     loop {
-        let (name, factor) = BINARY[unit];
-        let factor = u128::from(factor);
-        let hundredths = scaled_quotient(bytes, 100, factor);
+        let unit = &BINARY[index];
+        let hundredths = scaled_quotient(bytes, 100, unit.bytes.into());
         // 1023.999 MiB would round to 1024.00 MiB: say 1.00 GiB.
-        if hundredths < 102_400 || unit + 1 == BINARY.len() {
-            return format!("{}.{:02} {name}", hundredths / 100, hundredths % 100);
+        if hundredths < 102_400 || index + 1 == BINARY.len() {
+            return format!("{}.{:02} {}", hundredths / 100, hundredths % 100, unit.name);
         }
-        unit += 1;
+        index += 1;
     }
 }
 
@@ -115,7 +120,8 @@ pub fn format_percent(delta: i128, before: u64) -> Option<String> {
         let scale = 10_u128.pow(decimals);
         let digits = scaled_quotient(delta.unsigned_abs(), 100 * scale, u128::from(before));
         if digits != 0 || decimals == 6 {
-            let (whole, fraction) = (digits / scale, digits % scale);
+            let whole = digits / scale;
+            let fraction = digits % scale;
             return Some(format!("{sign}{whole}.{fraction:0width$} %", width = decimals as usize));
         }
     }
@@ -170,6 +176,12 @@ pub enum ParseError {
     Fraction(String),
 }
 
+impl ParseError {
+    fn number(text: &str) -> Self {
+        Self::Number(text.to_owned())
+    }
+}
+
 /// A non-negative decimal number without rounding: `digits / 10^decimals`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Decimal {
@@ -179,24 +191,23 @@ struct Decimal {
 
 impl Decimal {
     fn parse(text: &str) -> Result<Self, ParseError> {
-        let bad = || ParseError::Number(text.to_owned());
         if text.starts_with('-') {
             return Err(ParseError::Negative(text.to_owned()));
         }
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let fraction = fraction.trim_end_matches('0');
         if whole.is_empty() && fraction.is_empty() || fraction.len() > 12 {
-            return Err(bad());
+            return Err(ParseError::number(text));
         }
         let mut digits = 0_u64;
         for c in whole.chars().chain(fraction.chars()) {
-            let digit = c.to_digit(10).ok_or_else(bad)?;
+            let digit = c.to_digit(10).ok_or_else(|| ParseError::number(text))?;
             digits = digits
                 .checked_mul(10)
                 .and_then(|d| d.checked_add(u64::from(digit)))
                 .ok_or_else(|| ParseError::TooLarge(text.to_owned()))?;
         }
-        let decimals = u32::try_from(fraction.len()).map_err(|_| bad())?;
+        let decimals = u32::try_from(fraction.len()).map_err(|_| ParseError::number(text))?;
         Ok(Self { digits, decimals })
     }
 }
@@ -215,10 +226,10 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
         .char_indices()
         .find(|&(i, c)| !(c.is_ascii_digit() || c == '.' || i == 0 && (c == '-' || c == '+')))
         .map_or(text.len(), |(i, _)| i);
-    let (number, unit) = text.split_at(split);
-    let unit = unit.trim();
+    let number = &text[..split];
+    let unit = text[split..].trim();
     if number.is_empty() {
-        return Err(ParseError::Number(text.to_owned()));
+        return Err(ParseError::number(text));
     }
     let value = Decimal::parse(number)?;
     let factor = match unit {
@@ -227,8 +238,8 @@ pub fn parse_size(text: &str) -> Result<u64, ParseError> {
         _ => BINARY
             .iter()
             .chain(&DECIMAL)
-            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-            .map(|&(_, factor)| factor)
+            .find(|known| known.name.eq_ignore_ascii_case(unit))
+            .map(|known| known.bytes)
             .ok_or_else(|| ParseError::Unit(unit.to_owned()))?,
     };
     let scale = 10_u128.pow(value.decimals);
@@ -261,12 +272,12 @@ impl Limit {
             let part = part.trim();
             if let Some(number) = part.strip_suffix('%') {
                 if limit.percent.is_some() {
-                    return Err(ParseError::Number(text.to_owned()));
+                    return Err(ParseError::number(text));
                 }
                 limit.percent = Some(Decimal::parse(number.trim())?);
             } else {
                 if limit.bytes.is_some() {
-                    return Err(ParseError::Number(text.to_owned()));
+                    return Err(ParseError::number(text));
                 }
                 limit.bytes = Some(parse_size(part)?);
             }

@@ -4,7 +4,7 @@ use super::{DeviceDiff, Options, Sides, pairs};
 use crate::align::{Correspondence, End, Missing, Run, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
-use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Occurrence, Places, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper};
@@ -99,8 +99,7 @@ pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotA
         let totals =
             Sides { before: devices.before.grouped(groupers.before), after: devices.after.grouped(groupers.after) };
         let stacks = totals.map(|totals| &**totals);
-        let run = |side| Run::new(courses.of(side), devices.of(side), stacks.of(side), groupers.of(side));
-        let runs = Sides { before: run(Side::Before), after: run(Side::After) };
+        let runs = runs(courses, devices, stacks, groupers);
         let place = corresponding_allocation(&runs, &pairs(stacks, groupers, options), peak.place);
         places.insert(device, Some(place.ok_or(NotAligned::NotAlike { device })?));
     }
@@ -132,6 +131,19 @@ fn place_of(at: Position) -> String {
     at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {}", thousands(event.into())))
 }
 
+/// Both sides as they are aligned.
+fn runs<'r>(
+    courses: Sides<&'r Course>,
+    devices: Sides<&DeviceProfile>,
+    stacks: Sides<&'r [StackTotal]>,
+    groupers: Sides<&Grouper<'_>>,
+) -> Sides<Run<'r>> {
+    Sides {
+        before: Run::new(courses.before, devices.before, stacks.before, groupers.before),
+        after: Run::new(courses.after, devices.after, stacks.after, groupers.after),
+    }
+}
+
 fn compare_runs(
     courses: Sides<&Course>,
     devices: Sides<&DeviceProfile>,
@@ -139,8 +151,7 @@ fn compare_runs(
     groupers: Sides<&Grouper<'_>>,
     paired: &[(usize, usize)],
 ) -> Compared {
-    let run = |side| Run::new(courses.of(side), devices.of(side), stacks.of(side), groupers.of(side));
-    let runs = Sides { before: run(Side::Before), after: run(Side::After) };
+    let runs = runs(courses, devices, stacks, groupers);
     let places = Sides {
         before: place(&runs.before, devices.before, groupers.before),
         after: place(&runs.after, devices.after, groupers.after),
@@ -177,8 +188,8 @@ fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option
     // A saved profile knows the group alone.
     let label = group.map_or(Bucket::NoFrames.label(), |group| &run.totals[group].label);
     // The innermost phase that was open.
-    let is_open = |phase: &&Occurrence| phase.from <= u64::from(event) && u64::from(event) < phase.to;
-    let phase = device.phases.all.iter().filter(is_open).max_by_key(|phase| phase.depth);
+    let open = device.phases.all.iter().filter(|phase| (phase.from..phase.to).contains(&u64::from(event)));
+    let phase = open.max_by_key(|phase| phase.depth);
     let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number)).unwrap_or_default();
     let text = format!("{label}{phase} (event {})", thousands(event.into()));
     Some(Place { group, key, function, text })
@@ -221,7 +232,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
     }
     tell_unchecked(profiles, device, found);
     for missing in &device.missing {
-        let other = if missing.side == Side::Before { Side::After } else { Side::Before };
+        let other = missing.side.other();
         let events = device.index.of(other).map_or(0, |index| profiles.of(other).devices[index].events);
         let message = format!(
             "the {} lacks {} that the {other} records: {}. {}",
@@ -238,9 +249,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
 fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let Some(index) = device.index.both() else { return };
     let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
-    let allocates =
-        |device: &DeviceProfile| device.figures.history == History::Recorded && device.figures.allocation_count > 0;
-    if !devices.each().into_iter().all(|(_, device)| allocates(device)) {
+    if !devices.each().into_iter().all(|(_, device)| has_allocations(device)) {
         return;
     }
     for (side, _) in devices.each().into_iter().filter(|(_, device)| device.course.is_none()) {
@@ -251,6 +260,11 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
         let message = format!("whether one side lacks a part of the other was not checked: the {side} {why}");
         found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
     }
+}
+
+/// Whether allocations of a device were recorded.
+fn has_allocations(device: &DeviceProfile) -> bool {
+    device.figures.history == History::Recorded && device.figures.allocation_count > 0
 }
 
 /// The line that records all of it.

@@ -21,9 +21,9 @@ use crate::stack::{Code, Grouper};
 pub use categories::CategoryChange;
 pub use course::{NotAligned, align};
 pub use lines::{RowLine, RowLines};
-pub use phases::{Occurrences, PhaseOptions, PhaseRow, listed_phases};
+pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use stacks::pairs;
-use stacks::rows;
+use stacks::{Rows, rows};
 pub use touched::{CodeLine, Touched};
 
 /// The change of a figure.
@@ -230,13 +230,29 @@ enum Amount {
     Bytes,
 }
 
+impl Amount {
+    /// As in `twice as many`.
+    fn more(self) -> &'static str {
+        match self {
+            Self::Blocks => "many",
+            Self::Bytes => "large",
+        }
+    }
+
+    /// As in `57 % fewer`.
+    fn less(self) -> &'static str {
+        match self {
+            Self::Blocks => "fewer",
+            Self::Bytes => "smaller",
+        }
+    }
+}
+
 /// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
 fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
     let hundredths = (after * 200 + before) / (before * 2).max(1);
-    let (what, less) = match amount {
-        Amount::Blocks => ("many", "fewer"),
-        Amount::Bytes => ("large", "smaller"),
-    };
+    let what = amount.more();
+    let less = amount.less();
     Some(match hundredths {
         96..105 => return None,
         50 => format!("half as {what}"),
@@ -437,8 +453,7 @@ fn compare_devices(
     let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
     let course::Compared { missing, peaks: places, correspondence } =
         course::compare(profiles, devices, both, &pairs, options);
-    let (rows, unlisted) =
-        if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { (Vec::new(), Vec::new()) };
+    let rows = if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { Rows::default() };
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
@@ -446,8 +461,8 @@ fn compare_devices(
         index,
         device,
         metrics: metrics.to_vec(),
-        rows,
-        unlisted,
+        rows: rows.all,
+        unlisted: rows.unlisted,
         phases,
         missing,
         peaks: places,
@@ -476,11 +491,12 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     let limit = if top == 0 { usize::MAX } else { top };
     let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged);
     let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
-    let (first, then): (Vec<_>, Vec<_>) = rows.partition(|row| explains(row));
+    let mut ordered: Vec<&Row> = rows.collect();
+    ordered.sort_by_cached_key(|row| !explains(row));
     let mut shown = Vec::new();
     let mut rest = Sides::default();
     let mut count = 0;
-    for row in first.into_iter().chain(then) {
+    for row in ordered {
         let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
         match row.kind {
             RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),

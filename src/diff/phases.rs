@@ -172,15 +172,25 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
     Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message))
 }
 
-/// The rows to show, those first that `explain` the verdict and then the largest change first; and how many are left
-/// out that changed, and that did not.
+/// The phases that a report lists.
+#[derive(Debug)]
+pub struct ListedPhases<'r> {
+    /// Those to show, first those that explain the verdict, then the largest change first.
+    pub rows: Vec<&'r PhaseRow>,
+    /// Number of those left out that changed.
+    pub changed: usize,
+    /// Number of those left out that did not change.
+    pub same: usize,
+}
+
+/// The phases to list, of which `explains` tells those that explain the verdict.
 #[must_use]
 pub fn listed_phases(
     rows: &[PhaseRow],
     top: usize,
     unchanged: bool,
     explains: impl Fn(&PhaseRow) -> bool,
-) -> (Vec<&PhaseRow>, [usize; 2]) {
+) -> ListedPhases<'_> {
     let limit = if top == 0 { usize::MAX } else { top };
     let mut shown: Vec<(bool, u128, &PhaseRow)> = Vec::new();
     let mut same = 0;
@@ -197,6 +207,9 @@ pub fn listed_phases(
     shown.sort_by_key(|&(explains, size, _)| (explains, size));
     let rest = shown.split_off(shown.len().min(limit));
     let rest_same = rest.iter().filter(|(.., row)| row.delta() == Some(0)).count();
-    let left_out = [rest.len() - rest_same, same + rest_same];
-    (shown.into_iter().map(|(.., row)| row).collect(), left_out)
+    ListedPhases {
+        rows: shown.into_iter().map(|(.., row)| row).collect(),
+        changed: rest.len() - rest_same,
+        same: same + rest_same,
+    }
 }

@@ -8,16 +8,27 @@ use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
-use crate::stack::{Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, distinct_labels, pair, pair_in_order};
+use crate::stack::{
+    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, distinct_labels, pair, pair_in_order,
+};
 
-/// One row for every stack, the largest change first; and the stacks of the after that were put with others.
+/// The rows of a device.
+#[derive(Default)]
+pub(super) struct Rows {
+    /// One for every stack, the largest change first.
+    pub(super) all: Vec<Row>,
+    /// The stacks of the after that were put with others.
+    pub(super) unlisted: Vec<Row>,
+}
+
+/// Compares the stacks of both sides.
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
     cuts: Sides<Option<Cut>>,
     groupers: &Sides<Grouper<'_>>,
     pairs: &[(usize, usize)],
     peaks: Sides<Option<Position>>,
-) -> (Vec<Row>, Vec<Row>) {
+) -> Rows {
     let mut rows = Vec::new();
     let mut paired_before = vec![false; stacks.before.len()];
     let mut paired_after = vec![false; stacks.after.len()];
@@ -66,7 +77,7 @@ pub(super) fn rows(
             .then_with(|| a.label.cmp(&b.label))
             .then_with(|| a.key.cmp(&b.key))
     });
-    (rows, unlisted)
+    Rows { all: rows, unlisted }
 }
 
 /// The stacks without a partner.
@@ -172,15 +183,14 @@ impl<'g> Places<'g> {
 /// How a stack changed, where the peaks of the two sides may lie at different places.
 fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> Kind {
     let kind = Kind::of(held);
-    let (empty, other) = match kind {
-        Kind::Added => (Side::Before, held.after),
-        Kind::Removed => (Side::After, held.before),
+    let empty = match kind {
+        Kind::Added => Side::Before,
+        Kind::Removed => Side::After,
         _ => return kind,
     };
-    let highest = totals.of(empty).and_then(|total| total.highest);
-    let (Some(highest), Some(peak)) = (highest.filter(|highest| highest.bytes > 0), *peaks.of(empty)) else {
-        return kind;
-    };
+    let highest = totals.of(empty).and_then(|total| total.highest).filter(|highest| highest.bytes > 0);
+    let Some((highest, peak)) = highest.zip(*peaks.of(empty)) else { return kind };
+    let other = held.of(empty.other());
     match kind {
         _ if highest.bytes >= other.bytes && highest.at < peak => Kind::HeldEarlier,
         _ if highest.bytes >= other.bytes => Kind::HeldLater,
@@ -236,16 +246,16 @@ impl Members {
         if members.before.len() <= 1 && members.after.len() <= 1 {
             return Self::default();
         }
-        let (old_items, old) = in_order_of_lines(members.before, &groupers.before);
-        let (new_items, new) = in_order_of_lines(members.after, &groupers.after);
-        let mut old_left: Vec<Option<Member>> = old.iter().copied().map(Some).collect();
-        let mut new_left: Vec<Option<Member>> = new.iter().copied().map(Some).collect();
+        let Sides { before: mut old, after: mut new } = Sides {
+            before: InOrderOfLines::new(members.before, &groupers.before),
+            after: InOrderOfLines::new(members.after, &groupers.after),
+        };
         let mut pairs = Vec::new();
-        for (before, after) in pair_in_order(&old_items, &new_items) {
-            pairs.push(Sides { before: old_left[before].take(), after: new_left[after].take() });
+        for (before, after) in pair_in_order(&old.items, &new.items) {
+            pairs.push(Sides { before: old.left[before].take(), after: new.left[after].take() });
         }
-        pairs.extend(old_left.into_iter().flatten().map(|member| Sides { before: Some(member), after: None }));
-        pairs.extend(new_left.into_iter().flatten().map(|member| Sides { before: None, after: Some(member) }));
+        pairs.extend(old.left.into_iter().flatten().map(|member| Sides { before: Some(member), after: None }));
+        pairs.extend(new.left.into_iter().flatten().map(|member| Sides { before: None, after: Some(member) }));
         Self { pairs }
     }
 
@@ -255,10 +265,10 @@ impl Members {
         let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
         let (Some(before), Some(after)) = (before, after) else { return first };
         let sign = if after.at.bytes >= before.at.bytes { 1 } else { -1 };
-        let gained = |pair: &&Sides<Option<Member>>| sign * pair.map(|member| held(*member)).delta();
+        let gains = self.pairs.iter().map(|pair| (pair, sign * pair.map(|member| held(*member)).delta()));
         // The first of the largest.
-        let most = self.pairs.iter().rev().max_by_key(gained).filter(|pair| gained(pair) > 0);
-        most.map_or(first, |pair| Sides {
+        let most = gains.rev().max_by_key(|(_, gained)| *gained).filter(|(_, gained)| *gained > 0);
+        most.map_or(first, |(pair, _)| Sides {
             before: pair.before.map(|member| member.stack).or(first.before),
             after: pair.after.map(|member| member.stack).or(first.after),
         })
@@ -286,29 +296,44 @@ fn held(member: Option<Member>) -> Held {
     member.map(|member| member.at).unwrap_or_default()
 }
 
-fn in_order_of_lines<'g>(members: &[Member], grouper: &'g Grouper<'_>) -> (Vec<InOrder<'g, Held>>, Vec<Member>) {
-    let code = grouper.code();
-    let mut items: Vec<_> = members
-        .iter()
-        .map(|member| {
-            let lines = code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect();
-            let operators = code.operator_names(member.stack);
-            (InOrder { lines, operators, counts: (member.at.blocks, 0), figures: member.at }, *member)
-        })
-        .collect();
-    // The larger of equal ones first.
-    items.sort_by(|(a, member_a), (b, member_b)| {
-        let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
-        place.then(member_b.at.cmp(&member_a.at))
-    });
-    // Stacks that differ in the text of their C++ frames alone are one and the same.
-    items.dedup_by(|(item, member), (kept, larger)| {
-        let same = item.lines == kept.lines && item.operators == kept.operators;
-        if same {
-            larger.at = larger.at.plus(member.at);
-            (kept.counts, kept.figures) = ((larger.at.blocks, 0), larger.at);
-        }
-        same
-    });
-    items.into_iter().unzip()
+/// The exact stacks of a group in the order of their lines, in which they are paired.
+struct InOrderOfLines<'g> {
+    /// The stacks as they are compared.
+    items: Vec<InOrder<'g, Held>>,
+    /// The same stacks, as long as they have no partner.
+    left: Vec<Option<Member>>,
+}
+
+impl<'g> InOrderOfLines<'g> {
+    fn new(members: &[Member], grouper: &'g Grouper<'_>) -> Self {
+        let code = grouper.code();
+        let mut stacks: Vec<(InOrder<'g, Held>, Member)> =
+            members.iter().map(|member| (in_order(code, member), *member)).collect();
+        // The larger of equal ones first.
+        stacks.sort_by(|(a, member_a), (b, member_b)| {
+            let place = (&a.lines, &a.operators).cmp(&(&b.lines, &b.operators));
+            place.then(member_b.at.cmp(&member_a.at))
+        });
+        // Stacks that differ in the text of their C++ frames alone are one and the same.
+        stacks.dedup_by(|(item, member), (kept, larger)| {
+            let same = item.lines == kept.lines && item.operators == kept.operators;
+            if same {
+                larger.at = larger.at.plus(member.at);
+                kept.counts = (larger.at.blocks, 0);
+                kept.figures = larger.at;
+            }
+            same
+        });
+        let left = stacks.iter().map(|(_, member)| Some(*member)).collect();
+        Self { items: stacks.into_iter().map(|(item, _)| item).collect(), left }
+    }
+}
+
+fn in_order<'g>(code: &'g Code<'_>, member: &Member) -> InOrder<'g, Held> {
+    InOrder {
+        lines: code.python(member.stack).map(|frame| code.line(frame).unwrap_or(0)).collect(),
+        operators: code.operator_names(member.stack),
+        counts: (member.at.blocks, 0),
+        figures: member.at,
+    }
 }

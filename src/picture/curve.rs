@@ -37,6 +37,13 @@ pub(crate) struct Curve {
     pub(crate) area_points: Vec<usize>,
 }
 
+impl Curve {
+    /// Whether the reserved bytes are known at any point.
+    pub(crate) fn has_reserved(&self) -> bool {
+        self.points.iter().any(|point| point.reserved.is_some())
+    }
+}
+
 /// A moment of a recording on the three scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
@@ -122,6 +129,11 @@ impl Scale<'_> {
         Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
     }
 
+    /// The moment after as many events.
+    fn spot_of_event(&self, events: u64) -> Spot {
+        self.spot(Position::of_count(usize::try_from(events).unwrap_or(usize::MAX)))
+    }
+
     /// The time of the nearest point of the curve, which is that of the moment for all moments that matter. A coarse curve
     /// takes all events for equally long.
     fn time(&self, at: Position) -> Option<u64> {
@@ -156,7 +168,8 @@ pub(super) fn curve(pictured: &Pictured<'_>, side: Side, axis: Option<&Axis>) ->
     if points.len() < 2 || device.figures.history != History::Recorded {
         return None;
     }
-    let area_points = highest_in_parts(&points, AREA_SAMPLES);
+    let allocated: Vec<u64> = points.iter().map(|point: &SpotValue| point.allocated).collect();
+    let area_points = highest_in_parts(&allocated, AREA_SAMPLES);
     Some(Curve {
         side: is_compared.then_some(side),
         is_coarse: device.lifetimes.is_none(),
@@ -184,25 +197,26 @@ fn part_of(part: u64, whole: u64, other: u64) -> u64 {
 fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
     let timeline = &device.figures.timeline;
     let count = timeline.allocated.len() as u64;
-    let point = |(part, &allocated): (u64, &u64)| SpotValue {
-        spot: Spot {
+    let mut points = Vec::with_capacity(timeline.allocated.len());
+    for (index, &allocated) in timeline.allocated.iter().enumerate() {
+        let part = index as u64 + 1;
+        let spot = Spot {
             event: part_of(part, count, device.events),
             time_us: device.duration_us.map(|duration| part_of(part, count, duration)),
             program: None,
-        },
-        allocated,
-        reserved: usize::try_from(part - 1).ok().and_then(|part| timeline.reserved.get(part)).copied(),
-    };
-    (1..).zip(&timeline.allocated).map(point).collect()
+        };
+        points.push(SpotValue { spot, allocated, reserved: timeline.reserved.get(index).copied() });
+    }
+    points
 }
 
 /// The point with the most allocated bytes of each of several equal parts of a curve, and its first and last point.
-pub(super) fn highest_in_parts(points: &[SpotValue], parts: usize) -> Vec<usize> {
-    let parts = parts.min(points.len());
-    let mut places = vec![0, points.len().saturating_sub(1)];
+pub(super) fn highest_in_parts(allocated: &[u64], parts: usize) -> Vec<usize> {
+    let parts = parts.min(allocated.len());
+    let mut places = vec![0, allocated.len().saturating_sub(1)];
     for part in 0..parts {
-        let range = part * points.len() / parts..(part + 1) * points.len() / parts;
-        places.extend(range.rev().max_by_key(|&place| points[place].allocated));
+        let range = part * allocated.len() / parts..(part + 1) * allocated.len() / parts;
+        places.extend(range.rev().max_by_key(|&place| allocated[place]));
     }
     places.sort_unstable();
     places.dedup();
@@ -231,12 +245,11 @@ fn bands(scale: &Scale<'_>) -> Vec<Band> {
     longest.sort_by_key(|(_, phase)| std::cmp::Reverse(phase.to - phase.from));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
-    let spot = |event: u64| scale.spot(Position::of_count(usize::try_from(event).unwrap_or(usize::MAX)));
     let bands = longest.into_iter().map(|(_, phase)| Band {
         name: format!("{} #{}", phase.name, phase.number + 1),
         depth: phase.depth,
-        from: spot(phase.from),
-        to: spot(phase.to),
+        from: scale.spot_of_event(phase.from),
+        to: scale.spot_of_event(phase.to),
         peak: phase.peak,
     });
     bands.collect()

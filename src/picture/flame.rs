@@ -167,14 +167,13 @@ impl Flame {
         let mut sorted = most.clone();
         sorted.sort_unstable_by(|a, b| b.cmp(a));
         let least = sorted.get(MOST_NODES).map_or(0, |width| width.saturating_add(1)).max(total / LEAST_PART).max(1);
-        // Outermost frames stay: their bytes would be nobody's.
-        let is_kept = |node: usize| most[node] >= least || self.nodes[node].parent.is_none();
         let mut kept_as: Vec<usize> = Vec::with_capacity(self.nodes.len());
         let mut kept: Vec<Node> = Vec::new();
         for (number, node) in self.nodes.iter().enumerate() {
             let parent = node.parent.map(|parent| kept_as[parent]);
             kept_as.push(match parent {
-                Some(parent) if !is_kept(number) => parent,
+                // Outermost frames stay: no caller could take their bytes.
+                Some(parent) if most[number] < least => parent,
                 _ => {
                     kept.push(Node { parent, frame: node.frame.clone() });
                     kept.len() - 1

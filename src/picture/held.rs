@@ -2,7 +2,7 @@
 
 use super::Pictured;
 use super::axis::Axis;
-use super::curve::{SpotValue, highest_in_parts};
+use super::curve::highest_in_parts;
 use super::flame::{Holdings, MomentKind};
 use super::units::Units;
 use crate::profile::{DeviceProfile, Held, Lifetimes, Moment, Owned, Whose};
@@ -35,7 +35,7 @@ pub(super) fn holdings(pictured: &Pictured<'_>, units: &mut Units<'_>, axis: Opt
             }
         }
         if let Some(lifetimes) = &device.lifetimes {
-            add_samples(&mut holdings, first_sample, (side, lifetimes), units);
+            add_samples(&mut holdings, first_sample, side, lifetimes, units);
         }
     }
     if pictured.devices.each().iter().all(|(_, device)| device.is_none_or(|device| device.owned().next().is_none())) {
@@ -77,14 +77,17 @@ fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Positi
 
 /// Where a moment lies on each side.
 fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position>> {
-    let of = |device: &DeviceProfile| match kind {
+    pictured.devices.map(|device| device.and_then(|device| position_on(device, kind)))
+}
+
+fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {
+    match kind {
         MomentKind::Asked(_) => device.at,
         MomentKind::Peak | MomentKind::Aligned | MomentKind::Sample => device.figures.allocated.peak_at,
         MomentKind::Baseline => Some(Position::START),
         MomentKind::End => Some(Position::of_count(usize::try_from(device.events).unwrap_or(usize::MAX))),
         MomentKind::Oom => device.figures.first_oom(),
-    };
-    pictured.devices.map(|device| device.and_then(of))
+    }
 }
 
 /// The moments along the recording: the peak of the after with its place in the before, and the highest points of
@@ -100,22 +103,18 @@ fn samples(
     if is_compared && (axis.is_none() || before.is_none()) {
         return Vec::new();
     }
-    let aligned = |at: Position| Sides {
-        before: axis.zip(before).and_then(|(axis, before)| same_place(at, axis, before, after)),
-        after: Some(at),
-    };
-    let mut samples = Vec::new();
+    let mut kinds = Vec::new();
     let peak = pictured.devices.after.and_then(|device| device.figures.allocated.peak_at);
-    samples.extend(peak.filter(|_| is_compared).map(|at| (MomentKind::Aligned, aligned(at))));
+    kinds.extend(peak.filter(|_| is_compared).map(|at| (MomentKind::Aligned, at)));
     let count = (MOST_ENTRIES / units.paths.len().max(1)).min(MOST_SAMPLES);
-    let value = |point: &crate::profile::Point| SpotValue {
-        spot: super::Spot { event: 0, time_us: None, program: None },
-        allocated: point.allocated,
-        reserved: None,
-    };
-    let values: Vec<SpotValue> = after.points.iter().map(value).collect();
-    let places = if count == 0 { Vec::new() } else { highest_in_parts(&values, count) };
-    samples.extend(places.into_iter().map(|place| (MomentKind::Sample, aligned(after.points[place].at))));
+    let allocated: Vec<u64> = after.points.iter().map(|point| point.allocated).collect();
+    let places = if count == 0 { Vec::new() } else { highest_in_parts(&allocated, count) };
+    kinds.extend(places.into_iter().map(|place| (MomentKind::Sample, after.points[place].at)));
+    let mut samples = Vec::with_capacity(kinds.len());
+    for (kind, at) in kinds {
+        let in_before = axis.zip(before).and_then(|(axis, before)| same_place(at, axis, before, after));
+        samples.push((kind, Sides { before: in_before, after: Some(at) }));
+    }
     samples
 }
 
@@ -128,8 +127,7 @@ fn same_place(at: Position, axis: &Axis, before: &Lifetimes, after: &Lifetimes) 
 }
 
 /// Adds what lives at the moments along the recording.
-fn add_samples(holdings: &mut Holdings, first: usize, of: (Side, &Lifetimes), units: &mut Units<'_>) {
-    let (side, lifetimes) = of;
+fn add_samples(holdings: &mut Holdings, first: usize, side: Side, lifetimes: &Lifetimes, units: &mut Units<'_>) {
     let moments = holdings.moments[first..].iter().enumerate();
     let mut moments: Vec<(Position, usize)> =
         moments.filter_map(|(at, (_, sides))| Some(((*sides.of(side))?, first + at))).collect();

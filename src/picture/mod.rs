@@ -13,7 +13,7 @@ mod units;
 
 pub(crate) use curve::{Area, Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, Moment, MomentKind};
-pub(crate) use span::Span;
+pub(crate) use span::{EventRange, Span};
 
 use std::collections::{BTreeMap, HashMap};
 

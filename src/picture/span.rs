@@ -10,22 +10,22 @@ use crate::replay::Position;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     /// From their allocation to the peak.
-    pub(crate) born: Range,
+    pub(crate) born: EventRange,
     /// From the peak to their free.
-    pub(crate) freed: Range,
+    pub(crate) freed: EventRange,
 }
 
-/// The fewest and the most events; none for those outside of the recording.
+/// The fewest and the most events between the peak and what happened to several blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Range {
-    /// The fewest.
+pub(crate) struct EventRange {
+    /// The fewest; none where it happened to no block within the recording.
     pub(crate) nearest: Option<u64>,
-    /// The most; none where one lies outside of the recording.
+    /// The most; none where it happened to some block outside of the recording.
     pub(crate) farthest: Option<u64>,
     is_open: bool,
 }
 
-impl Range {
+impl EventRange {
     fn add(&mut self, events: Option<u64>) {
         let Some(events) = events else {
             self.is_open = true;
@@ -49,19 +49,22 @@ pub(super) fn spans(pictured: &Pictured<'_>) -> HashMap<String, Span> {
         return spans;
     }
     let mut keys: HashMap<Whose, String> = HashMap::new();
-    let events = |from: Position, to: Position| (to.count() as u64).saturating_sub(from.count() as u64);
     for life in lifetimes.lives.iter().filter(|life| life.born <= peak && peak < life.freed) {
         let key = keys.entry(life.owner).or_insert_with(|| match life.owner {
             Whose::Stack(stack) => grouper.key(stack).0,
             Whose::Bucket(bucket) => Bucket::label(bucket).to_owned(),
         });
-        let nothing = Span { born: Range::default(), freed: Range::default() };
+        let nothing = Span { born: EventRange::default(), freed: EventRange::default() };
         let span = spans.entry(key.clone()).or_insert(nothing);
-        span.born.add((life.born != Position::START).then(|| events(life.born, peak)));
+        span.born.add((life.born != Position::START).then(|| events_between(life.born, peak)));
         let is_freed = life.freed.count() as u64 <= device.events;
-        span.freed.add(is_freed.then(|| events(peak, life.freed)));
+        span.freed.add(is_freed.then(|| events_between(peak, life.freed)));
     }
     spans
+}
+
+fn events_between(from: Position, to: Position) -> u64 {
+    (to.count() as u64).saturating_sub(from.count() as u64)
 }
 
 #[cfg(test)]
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn ranges_are_open_once_one_lies_outside_of_the_recording() {
-        let mut range = Range::default();
+        let mut range = EventRange::default();
         range.add(Some(7));
         range.add(Some(3));
         assert_eq!((range.nearest, range.farthest), (Some(3), Some(7)));

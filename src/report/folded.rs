@@ -2,7 +2,7 @@
 //! those of the before and those of the after; of leaks those per snapshot or step.
 
 use super::Subject;
-use super::weighed::{Flames, Weight, flames};
+use super::weighed::{Flames, Weighed, Weight, flames};
 use crate::diff::Sides;
 use crate::text::printable;
 
@@ -16,11 +16,12 @@ fn lines(flames: &Flames) -> Vec<String> {
     // The outermost frames: the name of the rank or comparison where there are several, and the device.
     let device = folded(&flames.device);
     let root = flames.name.as_deref().map_or(device.clone(), |name| format!("{};{device}", folded(name)));
-    let line = |stack: &super::weighed::Weighed| {
-        let frames: Vec<String> = stack.frames.iter().map(|frame| folded(&frame.text())).collect();
-        format!("{root};{} {}\n", frames.join(";"), amount(stack.bytes))
-    };
-    flames.stacks.iter().map(line).collect()
+    flames.stacks.iter().map(|stack| line(&root, stack)).collect()
+}
+
+fn line(root: &str, stack: &Weighed) -> String {
+    let frames: Vec<String> = stack.frames.iter().map(|frame| folded(&frame.text())).collect();
+    format!("{root};{} {}\n", frames.join(";"), amount(stack.bytes))
 }
 
 fn amount(bytes: Weight) -> String {

@@ -100,9 +100,9 @@ fn write_level(out: &mut String, level: &str, commands: &[Command]) {
         commands.iter().for_each(|command| command.write(out, level));
         return;
     }
-    let (shown, rest) = commands.split_at(MOST_PER_LEVEL - 1);
-    shown.iter().for_each(|command| command.write(out, level));
-    let message = format!("and {} more", rest.len());
+    let shown = MOST_PER_LEVEL - 1;
+    commands[..shown].iter().for_each(|command| command.write(out, level));
+    let message = format!("and {} more", commands.len() - shown);
     Command { place: None, title: "ptmem: more".to_owned(), message }.write(out, level);
 }
 

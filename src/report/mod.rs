@@ -34,6 +34,7 @@ use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
 use crate::tree as call_tree;
 use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+use place::Place;
 pub use run::{Acceptance, Approval, Run};
 pub use study::{Study, StudyFormat};
 use view::View;
@@ -292,6 +293,13 @@ pub const MOST_COMMENT_BYTES: usize = 65_536;
 pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
 
 impl Options {
+    /// The address of a line of code in the repository; `None` where its file is none of the checkout.
+    fn address_of(&self, place: &Place) -> Option<String> {
+        let run = self.run.as_ref()?;
+        let is_in_checkout = self.checkout.values().any(|path| *path == place.path);
+        is_in_checkout.then(|| run.line_address(&place.path, place.line))
+    }
+
     /// Ranks of a job that are shown with all of their figures: the worst ones.
     fn ranks_in_full(&self) -> usize {
         if self.pictures { MOST_RANKS_IN_FULL } else { 1 }

@@ -34,8 +34,12 @@ impl Run {
 
 /// A path in an address: all but the plainest bytes are escaped, so that it ends no link.
 fn escaped_path(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     path.bytes().map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+/// Whether a byte of a path means itself in every address.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/._-".contains(&byte)
 }
 
 /// The approval of growth by a label of the pull request.

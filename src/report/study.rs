@@ -93,7 +93,7 @@ fn view(study: Study<'_>, options: &Options) -> View {
 }
 
 /// A figure, or the bytes of a stack, in one of the profiles.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Record<'a> {
     device: u32,
     profile: String,
@@ -102,6 +102,18 @@ struct Record<'a> {
     metric: &'static str,
     label: &'a str,
     bytes: Option<u64>,
+}
+
+impl<'a> Record<'a> {
+    /// A figure of the same device and profile.
+    fn of_figure(&self, metric: &'static str, bytes: Option<u64>) -> Self {
+        Self { metric, bytes, ..self.clone() }
+    }
+
+    /// The bytes of a stack of the same device and profile.
+    fn of_stack(&self, label: &'a str, bytes: u64) -> Self {
+        Self { metric: "stack", label, bytes: Some(bytes), ..self.clone() }
+    }
 }
 
 fn csv(study: Study<'_>) -> Result<String, Error> {
@@ -130,20 +142,18 @@ fn csv_error(error: ::csv::Error) -> Error {
 fn of_history<'h>(history: &History, device: &'h DeviceHistory) -> Vec<Record<'h>> {
     let mut records = Vec::new();
     for (index, point) in history.points.iter().enumerate() {
-        let record = |metric, label, bytes| Record {
+        let Some(figures) = device.figures[index] else { continue };
+        let record = Record {
             device: device.device,
             profile: printable(&point.name),
             at: point.commit.as_ref().map(|commit| commit.time.to_string()).unwrap_or_default(),
-            metric,
-            label,
-            bytes,
+            ..Record::default()
         };
-        let Some(figures) = device.figures[index] else { continue };
-        records.push(record("peak", "", figures.peak));
-        records.push(record("reserved", "", figures.reserved));
-        records.push(record("end", "", Some(figures.end)));
+        records.push(record.of_figure("peak", figures.peak));
+        records.push(record.of_figure("reserved", figures.reserved));
+        records.push(record.of_figure("end", Some(figures.end)));
         let held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
-        records.extend(held.map(|stack| record("stack", &stack.label, Some(stack.bytes(index)))));
+        records.extend(held.map(|stack| record.of_stack(&stack.label, stack.bytes(index))));
     }
     records
 }
@@ -151,19 +161,13 @@ fn of_history<'h>(history: &History, device: &'h DeviceHistory) -> Vec<Record<'h
 fn of_scale<'s>(scale: &Scale, device: &'s DeviceScale) -> Vec<Record<'s>> {
     let mut records = Vec::new();
     for (index, run) in scale.runs.iter().enumerate() {
-        let record = |metric, label, bytes| Record {
-            device: device.device,
-            profile: printable(&run.path),
-            at: run.x.to_string(),
-            metric,
-            label,
-            bytes,
-        };
-        records.push(record("peak", "", device.peaks[index]));
-        records.push(record("reserved", "", device.reserved[index]));
+        let record =
+            Record { device: device.device, profile: printable(&run.path), at: run.x.to_string(), ..Record::default() };
+        records.push(record.of_figure("peak", device.peaks[index]));
+        records.push(record.of_figure("reserved", device.reserved[index]));
         let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
         let stacks = peak.into_iter().flat_map(|moment| &moment.stacks);
-        records.extend(stacks.map(|stack| record("stack", &stack.track.label, Some(stack.track.bytes(index)))));
+        records.extend(stacks.map(|stack| record.of_stack(&stack.track.label, stack.track.bytes(index))));
     }
     records
 }

@@ -3,7 +3,7 @@
 use super::Subject;
 use super::place::Codes;
 use crate::diff::{Row, Sides};
-use crate::profile::Profile;
+use crate::profile::{DeviceProfile, Profile};
 use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::tree::{self, Frame};
@@ -63,8 +63,8 @@ fn of_gate(gate: &Gate) -> Vec<Flames> {
                 frames: frames_of_row(row, &codes),
                 bytes: Weight::Compared(Sides { before: row.held.before.bytes, after: row.held.after.bytes }),
             });
-            let is_held = |stack: &Weighed| !matches!(stack.bytes, Weight::Compared(Sides { before: 0, after: 0 }));
-            let stacks = stacks.filter(is_held).collect();
+            let stacks = stacks.filter(|stack| !matches!(stack.bytes, Weight::Compared(Sides { before: 0, after: 0 })));
+            let stacks = stacks.collect();
             flames.push(Flames { name: name.map(str::to_owned), device: device.name(), stacks });
         }
     }
@@ -73,20 +73,28 @@ fn of_gate(gate: &Gate) -> Vec<Flames> {
 
 fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Flames> {
     let code = profile.code();
-    let device = |device: &crate::profile::DeviceProfile| {
-        let mut stacks = Vec::new();
-        for total in device.listed(0, 1) {
-            if total.members.is_empty() {
-                stacks.push(Weighed { frames: vec![Frame::named(&*total.label)], bytes: Weight::Held(total.at.bytes) });
-            }
-            for member in total.members.iter().filter(|member| member.at.bytes > 0) {
-                let frames = frames_of(&code, member.stack);
-                stacks.push(Weighed { frames, bytes: Weight::Held(member.at.bytes) });
-            }
+    let devices = profile.devices.iter();
+    devices
+        .map(|device| Flames {
+            name: name.map(str::to_owned),
+            device: format!("device {}", device.device),
+            stacks: of_device(device, &code),
+        })
+        .collect()
+}
+
+fn of_device(device: &DeviceProfile, code: &Code<'_>) -> Vec<Weighed> {
+    let mut stacks = Vec::new();
+    for total in device.listed(0, 1) {
+        if total.members.is_empty() {
+            stacks.push(Weighed { frames: vec![Frame::named(&*total.label)], bytes: Weight::Held(total.at.bytes) });
         }
-        Flames { name: name.map(str::to_owned), device: format!("device {}", device.device), stacks }
-    };
-    profile.devices.iter().map(device).collect()
+        for member in total.members.iter().filter(|member| member.at.bytes > 0) {
+            let frames = frames_of(code, member.stack);
+            stacks.push(Weighed { frames, bytes: Weight::Held(member.at.bytes) });
+        }
+    }
+    stacks
 }
 
 fn of_leaks(gate: &LeakGate) -> Vec<Flames> {

@@ -2,9 +2,10 @@
 //!
 //! Nothing here recurses: stacks may be as deep as a hostile file makes them.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::diff::{DeviceDiff, Sides};
+use crate::diff::{DeviceDiff, Row, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, Held};
 use crate::snapshot::{FrameId, StackId};
@@ -28,6 +29,11 @@ impl Options {
     /// The labels of a stack, where a pattern may be one of them.
     fn labels(&self, labels: impl FnOnce() -> Vec<String>) -> Vec<String> {
         if self.grep.is_some() { labels() } else { Vec::new() }
+    }
+
+    /// Whether the frame is one that was searched for.
+    fn is_match(&self, frame: &Frame) -> bool {
+        self.grep.as_ref().is_some_and(|pattern| frame.matches(pattern))
     }
 }
 
@@ -125,16 +131,15 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
         let mut rest = total.at;
         for member in &total.members {
             let held = Sides { before: Held::default(), after: member.at };
-            let branch = || Branch {
+            builder.add(held, || Branch {
                 path: steps(code, member.stack, options.internals, true),
                 labels: options.labels(|| vec![total.label.clone(), code.label(member.stack)]),
-            };
-            builder.add(branch, held);
+            });
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
         }
         // Memory without a stack.
-        builder.add(|| Branch::named(&total.label), Sides { before: Held::default(), after: rest });
+        builder.add(Sides { before: Held::default(), after: rest }, || Branch::named(&total.label));
     }
     builder.finish()
 }
@@ -144,15 +149,21 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
 pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
     let mut builder = Builder::new(options);
     for row in &device.rows {
-        let path = || match (row.stack.after, row.stack.before) {
-            (Some(stack), _) => steps(&codes.after, stack, options.internals, false),
-            (None, Some(stack)) => steps(&codes.before, stack, options.internals, false),
-            (None, None) => vec![Step::named(&*row.label)],
-        };
-        let labels = || [std::slice::from_ref(&row.label), &row.aliases].concat();
-        builder.add(|| Branch { path: path(), labels: options.labels(labels) }, row.held);
+        builder.add(row.held, || Branch {
+            path: steps_of_row(row, codes, options.internals),
+            labels: options.labels(|| [std::slice::from_ref(&row.label), &row.aliases].concat()),
+        });
     }
     builder.finish()
+}
+
+/// The stack of a row, as in the after where it exists there.
+fn steps_of_row(row: &Row, codes: &Sides<Code<'_>>, internals: bool) -> Vec<Step> {
+    match (row.stack.after, row.stack.before) {
+        (Some(stack), _) => steps(&codes.after, stack, internals, false),
+        (None, Some(stack)) => steps(&codes.before, stack, internals, false),
+        (None, None) => vec![Step::named(&*row.label)],
+    }
 }
 
 /// The frames of a stack that say something, from the outermost inwards, the operation last.
@@ -231,7 +242,7 @@ impl<'o> Builder<'o> {
     }
 
     /// Adds what a stack holds at the end of its path.
-    fn add(&mut self, branch: impl FnOnce() -> Branch, held: Sides<Held>) {
+    fn add(&mut self, held: Sides<Held>, branch: impl FnOnce() -> Branch) {
         if held.before.blocks == 0 && held.after.blocks == 0 {
             return;
         }
@@ -242,20 +253,19 @@ impl<'o> Builder<'o> {
             path.drain(..at);
         }
         let grep = self.options.grep.as_ref();
-        let is_match = |step: &Step| grep.is_some_and(|pattern| step.frame.matches(pattern));
         let is_named = grep.is_some_and(|pattern| labels.iter().any(|label| pattern.is(label)));
-        if grep.is_some() && !is_named && !path.iter().any(is_match) {
+        if grep.is_some() && !is_named && !path.iter().any(|step| self.options.is_match(&step.frame)) {
             return self.miss(&path);
         }
         path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
         let mut at = 0;
         for step in path {
-            let marked = is_match(&step);
+            let marked = self.options.is_match(&step.frame);
             let nodes = &mut self.tree.nodes;
             let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
                 let nothing = Sides::<Held>::default();
-                let (children, frame) = (Vec::new(), step.frame.clone());
-                nodes.push(Node { parent: Some(at), children, frame, held: nothing, own: nothing, marked });
+                let frame = step.frame.clone();
+                nodes.push(Node { parent: Some(at), children: Vec::new(), frame, held: nothing, own: nothing, marked });
                 let child = nodes.len() - 1;
                 nodes[at].children.push(child);
                 child
@@ -339,62 +349,91 @@ impl Tree {
     /// its own bytes add up to it.
     #[must_use]
     pub fn lines(&self, layout: Layout) -> Vec<Line<'_>> {
-        let weight = |node: &Node| {
-            if layout.changes { node.held.delta().unsigned_abs() } else { u128::from(node.held.after.bytes) }
-        };
-        let nothing = Sides::<Held>::default();
         let mut lines = Vec::new();
-        // The nodes that are still to be written, the next one last.
-        enum Next {
-            Node(usize, usize),
-            Others(usize, usize, Sides<Held>),
-        }
-        let mut next = vec![Next::Node(0, 0)];
-        while let Some(item) = next.pop() {
-            let (at, depth) = match item {
-                Next::Others(others, depth, held) => {
+        // The next one last.
+        let mut pending = vec![Pending::Node { at: 0, depth: 0 }];
+        while let Some(next) = pending.pop() {
+            match next {
+                Pending::Others { others, depth, held } => {
                     lines.push(Line { depth, chain: Vec::new(), others, held, own: held });
-                    continue;
                 }
-                Next::Node(at, depth) => (at, depth),
-            };
-            let mut last = at;
-            let mut chain = Vec::new();
-            if at > 0 {
-                chain.push(&self.nodes[at]);
-                while layout.fold
-                    && let [only] = self.nodes[last].children[..]
-                    && self.nodes[last].own == nothing
-                {
-                    last = only;
-                    chain.push(&self.nodes[last]);
+                Pending::Node { at, depth } => {
+                    let last = self.end_of_chain(at, layout);
+                    let below = if at == 0 { depth } else { depth + 1 };
+                    if at > 0 {
+                        let Node { held, own, .. } = self.nodes[last];
+                        lines.push(Line { depth, chain: self.chain(at, last), others: 0, held, own });
+                    }
+                    self.push_children(&mut pending, last, below, layout);
                 }
-                let Node { held, own, .. } = &self.nodes[last];
-                lines.push(Line { depth, chain, others: 0, held: *held, own: *own });
-            }
-            let mut children = self.nodes[last].children.clone();
-            children.sort_by(|&a, &b| {
-                let (a, b) = (&self.nodes[a], &self.nodes[b]);
-                let size = b.held.after.bytes.cmp(&a.held.after.bytes);
-                weight(b).cmp(&weight(a)).then(size).then_with(|| a.frame.text().cmp(&b.frame.text()))
-            });
-            let most = if layout.top == 0 { usize::MAX } else { layout.top };
-            let large =
-                children.iter().take(most).take_while(|&&at| weight(&self.nodes[at]) >= u128::from(layout.least));
-            let (shown, rest) = children.split_at(large.count());
-            let below = if at == 0 { depth } else { depth + 1 };
-            if !rest.is_empty() {
-                let mut sum = nothing;
-                rest.iter().for_each(|&at| sum = sum.plus(self.nodes[at].held));
-                next.push(Next::Others(rest.len(), below, sum));
-            }
-            next.extend(shown.iter().rev().map(|&at| Next::Node(at, below)));
-            let own = self.nodes[last].own;
-            if !children.is_empty() && own != nothing {
-                next.push(Next::Others(0, below, own));
             }
         }
         lines
+    }
+
+    /// The last node of the chain of single children that begins at a node, where chains are one line.
+    fn end_of_chain(&self, at: usize, layout: Layout) -> usize {
+        let mut last = at;
+        while at > 0
+            && layout.fold
+            && let [only] = self.nodes[last].children[..]
+            && self.nodes[last].own == Sides::default()
+        {
+            last = only;
+        }
+        last
+    }
+
+    /// The nodes from one down to another, of which each but the last has a single child.
+    fn chain(&self, from: usize, last: usize) -> Vec<&Node> {
+        let mut chain = vec![&self.nodes[from]];
+        let mut at = from;
+        while at != last {
+            at = self.nodes[at].children[0];
+            chain.push(&self.nodes[at]);
+        }
+        chain
+    }
+
+    /// Adds what comes below a node, the first of it last.
+    fn push_children(&self, pending: &mut Vec<Pending>, node: usize, depth: usize, layout: Layout) {
+        let mut children = self.nodes[node].children.clone();
+        children.sort_by(|&one, &other| layout.order(&self.nodes[one], &self.nodes[other]));
+        let most = if layout.top == 0 { usize::MAX } else { layout.top };
+        let heaviest = children.iter().take(most);
+        let large = heaviest.take_while(|&&at| layout.weight(&self.nodes[at]) >= u128::from(layout.least)).count();
+        let rest = &children[large..];
+        if !rest.is_empty() {
+            let held = rest.iter().fold(Sides::default(), |sum: Sides<Held>, &at| sum.plus(self.nodes[at].held));
+            pending.push(Pending::Others { others: rest.len(), depth, held });
+        }
+        pending.extend(children[..large].iter().rev().map(|&at| Pending::Node { at, depth }));
+        let own = self.nodes[node].own;
+        if !children.is_empty() && own != Sides::default() {
+            pending.push(Pending::Others { others: 0, depth, held: own });
+        }
+    }
+}
+
+/// A part of the tree that has no line yet.
+enum Pending {
+    /// A node and everything below it.
+    Node { at: usize, depth: usize },
+    /// The line for siblings that are not listed, or for the own bytes of the frame above.
+    Others { others: usize, depth: usize, held: Sides<Held> },
+}
+
+impl Layout {
+    /// The bytes by which a node counts.
+    fn weight(self, node: &Node) -> u128 {
+        if self.changes { node.held.delta().unsigned_abs() } else { u128::from(node.held.after.bytes) }
+    }
+
+    /// The heavier node first.
+    fn order(self, one: &Node, other: &Node) -> Ordering {
+        let by_weight = self.weight(other).cmp(&self.weight(one));
+        let by_size = other.held.after.bytes.cmp(&one.held.after.bytes);
+        by_weight.then(by_size).then_with(|| one.frame.text().cmp(&other.frame.text()))
     }
 }
 
@@ -413,21 +452,20 @@ mod tests {
     fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
         let mut builder = Builder::new(options);
         for (path, bytes) in stacks {
-            builder.add(
-                || Branch { path: path.iter().map(|name| step(name)).collect(), labels: Vec::new() },
-                held(*bytes),
-            );
+            let path = path.iter().map(|name| step(name)).collect();
+            builder.add(held(*bytes), || Branch { path, labels: Vec::new() });
         }
         builder.finish()
     }
 
     const ALL: Layout = Layout { top: 0, least: 0, changes: false, fold: false };
 
+    fn text(line: &Line<'_>) -> String {
+        let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
+        if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
+    }
+
     fn texts(tree: &Tree, layout: Layout) -> Vec<(usize, String, u64)> {
-        let text = |line: &Line<'_>| {
-            let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
-            if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
-        };
         tree.lines(layout).iter().map(|line| (line.depth, text(line), line.held.after.bytes)).collect()
     }
 
@@ -441,17 +479,16 @@ mod tests {
     #[test]
     fn totals_are_rolled_up_on_every_frame() {
         let tree = tree(&Options::default(), &STACKS);
-        let line = |depth, text: &str, bytes| (depth, text.to_owned(), bytes);
         let expected = [
-            line(0, "main", 84),
-            line(1, "train", 84),
+            (0, "main", 84),
+            (1, "train", 84),
             // Memory that it holds itself stands beside that of its callees.
-            line(2, "[0]", 4),
-            line(2, "forward", 50),
-            line(2, "loss", 30),
-            line(0, "data", 16),
+            (2, "[0]", 4),
+            (2, "forward", 50),
+            (2, "loss", 30),
+            (0, "data", 16),
         ];
-        assert_eq!(texts(&tree, ALL), expected);
+        assert_eq!(texts(&tree, ALL), expected.map(|(depth, text, bytes)| (depth, text.to_owned(), bytes)));
         assert_eq!(tree.held().after, Held { bytes: 100, blocks: 4 });
     }
 
@@ -465,9 +502,12 @@ mod tests {
         assert_eq!(lines.iter().filter(|line| line.chain.is_empty()).count(), 3);
     }
 
+    fn pattern(text: &str) -> Option<Pattern> {
+        Some(Pattern::search(text).unwrap())
+    }
+
     #[test]
     fn patterns_choose_the_stacks() {
-        let pattern = |text: &str| Some(Pattern::search(text).unwrap());
         let focus = tree(&Options { focus: pattern("train"), ..Options::default() }, &STACKS);
         assert_eq!(texts(&focus, ALL)[0], (0, "train".to_owned(), 84));
         assert_eq!(focus.total.after.bytes, 100);
@@ -495,7 +535,7 @@ mod tests {
         for line in [7, 8] {
             let mut step = step("forward");
             (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));
-            builder.add(|| Branch { path: vec![step], labels: Vec::new() }, held(1));
+            builder.add(held(1), || Branch { path: vec![step], labels: Vec::new() });
         }
         assert_eq!(builder.finish().lines(ALL)[0].chain[0].frame.text(), "forward (model.py)");
     }

@@ -51,11 +51,13 @@ impl Axis {
 
     /// The scales that all curves have, the best first.
     pub(super) fn of(picture: &Picture) -> Vec<Self> {
-        let has = |axis: &Self| {
-            let mut points = picture.curves.iter().flat_map(|curve| &curve.points);
-            points.all(|point| axis.value(&point.spot).is_some())
-        };
-        Self::ALL.into_iter().filter(has).collect()
+        Self::ALL.into_iter().filter(|axis| axis.has_all(picture)).collect()
+    }
+
+    /// Whether every point of every curve has a place on it.
+    fn has_all(self, picture: &Picture) -> bool {
+        let mut points = picture.curves.iter().flat_map(|curve| &curve.points);
+        points.all(|point| self.value(&point.spot).is_some())
     }
 }
 
@@ -91,11 +93,15 @@ impl<'p> Chart<'p> {
         share(self.top.saturating_sub(bytes), self.top, span)
     }
 
+    /// The place of a value at a point of a curve.
+    fn place(&self, curve: &Curve, point: usize, bytes: u64) -> (Milli, Milli) {
+        (self.x(&curve.points[point].spot, SPAN), self.y(bytes, SPAN))
+    }
+
     /// The line of one counter, which keeps its value until the next point.
     pub(super) fn line(&self, curve: &Curve, value: impl Fn(usize) -> Option<u64>) -> String {
         let places: Vec<(usize, u64)> = (0..curve.points.len()).filter_map(|at| Some((at, value(at)?))).collect();
-        let place = |(at, bytes): (usize, u64)| (self.x(&curve.points[at].spot, SPAN), self.y(bytes, SPAN));
-        path(thinned(&places).into_iter().map(place))
+        path(thinned(&places).into_iter().map(|(at, bytes)| self.place(curve, at, bytes)))
     }
 
     /// The areas of a curve stacked upon each other, the first at the bottom: each with its outline.
@@ -106,8 +112,7 @@ impl<'p> Chart<'p> {
                 below.iter().zip(&area.bytes).map(|(below, bytes)| below.saturating_add(*bytes)).collect();
             let there = curve.area_points.iter().zip(&above);
             let back = curve.area_points.iter().zip(&below).rev();
-            let place = |(at, bytes): (&usize, &u64)| (self.x(&curve.points[*at].spot, SPAN), self.y(*bytes, SPAN));
-            let outline = path(there.chain(back).map(place)) + "Z";
+            let outline = path(there.chain(back).map(|(at, bytes)| self.place(curve, *at, *bytes))) + "Z";
             below = above;
             (area, outline)
         });

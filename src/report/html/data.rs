@@ -6,11 +6,13 @@ use serde::Serialize;
 
 use super::chart::Axis;
 use super::{flame, name, timeline};
-use crate::picture::{Area, Band, Curve, Flame, Moment, Picture, Spot};
+use crate::picture::{Area, Band, Curve, Event, EventKind, Flame, Moment, MomentKind, Picture, Spot};
+use crate::profile::Held;
 use crate::report::place::Place;
 use crate::report::source::Excerpt;
 use crate::report::view::{Group, Section};
 use crate::report::{Error, Options};
+use crate::sides::{Side, Sides};
 use crate::tree::Frame;
 
 /// The longest line of a source file that is shown, in bytes.
@@ -117,10 +119,12 @@ struct MomentData {
 
 /// The data of all sections, as it may stand within a script element: without any `<`.
 pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> Result<String, Error> {
-    let of_section =
-        |section: &Section| section.picture.as_ref().map(|picture| of_picture(picture, options)).unwrap_or_default();
-    let data = Data { sections: sections.iter().map(|(_, section)| of_section(section)).collect() };
+    let data = Data { sections: sections.iter().map(|(_, section)| of_section(section, options)).collect() };
     Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+}
+
+fn of_section(section: &Section, options: &Options) -> SectionData {
+    section.picture.as_ref().map(|picture| of_picture(picture, options)).unwrap_or_default()
 }
 
 fn of_picture(picture: &Picture, options: &Options) -> SectionData {
@@ -133,40 +137,41 @@ fn of_picture(picture: &Picture, options: &Options) -> SectionData {
     }
 }
 
+/// The places of the points of a curve on a scale, where all of them have one.
+fn column(curve: &Curve, axis: Axis) -> Option<Vec<i64>> {
+    let values: Option<Vec<i64>> = curve.points.iter().map(|point| axis.value(&point.spot)).collect();
+    values.map(|values| differences(values.into_iter()))
+}
+
 fn curve(curve: &Curve) -> CurveData {
-    let column = |axis: Axis| {
-        let values: Option<Vec<i64>> = curve.points.iter().map(|point| axis.value(&point.spot)).collect();
-        values.map(|values| differences(values.into_iter()))
-    };
     let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
     CurveData {
         side: timeline::class(curve.side),
-        label: curve.side.map_or("", crate::sides::Side::name),
-        program: column(Axis::Program),
-        time: column(Axis::Time),
-        event: column(Axis::Event).unwrap_or_default(),
+        label: curve.side.map_or("", Side::name),
+        program: column(curve, Axis::Program),
+        time: column(curve, Axis::Time),
+        event: column(curve, Axis::Event).unwrap_or_default(),
         allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
         reserved: reserved.map(|bytes| differences(bytes.into_iter().map(signed))),
         baseline: curve.baseline,
-        marks: marks(curve),
+        marks: curve.events.iter().map(|event| mark(curve, event)).collect(),
         bands: curve.bands.iter().map(band).collect(),
         area_points: differences(curve.area_points.iter().map(|&point| signed(point as u64))),
         areas: curve.areas.iter().map(area).collect(),
     }
 }
 
-fn marks(curve: &Curve) -> Vec<MarkData> {
-    let mark = |event: &crate::picture::Event| MarkData {
+fn mark(curve: &Curve, event: &Event) -> MarkData {
+    MarkData {
         kind: match event.kind {
-            crate::picture::EventKind::AllocatedPeak => "peak",
-            crate::picture::EventKind::ReservedPeak => "reserved",
-            crate::picture::EventKind::OutOfMemory { .. } => "failure",
+            EventKind::AllocatedPeak => "peak",
+            EventKind::ReservedPeak => "reserved",
+            EventKind::OutOfMemory { .. } => "failure",
         },
         at: spot(&event.spot),
         bytes: event.bytes,
         text: timeline::mark_text(curve, event),
-    };
-    curve.events.iter().map(mark).collect()
+    }
 }
 
 fn band(band: &Band) -> BandData {
@@ -208,17 +213,17 @@ fn of_flame(of: &Flame, picture: &Picture, options: &Options) -> FlameData {
 }
 
 fn moment(moment: &Moment) -> MomentData {
-    let own = || moment.own.iter().map(|(_, held)| held);
+    let own: Vec<&Sides<Held>> = moment.own.iter().map(|(_, held)| held).collect();
     MomentData {
         title: flame::title(&moment.kind),
-        kind: if moment.kind == crate::picture::MomentKind::Sample { "sample" } else { "named" },
+        kind: if moment.kind == MomentKind::Sample { "sample" } else { "named" },
         before: moment.at.before.map(|at| at.count() as u64),
         after: moment.at.after.map(|at| at.count() as u64),
         node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
-        before_bytes: own().map(|held| held.before.bytes).collect(),
-        after_bytes: own().map(|held| held.after.bytes).collect(),
-        before_blocks: own().map(|held| held.before.blocks).collect(),
-        after_blocks: own().map(|held| held.after.blocks).collect(),
+        before_bytes: own.iter().map(|held| held.before.bytes).collect(),
+        after_bytes: own.iter().map(|held| held.after.bytes).collect(),
+        before_blocks: own.iter().map(|held| held.before.blocks).collect(),
+        after_blocks: own.iter().map(|held| held.after.blocks).collect(),
     }
 }
 

@@ -80,8 +80,7 @@ fn title(view: &View) -> String {
 fn job_checks(view: &View) -> Markup {
     html! {
         @for group in &view.groups {
-            @let is_shown = |check: &&CheckLine| check.is_of_all_ranks;
-            @let lines: Vec<&CheckLine> = group.checks.lines.iter().filter(is_shown).collect();
+            @let lines: Vec<&CheckLine> = group.checks.lines.iter().filter(|check| check.is_of_all_ranks).collect();
             @if !lines.is_empty() { (parts::checks(&lines)) }
         }
     }

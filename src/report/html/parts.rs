@@ -58,9 +58,7 @@ fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {
 
 fn explain(explanation: &Explanation, options: &Options) -> Markup {
     let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
-    let in_checkout = |path: &String| options.checkout.values().any(|known| known == path);
-    let place = explanation.place.as_ref().filter(|place| in_checkout(&place.path));
-    let address = options.run.as_ref().zip(place).map(|(run, place)| run.line_address(&place.path, place.line));
+    let address = explanation.place.as_ref().and_then(|place| options.address_of(place));
     html! {
         p.explanation {
             @match address {
@@ -94,9 +92,9 @@ pub(super) fn checks(lines: &[&CheckLine]) -> Markup {
 
 /// Remarks on the input with their help: warnings in the open, notes folded away.
 pub(super) fn remarks(group: &Group) -> Markup {
-    let (open, folded): (Vec<&Remark>, Vec<&Remark>) = group.remarks.iter().partition(|remark| remark.is_open());
+    let folded = group.folded_remarks();
     html! {
-        @for found in open { (remark(found)) }
+        @for found in group.open_remarks() { (remark(found)) }
         @if !folded.is_empty() {
             details.notes { summary { "Notes (" (folded.len()) ")" } @for found in folded { (remark(found)) } }
         }

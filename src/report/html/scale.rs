@@ -12,7 +12,8 @@ pub(super) struct Milli(pub(super) i64);
 impl std::fmt::Display for Milli {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
-        let (whole, rest) = (self.0.unsigned_abs() / 1_000, self.0.unsigned_abs() % 1_000);
+        let whole = self.0.unsigned_abs() / 1_000;
+        let rest = self.0.unsigned_abs() % 1_000;
         if rest == 0 {
             return write!(f, "{sign}{whole}");
         }
@@ -66,10 +67,13 @@ pub(super) fn tick_label(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    fn labels(top: u64) -> Vec<String> {
+        ticks(top).into_iter().map(tick_label).collect()
+    }
+
     #[test]
     fn ticks_are_round_sizes_within_the_chart() {
         assert_eq!(ticks(100), [0, 20, 40, 60, 80, 100]);
-        let labels = |top| ticks(top).into_iter().map(tick_label).collect::<Vec<_>>();
         assert_eq!(labels(350 << 20), ["0 B", "100 MiB", "200 MiB", "300 MiB"]);
         assert_eq!(labels(75 << 30), ["0 B", "20 GiB", "40 GiB", "60 GiB"]);
         assert_eq!(ticks(0), [0]);

@@ -49,20 +49,20 @@ fn end(steps: &Steps, is_first: bool) -> String {
 }
 
 fn lines(steps: &Steps) -> Markup {
-    let shown = || steps.lines.iter().take(MOST_LINES).enumerate();
-    let top = shown().flat_map(|(_, line)| &line.bytes).copied().max().unwrap_or(0).max(1);
+    let shown = &steps.lines[..steps.lines.len().min(MOST_LINES)];
+    let top = shown.iter().flat_map(|line| &line.bytes).copied().max().unwrap_or(0).max(1);
     let last = steps.points.len().saturating_sub(1) as u64;
     html! {
         figure.lines {
             figcaption { (steps.lines_title) ", up to " (Size(top)) }
             ul.legend {
-                @for (at, line) in shown() {
+                @for (at, line) in shown.iter().enumerate() {
                     li { span class=(format!("key area c{at}")) {} code { (name(&line.label)) } }
                 }
             }
             svg width="100%" height="140" viewBox=(format!("0 0 {SPAN} {SPAN}")) preserveAspectRatio="none" role="img"
-                aria-label=(format!("{} lines: {}, up to {}", steps.lines.len().min(MOST_LINES), steps.lines_title, Size(top))) {
-                @for (at, line) in shown() {
+                aria-label=(format!("{} lines: {}, up to {}", shown.len(), steps.lines_title, Size(top))) {
+                @for (at, line) in shown.iter().enumerate() {
                     @let points = (steps.skip as u64..).zip(&line.bytes);
                     @let places = points.map(|(step, bytes)| (share(step.min(last), last.max(1), SPAN), share(top - bytes, top, SPAN)));
                     path class=(format!("line grows c{at}")) d=(path(places)) { title { (name(&line.label)) } }

@@ -65,12 +65,11 @@ pub(super) fn description(picture: &Picture) -> String {
 }
 
 fn legend(picture: &Picture) -> Markup {
-    let has_reserved = |curve: &Curve| curve.points.iter().any(|point| point.reserved.is_some());
     html! {
         ul.legend {
             @for curve in &picture.curves {
                 li { span class=(format!("key allocated {}", class(curve.side))) {} (label(curve.side, "allocated")) }
-                @if has_reserved(curve) {
+                @if curve.has_reserved() {
                     li { span class=(format!("key reserved {}", class(curve.side))) {} (label(curve.side, "reserved")) }
                 }
             }

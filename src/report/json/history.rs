@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::shared::{DiagnosticReport, TOOL, Tool};
 use crate::history::{DeviceHistory, Figures, History, Outlook, Point, Step};
-use crate::profile::{Bucket, Held};
+use crate::profile::Bucket;
 use crate::text::printable;
 use crate::tracks::StackTrack;
 
@@ -131,14 +131,19 @@ impl FiguresReport {
 
 impl StepReport {
     fn new(step: &Step) -> Self {
-        let change = |(label, delta): &(String, i128)| ChangeReport { label: printable(label), delta: *delta };
         Self {
             profile: step.at,
             before: step.before,
             after: step.after,
             delta: step.change(),
-            stacks: step.stacks.iter().map(change).collect(),
+            stacks: step.stacks.iter().map(ChangeReport::new).collect(),
         }
+    }
+}
+
+impl ChangeReport {
+    fn new((label, delta): &(String, i128)) -> Self {
+        Self { label: printable(label), delta: *delta }
     }
 }
 
@@ -156,12 +161,11 @@ impl OutlookReport {
 
 impl StackReport {
     fn new(stack: &StackTrack) -> Self {
-        let all = |value: fn(&Held) -> u64| stack.held.iter().map(value).collect();
         Self {
             label: printable(&stack.label),
             bucket: stack.bucket.map(Bucket::code),
-            bytes: all(|held| held.bytes),
-            blocks: all(|held| held.blocks),
+            bytes: stack.held.iter().map(|held| held.bytes).collect(),
+            blocks: stack.held.iter().map(|held| held.blocks).collect(),
         }
     }
 }

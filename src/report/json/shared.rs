@@ -190,9 +190,14 @@ impl Serialize for Metrics<'_> {
 #[derive(Debug)]
 pub(super) struct Values<'a>(pub(super) Option<&'a DeviceProfile>);
 
+impl Values<'_> {
+    fn of(&self, metric: Metric) -> Option<u64> {
+        self.0.and_then(|device| known::value(metric, device))
+    }
+}
+
 impl Serialize for Values<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value = |metric: Metric| self.0.and_then(|device| known::value(metric, device));
-        serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), value(metric))))
+        serializer.collect_map(Metric::ALL.map(|metric| (metric.name(), self.of(metric))))
     }
 }

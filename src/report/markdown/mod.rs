@@ -107,12 +107,9 @@ fn explain(page: &mut Page, explanation: &Explanation, options: &Options) {
     let manner = explanation.manner.iter().map(|manner| format!(", {manner}")).collect::<String>();
     let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
     let label = code(&explanation.label);
-    let label = match options.run.as_ref().zip(explanation.place.as_ref()) {
-        // Only a file of the checkout is one of the repository.
-        Some((run, place)) if options.checkout.values().any(|path| *path == place.path) => {
-            format!("[{label}]({})", run.line_address(&place.path, place.line))
-        }
-        _ => label,
+    let label = match explanation.place.as_ref().and_then(|place| options.address_of(place)) {
+        Some(address) => format!("[{label}]({address})"),
+        None => label,
     };
     page.add(&format!("\n{label} {kind}: **{}**{manner}\n", Delta(explanation.delta)));
 }
@@ -260,8 +257,8 @@ fn idle(page: &mut Page, idle: &Idle) {
 
 /// Remarks on the input: warnings in the open, notes folded away.
 fn remarks(page: &mut Page, group: &Group) {
-    let (open, folded): (Vec<&Remark>, Vec<&Remark>) = group.remarks.iter().partition(|remark| remark.is_open());
-    quotes(page, group, &open);
+    quotes(page, group, &group.open_remarks());
+    let folded = group.folded_remarks();
     if !folded.is_empty() {
         page.details("Notes", |page| quotes(page, group, &folded));
     }

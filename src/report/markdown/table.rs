@@ -18,7 +18,8 @@ const MOST_LEVELS: usize = 16;
 
 /// Writes a table with its title. Rows that are beside the point are folded away.
 pub(super) fn write(page: &mut Page, table: &Table) {
-    let (aside, rows): (Vec<&Row>, Vec<&Row>) = table.rows.iter().partition(|row| row.aside);
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.aside).collect();
+    let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside).collect();
     let is_all_aside = rows.is_empty() && !aside.is_empty();
     let total = total(&table.total);
     if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {

@@ -50,8 +50,7 @@ struct Grid {
 
 impl Grid {
     fn new(table: &Table, figures: &[Column], width: usize) -> Self {
-        let is_shown = |&at: &usize| (width >= WIDE || !figures[at].is_spare) && has_content(table, at);
-        let shown: Vec<usize> = (0..figures.len()).filter(is_shown).collect();
+        let shown: Vec<usize> = (0..figures.len()).filter(|&at| is_shown(table, at, width)).collect();
         let mut laid_out = comfy_table::Table::new();
         laid_out.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         laid_out.set_header(shown.iter().map(|&at| &figures[at].head));
@@ -118,6 +117,11 @@ impl Grid {
     }
 }
 
+/// Whether a terminal of this width shows a column.
+fn is_shown(table: &Table, column: usize, width: usize) -> bool {
+    (width >= WIDE || !table.columns[column].is_spare) && has_content(table, column)
+}
+
 /// Whether a column has a head or a value.
 fn has_content(table: &Table, column: usize) -> bool {
     !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !text(&row.cells[column]).is_empty())
@@ -152,6 +156,11 @@ mod tests {
     use super::*;
     use crate::report::view::Tone;
 
+    fn row(delta: i128, label: &str) -> Row {
+        let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
+        Row::new(Tone::Plain, cells)
+    }
+
     /// A row with a note, and one that is indented.
     fn table() -> Table {
         let columns = vec![
@@ -160,10 +169,6 @@ mod tests {
             Column::figure(""),
             Column::words("stack"),
         ];
-        let row = |delta, label: &str| {
-            let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
-            Row::new(Tone::Plain, cells)
-        };
         let noted = Row { note: Some(Note::Also(vec!["another".to_owned()])), ..row(1 << 20, "forward (a/b.py:7)") };
         Table { columns, rows: vec![noted, Row { depth: 1, ..row(-1, "::x") }], ..Table::default() }
     }

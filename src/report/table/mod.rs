@@ -275,8 +275,8 @@ impl Page {
             let head = format!("{}[{}]", remark.code.severity(), remark.code);
             let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
             let text = wrap(&text, 0, 2, self.width.saturating_sub(2).max(NARROWEST_TEXT));
-            let (head, rest) = text.split_at(head.len().min(text.len()));
-            writeln!(self.text, "{style}{head}{style:#}{rest}")?;
+            let end = head.len().min(text.len());
+            writeln!(self.text, "{style}{}{style:#}{}", &text[..end], &text[end..])?;
         }
         Ok(())
     }
@@ -287,7 +287,8 @@ impl Page {
             return Ok(());
         }
         self.gap();
-        let (shown, rest) = checks.split_at(checks.len().min(MOST_CHECKS));
+        let shown = &checks[..checks.len().min(MOST_CHECKS)];
+        let rest = &checks[shown.len()..];
         let widest = shown.iter().map(|check| check.mark.word().width()).max().unwrap_or(0).max(4);
         for check in shown {
             let style = style::of_mark(check.mark);

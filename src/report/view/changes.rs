@@ -68,19 +68,22 @@ impl Changed<'_> {
 
     /// The moment whose stacks are listed; a side without a history has its state at the dump in place of the peak.
     fn moment(&self) -> String {
-        let profiles = &self.diff().profiles;
-        let at = &profiles.after.options.at;
+        let at = &self.diff().profiles.after.options.at;
         let moment = moment_name(at);
         if !matches!(at, Moment::Peak | Moment::Baseline) {
             return moment;
         }
-        let device = |side: Side| self.device.index.of(side).map(|index| &profiles.of(side).devices[index]);
-        let has_none = |side: &Side| device(*side).is_some_and(|device| device.figures.history == History::StateOnly);
-        match Side::BOTH.into_iter().filter(has_none).collect::<Vec<_>>()[..] {
+        match Side::BOTH.into_iter().filter(|side| self.is_state_only(*side)).collect::<Vec<_>>()[..] {
             [] => moment,
             [side] => format!("{moment}, of the {} {IN_STATE}", side.name()),
             _ => IN_STATE.to_owned(),
         }
+    }
+
+    /// Whether a side has no history, only its state at the dump.
+    fn is_state_only(&self, side: Side) -> bool {
+        let profile = self.diff().profiles.of(side);
+        self.device.index.of(side).is_some_and(|index| profile.devices[index].figures.history == History::StateOnly)
     }
 
     /// The metrics, those first that explain the verdict.
@@ -298,8 +301,13 @@ fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
 }
 
 fn summed(lines: &RowLines) -> Vec<SummedLine> {
-    let line = |line: &RowLine| SummedLine { amount: Value::Change(line.held.delta()), label: line.label.clone() };
-    lines.all.iter().map(line).collect()
+    lines.all.iter().map(SummedLine::from).collect()
+}
+
+impl From<&RowLine> for SummedLine {
+    fn from(line: &RowLine) -> Self {
+        Self { amount: Value::Change(line.held.delta()), label: line.label.clone() }
+    }
 }
 
 /// The stacks that explain why other ranks of a job fail, where they are not those of the worst rank.

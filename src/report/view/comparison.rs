@@ -208,7 +208,8 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
 fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
     let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let listed = &lines[..limit.min(lines.len())];
+    let rest = &lines[listed.len()..];
     let listed =
         listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
     let mut rows: Vec<Row> = listed.collect();
@@ -245,14 +246,22 @@ fn missing_row(name: String, side: Side) -> Row {
 
 /// The stack that explains the verdict: that of the worst check of the worst device.
 fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
+    worst_device(gate).and_then(|(comparison, device)| explanation_of(comparison, device, options))
+}
+
+/// The device with the worst standing, of those the one that grew most.
+fn worst_device(gate: &Gate) -> Option<(&Comparison, &DeviceDiff)> {
     let devices = gate
         .worst_first()
         .into_iter()
         .flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
-    let (comparison, device) = devices.min_by_key(|&(comparison, device)| {
+    devices.min_by_key(|&(comparison, device)| {
         let growth = peak(comparison, Some(device)).delta();
         Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
-    })?;
+    })
+}
+
+fn explanation_of(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Option<Explanation> {
     let number = device.ordinal();
     // Which stacks make the peak of a phase is not known.
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());

@@ -1,7 +1,7 @@
 //! Columns of stacks for which only a page has room.
 
 use super::{Column, Distance, Value};
-use crate::picture::Span;
+use crate::picture::{EventRange, Span};
 use crate::sides::Sides;
 
 /// Rows whose frames are told: the first ones.
@@ -24,11 +24,16 @@ pub(super) fn cells(mean: Sides<u64>, highest: Sides<Option<u64>>, span: Option<
         (_, Some(after)) => Value::Size(after),
         (_, None) => Value::Unknown,
     };
-    let distance = |of: fn(&Span) -> Distance| span.as_ref().map_or(Value::Nothing, |span| Value::Distance(of(span)));
     vec![
         Value::Sizes(mean),
         highest,
-        distance(|span| Distance { nearest: span.born.nearest, farthest: span.born.farthest }),
-        distance(|span| Distance { nearest: span.freed.nearest, farthest: span.freed.farthest }),
+        span.map_or(Value::Nothing, |span| Value::Distance(span.born.into())),
+        span.map_or(Value::Nothing, |span| Value::Distance(span.freed.into())),
     ]
+}
+
+impl From<EventRange> for Distance {
+    fn from(range: EventRange) -> Self {
+        Self { nearest: range.nearest, farthest: range.farthest }
+    }
 }

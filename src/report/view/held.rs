@@ -161,8 +161,13 @@ impl Listing<'_> {
 }
 
 fn summed(lines: HeldLines) -> Vec<SummedLine> {
-    let line = |line: HeldLine| SummedLine { amount: Value::Size(line.held.bytes), label: line.label };
-    lines.all.into_iter().map(line).collect()
+    lines.all.into_iter().map(SummedLine::from).collect()
+}
+
+impl From<HeldLine> for SummedLine {
+    fn from(line: HeldLine) -> Self {
+        Self { amount: Value::Size(line.held.bytes), label: line.label }
+    }
 }
 
 /// The meaning of the columns about other ranks.

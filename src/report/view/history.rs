@@ -5,8 +5,10 @@ use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Secti
 use super::{StepLine, Steps, Tone, Value, View};
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
 use crate::leak::Point;
+use crate::profile::others;
 use crate::report::Options;
-use crate::units::Size;
+use crate::tracks::StackTrack;
+use crate::units::{Delta, Size};
 use crate::verdict::Standing;
 
 /// Profiles that are listed: the latest ones.
@@ -151,24 +153,24 @@ fn steps(history: &History, device: &DeviceHistory) -> Table {
         Column::words("since"),
         Column::words("largest changes"),
     ];
-    let row = |step: &Step| {
-        let changes: Vec<String> =
-            step.stacks.iter().map(|(label, change)| format!("{} {label}", crate::units::Delta(*change))).collect();
-        let cells = [
-            Value::Change(step.change()),
-            Value::Size(step.after),
-            Value::code(name(history, step.at)),
-            Value::code(changes.join("; ")),
-        ];
-        Row::new(Tone::of_change(step.change()), cells)
-    };
     Table {
         title: Some("steps of the peak".to_owned()),
         columns,
-        rows: device.steps.iter().map(row).collect(),
+        rows: device.steps.iter().map(|step| step_row(history, step)).collect(),
         noun: Noun { one: "step", many: "steps" },
         ..Table::default()
     }
+}
+
+fn step_row(history: &History, step: &Step) -> Row {
+    let changes = step.stacks.iter().map(|(label, change)| format!("{} {label}", Delta(*change)));
+    let cells = [
+        Value::Change(step.change()),
+        Value::Size(step.after),
+        Value::code(name(history, step.at)),
+        Value::code(changes.collect::<Vec<String>>().join("; ")),
+    ];
+    Row::new(Tone::of_change(step.change()), cells)
 }
 
 /// The latest profiles.
@@ -181,51 +183,43 @@ fn points(history: &History, device: &DeviceHistory) -> Table {
         Column::words("profile"),
     ];
     let first = history.points.len().saturating_sub(MOST_POINTS);
-    let row = |at: usize| {
-        let now = device.figures[at];
-        let peak = now.and_then(|figures| figures.peak);
-        let before = device.figures[..at].iter().rev().flatten().find_map(|figures| figures.peak);
-        let change = peak.zip(before).map(|(peak, before)| i128::from(peak) - i128::from(before));
-        let cells = [
-            Value::size(peak),
-            change.map_or(Value::Nothing, Value::Change),
-            Value::size(now.and_then(|figures| figures.reserved)),
-            Value::size(now.map(|figures| figures.end)),
-            Value::code(name(history, at)),
-        ];
-        Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)
-    };
     Table {
         title: Some("profiles".to_owned()),
         columns,
-        rows: (first..history.points.len()).map(row).collect(),
+        rows: (first..history.points.len()).map(|at| point_row(history, device, at)).collect(),
         noun: Noun { one: "profile", many: "profiles" },
         below: (first > 0).then(|| format!("{first} earlier profiles are not listed; --format csv has all")),
         ..Table::default()
     }
 }
 
+fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
+    let now = device.figures[at];
+    let peak = now.and_then(|figures| figures.peak);
+    let before = device.figures[..at].iter().rev().flatten().find_map(|figures| figures.peak);
+    let change = peak.zip(before).map(|(peak, before)| i128::from(peak) - i128::from(before));
+    let cells = [
+        Value::size(peak),
+        change.map_or(Value::Nothing, Value::Change),
+        Value::size(now.and_then(|figures| figures.reserved)),
+        Value::size(now.map(|figures| figures.end)),
+        Value::code(name(history, at)),
+    ];
+    Row::new(change.map_or(Tone::Plain, Tone::of_change), cells)
+}
+
 /// The largest stacks of the latest profile, over time.
 fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table {
-    let last = history.points.len().saturating_sub(1);
+    let points = history.points.len();
     let most = if options.top == 0 { device.stacks.len() } else { options.top.min(device.stacks.len()) };
-    let (shown, rest) = device.stacks.split_at(most);
-    let row = |label: Value, first: u64, highest: u64, now: u64| {
-        let change = i128::from(now) - i128::from(first);
-        let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
-        Row::new(Tone::of_change(change), cells)
-    };
-    let mut rows: Vec<Row> = shown
-        .iter()
-        .map(|stack| {
-            let highest = stack.held.iter().map(|held| held.bytes).max().unwrap_or(0);
-            row(Value::code(&*stack.label), stack.bytes(0), highest, stack.bytes(last))
-        })
-        .collect();
+    let rest = &device.stacks[most..];
+    let mut rows: Vec<Row> = Vec::with_capacity(most + 1);
+    for stack in &device.stacks[..most] {
+        let bytes: Vec<u64> = (0..points).map(|at| stack.bytes(at)).collect();
+        rows.push(stack_row(Value::code(&*stack.label), &bytes));
+    }
     if !rest.is_empty() {
-        let sum = |at: usize| rest.iter().fold(0_u64, |sum, stack| sum.saturating_add(stack.bytes(at)));
-        let highest = (0..=last).map(sum).max().unwrap_or(0);
-        let others = row(Value::words(crate::profile::others(rest.len())), sum(0), highest, sum(last));
+        let others = stack_row(Value::words(others(rest.len())), &StackTrack::sums(rest, points));
         rows.push(Row { others: Some(rest.len()), tone: Tone::Faint, ..others });
     }
     Table {
@@ -241,4 +235,14 @@ fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table
         noun: Noun::STACK,
         ..Table::default()
     }
+}
+
+/// A row of stacks that held these bytes in each of the profiles.
+fn stack_row(label: Value, bytes: &[u64]) -> Row {
+    let first = bytes.first().copied().unwrap_or(0);
+    let highest = bytes.iter().copied().max().unwrap_or(0);
+    let now = bytes.last().copied().unwrap_or(0);
+    let change = i128::from(now) - i128::from(first);
+    let cells = [Value::Size(first), Value::Size(highest), Value::Size(now), Value::Change(change), label];
+    Row::new(Tone::of_change(change), cells)
 }

@@ -5,7 +5,7 @@ use super::{
     Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Note, Noun, Overview, Phrase, Row,
     Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
 };
-use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Point, Search};
+use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::others;
 use crate::report::Options;
@@ -108,7 +108,6 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 
 /// The steps and what grows over them.
 fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
-    let line = |leak: &Leak| StepLine { label: leak.label.clone(), bytes: leak.course.clone() };
     let noun = device.nouns(search.mode).one;
     Steps {
         noun,
@@ -116,7 +115,13 @@ fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
         lines_title: "What grows",
         points: device.points.clone(),
         skip: device.skip,
-        lines: device.leaks.iter().map(line).collect(),
+        lines: device.leaks.iter().map(StepLine::from).collect(),
+    }
+}
+
+impl From<&Leak> for StepLine {
+    fn from(leak: &Leak) -> Self {
+        Self { label: leak.label.clone(), bytes: leak.course.clone() }
     }
 }
 
@@ -125,10 +130,8 @@ fn sources(search: &Search) -> Vec<Source> {
     match search.mode {
         Mode::Series => Vec::new(),
         Mode::Steps => {
-            let sources = search.sources.iter().take(1);
-            let source =
-                |path: &str, bytes| Source { side: None, path: path.to_owned(), amount: Value::Size(bytes).into() };
-            sources.map(|of| source(&of.path, of.bytes)).collect()
+            let only = search.sources.iter().take(1);
+            only.map(|of| Source { side: None, path: of.path.clone(), amount: Value::Size(of.bytes).into() }).collect()
         }
     }
 }
@@ -219,19 +222,19 @@ fn snapshot(point: &Point, is_warm_up: bool) -> Row {
 
 /// The growth of the totals.
 fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
-    let Nouns { one: step, many: steps } = device.nouns(mode);
+    let noun = device.nouns(mode);
     let growth = device.growth;
     let slopes =
         [("allocated", growth.allocated), ("reserved", growth.reserved), ("fragmentation", growth.fragmentation)];
     let known = slopes.into_iter().filter_map(|(name, slope)| Some((name, slope?)));
     let mut facts: Vec<Fact> = known
-        .map(|(name, slope)| Fact::new(name, Phrase::from(Value::Change(slope)).and(format!(" per {step}"))))
+        .map(|(name, slope)| Fact::new(name, Phrase::from(Value::Change(slope)).and(format!(" per {}", noun.one))))
         .collect();
     facts.extend(growth.runs_out_after.map(|left| {
         let full = match left {
             0 => Phrase::from("is full"),
-            1 => Phrase::from("full after 1 more ").and(step),
-            left => Phrase::from("full after ").and(Value::Count(left)).and(format!(" more {steps}")),
+            1 => Phrase::from("full after 1 more ").and(noun.one),
+            left => Phrase::from("full after ").and(Value::Count(left)).and(format!(" more {}", noun.many)),
         };
         Fact::new("device memory", full)
     }));
@@ -240,8 +243,8 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 
 /// The stacks that leak, the fastest first.
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
-    let Nouns { one: step, many: steps } = device.nouns(search.mode);
-    let per_step = format!("per {step}");
+    let noun = device.nouns(search.mode);
+    let per_step = format!("per {}", noun.one);
     let limit = limit(device, options);
     let code = search.code();
     let has_since = device.leaks[..limit].iter().any(|leak| leak.since.is_some());
@@ -261,7 +264,7 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let mut columns = vec![
         Column::figure(per_step.clone()),
         Column::figure("blocks"),
-        Column::figure(steps),
+        Column::figure(noun.many),
         Column::figure("so far"),
     ];
     columns.extend(has_since.then(|| Column::words("since")));

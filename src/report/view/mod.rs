@@ -426,9 +426,12 @@ mod tests {
         assert_eq!(names, ["fails by more", "fails", "warns", "ok"]);
     }
 
+    fn mark(standing: Standing, accepted: bool) -> Mark {
+        Mark { standing, accepted }
+    }
+
     #[test]
     fn marks_are_ordered_from_fine_to_bad() {
-        let mark = |standing, accepted| Mark { standing, accepted };
         let all = [
             mark(Standing::Ok, false),
             mark(Standing::Ok, true),

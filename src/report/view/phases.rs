@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::{Column, Content, Mark, Noun, Phrase, Row, Table, Tone, Value};
-use crate::diff::{self, DeviceDiff, PhaseRow};
+use crate::diff::{self, DeviceDiff, ListedPhases, PhaseRow};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Every, Interval, Occurrence};
 use crate::report::Options;
@@ -164,8 +164,7 @@ fn interval(part: &Interval) -> Row {
 /// The phases of a comparison: what changed.
 pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Options) -> Content {
     let checks = PhaseChecks::new(device, judgement);
-    let (rows, [changed, same]) =
-        diff::listed_phases(&device.phases, options.top, options.unchanged, |row| checks.is_exceeded(row));
+    let listed = diff::listed_phases(&device.phases, options.top, options.unchanged, |row| checks.is_exceeded(row));
     let heads = [
         Column::figure("change"),
         Column::figure(""),
@@ -178,9 +177,9 @@ pub(super) fn changes(device: &DeviceDiff, judgement: &Judgement, options: &Opti
         title: Some("peaks inside phases".to_owned()),
         total: vec![Phrase::count(device.phases.len() as u64, "compared", "compared")],
         columns: heads.into(),
-        rows: rows.iter().map(|row| change_row(row, checks.find(row))).collect(),
+        rows: listed.rows.iter().map(|row| change_row(row, checks.find(row))).collect(),
         noun: Noun::PHASE,
-        below: left_out(device.phases.is_empty(), changed, same),
+        below: left_out(device.phases.is_empty(), &listed),
         ..Table::default()
     })
 }
@@ -199,8 +198,8 @@ impl<'j> PhaseChecks<'j> {
     /// The check of a row: a check is about the occurrence that exceeds the limit by most.
     fn find(&self, row: &PhaseRow) -> Option<&'j Check> {
         let check = *self.0.get(&*row.key())?;
-        let is_of_row = |scope: &String| *scope == row.title() || **scope == *row.name;
-        check.scope.as_ref().is_some_and(is_of_row).then_some(check)
+        let scope = check.scope.as_ref()?;
+        (*scope == row.title() || **scope == *row.name).then_some(check)
     }
 
     fn is_exceeded(&self, row: &PhaseRow) -> bool {
@@ -228,16 +227,16 @@ fn change_row(row: &PhaseRow, check: Option<&Check>) -> Row {
 }
 
 /// The rows that are left out, in words.
-fn left_out(is_empty: bool, changed: usize, same: usize) -> Option<String> {
+fn left_out(is_empty: bool, listed: &ListedPhases<'_>) -> Option<String> {
     if is_empty {
         return Some("neither side has any".to_owned());
     }
     let mut parts = Vec::new();
-    if changed > 0 {
-        parts.push(format!("{} that changed", count(changed as u64, "more phase", "more phases")));
+    if listed.changed > 0 {
+        parts.push(format!("{} that changed", count(listed.changed as u64, "more phase", "more phases")));
     }
-    if same > 0 {
-        parts.push(format!("{} that did not change", count(same as u64, "phase", "phases")));
+    if listed.same > 0 {
+        parts.push(format!("{} that did not change", count(listed.same as u64, "phase", "phases")));
     }
     (!parts.is_empty()).then(|| format!("and {}", parts.join(", ")))
 }

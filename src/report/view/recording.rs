@@ -13,32 +13,36 @@ const MOST_SETTINGS: usize = 64;
 pub(super) fn table(profiles: &[(&str, &Profile)]) -> Table {
     let mut columns = vec![Column::words("")];
     columns.extend(profiles.iter().map(|(head, _)| Column::words(*head)));
-    let row = |name: &str, value: fn(&Profile) -> Value| {
-        let cells = std::iter::once(name.into()).chain(profiles.iter().map(|(_, profile)| value(profile)));
-        Row::new(Tone::Plain, cells)
-    };
     let mut rows = vec![
-        row("file", |profile| Value::code(&*profile.source.path)),
-        row("size", |profile| Value::Size(profile.source.bytes)),
-        row("kind", |profile| profile.source.kind.name().into()),
-        row("events", |profile| Value::Count(profile.devices.iter().map(|device| device.events).sum())),
-        row("time", |profile| {
-            profile.devices.iter().filter_map(|device| device.duration_us).max().map_or(Value::Unknown, time)
+        row("file".into(), profiles, |profile| Value::code(&*profile.source.path)),
+        row("size".into(), profiles, |profile| Value::Size(profile.source.bytes)),
+        row("kind".into(), profiles, |profile| profile.source.kind.name().into()),
+        row("events".into(), profiles, |profile| {
+            Value::Count(profile.devices.iter().map(|device| device.events).sum())
         }),
-        row("frames", frames),
+        row("time".into(), profiles, time),
+        row("frames".into(), profiles, frames),
     ];
     let keys: BTreeSet<&String> = profiles.iter().flat_map(|(_, profile)| profile.settings.all.keys()).collect();
-    rows.extend(keys.into_iter().take(MOST_SETTINGS).map(|key| {
-        let setting =
-            |profile: &Profile| profile.settings.all.get(key).map_or(Value::Nothing, |text| Value::code(&**text));
-        let cells = std::iter::once(Value::code(&**key)).chain(profiles.iter().map(|(_, profile)| setting(profile)));
-        Row::new(Tone::Plain, cells)
-    }));
+    let keys = keys.into_iter().take(MOST_SETTINGS);
+    rows.extend(keys.map(|key| row(Value::code(&**key), profiles, |profile| setting(profile, key))));
     Table { columns, rows, ..Table::default() }
 }
 
-fn time(us: u64) -> Value {
-    format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000).into()
+/// A row with a value of each snapshot.
+fn row(head: Value, profiles: &[(&str, &Profile)], value: impl Fn(&Profile) -> Value) -> Row {
+    let cells = std::iter::once(head).chain(profiles.iter().map(|(_, profile)| value(profile)));
+    Row::new(Tone::Plain, cells)
+}
+
+/// The time that the longest history of a device covers.
+fn time(profile: &Profile) -> Value {
+    let longest = profile.devices.iter().filter_map(|device| device.duration_us).max();
+    longest.map_or(Value::Unknown, |us| format!("{}.{:03} s", us / 1_000_000, us % 1_000_000 / 1000).into())
+}
+
+fn setting(profile: &Profile, key: &str) -> Value {
+    profile.settings.all.get(key).map_or(Value::Nothing, |text| Value::code(&**text))
 }
 
 /// The languages of the frames that were recorded.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::Mark;
+use super::{Group, Mark};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::sides::Side;
 use crate::verdict::Judgement;
@@ -79,6 +79,18 @@ pub(super) fn remarks<'d>(
     found.into_iter().map(|(side, diagnostic)| Remark::new(side, diagnostic, many_devices)).collect()
 }
 
+impl Group {
+    /// The remarks that every format shows: warnings.
+    pub(crate) fn open_remarks(&self) -> Vec<&Remark> {
+        self.remarks.iter().filter(|remark| remark.is_open()).collect()
+    }
+
+    /// The remarks that a page folds away: notes.
+    pub(crate) fn folded_remarks(&self) -> Vec<&Remark> {
+        self.remarks.iter().filter(|remark| !remark.is_open()).collect()
+    }
+}
+
 /// The checks of a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checks {
@@ -114,6 +126,8 @@ impl Checks {
 }
 
 fn lines(judgement: &Judgement, is_of_all_ranks: bool) -> Vec<CheckLine> {
-    let line = |check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks };
-    judgement.checks.iter().map(line).collect()
+    let checks = judgement.checks.iter();
+    checks
+        .map(|check| CheckLine { mark: Mark::of(check), sentence: judgement.sentence(check), is_of_all_ranks })
+        .collect()
 }

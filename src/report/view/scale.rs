@@ -2,19 +2,16 @@
 
 use super::remarks::remarks;
 use super::{Block, Column, Content, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View};
+use crate::profile::others;
 use crate::report::Options;
-use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Scale, Shape, StackScale};
+use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
+use crate::tracks::StackTrack;
 use crate::units::Size;
 use crate::verdict::Standing;
 
 /// The model of several runs.
 pub(crate) fn view(scale: &Scale, options: &Options) -> View {
     let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
-    let source = |run: &crate::scale::Run| Source {
-        side: None,
-        path: run.path.clone(),
-        amount: Phrase::from(format!("x = {}", run.x)),
-    };
     let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
     let group = Group {
         sources: scale.runs.iter().map(source).collect(),
@@ -23,6 +20,10 @@ pub(crate) fn view(scale: &Scale, options: &Options) -> View {
         ..Group::default()
     };
     View { groups: vec![group], ..View::default() }
+}
+
+fn source(run: &Run) -> Source {
+    Source { side: None, path: run.path.clone(), amount: Phrase::from(format!("x = {}", run.x)) }
 }
 
 fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
@@ -53,14 +54,18 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
 /// Where the device is full.
 fn full_at(full: &Full, options: &Options) -> Phrase {
     let memory = options.device_memory.map_or(String::new(), |memory| format!("{} ", Size(memory)));
-    let known = |place: Option<f64>| place.map_or("never".to_owned(), rounded);
     match full.best {
         None => Phrase::from(format!("{memory}is never full")),
         Some(best) => {
-            let (earliest, latest) = (known(full.earliest), known(full.latest));
+            let earliest = rounded_or_never(full.earliest);
+            let latest = rounded_or_never(full.latest);
             Phrase::from(format!("{memory}is full from x = {} on (from {earliest} to {latest})", rounded(best)))
         }
     }
+}
+
+fn rounded_or_never(place: Option<f64>) -> String {
+    place.map_or("never".to_owned(), rounded)
 }
 
 /// A place to three digits, or to a whole number.
@@ -143,57 +148,82 @@ fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
 
 /// How the largest stacks scale.
 fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
-    let last = scale.runs.len().saturating_sub(1);
-    let forecast = device.forecasts.last().map(|forecast| forecast.x);
-    let farthest = scale.runs.last().map_or(1.0, |run| run.x);
-    let foretold = |fit: &Fit| forecast.map(|x| fit.at(x, x / farthest));
+    let ahead = Ahead::new(scale, device);
     let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
-    // What will be large comes first.
-    order.sort_by(|a, b| {
-        let will_hold = |fit: &Fit| foretold(fit).map_or(0.0, |range| range.best);
-        will_hold(&b.fit).total_cmp(&will_hold(&a.fit))
-    });
+    // The largest at the farthest place comes first.
+    order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
     let most = if options.top == 0 { order.len() } else { options.top.min(order.len()) };
-    let (shown, rest) = order.split_at(most);
+    let rest = &order[most..];
     let mut columns = vec![Column::figure(format!("x = {}", scale.runs.first().map_or(0.0, |run| run.x)))];
-    columns.push(Column::figure(format!("x = {farthest}")));
-    columns.extend(forecast.map(|x| Column::figure(format!("x = {x}")).main()));
+    columns.push(Column::figure(format!("x = {}", ahead.farthest)));
+    columns.extend(ahead.forecast.map(|x| Column::figure(format!("x = {x}")).main()));
     columns.extend([Column::words("grows"), Column::words(scale.group_by.noun())]);
-    let row = |first: u64, latest: u64, later: Option<f64>, how: Value, label: Value| {
-        let mut cells = vec![Value::Size(first), Value::Size(latest)];
-        cells.extend(later.map(|later| Value::Size(bytes(later))));
-        cells.extend([how, label]);
-        Row::new(Tone::Plain, cells)
-    };
-    let mut rows: Vec<Row> = shown
-        .iter()
-        .map(|stack| {
-            let later = foretold(&stack.fit).map(|range| range.best);
-            let how = Value::Text(grows(&stack.fit));
-            row(stack.track.bytes(0), stack.track.bytes(last), later, how, Value::code(&*stack.track.label))
-        })
-        .collect();
+    let last = scale.runs.len().saturating_sub(1);
+    let mut rows: Vec<Row> = order[..most].iter().map(|stack| stack_row(stack, last, &ahead)).collect();
     if !rest.is_empty() {
-        let sum = |at: usize| rest.iter().fold(0_u64, |sum, stack| sum.saturating_add(stack.track.bytes(at)));
-        let later =
-            forecast.map(|_| rest.iter().filter_map(|stack| foretold(&stack.fit)).map(|range| range.best).sum());
-        let label = Value::words(crate::profile::others(rest.len()));
-        let others = row(sum(0), sum(last), later, Value::Nothing, label);
-        rows.push(Row { others: Some(rest.len()), tone: Tone::Faint, ..others });
+        rows.push(rest_row(rest, last, &ahead));
     }
     Table { title: Some("stacks at the peak".to_owned()), columns, rows, noun: Noun::STACK, ..Table::default() }
+}
+
+/// The place ahead of all runs for which memory is foretold.
+struct Ahead {
+    /// The place; none where nothing is foretold.
+    forecast: Option<f64>,
+    /// The place of the last run.
+    farthest: f64,
+}
+
+impl Ahead {
+    fn new(scale: &Scale, device: &DeviceScale) -> Self {
+        Self {
+            forecast: device.forecasts.last().map(|forecast| forecast.x),
+            farthest: scale.runs.last().map_or(1.0, |run| run.x),
+        }
+    }
+
+    /// The bytes that a fit has there.
+    fn bytes(&self, fit: &Fit) -> Option<f64> {
+        self.forecast.map(|x| fit.at(x, x / self.farthest).best)
+    }
+
+    /// The bytes by which fits are ordered.
+    fn order(&self, fit: &Fit) -> f64 {
+        self.bytes(fit).unwrap_or(0.0)
+    }
+}
+
+fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead) -> Row {
+    let mut cells = vec![Value::Size(stack.track.bytes(0)), Value::Size(stack.track.bytes(last))];
+    cells.extend(ahead.bytes(&stack.fit).map(|later| Value::Size(bytes(later))));
+    cells.extend([Value::Text(grows(&stack.fit)), Value::code(&*stack.track.label)]);
+    Row::new(Tone::Plain, cells)
+}
+
+/// A row for the sum of several stacks.
+fn rest_row(rest: &[&StackScale], last: usize, ahead: &Ahead) -> Row {
+    let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
+    let mut cells = vec![Value::Size(sums[0]), Value::Size(sums[last])];
+    if ahead.forecast.is_some() {
+        let later: f64 = rest.iter().filter_map(|stack| ahead.bytes(&stack.fit)).sum();
+        cells.push(Value::Size(bytes(later)));
+    }
+    cells.extend([Value::Nothing, Value::words(others(rest.len()))]);
+    Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) }
 }
 
 /// The shape of a fit, with its leading coefficient.
 fn grows(fit: &Fit) -> String {
     let Polynomial { linear, quadratic, .. } = fit.best;
-    let slope = |coefficient: f64| {
-        let sign = if coefficient < 0.0 { "-" } else { "" };
-        format!("{sign}{}", Size(bytes(coefficient.abs())))
-    };
     match fit.shape {
         Shape::Linear => format!("linear, {} per x", slope(linear)),
         Shape::Quadratic => format!("quadratic, {} per x²", slope(quadratic)),
         shape @ (Shape::Constant | Shape::Irregular) => shape.name().to_owned(),
     }
+}
+
+/// The size of a coefficient, with its sign.
+fn slope(coefficient: f64) -> String {
+    let sign = if coefficient < 0.0 { "-" } else { "" };
+    format!("{sign}{}", Size(bytes(coefficient.abs())))
 }

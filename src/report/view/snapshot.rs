@@ -150,7 +150,8 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
 /// A row for each rank, the worst first, and one for the rest.
 fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
     let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let (listed, rest) = lines.split_at(limit.min(lines.len()));
+    let listed = &lines[..limit.min(lines.len())];
+    let rest = &lines[listed.len()..];
     let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
     if !rest.is_empty() {
         let mut cells = vec![Value::Nothing; 6];

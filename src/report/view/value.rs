@@ -8,7 +8,7 @@ use std::fmt;
 use crate::diff::Kind;
 use crate::sides::Sides;
 use crate::stack::More;
-use crate::text::thousands;
+use crate::text::{count, thousands};
 use crate::tree::Frame;
 use crate::units::{Delta, Size, format_percent, format_share};
 
@@ -108,11 +108,10 @@ pub(crate) struct Distance {
 
 impl fmt::Display for Distance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let events = |count: u64| if count == 1 { "event" } else { "events" };
         match (self.nearest, self.farthest) {
             (None, _) => f.write_str("not recorded"),
-            (Some(nearest), None) => write!(f, "{} {} or more", thousands(nearest), events(nearest)),
-            (Some(one), Some(other)) if one == other => write!(f, "{} {}", thousands(one), events(one)),
+            (Some(nearest), None) => write!(f, "{} or more", count(nearest, "event", "events")),
+            (Some(one), Some(other)) if one == other => f.write_str(&count(one, "event", "events")),
             (Some(nearest), Some(farthest)) => write!(f, "{} to {} events", thousands(nearest), thousands(farthest)),
         }
     }
