@@ -4,11 +4,13 @@
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
 //! leaves blocks behind in nearly every step, which are still held at the dump.
 
+mod names;
 mod series;
 mod slope;
 mod steps;
 mod trend;
 
+use names::Names;
 pub use series::Series;
 pub use slope::slope;
 pub use steps::search;
@@ -80,11 +82,11 @@ pub struct Options {
     pub rules: Rules,
     /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
     pub skip: Option<usize>,
-    /// A stack must have grown by so many bytes in total. By default 1 MiB over a series; steps show a leak of any size.
+    /// Bytes that a stack must have gained in total. By default 1 MiB over a series; steps show a leak of any size.
     pub min_growth: Option<u64>,
-    /// In so many of the steps, from 0 to 1, it must have grown.
+    /// The share of the steps, from 0 to 1, in which it must have grown.
     pub min_share: f64,
-    /// Which steps to look for in a single snapshot.
+    /// The steps to look for in a single snapshot.
     pub steps: Wanted,
     /// Memory of the device in bytes, to tell when it runs out.
     pub device_memory: Option<u64>,
@@ -166,7 +168,7 @@ pub struct Leak {
     pub bytes_per_step: i128,
     /// The snapshot after which it began to grow; `None` where it grew from the beginning.
     pub since: Option<String>,
-    /// In so many of the steps that count it grew.
+    /// The number of steps that count in which it grew.
     pub grew: usize,
     /// Number of steps that count.
     pub judged: usize,
@@ -177,7 +179,7 @@ pub struct Leak {
 }
 
 impl Leak {
-    /// In which share of the steps that count it grew, from 0 to 1.
+    /// The share of the steps that count in which it grew, from 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         share(self.grew, self.judged)
@@ -193,21 +195,6 @@ impl Leak {
         let tenths = slope::rounded(self.blocks * 10, judged);
         format!("{}{}.{}", if tenths < 0 { "-" } else { "" }, (tenths / 10).abs(), (tenths % 10).abs())
     }
-
-    /// The names of several stacks, the largest first, as that of the leak and those of the others.
-    fn names(mut labels: impl Iterator<Item = String>) -> Option<(String, Vec<String>)> {
-        let first = labels.next()?;
-        let mut also: Vec<String> = Vec::new();
-        for label in labels {
-            if label != first && !also.contains(&label) {
-                also.push(label);
-            }
-            if also.len() == MOST_NAMES {
-                break;
-            }
-        }
-        Some((first, also))
-    }
 }
 
 /// Puts the fastest first, and equal ones in an order that is always the same.
@@ -217,11 +204,8 @@ fn sort(leaks: &mut [Leak]) {
     });
 }
 
-/// What reserved memory that nothing uses is called.
+/// The label of reserved memory that nothing uses.
 const FRAGMENTATION: &str = "<fragmentation>";
-
-/// More names of one leak say nothing.
-const MOST_NAMES: usize = 4;
 
 /// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,7 +233,7 @@ pub struct Growth {
     pub reserved: Option<i128>,
     /// The trend of reserved bytes that are not active.
     pub fragmentation: Option<i128>,
-    /// After so many more snapshots or steps the memory of the device is full.
+    /// The number of further snapshots or steps after which the memory of the device is full.
     pub runs_out_after: Option<u64>,
 }
 
@@ -299,6 +283,21 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
+    /// A device of which nothing is known yet.
+    fn nothing(device: u32) -> Self {
+        Self {
+            device,
+            how: None,
+            points: Vec::new(),
+            skip: 0,
+            judged: 0,
+            leaks: Vec::new(),
+            growth: Growth::default(),
+            unclear: None,
+            failure: None,
+        }
+    }
+
     /// The units of the search: snapshots, steps, or parts of a history that are neither.
     #[must_use]
     pub fn nouns(&self, mode: Mode) -> Nouns {

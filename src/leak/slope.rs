@@ -18,7 +18,8 @@ pub fn slope(values: &[u64]) -> Option<i128> {
     }
     slopes.sort_unstable_by(Slope::order);
     let middle = slopes.len().checked_sub(1)? / 2;
-    let (low, high) = (slopes[middle], slopes[slopes.len() / 2]);
+    let low = slopes[middle];
+    let high = slopes[slopes.len() / 2];
     // Values have 64 bits and steps far fewer than 32, so the products fit.
     Some(rounded(low.rise * high.run + high.rise * low.run, 2 * low.run * high.run))
 }

@@ -1,0 +1,266 @@
+//! The memory that steps leave behind, by stack.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::{DeviceSteps, FEWEST, Judged};
+use crate::leak::slope::rounded;
+use crate::leak::{Leak, LeakMetric, Names, Options, sort};
+use crate::phase::steps::Steps;
+use crate::profile::{Held, Identity, identity};
+use crate::replay::{Allocation, Origin, Position, Replay};
+use crate::snapshot::{StackId, StringId};
+use crate::stack::{Code, Grouper, Key, distinct_labels};
+
+/// The identity of blocks: their stack, and the tag that they are grouped by.
+type Attribution = (Origin, Option<StringId>);
+
+/// How blocks of the history live: those that are freed in it, and those that are not.
+#[derive(Default)]
+struct Lives {
+    /// The longest, in steps, that blocks live that are freed.
+    lifetimes: FxHashMap<Attribution, usize>,
+    /// Blocks that are held at the dump, by the step that allocated them.
+    survivors: FxHashMap<Attribution, BTreeMap<usize, Held>>,
+}
+
+impl Lives {
+    fn of(device: &DeviceSteps<'_>) -> Self {
+        let DeviceSteps { replay, steps, judged, .. } = device;
+        let mut lives = Self::default();
+        let all = replay.allocations.iter();
+        for allocation in all.filter(|block| block.born != Position::START && block.born < replay.dump) {
+            let Some(step) = steps.at(allocation.born) else { continue };
+            if allocation.allocated_at(replay.dump) {
+                let by_step = lives.survivors.entry(device.attribution(allocation)).or_default();
+                let held = by_step.entry(step).or_default();
+                *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
+            } else {
+                // Blocks that are given up at the very end say nothing about how long such blocks live.
+                let Some(freed) = steps.at(allocation.freed).filter(|&freed| freed < judged.last) else { continue };
+                let lifetime = lives.lifetimes.entry(device.attribution(allocation)).or_default();
+                *lifetime = (*lifetime).max(freed.saturating_sub(step));
+            }
+        }
+        lives
+    }
+}
+
+impl DeviceSteps<'_> {
+    fn attribution(&self, allocation: &Allocation) -> Attribution {
+        let event = allocation.born.event().and_then(|index| self.events.get(index as usize));
+        let tags = event.map(|event| self.snapshot.tables.tags(event.tags));
+        let tag = tags.and_then(|tags| self.options.group_by.tag(tags));
+        let tag = tag.or_else(|| self.origins.name(allocation, event, self.snapshot));
+        (allocation.origin(self.snapshot), tag)
+    }
+
+    /// The memory that the steps leave behind.
+    pub(super) fn left_behind(&self) -> LeftBehind {
+        let &Self { steps, replay, grouper, judged, options, .. } = self;
+        let Lives { lifetimes, survivors } = Lives::of(self);
+        let replaced = Replaced::new(replay, steps, judged);
+        let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
+        for (&(origin, tag), by_step) in &survivors {
+            if matches!(origin, Origin::Stack(stack) if is_state_of_optimizer(grouper.code(), stack)) {
+                continue;
+            }
+            let lifetime = lifetimes.get(&(origin, tag)).copied().unwrap_or(0);
+            let group = identity(origin, tag, grouper);
+            let left = groups.entry(group.key.clone()).or_default();
+            left.end = by_step.values().fold(left.end, |sum, &held| sum.plus(held));
+            // Those of the last steps may still be freed as the others were.
+            let until = judged.until(lifetime);
+            let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
+            if evidence.is_empty() || replaced.replaces(&evidence, until.saturating_sub(judged.from), options) {
+                continue;
+            }
+            left.lifetime = left.lifetime.max(lifetime);
+            left.identity.get_or_insert(group);
+            for (&step, &held) in evidence {
+                left.add(step, origin, held);
+            }
+        }
+        LeftBehind(groups)
+    }
+}
+
+/// The memory that steps leave behind, by the group of its stacks.
+pub(super) struct LeftBehind(BTreeMap<Key, Left>);
+
+impl LeftBehind {
+    /// The label of a group whose blocks live for so many steps by design that too few are left to tell.
+    pub(super) fn too_short(&self, judged: Judged) -> Option<String> {
+        let short = self.0.values().find(|left| left.is_too_short(judged))?;
+        Some(short.identity.as_ref()?.label.clone())
+    }
+
+    /// The groups that leak, the fastest first.
+    pub(super) fn leaks(self, device: &DeviceSteps<'_>) -> Vec<Leak> {
+        let &DeviceSteps { grouper, judged, options, .. } = device;
+        let leaks = self.0.into_values().filter_map(|left| left.leak(grouper, judged, options));
+        let mut leaks: Vec<Leak> = leaks.collect();
+        tell_apart(&mut leaks, grouper);
+        sort(&mut leaks);
+        leaks
+    }
+}
+
+/// The memory that one group of stacks left behind.
+#[derive(Default)]
+struct Left {
+    identity: Option<Identity>,
+    /// By exact stack.
+    stacks: FxHashMap<Origin, Held>,
+    /// By step.
+    steps: BTreeMap<usize, Held>,
+    /// The longest, in steps, that blocks of these stacks live by design.
+    lifetime: usize,
+    end: Held,
+}
+
+/// The bytes that steps and those before them left behind.
+fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
+    let by_step: BTreeMap<usize, u64> = steps.iter().map(|(step, held)| (*step, held.bytes)).collect();
+    let mut sum: u64 = 0;
+    let mut course = Vec::with_capacity(judged.len());
+    for step in judged {
+        sum = sum.saturating_add(by_step.get(&step).copied().unwrap_or(0));
+        course.push(sum);
+    }
+    course
+}
+
+/// Gives leaks of one label different ones.
+fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
+    let mut by_label: BTreeMap<String, Vec<(usize, StackId)>> = BTreeMap::new();
+    for (index, leak) in leaks.iter().enumerate() {
+        by_label.entry(leak.label.clone()).or_default().extend(leak.stack.map(|stack| (index, stack)));
+    }
+    for (label, alike) in by_label.into_iter().filter(|(_, alike)| alike.len() > 1) {
+        let stacks: Vec<_> = alike.iter().map(|(_, stack)| (grouper, *stack)).collect();
+        for ((index, _), label) in alike.iter().zip(distinct_labels(&label, &stacks)) {
+            leaks[*index].label = label;
+        }
+    }
+}
+
+/// True if an optimizer makes its state there, once for each parameter, however many steps that takes.
+fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
+    code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
+}
+
+/// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of the
+/// same size, a window is full that was filled before the recording began: nothing grows.
+struct Replaced {
+    by_size: FxHashMap<u64, Freed>,
+}
+
+/// Blocks of one size that are freed.
+#[derive(Default)]
+struct Freed {
+    /// The steps that free some.
+    steps: BTreeSet<usize>,
+    blocks: u64,
+}
+
+impl Replaced {
+    fn new(replay: &Replay, steps: &Steps, judged: Judged) -> Self {
+        let mut by_size: FxHashMap<u64, Freed> = FxHashMap::default();
+        for old in replay.allocations.iter().filter(|allocation| allocation.born == Position::START) {
+            let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
+            if let Some(step) = step.filter(|_| old.freed < replay.dump) {
+                let freed = by_size.entry(old.bytes).or_default();
+                freed.steps.insert(step);
+                freed.blocks += 1;
+            }
+        }
+        Self { by_size }
+    }
+
+    /// True if such blocks make up for those that were left behind.
+    fn replaces(&self, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
+        // The blocks that one stack leaves behind are nearly always equal.
+        let all = left.iter().fold(Held::default(), |sum, (_, held)| sum.plus(**held));
+        let size = all.mean();
+        if size.saturating_mul(all.blocks) != all.bytes {
+            return false;
+        }
+        let Some(freed) = self.by_size.get(&size) else { return false };
+        options.is_steady(freed.steps.len(), judged) && freed.blocks * 10 >= all.blocks * 8
+    }
+}
+
+impl Left {
+    fn add(&mut self, step: usize, origin: Origin, held: Held) {
+        let of_step = self.steps.entry(step).or_default();
+        *of_step = of_step.plus(held);
+        let of_stack = self.stacks.entry(origin).or_default();
+        *of_stack = of_stack.plus(held);
+    }
+
+    /// True if the blocks live for some steps by design, and too few steps are left to tell whether they leak.
+    fn is_too_short(&self, judged: Judged) -> bool {
+        let left = judged.until(self.lifetime).saturating_sub(judged.from);
+        self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
+    }
+
+    /// The leak that this is, if it is one.
+    fn leak(self, grouper: &Grouper<'_>, judged: Judged, options: &Options) -> Option<Leak> {
+        let identity = self.identity?;
+        let until = judged.until(self.lifetime);
+        let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
+        let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
+        let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
+        // Growth that stopped is no leak.
+        let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
+        if !goes_on || !options.is_steady(steps.len(), count) || held.bytes < options.min_growth.unwrap_or(1) {
+            return None;
+        }
+        let stacks = NamedStack::by_size(&self.stacks, grouper);
+        let stack = stacks.first().map(|named| named.stack);
+        let names = Names::of(stacks.into_iter().map(|named| named.label)).filter(|_| !grouper.by().is_tag());
+        let names = names.unwrap_or(Names { label: identity.label, also: Vec::new() });
+        Some(Leak {
+            metric: LeakMetric::Allocated,
+            label: names.label,
+            key: identity.key.0,
+            bucket: identity.bucket,
+            stack,
+            also: names.also,
+            bytes: i128::from(held.bytes),
+            blocks: i128::from(held.blocks),
+            bytes_per_step: rounded(i128::from(held.bytes), count as i128),
+            since: None,
+            grew: steps.len(),
+            judged: count,
+            end: self.end,
+            course: course(&steps, judged.from..until),
+        })
+    }
+}
+
+/// A stack that left memory behind.
+struct NamedStack {
+    held: Held,
+    label: String,
+    stack: StackId,
+}
+
+impl NamedStack {
+    /// Those of a group: the one that left most names it; of equal ones the first by name.
+    fn by_size(stacks: &FxHashMap<Origin, Held>, grouper: &Grouper<'_>) -> Vec<Self> {
+        let mut named: Vec<Self> = Vec::new();
+        for (origin, &held) in stacks {
+            if let Origin::Stack(stack) = *origin {
+                named.push(Self { held, label: grouper.label(stack), stack });
+            }
+        }
+        named.sort_by(|a, b| {
+            b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)).then_with(|| a.stack.cmp(&b.stack))
+        });
+        named
+    }
+}

@@ -1,0 +1,253 @@
+//! Leaks within one snapshot: what nearly every step leaves behind.
+
+mod left;
+mod totals;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search};
+use crate::phase::steps::{self, Step, Steps, Wanted};
+use crate::phase::{Phase, phases};
+use crate::profile::{Origins, Source};
+use crate::replay::{self, History, Level, Part, Position, Replay};
+use crate::snapshot::{Action, Event, Snapshot, Tables};
+use crate::stack::{GroupBy, Grouper, Rules};
+
+/// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
+const WARM_UP: usize = 1;
+
+/// Fewer steps than these tell a leak from nothing.
+const FEWEST: usize = 3;
+
+/// Looks for leaks in one snapshot.
+///
+/// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the
+/// same stack that was freed: what lives for some steps by design is no leak, nor are the last step's own tensors. A
+/// stack leaks if it left blocks behind in nearly every step that can tell, and still does.
+///
+/// # Errors
+/// Where the file holds sums that no memory could hold.
+pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
+    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
+    let mut devices = Vec::new();
+    let mut diagnostics = Vec::new();
+    for (&id, device) in &snapshot.devices {
+        let events = snapshot.events_of(device);
+        let phases = phases(&snapshot, events);
+        let steps = steps::find(events, &phases, grouper.code(), &options.steps);
+        let borders = steps.as_ref().map(Steps::borders).unwrap_or_default();
+        let replay = replay::run(&snapshot, id, device, &borders)?;
+        if events.is_empty() && replay.figures.active.end == 0 {
+            continue;
+        }
+        diagnostics.extend(replay.diagnostics.iter().cloned());
+        let request = failed_request(&snapshot, events, &options.rules);
+        let failure = Failure::new(&replay.figures.ooms, request, options);
+        let has_history = replay.figures.history == History::Recorded;
+        let mut found = match steps.filter(|_| has_history) {
+            Some(steps) => {
+                let origins = origins.remove(&id).unwrap_or_default();
+                let judged = Judged::new(&steps, options);
+                let device = DeviceSteps {
+                    snapshot: &snapshot,
+                    id,
+                    events,
+                    replay: &replay,
+                    origins: &origins,
+                    steps: &steps,
+                    judged,
+                    grouper: &grouper,
+                    options,
+                };
+                device.find_leaks()
+            }
+            None => DeviceLeaks {
+                unclear: Some(no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
+                ..DeviceLeaks::nothing(id)
+            },
+        };
+        if found.how.is_some() && found.unclear.is_none() {
+            diagnostics.extend(found.add_totals(replay.figures.allocated.peak, options));
+        }
+        found.failure = failure;
+        devices.push(found);
+    }
+    drop(grouper);
+    // Without a leak there is no stack to show.
+    let leaks = devices.iter().any(|device| !device.leaks.is_empty());
+    Ok(Search {
+        name: None,
+        rank: None,
+        sources: vec![source],
+        mode: Mode::Steps,
+        devices,
+        diagnostics,
+        group_by: options.group_by,
+        tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
+        rules: options.rules.clone(),
+    })
+}
+
+/// The label of the stack whose request was the first to fail, where it was captured.
+fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Option<String> {
+    let failed = events.iter().find(|event| event.action == Action::Oom)?;
+    let stack = failed.stack.filter(|stack| snapshot.tables.has_frames(*stack))?;
+    Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
+}
+
+/// Why there are no steps.
+fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wanted) -> String {
+    let pattern = match wanted {
+        Wanted::Named(pattern) if has_history => pattern,
+        _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
+    };
+    let names: BTreeSet<&str> = phases.iter().map(|phase| crate::text::cut(tables.string(phase.name), 64)).collect();
+    let near = crate::text::nearest(pattern.as_str(), "name", names.iter().copied());
+    let near = if near.is_empty() { "; there are none".to_owned() } else { near };
+    format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
+}
+
+/// The steps that can show a leak.
+#[derive(Clone, Copy)]
+struct Judged {
+    /// The first of them: those before are warm-up.
+    from: usize,
+    /// The last step, which is none of them: its tensors are still in use.
+    last: usize,
+}
+
+impl Judged {
+    fn new(steps: &Steps, options: &Options) -> Self {
+        Self { from: options.skip.unwrap_or(WARM_UP), last: steps.steps.len().saturating_sub(1) }
+    }
+
+    fn count(self) -> usize {
+        self.last.saturating_sub(self.from)
+    }
+
+    /// The step up to which blocks have outlived others that live for so many steps, which may still be freed.
+    fn until(self, lifetime: usize) -> usize {
+        self.last.saturating_sub(lifetime)
+    }
+}
+
+/// A device whose steps are looked at.
+struct DeviceSteps<'s> {
+    snapshot: &'s Snapshot,
+    /// Its ordinal.
+    id: u32,
+    events: &'s [Event],
+    replay: &'s Replay,
+    origins: &'s Origins,
+    steps: &'s Steps,
+    judged: Judged,
+    grouper: &'s Grouper<'s>,
+    options: &'s Options,
+}
+
+impl DeviceSteps<'_> {
+    fn find_leaks(&self) -> DeviceLeaks {
+        let mut found = DeviceLeaks {
+            how: Some(self.steps.how.clone()),
+            points: self.points(),
+            skip: self.judged.from,
+            judged: self.judged.count(),
+            ..DeviceLeaks::nothing(self.id)
+        };
+        match self.require_steps().and_then(|()| self.leaks()) {
+            Ok(leaks) => found.leaks = leaks,
+            Err(unclear) => found.unclear = Some(unclear),
+        }
+        found
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let parts: FxHashMap<Position, &Part> = self.replay.parts.iter().map(|part| (part.from, part)).collect();
+        self.steps.steps.iter().map(|step| self.point(step, parts.get(&step.from).copied())).collect()
+    }
+
+    fn point(&self, step: &Step, part: Option<&Part>) -> Point {
+        let is_reserved_known = self.replay.figures.reserved.peak.is_some();
+        let end = part.map(|part| part.end);
+        Point {
+            name: step.name.clone(),
+            allocated: end.map(|level| level.allocated),
+            reserved: end.filter(|_| is_reserved_known).map(|level| level.reserved),
+            fragmentation: end.filter(|_| is_reserved_known).map(Level::fragmentation),
+            active_peak: part.map(|part| part.peak.active),
+        }
+    }
+
+    /// Requires steps that are enough, and that may be steps; the error is the reason why a leak cannot be told.
+    fn require_steps(&self) -> Result<(), String> {
+        if self.judged.count() < FEWEST {
+            return Err(format!(
+                "the history has {}, of which {} can tell: neither warm-up nor the last one. {FEWEST} are needed; record \
+                 more steps, or give two or more snapshots",
+                crate::text::count(self.steps.steps.len() as u64, "step", "steps"),
+                if self.judged.count() == 0 { "none".to_owned() } else { self.judged.count().to_string() },
+            ));
+        }
+        if !self.steps.are_plausible(self.events, self.grouper.code()) {
+            return Err(
+                "no steps were found in the history: it looks like less than a few steps. Record more of them, annotate them \
+                 (torch.profiler.record_function) and name them with --step, or give two or more snapshots"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The stacks that leak, or the reason why that cannot be told.
+    fn leaks(&self) -> Result<Vec<Leak>, String> {
+        let left = self.left_behind();
+        let short = left.too_short(self.judged);
+        let leaks = left.leaks(self);
+        self.require_no_guess(&leaks)?;
+        match short {
+            Some(label) if leaks.is_empty() => Err(format!(
+                "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps are left that can tell; \
+                 record more steps, or give two or more snapshots"
+            )),
+            _ => Ok(leaks),
+        }
+    }
+
+    /// Refuses leaks that may belong to something else than steps, where these are a guess.
+    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), String> {
+        let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
+        if leaked <= 0 || !self.steps.are_guessed(self.events, self.grouper.code()) {
+            return Ok(());
+        }
+        if self.steps.go_through_sizes(self.events) {
+            return Err(
+                "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays may \
+                 belong to one size each, such as graphs that are captured. Annotate the steps (torch.profiler.record_function) \
+                 and name them with --step, or give two or more snapshots"
+                    .to_owned(),
+            );
+        }
+        if leaked * 4 > self.allocated_in_judged() {
+            return Err(
+                "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
+                 model or an answer, or leaks. Annotate the steps (torch.profiler.record_function) and name them with --step, \
+                 or give two or more snapshots"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Bytes that are allocated in the steps that count.
+    fn allocated_in_judged(&self) -> i128 {
+        let judged = self.judged.from..self.judged.last;
+        let inside = self.replay.allocations.iter().filter(|allocation| allocation.born != Position::START);
+        let counted =
+            inside.filter(|allocation| self.steps.at(allocation.born).is_some_and(|step| judged.contains(&step)));
+        counted.map(|allocation| i128::from(allocation.bytes)).sum()
+    }
+}

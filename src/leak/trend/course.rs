@@ -1,0 +1,180 @@
+//! Cuts a series into pieces that straight lines fit.
+
+use super::float;
+
+/// Slopes that differ by up to this factor are one course.
+const SAME_COURSE: f64 = 4.0;
+
+/// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it begins is
+/// not known.
+pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
+    let plain: Vec<f64> = values.iter().map(|&value| float(i128::from(value))).collect();
+    let mut smooth = plain.clone();
+    for (at, around) in plain.windows(3).enumerate() {
+        let up = around[1] - around[0];
+        let down = around[1] - around[2];
+        let stands_out = up * down > 0.0 && up.abs().min(down.abs()) > 3.0 * (around[2] - around[0]).abs();
+        if stands_out {
+            smooth[at + 1] = f64::midpoint(around[0], around[2]);
+        }
+    }
+    smooth
+}
+
+/// The standard deviation of the values around their courses, from how they bend: a straight line does not, and a change
+/// of course bends few of them.
+pub(super) fn noise(values: &[f64]) -> f64 {
+    /// How far the middle one of three normal values deviates from the line through the others, in standard deviations.
+    const BEND: f64 = 2.449_489_742_783_178;
+    let mut bends: Vec<f64> = values.windows(3).map(|around| (around[2] - 2.0 * around[1] + around[0]).abs()).collect();
+    bends.sort_by(f64::total_cmp);
+    let Some(last) = bends.len().checked_sub(1) else { return 0.0 };
+    // The median of normal deviations lies at 0.6745 of the standard deviation, the upper quartile at 1.15. Rare noise
+    // shows in the quartile only, which a short series bends too often for.
+    let deviation = if values.len() >= 12 { bends[last * 3 / 4] / 1.15 } else { bends[last / 2] / 0.6745 };
+    deviation / BEND
+}
+
+/// A series that is cut into pieces.
+pub(super) struct Course {
+    pub(super) values: Vec<f64>,
+    pub(super) noise: f64,
+    pub(super) tolerance: f64,
+}
+
+/// A piece of a series from one index up to another.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) from: usize,
+    to: usize,
+}
+
+impl Course {
+    /// Index of the value from which on the series goes on as it does at its end.
+    pub(super) fn start(&self) -> usize {
+        let pieces = self.pieces();
+        let Some(last) = pieces.last() else { return 0 };
+        let mut start = last.from;
+        for &piece in pieces.iter().rev().skip(1) {
+            if !self.is_same_course(piece, start) {
+                break;
+            }
+            start = piece.from;
+        }
+        self.onset(start)
+    }
+
+    /// True if a piece and all that follows it from `start` on rise alike: a missing night breaks a line, not a leak.
+    fn is_same_course(&self, piece: Piece, start: usize) -> bool {
+        let later = match self.values.len() - start {
+            1 | 2 => self.slope_between(piece.to - 1, self.values.len() - 1),
+            _ => self.slope_of(Piece { from: start, to: self.values.len() }),
+        };
+        let before = match piece.to - piece.from {
+            1 => later,
+            2 => self.slope_between(piece.from, piece.from + 1),
+            _ => self.slope_of(piece),
+        };
+        let jump = self.values[start] - self.values[piece.to - 1];
+        let tolerance = self.tolerance.max(2.0 * self.noise);
+        later > 0.0
+            && before >= later / SAME_COURSE
+            && before <= later * SAME_COURSE
+            && jump >= -tolerance
+            && jump <= SAME_COURSE * later.max(before) + tolerance
+    }
+
+    /// The value before the first rise belongs to the growth as well, if the rise is as large as those that follow.
+    fn onset(&self, start: usize) -> usize {
+        if start == 0 || self.values.len() - start < 2 {
+            return start;
+        }
+        let slope = self.slope_of(Piece { from: start, to: self.values.len() });
+        let rise = self.values[start] - self.values[start - 1];
+        if slope > 0.0 && rise >= slope / 2.0 && rise <= slope * 2.0 { start - 1 } else { start }
+    }
+
+    fn slope_between(&self, from: usize, to: usize) -> f64 {
+        (self.values[to] - self.values[from]) / float((to - from).max(1) as i128)
+    }
+
+    /// The slope of the line that fits best.
+    fn slope_of(&self, piece: Piece) -> f64 {
+        let sums = Sums::of(&self.values[piece.from..piece.to]);
+        sums.slope()
+    }
+
+    /// The pieces that are fitted best by lines, where each one more has to earn its price.
+    pub(super) fn pieces(&self) -> Vec<Piece> {
+        let count = self.values.len();
+        let scale = self.noise.max(self.tolerance);
+        // The logarithm of the number of values, as in the Bayesian information criterion, twice as strict.
+        let price = 6.0 * (f64::from(count.max(4).ilog2()) * std::f64::consts::LN_2) * scale * scale;
+        let mut cheapest = vec![0.0; count + 1];
+        let mut begins = vec![0; count + 1];
+        for to in 1..=count {
+            // From the end on, so that every piece is one value longer than the one before.
+            let mut sums = Sums::default();
+            let mut best = f64::INFINITY;
+            for from in (0..to).rev() {
+                sums.put_before(self.values[from]);
+                let cost = cheapest[from] + sums.residual() + price;
+                // The shortest of equal ones: a value where two lines meet belongs to the earlier one.
+                if cost + price * 1e-6 < best {
+                    best = cost;
+                    begins[to] = from;
+                }
+            }
+            cheapest[to] = best;
+        }
+        let mut pieces = Vec::new();
+        let mut to = count;
+        while to > 0 {
+            pieces.push(Piece { from: begins[to], to });
+            to = begins[to];
+        }
+        pieces.reverse();
+        pieces
+    }
+}
+
+/// Running sums of the fit of a line, around means so that large values lose no digits.
+#[derive(Default)]
+struct Sums {
+    count: f64,
+    mean_x: f64,
+    mean_y: f64,
+    xx: f64,
+    xy: f64,
+    yy: f64,
+}
+
+impl Sums {
+    fn of(values: &[f64]) -> Self {
+        let mut sums = Self::default();
+        values.iter().rev().for_each(|&value| sums.put_before(value));
+        sums
+    }
+
+    /// Adds a value one step before the others.
+    fn put_before(&mut self, y: f64) {
+        let x = -self.count;
+        self.count += 1.0;
+        let off_x = x - self.mean_x;
+        let off_y = y - self.mean_y;
+        self.mean_x += off_x / self.count;
+        self.mean_y += off_y / self.count;
+        self.xx += off_x * (x - self.mean_x);
+        self.xy += off_x * (y - self.mean_y);
+        self.yy += off_y * (y - self.mean_y);
+    }
+
+    fn slope(&self) -> f64 {
+        if self.xx > 0.0 { self.xy / self.xx } else { 0.0 }
+    }
+
+    /// The sum of the squared distances from the line.
+    fn residual(&self) -> f64 {
+        (self.yy - self.slope() * self.xy).max(0.0)
+    }
+}

@@ -1,0 +1,167 @@
+use super::*;
+
+const UNIT: u64 = 1 << 20;
+const THRESHOLD: Threshold = Threshold { bytes: UNIT, share: 0.8 };
+
+/// Values in MiB.
+fn trend(values: &[u64]) -> Trend {
+    let values: Vec<u64> = values.iter().map(|value| value * UNIT).collect();
+    Trend::of(&values, THRESHOLD).unwrap()
+}
+
+fn grows_since(values: &[u64]) -> Option<usize> {
+    let trend = trend(values);
+    (trend.growth == Growing::Yes).then_some(trend.since)
+}
+
+/// Parts of (number of values, rise from one to the next, jump before the first).
+fn course(parts: &[(usize, i64, i64)]) -> Vec<u64> {
+    let mut level = 500;
+    let mut values = Vec::new();
+    for &(count, rise, jump) in parts {
+        level += jump;
+        for _ in 0..count {
+            level += rise;
+            values.push(u64::try_from(level).unwrap());
+        }
+    }
+    values
+}
+
+#[test]
+fn what_grows_now_is_found_with_its_beginning() {
+    for (parts, since) in [
+        (&[(2, 20, 0)][..], 0),
+        (&[(3, 20, 0)], 0),
+        (&[(30, 20, 0)], 0),
+        (&[(25, 0, 0), (3, 20, 0)], 24),
+        (&[(25, 0, 0), (5, 20, 0)], 24),
+        (&[(4, 0, 0), (3, 20, 0)], 3),
+        (&[(10, 0, 0), (10, 0, 100), (6, 5, 0)], 19),
+        // Mended, and back again.
+        (&[(5, 0, 0), (10, 20, 0), (6, 0, -200), (5, 20, 0)], 20),
+        // Two nights are missing.
+        (&[(20, 0, 0), (3, 20, 0), (4, 20, 40)], 19),
+        (&[(200, 7, 0), (100, 3, 0)], 0),
+    ] {
+        assert_eq!(grows_since(&course(parts)), Some(since), "{parts:?}");
+    }
+    let every_second: Vec<u64> = (0..20).map(|night| 500 + night / 2 * 20).collect();
+    assert_eq!(grows_since(&every_second), Some(0));
+    let faster: Vec<u64> = (0..20).map(|night| 500 + night * night).collect();
+    assert!(grows_since(&faster).is_some());
+}
+
+#[test]
+fn what_does_not_grow_now_is_no_leak() {
+    for parts in [
+        &[(1, 0, 0)][..],
+        &[(2, 0, 0)],
+        &[(30, 0, 0)],
+        &[(20, 0, 0), (1, 0, 400)],
+        &[(20, 0, 0), (2, 0, 400)],
+        &[(20, 0, 0), (10, 0, 400)],
+        &[(8, 0, 0), (9, 0, 100), (7, 0, 100), (10, 0, 100)],
+        // Mended: back to where it was, or left where it is.
+        &[(5, 0, 0), (15, 20, 0), (1, 0, -300)],
+        &[(5, 0, 0), (15, 20, 0), (8, 0, -300)],
+        &[(5, 0, 0), (15, 20, 0), (2, 0, 0)],
+        &[(5, 0, 0), (15, 20, 0), (10, 0, 0)],
+        &[(20, -20, 0)],
+    ] {
+        assert_eq!(grows_since(&course(parts)), None, "{parts:?}");
+    }
+    let sawtooth: Vec<u64> = (0..29).map(|night| 500 + night % 6 * 20).collect();
+    assert_eq!(grows_since(&sawtooth), None);
+    let odd: Vec<u64> = (0..30).map(|night| if [3, 9, 10, 17, 29].contains(&night) { 900 } else { 500 }).collect();
+    assert_eq!(grows_since(&odd), None);
+}
+
+#[test]
+fn growth_is_that_since_the_change() {
+    let late = trend(&course(&[(25, 0, 0), (5, 20, 0)]));
+    assert_eq!((late.slope, late.grew, late.steps), (Some(20 * i128::from(UNIT)), 5, 5));
+    let mended = trend(&course(&[(5, 0, 0), (15, 20, 0), (8, 0, -300)]));
+    assert_eq!((mended.slope, mended.since), (Some(0), 20));
+    // One value after a change says nothing about a slope.
+    assert_eq!(trend(&course(&[(20, 0, 0), (1, 0, 400)])).slope, None);
+}
+
+#[test]
+fn two_rises_are_too_few_to_tell() {
+    assert_eq!(trend(&course(&[(25, 0, 0), (2, 20, 0)])).growth, Growing::TooSoon);
+}
+
+#[test]
+fn one_odd_night_hides_no_leak() {
+    for night in [1, 15, 20, 27, 28] {
+        let mut values = course(&[(10, 0, 0), (20, 20, 0)]);
+        values[night] = 2000;
+        assert_eq!(grows_since(&values), Some(9), "{night}");
+    }
+}
+
+/// Random numbers that are the same on every machine.
+struct Random {
+    state: u64,
+}
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+    }
+
+    /// A number from -0.5 to 0.5, each equally likely.
+    fn even(&mut self) -> f64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        float(i128::from(self.state >> 11)) / float(1 << 53) - 0.5
+    }
+
+    /// Normal enough: the sum of four even ones.
+    fn normal(&mut self, deviation: f64) -> f64 {
+        (self.even() + self.even() + self.even() + self.even()) * deviation * 3.0_f64.sqrt()
+    }
+
+    /// A value in MiB with noise around it, in bytes.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundreds of MiB")]
+    fn around(&mut self, value: u64, deviation: f64) -> u64 {
+        ((float(i128::from(value)) + self.normal(deviation)) * float(i128::from(UNIT))) as u64
+    }
+}
+
+fn noisy(values: &[u64], deviation: f64, seed: u64) -> Vec<u64> {
+    let mut random = Random::new(seed);
+    values.iter().map(|value| random.around(*value, deviation)).collect()
+}
+
+/// How often a leak is found in a hundred series with noise.
+fn found_of_100(values: &[u64], deviation: f64) -> usize {
+    let trends = (1..=100).filter_map(|seed| Trend::of(&noisy(values, deviation, seed), THRESHOLD));
+    trends.filter(|trend| trend.growth == Growing::Yes).count()
+}
+
+#[test]
+fn noise_neither_hides_nor_makes_a_leak() {
+    let leaking = [course(&[(10, 20, 0)]), course(&[(25, 0, 0), (5, 20, 0)]), course(&[(25, 0, 0), (8, 20, 0)])];
+    let clean = [
+        course(&[(5, 0, 0)]),
+        course(&[(10, 0, 0)]),
+        course(&[(30, 0, 0)]),
+        course(&[(90, 0, 0)]),
+        course(&[(15, 0, 0), (15, 0, 100)]),
+        course(&[(5, 0, 0), (15, 20, 0), (8, 0, -300)]),
+        course(&[(5, 0, 0), (15, 20, 0), (8, 0, 0)]),
+    ];
+    for deviation in [0.5, 2.0, 5.0] {
+        for values in &leaking {
+            let found = found_of_100(values, deviation);
+            assert!(found >= 97, "{deviation} {values:?}: {found}");
+        }
+        for values in &clean {
+            let found = found_of_100(values, deviation);
+            assert!(found <= 3, "{deviation} {values:?}: {found}");
+        }
+    }
+}
