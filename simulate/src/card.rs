@@ -25,7 +25,8 @@ const KIB: i32 = 1024;
 /// Limits of the card's compute capability, after the CUDA programming guide.
 pub(crate) fn limits() -> Limits {
     let (threads_per_processor, blocks_per_processor, shared, per_block) = match settings().capability {
-        ..=69 => (2048, 32, 64 * KIB, 48 * KIB),
+        ..=60 => (2048, 32, 64 * KIB, 48 * KIB),
+        61..=69 => (2048, 32, 96 * KIB, 48 * KIB),
         70..=74 => (2048, 32, 96 * KIB, 96 * KIB),
         75..=79 => (1024, 16, 64 * KIB, 64 * KIB),
         80 => (2048, 32, 164 * KIB, 163 * KIB),

@@ -4,15 +4,16 @@
 //! only if it is true. So a single byte that is read right after such a kernel reads as true.
 
 use alloc::collections::BTreeSet;
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::device::thread;
-use crate::ffi::{Opaque, Text};
+use crate::ffi::Opaque;
 use crate::sys::lock::Mutex;
 use crate::sys::memory;
 
 /// Parts of the names of PyTorch's kernels that compute a conjunction.
-const CONJUNCTIONS: [&core::ffi::CStr; 2] = [c"and_kernel_cuda", c"BitwiseAndFunctorIbE"];
+const CONJUNCTIONS: [&CStr; 2] = [c"and_kernel_cuda", c"BitwiseAndFunctorIbE"];
 
 /// Functions of the host that launch such a kernel.
 static KERNELS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -20,8 +21,7 @@ static KERNELS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Notes the kernel that a function of the host launches.
-pub(crate) fn register(function: Opaque, name: Text) {
-    let Some(name) = name.get() else { return };
+pub(crate) fn register(function: Opaque, name: &CStr) {
     if CONJUNCTIONS.iter().any(|part| memory::contains(name, part)) {
         KERNELS.lock().insert(function.addr());
         ANY.store(true, Ordering::Relaxed);

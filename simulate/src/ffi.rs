@@ -77,6 +77,13 @@ impl Out<u8> {
 #[derive(Clone, Copy)]
 pub struct In<T>(*const T);
 
+impl<T> In<T> {
+    /// A structure at an address that another structure of the program holds.
+    pub(crate) fn at_address(address: u64) -> Self {
+        Self(address as *const T)
+    }
+}
+
 impl<T: Copy> In<T> {
     /// The element with this index, or None where there is no array.
     pub(crate) fn at(self, index: usize) -> Option<T> {

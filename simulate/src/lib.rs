@@ -7,7 +7,7 @@
 //! * `sys`: the C library; `ffi`: types of C's arguments; `settings`, `ledger`: in from and out to `ptmem simulate`.
 //! * `device`, `streams`, `handles`: the model; `fact`: what is counted.
 //! * `cudart`, `driver`, `cublas`, …: one module for each of NVIDIA's libraries, which answers from the model.
-//! * `checks`: results that read as true.
+//! * `checks`: results that read as true. `code`: what the program's own kernels take of a processor.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
 //! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`. Their
@@ -21,6 +21,7 @@ extern crate alloc;
 
 mod card;
 mod checks;
+mod code;
 mod cublas;
 mod cuda_error;
 mod cudart;

@@ -76,6 +76,15 @@ def add_stand_ins(folder):
     open(done, "w").close()
 
 
+def load_stand_ins():
+    """Loads the stand-ins before PyTorch loads NVIDIA's libraries from packages: the loader then finds them by name."""
+    import ctypes
+    import glob
+
+    for path in sorted(glob.glob(os.path.join(os.path.dirname(HERE), "lib", "*.so.*"))):
+        ctypes.CDLL(path)
+
+
 class Finder:
     """Finds a module as the other finders do, and is told of it before and after it is imported."""
 
@@ -117,6 +126,7 @@ def prepare(folder):
     """Prepares what must be there before the PyTorch in a folder is loaded."""
     set_versions(folder)
     add_stand_ins(folder)
+    load_stand_ins()
     # Releases from 2.8 on then name C++ frames themselves.
     if not has_addr2line():
         os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")

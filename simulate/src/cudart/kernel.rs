@@ -4,16 +4,14 @@ use core::ffi::c_void;
 
 use crate::card;
 use crate::checks;
+use crate::code::{self, occupancy};
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
 use crate::ffi::{Handle, In, Opaque, Out, Text};
 use crate::ledger::{self, Fact};
-use crate::settings::settings;
 use crate::streams;
 use crate::version;
 
-/// Blocks of any kernel that fit on a processor.
-const ACTIVE_BLOCKS: i32 = 2;
 /// Offset of the stream in `cudaLaunchConfig_t`, after two `dim3` and a size.
 const STREAM_IN_CONFIGURATION: usize = 32;
 
@@ -30,8 +28,10 @@ pub extern "C" fn __cudaRegisterFatBinaryEnd(_code: Opaque) {}
 pub extern "C" fn __cudaUnregisterFatBinary(_code: Opaque) {}
 
 #[unsafe(no_mangle)]
-pub extern "C" fn __cudaRegisterFunction(_code: Opaque, function: Opaque, _device_function: Opaque, name: Text) {
+pub extern "C" fn __cudaRegisterFunction(handle: Opaque, function: Opaque, _device_function: Opaque, name: Text) {
+    let Some(name) = name.get() else { return };
     checks::register(function, name);
+    code::register(function, name, handle);
 }
 
 #[unsafe(no_mangle)]
@@ -131,17 +131,19 @@ pub extern "C" fn cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) -> 
     CudaError::Success
 }
 
-/// `cudaFuncAttributes`: three sizes, then threads, registers, versions of the code and shared memory.
+/// `cudaFuncAttributes`: three sizes, of which the first is that of shared memory; then threads, registers, versions of the code, and
+/// the shared memory that a launch can ask for.
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaFuncGetAttributes(attributes: Out<u8>, _function: Opaque) -> CudaError {
+pub extern "C" fn cudaFuncGetAttributes(attributes: Out<u8>, function: Opaque) -> CudaError {
     attributes.clear(if version::cuda() >= 12_000 { 144 } else { 56 });
-    let capability = settings().capability;
+    let resources = code::resources(function);
     let fields = [
-        (24, card::THREADS_PER_BLOCK),
-        (28, card::WARP),
-        (32, capability),
-        (36, capability),
-        (44, card::SHARED_PER_BLOCK),
+        (0, resources.shared),
+        (24, occupancy::threads_per_block(resources)),
+        (28, resources.registers),
+        (32, resources.capability),
+        (36, resources.capability),
+        (44, card::SHARED_PER_BLOCK - resources.shared),
     ];
     for (offset, value) in fields {
         attributes.field::<i32>(offset).set(value);
@@ -157,11 +159,11 @@ pub extern "C" fn cudaFuncSetAttribute(_function: Opaque, _attribute: i32, _valu
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
     blocks: Out<i32>,
-    _function: Opaque,
-    _threads: i32,
-    _shared: usize,
+    function: Opaque,
+    threads: i32,
+    shared: usize,
 ) -> CudaError {
-    blocks.set(ACTIVE_BLOCKS);
+    blocks.set(occupancy::active_blocks(code::resources(function), threads, shared));
     CudaError::Success
 }
 
