@@ -19,7 +19,7 @@ pub struct DeviceTrack {
 /// A stack over several profiles.
 #[derive(Debug, Clone)]
 pub struct StackTrack {
-    /// What the latest profile that has it calls it.
+    /// Its name in the latest profile that has it.
     pub label: String,
     /// Set where the stack is not known.
     pub bucket: Option<Bucket>,
@@ -42,6 +42,12 @@ impl StackTrack {
         }
         sums
     }
+
+    /// Its bytes in the latest profile, then the most in any.
+    fn size(&self) -> impl Ord + use<> {
+        let bytes = self.held.iter().map(|held| held.bytes);
+        (bytes.clone().next_back(), bytes.max())
+    }
 }
 
 /// The devices that do something in any of the profiles. Where each has one, it is the same, whatever its number:
@@ -60,11 +66,14 @@ pub fn devices(profiles: &[Profile]) -> Vec<DeviceTrack> {
     }
     numbers.sort_unstable();
     numbers.dedup();
-    let of_number = |number: u32| DeviceTrack {
-        device: number,
-        indices: profiles.iter().map(|profile| position(profile, number)).collect(),
-    };
-    numbers.into_iter().map(of_number).collect()
+    numbers.into_iter().map(|number| DeviceTrack::of(profiles, number)).collect()
+}
+
+impl DeviceTrack {
+    /// The device of one number.
+    fn of(profiles: &[Profile], number: u32) -> Self {
+        Self { device: number, indices: profiles.iter().map(|profile| position(profile, number)).collect() }
+    }
 }
 
 fn active(profile: &Profile) -> Vec<usize> {
@@ -91,11 +100,7 @@ pub fn stacks(profiles: &[Profile], device: &DeviceTrack) -> Vec<StackTrack> {
     for track in &mut tracks {
         track.held.resize(profiles.len(), Held::default());
     }
-    tracks.sort_by(|a, b| {
-        let most = |track: &StackTrack| track.held.iter().map(|held| held.bytes).max();
-        let last = |track: &StackTrack| track.held.last().map(|held| held.bytes);
-        (last(b), most(b), &a.label).cmp(&(last(a), most(a), &b.label))
-    });
+    tracks.sort_by(|a, b| b.size().cmp(&a.size()).then_with(|| a.label.cmp(&b.label)));
     tracks
 }
 

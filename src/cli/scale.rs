@@ -26,7 +26,7 @@ pub(crate) struct ScaleArguments {
     /// That number in each run, in the order of the files, such as 128,256,512
     #[arg(long, value_name = "NUMBERS", required = true, value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
     x: Vec<f64>,
-    /// Foretell the peak at this number. Repeatable [default: twice the largest]
+    /// Predict the peak at this number. Repeatable [default: twice the largest]
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
     at_x: Vec<f64>,
     /// Memory of the device, such as 80GiB: adds at which number it is full

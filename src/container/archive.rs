@@ -174,19 +174,17 @@ impl<'a, R: Read> Member<'a, R> {
 
     /// Checks what stands behind the member, once all of it is read.
     fn finish(self) -> io::Result<()> {
-        let (sum, expected) = match self {
-            Self::Open(_) => return Ok(()),
-            Self::Sized { bytes, .. } if bytes.limit() > 0 => return Err(bad("the ZIP data ends too early")),
-            Self::Sized { sum, expected, .. } => (sum.finalize(), expected),
-            Self::Deflated { sum, expected: Some(expected), .. } => (sum.finalize(), expected),
+        match self {
+            Self::Open(_) => Ok(()),
+            Self::Sized { bytes, .. } if bytes.limit() > 0 => Err(bad("the ZIP data ends too early")),
+            Self::Sized { sum, expected, .. } | Self::Deflated { sum, expected: Some(expected), .. } => {
+                if sum.finalize() == expected { Ok(()) } else { Err(wrong_checksum()) }
+            }
             Self::Deflated { bytes, sum, expected: None } => {
                 let sizes = [bytes.total_out(), bytes.total_in()];
-                let sum = sum.finalize();
-                skip_descriptor(bytes.into_inner(), sum, sizes)?;
-                return Ok(());
+                skip_descriptor(bytes.into_inner(), sum.finalize(), sizes)
             }
-        };
-        if sum == expected { Ok(()) } else { Err(wrong_checksum()) }
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub enum ParseError {
     Line {
         /// Its number.
         line: u64,
-        /// What should be there.
+        /// The expected text.
         expected: &'static str,
     },
 }
@@ -103,14 +103,16 @@ fn spans(numbers: &[u8]) -> Option<Sides<Span>> {
     let text = std::str::from_utf8(numbers.get(..numbers.len().min(64))?);
     // The text behind the second @@ may be cut within a character.
     let text = text.or_else(|error| std::str::from_utf8(&numbers[..error.valid_up_to()])).ok()?;
-    let (before, rest) = text.strip_prefix('-')?.split_once(" +")?;
-    let (after, _) = rest.split_once(" @@")?;
-    Some(Sides { before: span(before)?, after: span(after)? })
+    let mut words = text.split(' ');
+    let before = span(words.next()?.strip_prefix('-')?)?;
+    let after = span(words.next()?.strip_prefix('+')?)?;
+    words.next()?.starts_with("@@").then_some(Sides { before, after })
 }
 
 fn span(text: &str) -> Option<Span> {
-    let (first, count) = text.split_once(',').unwrap_or((text, "1"));
-    Some(Span { first: first.parse().ok()?, count: count.parse().ok()? })
+    let mut numbers = text.splitn(2, ',');
+    let first = numbers.next()?.parse().ok()?;
+    Some(Span { first, count: numbers.next().unwrap_or("1").parse().ok()? })
 }
 
 /// A name as C writes it, up to the closing quote: Git quotes those with unusual bytes.

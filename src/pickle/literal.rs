@@ -12,6 +12,14 @@ pub(super) fn decimal(text: &[u8]) -> Option<Integer> {
     Some(text.parse().map_or(Integer::Beyond, Integer::Fits))
 }
 
+/// The index of a memo entry.
+pub(super) fn memo_index(text: &[u8]) -> Option<u64> {
+    match decimal(text)? {
+        Integer::Fits(index) => u64::try_from(index).ok(),
+        Integer::Beyond => None,
+    }
+}
+
 /// The content of a Python string literal in quotes.
 pub(super) fn quoted(text: &[u8]) -> Option<Vec<u8>> {
     let inner = match text {
@@ -48,29 +56,36 @@ pub(super) fn quoted(text: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn raw_unicode_escape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let [first, tail @ ..] = rest {
-        let (code, width) = match (*first, tail.first()) {
-            (b'\\', Some(b'u')) => (hex(tail.get(1..5)?)?, 5),
-            (b'\\', Some(b'U')) => (hex(tail.get(1..9)?)?, 9),
+    loop {
+        let character = match rest {
+            [] => return Some(out),
+            [b'\\', b'u', ..] => Character { code: hex(rest.get(2..6)?)?, length: 6 },
+            [b'\\', b'U', ..] => Character { code: hex(rest.get(2..10)?)?, length: 10 },
             // Whatever else follows a backslash is taken with it, another one too.
-            (b'\\', Some(&next)) => {
+            [b'\\', next, ..] => {
                 out.push(b'\\');
-                (u32::from(next), 1)
+                Character { code: u32::from(*next), length: 2 }
             }
-            (byte, _) => (u32::from(byte), 0),
+            [byte, ..] => Character { code: u32::from(*byte), length: 1 },
         };
-        match char::from_u32(code) {
+        match char::from_u32(character.code) {
             Some(c) => out.extend(c.encode_utf8(&mut [0; 4]).as_bytes()),
-            // A lone surrogate, in the form that Python gives it in the binary protocols.
-            None if code < 0x1_0000 => {
-                let part = |shift: u32, mask: u32| u8::try_from(code >> shift & mask).unwrap_or(0);
-                out.extend([0xe0 | part(12, 0xf), 0x80 | part(6, 0x3f), 0x80 | part(0, 0x3f)]);
-            }
-            None => return None,
+            None => out.extend(surrogate(u16::try_from(character.code).ok()?)),
         }
-        rest = &tail[width..];
+        rest = &rest[character.length..];
     }
-    Some(out)
+}
+
+/// A character of such text, and the number of bytes that stand for it there.
+struct Character {
+    code: u32,
+    length: usize,
+}
+
+/// A lone surrogate, in the form that Python gives it in the binary protocols.
+fn surrogate(code: u16) -> [u8; 3] {
+    let [high, low] = code.to_be_bytes();
+    [0xe0 | high >> 4, 0x80 | (high & 0xf) << 2 | low >> 6, 0x80 | low & 0x3f]
 }
 
 fn hex(digits: &[u8]) -> Option<u32> {

@@ -8,13 +8,14 @@
 //! reader itself holds only the stack, the memo and one buffer of the input, and no recursion follows
 //! the input. It knows nothing of PyTorch.
 
+mod buffer;
 mod error;
-mod input;
 mod literal;
 mod memo;
 mod opcode;
 mod reader;
 mod runs;
+mod wide;
 mod write;
 
 pub use error::{Error, ErrorKind};

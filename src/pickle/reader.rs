@@ -1,13 +1,16 @@
 //! The machine: opcodes, stack and memo.
 
+mod arguments;
+mod references;
+mod stack;
+
 use std::io::Read;
 
-use super::input::Input;
-use super::literal::{decimal, quoted, raw_unicode_escape};
+use super::buffer::Buffer;
 use super::memo::Memo;
 use super::opcode::{self as op, name};
-use super::runs::{Runs, Scan, scan};
-use super::{Error, ErrorKind, Integer, Visitor};
+use super::runs::Runs;
+use super::{Error, ErrorKind, Visitor};
 
 /// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are not
 /// looked at.
@@ -34,7 +37,7 @@ where
 const WINDOW: usize = 10;
 
 struct Machine<'v, R, V: Visitor> {
-    input: Input<R>,
+    input: Buffer<R>,
     visitor: &'v mut V,
     stack: Vec<V::Value>,
     marks: Vec<usize>,
@@ -55,7 +58,7 @@ where
 {
     fn new(source: R, visitor: &'v mut V) -> Self {
         Self {
-            input: Input::new(source),
+            input: Buffer::new(source),
             visitor,
             stack: Vec::new(),
             marks: Vec::new(),
@@ -149,7 +152,7 @@ where
                         // First, because it may outdate the run that follows.
                         self.runs.outdate_if(self.memo.push(self.visitor.keep(list)));
                         match self.runs.at_start_of(&bytes[at + 3..]) {
-                            Some((known, length)) if self.visitor.recall(list, known) => 3 + length,
+                            Some(run) if self.visitor.recall(list, run.value) => 3 + run.length,
                             _ => 2,
                         }
                     } else {
@@ -191,9 +194,7 @@ where
         };
         match opcode {
             op::PROTO => match self.take(name)? {
-                [protocol @ 0..=5] => {
-                    let _ = protocol;
-                }
+                [0..=5] => {}
                 [protocol] => return Err(ErrorKind::Protocol(protocol)),
             },
             // Advisory: how much one could read at once.
@@ -289,16 +290,16 @@ where
                 let index = u32::from_le_bytes(self.take(name)?);
                 self.put(name, u64::from(index))?;
             }
-            op::EMPTY_TUPLE => self.tuple(name, self.stack.len())?,
+            op::EMPTY_TUPLE => self.tuple(self.stack.len())?,
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
                 let count = usize::from(opcode - op::TUPLE1) + 1;
                 let floor = self.marks.last().copied().unwrap_or(0);
                 let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor);
-                self.tuple(name, start.ok_or(ErrorKind::Underflow { opcode: name })?)?;
+                self.tuple(start.ok_or(ErrorKind::Underflow { opcode: name })?)?;
             }
             op::TUPLE => {
                 let start = self.pop_mark(name)?;
-                self.tuple(name, start)?;
+                self.tuple(start)?;
             }
             op::LIST => {
                 let start = self.pop_mark(name)?;
@@ -356,279 +357,4 @@ where
         }
         Ok(())
     }
-
-    #[inline]
-    fn take<const N: usize>(&mut self, opcode: &'static str) -> Step<[u8; N], V> {
-        self.input.take::<N>()?.ok_or(ErrorKind::Truncated { opcode })
-    }
-
-    #[inline]
-    fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
-        self.stack.last().copied().ok_or(ErrorKind::Underflow { opcode })
-    }
-
-    #[inline]
-    fn push_int(&mut self, value: i64) {
-        let value = self.visitor.int(value);
-        self.stack.push(value);
-    }
-
-    fn push_bool(&mut self, value: bool) {
-        let value = self.visitor.bool(value);
-        self.stack.push(value);
-    }
-
-    #[inline]
-    fn get(&mut self, index: u64) -> Step<(), V> {
-        let value = self.visitor.kept(self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?);
-        self.stack.push(value);
-        Ok(())
-    }
-
-    fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
-        let value = self.top(opcode)?;
-        self.runs.outdate_if(self.memo.put(index, self.visitor.keep(value)));
-        Ok(())
-    }
-
-    #[inline]
-    fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
-        let start = self.marks.pop().ok_or(ErrorKind::NoMark { opcode })?;
-        if start > self.stack.len() { Err(ErrorKind::Underflow { opcode }) } else { Ok(start) }
-    }
-
-    /// The container below the items that start at `start`.
-    #[inline]
-    fn container(&self, opcode: &'static str, start: usize) -> Step<V::Value, V> {
-        let below = start.checked_sub(1).ok_or(ErrorKind::Underflow { opcode })?;
-        self.stack.get(below).copied().ok_or(ErrorKind::Underflow { opcode })
-    }
-
-    fn extend(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
-        let list = self.container(opcode, start)?;
-        self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
-        self.stack.truncate(start);
-        Ok(())
-    }
-
-    fn update(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
-        let dict = self.container(opcode, start)?;
-        let items = &self.stack[start..];
-        if !items.len().is_multiple_of(2) {
-            return Err(ErrorKind::OddItems { opcode });
-        }
-        self.visitor.update(dict, items).map_err(|e| objection(opcode, e))?;
-        self.stack.truncate(start);
-        Ok(())
-    }
-
-    fn add(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
-        let set = self.container(opcode, start)?;
-        self.visitor.add(set, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
-        self.stack.truncate(start);
-        Ok(())
-    }
-
-    fn tuple(&mut self, _opcode: &'static str, start: usize) -> Step<(), V> {
-        let value = self.visitor.tuple(&self.stack[start..]).map_err(ErrorKind::Visitor)?;
-        self.stack.truncate(start);
-        self.stack.push(value);
-        Ok(())
-    }
-
-    fn long(&mut self, opcode: &'static str, length: u64) -> Step<(), V> {
-        if let Ok(length @ ..=8) = usize::try_from(length) {
-            if !self.input.ensure(length)? {
-                return Err(ErrorKind::Truncated { opcode });
-            }
-            let bytes = &self.input.buffered()[..length];
-            let fill = if bytes.last().is_some_and(|&b| b >= 0x80) { 0xff } else { 0 };
-            let mut wide = [fill; 8];
-            wide[..length].copy_from_slice(bytes);
-            self.input.consume(length);
-            self.push_int(i64::from_le_bytes(wide));
-            return Ok(());
-        }
-        let mut low = [0; 16];
-        let mut count = 0;
-        let mut last = 0_u8;
-        // Bytes above 128 bits only matter as far as they differ from the sign.
-        let (mut all_zero, mut all_ones) = (true, true);
-        let whole = self.input.pieces(length, |piece| {
-            for &byte in piece {
-                if let Some(slot) = low.get_mut(count) {
-                    *slot = byte;
-                    count += 1;
-                } else {
-                    all_zero &= byte == 0;
-                    all_ones &= byte == 0xff;
-                }
-                last = byte;
-            }
-        })?;
-        if !whole {
-            return Err(ErrorKind::Truncated { opcode });
-        }
-        let negative = last >= 0x80;
-        if negative {
-            low[count..].fill(0xff);
-        }
-        let value = i128::from_le_bytes(low);
-        let fits = length <= 16 || (value < 0) == negative && if negative { all_ones } else { all_zero };
-        let value = self.visitor.wide_int(if fits { Integer::Fits(value) } else { Integer::Beyond });
-        self.stack.push(value);
-        Ok(())
-    }
-
-    #[inline]
-    fn string(
-        &mut self,
-        opcode: &'static str,
-        length: u64,
-        make: impl FnOnce(&mut V, &[u8]) -> V::Value,
-    ) -> Step<(), V> {
-        let value = match usize::try_from(length) {
-            Ok(length) if length <= 4096 => {
-                if !self.input.ensure(length)? {
-                    return Err(ErrorKind::Truncated { opcode });
-                }
-                let value = make(self.visitor, &self.input.buffered()[..length]);
-                self.input.consume(length);
-                value
-            }
-            _ => {
-                self.scratch.clear();
-                let scratch = &mut self.scratch;
-                if !self.input.pieces(length, |piece| scratch.extend_from_slice(piece))? {
-                    return Err(ErrorKind::Truncated { opcode });
-                }
-                let value = make(self.visitor, &self.scratch);
-                self.scratch = Vec::new();
-                value
-            }
-        };
-        self.stack.push(value);
-        Ok(())
-    }
-
-    /// A string behind its length in `N` bytes.
-    fn prefixed<const N: usize>(
-        &mut self,
-        opcode: &'static str,
-        make: impl FnOnce(&mut V, &[u8]) -> V::Value,
-    ) -> Step<(), V> {
-        let mut length = [0; 8];
-        length[..N].copy_from_slice(&self.take::<N>(opcode)?);
-        self.string(opcode, u64::from_le_bytes(length), make)
-    }
-
-    /// The opcodes of protocol 0, whose argument is a line of text.
-    fn text_form(&mut self, opcode: u8, name: &'static str) -> Step<(), V> {
-        let mut line = std::mem::take(&mut self.scratch);
-        line.clear();
-        if !self.input.line(|piece| line.extend_from_slice(piece))? {
-            return Err(ErrorKind::Truncated { opcode: name });
-        }
-        let malformed = || ErrorKind::Literal { opcode: name };
-        let text = line.trim_ascii();
-        match opcode {
-            op::INT if text == b"00" => self.push_bool(false),
-            op::INT if text == b"01" => self.push_bool(true),
-            op::INT | op::LONG => {
-                let digits = text.strip_suffix(b"L").unwrap_or(text);
-                let value = match decimal(digits).ok_or_else(malformed)? {
-                    Integer::Fits(value) => match i64::try_from(value) {
-                        Ok(small) => self.visitor.int(small),
-                        Err(_) => self.visitor.wide_int(Integer::Fits(value)),
-                    },
-                    Integer::Beyond => self.visitor.wide_int(Integer::Beyond),
-                };
-                self.stack.push(value);
-            }
-            op::FLOAT => {
-                let value = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).ok_or_else(malformed)?;
-                let value = self.visitor.float(value);
-                self.stack.push(value);
-            }
-            op::STRING => {
-                let bytes = quoted(text).ok_or_else(malformed)?;
-                let value = self.visitor.str(&bytes);
-                self.stack.push(value);
-            }
-            op::UNICODE => {
-                let bytes = raw_unicode_escape(&line).ok_or_else(malformed)?;
-                let value = self.visitor.str(&bytes);
-                self.stack.push(value);
-            }
-            op::GET | op::PUT => {
-                let index = match decimal(text) {
-                    Some(Integer::Fits(index)) => u64::try_from(index).map_err(|_| malformed())?,
-                    _ => return Err(malformed()),
-                };
-                if opcode == op::GET { self.get(index)? } else { self.put(name, index)? }
-            }
-            _ => return Err(ErrorKind::Unsupported { opcode: name }),
-        }
-        self.scratch = line;
-        Ok(())
-    }
-
-    /// After a MARK: if what follows is memo references up to an APPENDS and nothing else, carries all
-    /// of it out, the MARK included, and returns true. Else changes nothing.
-    #[inline]
-    fn run_of_references(&mut self) -> Step<bool, V> {
-        let Some(&list) = self.stack.last() else {
-            return Ok(false);
-        };
-        let length = loop {
-            match scan(self.input.buffered()) {
-                Scan::Run(length) => break length,
-                Scan::Other => return Ok(false),
-                // A run may lie across the end of the buffer.
-                Scan::Unfinished => {
-                    if !self.input.fill_up()? {
-                        return Ok(false);
-                    }
-                }
-            }
-        };
-        if let Some((known, length)) = self.runs.at_start_of(self.input.buffered())
-            && self.visitor.recall(list, known)
-        {
-            self.input.consume(length);
-            return Ok(true);
-        }
-        let run = &self.input.buffered()[..=length];
-        let start = self.stack.len();
-        let mut rest = run;
-        while let [opcode, tail @ ..] = rest {
-            let (index, tail) = match (*opcode, tail) {
-                (op::BINGET, [index, tail @ ..]) => (u32::from(*index), tail),
-                (op::LONG_BINGET, [a, b, c, d, tail @ ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), tail),
-                _ => break,
-            };
-            let Some(kept) = self.memo.get(u64::from(index)) else {
-                // The reference is at fault, not the MARK before it.
-                self.at += 1 + (run.len() - rest.len()) as u64;
-                return Err(ErrorKind::NoMemo(u64::from(index)));
-            };
-            self.stack.push(self.visitor.kept(kept));
-            rest = tail;
-        }
-        if let Err(error) = self.visitor.extend(list, &self.stack[start..]) {
-            // So is the APPENDS behind the references.
-            self.at += 1 + length as u64;
-            return Err(objection("APPENDS", error));
-        }
-        self.stack.truncate(start);
-        if let Some(known) = self.visitor.remember(list) {
-            self.runs.insert(run, known);
-        }
-        self.input.consume(length + 1);
-        Ok(true)
-    }
-}
-
-fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
-    error.map_or(ErrorKind::WrongType { opcode }, ErrorKind::Visitor)
 }

@@ -47,6 +47,14 @@ pub(super) enum Scan {
     Unfinished,
 }
 
+/// A run that is known, at the beginning of some bytes.
+pub(super) struct KnownRun<T> {
+    /// What the visitor remembered of it.
+    pub(super) value: T,
+    /// Its length with its APPENDS.
+    pub(super) length: usize,
+}
+
 /// Longer runs are rare and cost more to keep than to decode.
 const LONGEST: usize = 8 * 1024;
 /// Bound on what the runs may take.
@@ -77,35 +85,39 @@ impl<T: Copy> Runs<T> {
         self.slots.clear();
     }
 
-    /// The run at the beginning of `input`, where it is known, and its length with its APPENDS.
+    /// The run at the beginning of `input`, where it is known.
     #[inline]
-    pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<(T, usize)> {
+    pub(super) fn at_start_of(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
         let [long, short] = self.guesses.each_ref().map(Guess::follower);
         self.starts_with(input, long).or_else(|| self.starts_with(input, short)).or_else(|| self.look_for(input))
     }
 
     #[inline]
-    fn starts_with(&mut self, input: &[u8], index: u32) -> Option<(T, usize)> {
+    fn starts_with(&mut self, input: &[u8], index: u32) -> Option<KnownRun<T>> {
         let known = self.known.get(index as usize)?;
         let run = self.run(known);
         if !input.starts_with(run) {
             return None;
         }
-        let found = (known.value, run.len());
+        let found = KnownRun { value: known.value, length: run.len() };
         self.came(index);
         Some(found)
     }
 
-    fn look_for(&mut self, input: &[u8]) -> Option<(T, usize)> {
+    fn look_for(&mut self, input: &[u8]) -> Option<KnownRun<T>> {
         let Scan::Run(length) = scan(input) else {
             return None;
         };
         let run = &input[..=length];
         let hash = hash(run);
-        let same = |known: &Known<T>| known.hash == hash && self.run(known) == run;
-        let index = *self.slots.get(self.group(hash))?.iter().find(|&&slot| self.entry(slot).is_some_and(same))? - 1;
-        self.came(index);
-        Some((self.known[index as usize].value, run.len()))
+        let slot = *self.slots.get(self.group(hash))?.iter().find(|&&slot| self.holds(slot, hash, run))?;
+        self.came(slot - 1);
+        Some(KnownRun { value: self.known[slot as usize - 1].value, length: run.len() })
+    }
+
+    /// True if a slot holds this run, whose hash is `hash`.
+    fn holds(&self, slot: u32, hash: u32, run: &[u8]) -> bool {
+        self.entry(slot).is_some_and(|known| known.hash == hash && self.run(known) == run)
     }
 
     fn run(&self, known: &Known<T>) -> &[u8] {
@@ -132,7 +144,6 @@ impl<T: Copy> Runs<T> {
         if self.known.len() * 2 >= self.slots.len() {
             self.grow();
         }
-        let place = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
         let start = place(self.bytes.len());
         self.bytes.extend_from_slice(run);
         self.known.push(Known { start, end: place(self.bytes.len()), hash: hash(run), value });
@@ -181,6 +192,21 @@ impl Guess {
     }
 }
 
+/// A place behind that many bytes or runs, which [`MOST_BYTES`] and [`MOST_RUNS`] keep within 32 bits.
+fn place(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// The memo index of the reference at the beginning of `run`, and the rest of the run.
+#[inline]
+pub(super) fn split_reference(run: &[u8]) -> Option<(u32, &[u8])> {
+    match run {
+        [op::BINGET, index, rest @ ..] => Some((u32::from(*index), rest)),
+        [op::LONG_BINGET, a, b, c, d, rest @ ..] => Some((u32::from_le_bytes([*a, *b, *c, *d]), rest)),
+        _ => None,
+    }
+}
+
 /// Looks for a run at the beginning of `bytes`.
 #[inline]
 pub(super) fn scan(bytes: &[u8]) -> Scan {
@@ -218,9 +244,9 @@ mod tests {
 
     fn found<T: Copy>(runs: &mut Runs<T>, run: &[u8]) -> Option<T> {
         let behind = [run, b"more"].concat();
-        let (value, length) = runs.at_start_of(&behind)?;
-        assert_eq!(length, run.len());
-        Some(value)
+        let found = runs.at_start_of(&behind)?;
+        assert_eq!(found.length, run.len());
+        Some(found.value)
     }
 
     fn run(i: u32) -> Vec<u8> {
@@ -253,7 +279,7 @@ mod tests {
                 // The last one is another in every other round.
                 let next = if i == 7 { round % 2 } else { i };
                 assert_eq!(found(&mut runs, &run(next)), Some(next));
-                assert_eq!(runs.at_start_of(&run(next)[..5]).map(|(value, _)| value), None, "cut off");
+                assert_eq!(runs.at_start_of(&run(next)[..5]).map(|found| found.value), None, "cut off");
             }
         }
     }

@@ -116,14 +116,9 @@ impl Writer {
             self.bytes.push(opcode::BININT);
             self.bytes.extend(int.to_le_bytes());
         } else {
-            let all = value.to_le_bytes();
-            let sign = if value < 0 { 0xff } else { 0 };
-            let is_needed = |length: &usize| {
-                all[*length..].iter().all(|&byte| byte == sign) && (all[length - 1] ^ sign) & 0x80 == 0
-            };
-            let length = (1_u8..16).find(|length| is_needed(&usize::from(*length))).unwrap_or(16);
+            let length = length_of(value);
             self.bytes.extend([opcode::LONG1, length]);
-            self.bytes.extend(&all[..usize::from(length)]);
+            self.bytes.extend(&value.to_le_bytes()[..usize::from(length)]);
         }
     }
 
@@ -153,6 +148,13 @@ impl Writer {
     }
 }
 
+/// The fewest bytes that hold an integer with its sign.
+fn length_of(value: i128) -> u8 {
+    // The bits that are not the sign, and one for the sign.
+    let bits = 129 - (value ^ value >> 127).leading_zeros();
+    u8::try_from(bits.div_ceil(8)).unwrap_or(16)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -160,6 +162,10 @@ mod tests {
     use serde_pickle::{DeOptions, HashableValue, Value, value_from_slice};
 
     use super::*;
+
+    fn key(text: &str) -> HashableValue {
+        HashableValue::String(text.to_owned())
+    }
 
     fn read(writer: Writer) -> Value {
         value_from_slice(&writer.finish(), DeOptions::new()).unwrap()
@@ -199,7 +205,6 @@ mod tests {
             writer.end();
             let list = Value::List((0..count).map(|item| Value::I64(i64::from(item))).collect());
             let pair = Value::Tuple(vec![Value::F64(0.5), Value::Bool(true)]);
-            let key = |text: &str| HashableValue::String(text.to_owned());
             assert_eq!(read(writer), Value::Dict(BTreeMap::from([(key("list"), list), (key("pair"), pair)])));
         }
     }

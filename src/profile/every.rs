@@ -1,4 +1,4 @@
-//! A history in parts of one length: so many events, so much time, so many steps.
+//! A history in parts of one length: in events, in time or in steps.
 
 use std::fmt;
 use std::ops::Deref;
@@ -41,20 +41,7 @@ impl FromStr for Every {
     type Err = ParseEveryError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || ParseEveryError(text.to_owned());
-        let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let (number, unit) = text.split_at(split);
-        let number = number.parse::<u64>().ok().filter(|&number| number > 0).ok_or_else(bad)?;
-        let time = |factor: u64| number.checked_mul(factor).map(Self::Time).ok_or_else(bad);
-        match unit.trim() {
-            "event" | "events" => Ok(Self::Events(number)),
-            "step" | "steps" => Ok(Self::Steps(number, None)),
-            "us" => time(1),
-            "ms" => time(1_000),
-            "s" => time(1_000_000),
-            "min" => time(60_000_000),
-            _ => Err(bad()),
-        }
+        Self::parse(text).ok_or_else(|| ParseEveryError(text.to_owned()))
     }
 }
 
@@ -73,18 +60,37 @@ impl fmt::Display for Every {
 }
 
 impl Every {
-    /// Refuses so many parts that nobody could read them, and says what would do.
+    fn parse(text: &str) -> Option<Self> {
+        let split = text.find(|c: char| !c.is_ascii_digit())?;
+        let number = text[..split].parse::<u64>().ok().filter(|&number| number > 0)?;
+        let microseconds = match text[split..].trim() {
+            "event" | "events" => return Some(Self::Events(number)),
+            "step" | "steps" => return Some(Self::Steps(number, None)),
+            "us" => 1,
+            "ms" => 1_000,
+            "s" => 1_000_000,
+            "min" => 60_000_000,
+            _ => return None,
+        };
+        number.checked_mul(microseconds).map(Self::Time)
+    }
+
+    /// The same with a length that is a round number, at least `times` as long.
+    fn longer(&self, times: u64) -> Self {
+        match self {
+            Self::Events(length) => Self::Events(round_up(length.saturating_mul(times))),
+            Self::Time(length) => Self::Time(round_up(length.saturating_mul(times))),
+            Self::Steps(length, named) => Self::Steps(round_up(length.saturating_mul(times)), named.clone()),
+        }
+    }
+
+    /// Refuses more parts than anybody could read.
     fn require_few(&self, device: u32, parts: u64) -> Result<(), Error> {
         if parts <= MOST_INTERVALS {
             return Ok(());
         }
-        let longer = |length: u64| round_up(length.saturating_mul(parts.div_ceil(MOST_INTERVALS)));
-        let better = match self {
-            Self::Events(length) => Self::Events(longer(*length)),
-            Self::Time(length) => Self::Time(longer(*length)),
-            Self::Steps(length, named) => Self::Steps(longer(*length), named.clone()),
-        };
-        Err(Error::TooManyIntervals { device, every: self.to_string(), parts, better: better.to_string() })
+        let better = self.longer(parts.div_ceil(MOST_INTERVALS));
+        Err(Error::TooManyIntervals { device, every: Box::new(self.clone()), parts, better: Box::new(better) })
     }
 }
 
@@ -132,16 +138,7 @@ pub(super) fn ranges(
     match *every {
         Every::Events(length) => {
             every.require_few(device, count.div_ceil(length))?;
-            let step = usize::try_from(length).unwrap_or(usize::MAX);
-            let range = |from: usize| {
-                let to = from.saturating_add(step).min(events.len());
-                let name = match to - from {
-                    1 => format!("event {}", thousands(from as u64)),
-                    _ => format!("events {} to {}", thousands(from as u64), thousands(to as u64 - 1)),
-                };
-                Range { name, from: Position::of_count(from), to: Position::of_count(to) }
-            };
-            Ok((0..events.len()).step_by(step).map(range).collect())
+            Ok(by_events(usize::try_from(length).unwrap_or(usize::MAX), events.len()))
         }
         Every::Time(length) => by_time(length, events, device, every),
         Every::Steps(length, ref named) => {
@@ -150,12 +147,26 @@ pub(super) fn ranges(
             // Equal parts would be no steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
                 let pattern = named.as_ref().map(|pattern| pattern.as_str().to_owned());
-                return Err(Error::NoSteps { device, every: every.to_string(), pattern });
+                return Err(Error::NoSteps { device, every: Box::new(every.clone()), pattern });
             };
             every.require_few(device, (steps.len() as u64).div_ceil(length))?;
             Ok(by_steps(usize::try_from(length).unwrap_or(usize::MAX), &steps, events.len()))
         }
     }
+}
+
+fn by_events(length: usize, events: usize) -> Vec<Range> {
+    let borders = (0..events).step_by(length).map(|from| from..from.saturating_add(length).min(events));
+    borders
+        .map(|part| Range {
+            name: match part.len() {
+                1 => format!("event {}", thousands(part.start as u64)),
+                _ => format!("events {} to {}", thousands(part.start as u64), thousands(part.end as u64 - 1)),
+            },
+            from: Position::of_count(part.start),
+            to: Position::of_count(part.end),
+        })
+        .collect()
 }
 
 /// The last one lasts until the dump; what lies before the first is a part of its own.
@@ -168,40 +179,53 @@ fn by_steps(length: usize, steps: &[Step], events: usize) -> Vec<Range> {
     let mut groups = steps.chunks(length).peekable();
     while let Some(group) = groups.next() {
         let to = groups.peek().and_then(|next| next.first()).map_or(end, |next| next.from);
-        let name = |step: &Step| cut(&step.name, LONGEST_NAME).to_owned();
-        if let (Some(first), Some(last)) = (group.first(), group.last()) {
-            let name = if group.len() == 1 { name(first) } else { format!("{} to {}", name(first), name(last)) };
-            ranges.push(Range { name, from: first.from, to });
+        if let [first, ..] = group {
+            ranges.push(Range { name: name_of(group), from: first.from, to });
         }
     }
     ranges
 }
 
+/// The name of the steps of a part.
+fn name_of(group: &[Step]) -> String {
+    match group {
+        [first, .., last] => format!("{} to {}", cut(&first.name, LONGEST_NAME), cut(&last.name, LONGEST_NAME)),
+        [only] => cut(&only.name, LONGEST_NAME).to_owned(),
+        [] => String::new(),
+    }
+}
+
 fn by_time(length: u64, events: &[Event], device: u32, every: &Every) -> Result<Vec<Range>, Error> {
     let mut times = events.iter().filter_map(Event::time);
     let Some(first) = times.next() else {
-        return Err(Error::NoTimes { device, every: every.to_string() });
+        return Err(Error::NoTimes { device, every: Box::new(every.clone()) });
     };
     // A clock that goes back does not bring events back.
     let last = times.fold(first, i64::max);
-    let since = |time: i64| u64::try_from(i128::from(time) - i128::from(first)).unwrap_or(0);
-    let parts = since(last) / length + 1;
+    let parts = microseconds(first, last) / length + 1;
     every.require_few(device, parts)?;
     let mut ranges = Vec::new();
-    let (mut at, mut latest) = (0, first);
+    let mut at = 0;
+    let mut latest = first;
     for part in 0..parts {
         let from = at;
         while let Some(event) = events.get(at) {
             let time = event.time().unwrap_or(latest).max(latest);
-            if since(time) / length > part {
+            if microseconds(first, time) / length > part {
                 break;
             }
-            (latest, at) = (time, at + 1);
+            latest = time;
+            at += 1;
         }
         let name = format!("{} to {}", seconds(part * length), seconds((part + 1).saturating_mul(length)));
         ranges.push(Range { name, from: Position::of_count(from), to: Position::of_count(at) });
     }
     Ok(ranges)
+}
+
+/// Microseconds from a time to a later one.
+fn microseconds(from: i64, to: i64) -> u64 {
+    u64::try_from(i128::from(to) - i128::from(from)).unwrap_or(0)
 }
 
 /// Microseconds as `1.25 s`.

@@ -11,7 +11,7 @@ use super::highest::{Groups, Highest, Holding, Holdings};
 use super::origins::Origins;
 use super::totals::{Bucket, Grouping, Held, StackTotal, keep_highest};
 use crate::replay::{Allocation, Origin, Position, Replay};
-use crate::snapshot::{Copier, Device, Event, Frame, FrameId, Snapshot, StackId, StringId, Tables};
+use crate::snapshot::{Copier, Device, Event, Snapshot, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// To whom memory belongs.
@@ -147,11 +147,13 @@ impl Totals {
             for equal in family.chunk_by_mut(|a, b| a.sums.order() == b.sums.order()).filter(|run| run.len() > 1) {
                 let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
                 equal.sort_by_cached_key(|exact| {
-                    let (bucket, digest, forward) = match exact.whose {
-                        Whose::Bucket(bucket) => (Some(bucket), None, None),
-                        Whose::Stack(stack) => (None, Some(keys.of(stack, exact.cpp)), Some(forward(tables, stack))),
-                    };
-                    (bucket, digest, exact.tag.map(|tag| tables.string(tag)), forward)
+                    let tag = exact.tag.map(|tag| tables.string(tag));
+                    match exact.whose {
+                        Whose::Bucket(bucket) => (Some(bucket), None, tag, None),
+                        Whose::Stack(stack) => {
+                            (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack)))
+                        }
+                    }
                 });
             }
         }
@@ -160,11 +162,8 @@ impl Totals {
 
 /// The frames of the forward pass, by their contents.
 fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
-    let content = |&frame: &FrameId| {
-        let Frame { name, filename, line, .. } = *tables.frame(frame);
-        (tables.string(name), tables.string(filename), line)
-    };
-    tables.forward(stack).iter().map(content).collect()
+    let frames = tables.forward(stack).iter().map(|&frame| tables.frame(frame));
+    frames.map(|frame| (tables.string(frame.name), tables.string(frame.filename), frame.line)).collect()
 }
 
 /// The tags that allocations are told apart by: metadata, compile context, and annotation or pool where one is asked for.
@@ -297,6 +296,12 @@ impl<'s> Parts<'s> {
     }
 }
 
+/// The totals of a device, and those of its groups.
+pub(super) struct GroupedTotals {
+    pub(super) totals: Totals,
+    pub(super) stacks: Vec<StackTotal>,
+}
+
 /// The totals of a device, and its allocations by the parts that they belong to.
 pub(super) struct Attributed {
     pub(super) totals: Totals,
@@ -309,7 +314,7 @@ pub(super) struct Attributed {
 
 impl Attributed {
     /// Puts the totals into groups with the most that each held, and keeps the most that each stack held.
-    pub(super) fn into_groups(mut self, grouper: &Grouper<'_>) -> (Totals, Vec<StackTotal>) {
+    pub(super) fn into_groups(mut self, grouper: &Grouper<'_>) -> GroupedTotals {
         let mut grouping = Grouping::new(self.totals.of(grouper.by()), grouper, 0);
         let groups = self.members.merged(&grouping.of_exact, grouping.totals.len());
         let [of_stacks, of_groups] = self.holdings.highest([&self.stacks, &groups]);
@@ -321,7 +326,7 @@ impl Attributed {
         }
         let stacks = grouping.finish(grouper);
         keep_highest(&stacks, &mut self.totals.stacks, grouper.by());
-        (self.totals, stacks)
+        GroupedTotals { totals: self.totals, stacks }
     }
 }
 

@@ -38,8 +38,8 @@ impl StackTotal {
             return HeldLines::default();
         }
         let more = More::of(by_label.keys());
-        let line = |(label, held): (Label, Held)| HeldLine { label: label.to_string(), held };
-        let mut all: Vec<HeldLine> = by_label.into_iter().map(line).collect();
+        let lines = by_label.into_iter().map(|(label, held)| HeldLine { label: label.to_string(), held });
+        let mut all: Vec<HeldLine> = lines.collect();
         all.sort_by_key(|line| Reverse(line.held));
         HeldLines { all, more }
     }

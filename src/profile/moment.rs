@@ -41,7 +41,7 @@ pub type Places = BTreeMap<u32, Option<u64>>;
 /// A point of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseMoment {
-    /// What the phase is called.
+    /// The name of the phase.
     pub name: String,
     /// Which occurrence, counted from 0 as in reports; without a number the one with the highest peak.
     pub number: Option<u32>,
@@ -86,21 +86,10 @@ impl FromStr for Moment {
     type Err = ParseMomentError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || ParseMomentError(text.to_owned());
-        Ok(match text {
-            "baseline" => Self::Baseline,
-            "peak" => Self::Peak,
-            "end" => Self::End,
-            "oom" => Self::Oom,
-            "aligned" => Self::Aligned(Arc::default()),
-            _ => match text.split_once(':').ok_or_else(bad)? {
-                ("event", number) => Self::Event(number.parse().map_err(|_| bad())?),
-                ("time", seconds) => Self::Time(microseconds(seconds).ok_or_else(bad)?),
-                ("phase", phase) => Self::Phase(Arc::new(PhaseMoment::parse(phase).ok_or_else(bad)?)),
-                ("between", window) => Self::between(window)?,
-                _ => return Err(bad()),
-            },
-        })
+        if let Some(window) = text.strip_prefix("between:") {
+            return Self::between(window);
+        }
+        Self::parse(text).ok_or_else(|| ParseMomentError(text.to_owned()))
     }
 }
 
@@ -109,24 +98,45 @@ impl PhaseMoment {
     fn parse(text: &str) -> Option<Self> {
         let (phase, point) = text.rsplit_once(':')?;
         let point = PhasePoint::ALL.into_iter().find(|known| known.name() == point)?;
-        let numbered = phase.rsplit_once('#').and_then(|(name, number)| Some((name, number.parse::<u32>().ok()?)));
-        let (name, number) = numbered.map_or((phase, None), |(name, number)| (name, Some(number)));
-        (!name.is_empty()).then(|| Self { name: name.to_owned(), number, point })
+        let moment = Self::numbered(phase, point).unwrap_or(Self { name: phase.to_owned(), number: None, point });
+        (!moment.name.is_empty()).then_some(moment)
+    }
+
+    /// A point of the phase `NAME#3`.
+    fn numbered(text: &str, point: PhasePoint) -> Option<Self> {
+        let (name, number) = text.rsplit_once('#')?;
+        Some(Self { name: name.to_owned(), number: Some(number.parse().ok()?), point })
     }
 }
 
 impl Moment {
+    /// Reads every moment but the highest of a window.
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "baseline" => Self::Baseline,
+            "peak" => Self::Peak,
+            "end" => Self::End,
+            "oom" => Self::Oom,
+            "aligned" => Self::Aligned(Arc::default()),
+            _ => match text.split_once(':')? {
+                ("event", number) => Self::Event(number.parse().ok()?),
+                ("time", seconds) => Self::Time(microseconds(seconds)?),
+                ("phase", phase) => Self::Phase(Arc::new(PhaseMoment::parse(phase)?)),
+                _ => return None,
+            },
+        })
+    }
+
     /// The highest allocated bytes of a window `MOMENT..MOMENT`.
     ///
     /// # Errors
     /// Where either end is no moment.
     pub fn between(window: &str) -> Result<Self, ParseMomentError> {
-        let bad = || ParseMomentError(window.to_owned());
         // The name of a phase may hold two dots.
         let mut splits = window.match_indices("..").map(|(at, dots)| (&window[..at], &window[at + dots.len()..]));
-        let ends = splits.find_map(|(from, to)| Some([from.parse().ok()?, to.parse().ok()?]));
-        let ends: [Self; 2] = ends.ok_or_else(bad)?;
-        if ends.iter().all(Self::can_end_a_window) { Ok(Self::Between(Arc::new(ends))) } else { Err(bad()) }
+        let ends: Option<[Self; 2]> = splits.find_map(|(from, to)| Some([from.parse().ok()?, to.parse().ok()?]));
+        let ends = ends.filter(|ends| ends.iter().all(Self::can_end_a_window));
+        ends.map(|ends| Self::Between(Arc::new(ends))).ok_or_else(|| ParseMomentError(window.to_owned()))
     }
 
     /// Whether a window can begin or end at it.
@@ -173,9 +183,10 @@ impl Moment {
 
 /// Reads seconds with up to six decimals.
 fn microseconds(text: &str) -> Option<i64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || fraction.len() > 6 || !digits(whole) || !digits(fraction) {
+    let mut parts = text.splitn(2, '.');
+    let whole = parts.next()?;
+    let fraction = parts.next().unwrap_or_default();
+    if whole.is_empty() || fraction.len() > 6 || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
         return None;
     }
     let fraction: i64 = format!("{fraction:0<6}").parse().ok()?;
@@ -252,8 +263,9 @@ impl Recording<'_> {
 
     /// Every device counts from the first event of any, so that one time means one moment on all of them.
     fn at_time(&self, us: i64) -> Option<Position> {
-        let times = || self.snapshot.events.iter().filter_map(Event::time);
-        let until = times().min()?.checked_add(us).filter(|&until| times().max() >= Some(until))?;
+        let times = self.snapshot.events.iter().filter_map(Event::time);
+        let last = times.clone().max()?;
+        let until = times.min()?.checked_add(us).filter(|&until| until <= last)?;
         let later = self.events.iter().position(|event| event.time().is_some_and(|time| time > until));
         let before = later.unwrap_or(self.events.len());
         Some(Position::of_count(before))
@@ -325,8 +337,9 @@ impl Recording<'_> {
 
 /// The occurrences of a phase of one name and source, in the order of their numbers.
 fn occurrences(phases: &[Phase], source: Source, name: &str, tables: &Tables) -> Vec<Window> {
-    let is_wanted = |phase: &&Phase| phase.source == source && folded_name(tables.string(phase.name)) == name;
-    phases.iter().filter(is_wanted).map(|phase| Window { from: phase.from, to: phase.to }).collect()
+    let of_source = phases.iter().filter(|phase| phase.source == source);
+    let wanted = of_source.filter(|phase| folded_name(tables.string(phase.name)) == name);
+    wanted.map(|phase| Window { from: phase.from, to: phase.to }).collect()
 }
 
 #[cfg(test)]

@@ -94,8 +94,20 @@ fn innermost(phases: &[Phase]) -> Vec<(u32, Option<usize>)> {
     found
 }
 
-/// The number of a pool and the stream that it serves, as far as they are known.
-type Place = (Option<(u64, u64)>, Option<i128>);
+/// A pool and the stream that it serves, as far as they are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Place {
+    pool: Option<(u64, u64)>,
+    stream: Option<i128>,
+}
+
+/// A segment of the final state.
+#[derive(Debug)]
+struct Extent {
+    /// Address of its end.
+    end: u64,
+    place: Place,
+}
 
 /// Pools and streams by the order in which they appear: their own numbers differ from run to run.
 #[derive(Debug, Default)]
@@ -105,8 +117,8 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn name(&mut self, (pool, stream): Place) -> String {
-        let pool = match pool {
+    fn name(&mut self, place: Place) -> String {
+        let pool = match place.pool {
             None => "<pool not known>".to_owned(),
             Some((0, 0)) => "default pool".to_owned(),
             Some(private) => {
@@ -114,7 +126,7 @@ impl Numbers {
                 format!("private pool {}", self.pools.entry(private).or_insert(next))
             }
         };
-        match stream {
+        match place.stream {
             None | Some(0) => pool,
             Some(stream) => {
                 let next = self.streams.len() + 1;
@@ -127,8 +139,8 @@ impl Numbers {
 /// The pools of a device.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    /// The segments of the final state by address, with their ends.
-    segments: BTreeMap<u64, (u64, Place)>,
+    /// The segments of the final state by address.
+    segments: BTreeMap<u64, Extent>,
     names: FxHashMap<Place, StringId>,
 }
 
@@ -141,7 +153,7 @@ impl Pools {
         let recorded = made.map(|event| pools.place(event.addr, snapshot.tables.tags(event.tags)));
         // Blocks that are older than the recording, and freed in it, are known by the free alone.
         let freed = snapshot.events_of(of).iter().map(|event| pools.place(event.addr, &Tags::default()));
-        let kept = pools.segments.values().map(|(_, place)| *place);
+        let kept = pools.segments.values().map(|segment| segment.place);
         let mut places: Vec<Place> = Vec::new();
         for place in recorded.chain(kept).chain(freed) {
             if !places.contains(&place) {
@@ -157,19 +169,21 @@ impl Pools {
 
     /// The pool and the stream of a block, from the event that made it and else from the segment that it lies in.
     fn place(&self, address: u64, tags: &Tags) -> Place {
-        let segment = self.segments.range(..=address).next_back().filter(|(_, (end, _))| address < *end);
-        let (pool, stream) = segment.map(|(_, (_, place))| *place).unwrap_or_default();
+        let segment = self.segments.range(..=address).next_back().filter(|(_, segment)| address < segment.end);
+        let known = segment.map(|(_, segment)| segment.place).unwrap_or_default();
         // A segment on another stream is a later one at the same address.
-        let is_same = tags.stream.is_none() || stream.is_none() || tags.stream == stream;
-        (tags.pool_id.or(pool.filter(|_| is_same)), tags.stream.or(stream))
+        let is_same = tags.stream.is_none() || known.stream.is_none() || tags.stream == known.stream;
+        Place { pool: tags.pool_id.or(known.pool.filter(|_| is_same)), stream: tags.stream.or(known.stream) }
     }
 }
 
 /// The segments of the final state by address.
-fn segments(device: &Device) -> BTreeMap<u64, (u64, Place)> {
-    let entry = |segment: &crate::snapshot::Segment| {
+fn segments(device: &Device) -> BTreeMap<u64, Extent> {
+    let mut extents = BTreeMap::new();
+    for segment in &device.segments {
+        let place = Place { pool: segment.pool_id, stream: segment.stream };
         let end = segment.address.saturating_add(segment.total_size);
-        (segment.address, (end, (segment.pool_id, segment.stream)))
-    };
-    device.segments.iter().map(entry).collect()
+        extents.insert(segment.address, Extent { end, place });
+    }
+    extents
 }

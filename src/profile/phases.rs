@@ -6,10 +6,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::every::{self, Interval};
+use super::levels::Levels;
 use super::{Error, Options};
 use crate::diagnostic::{self, Diagnostic};
 use crate::phase::{self, Phase, Source};
-use crate::replay::{History, Level, Part, Position, Replay};
+use crate::replay::{History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
 use crate::text::{count, cut, thousands};
@@ -74,11 +75,14 @@ pub struct Phases {
 
 /// `torch.profiler` numbers its steps, by when it was started: those of two runs are the same phase all the same.
 fn name_of(text: &str) -> &str {
-    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     match text.split_once('#') {
         Some((name @ "ProfilerStep", number)) if is_number(number) => name,
         _ => text,
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The name of a phase in reports and limits.
@@ -115,6 +119,28 @@ pub(super) struct Plan {
     pub(super) undivided: Option<Error>,
 }
 
+/// Memory held in the phases and in the equal parts of a history.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) phases: Phases,
+    pub(super) intervals: Vec<Interval>,
+}
+
+/// A name of phases.
+struct Named {
+    /// Its place among the names.
+    index: usize,
+    name: Arc<str>,
+    /// How many phases of that name came before.
+    occurrences: u32,
+}
+
+impl Named {
+    fn new(index: usize, name: &str) -> Self {
+        Self { index, name: Arc::from(name), occurrences: 0 }
+    }
+}
+
 /// Phases that are not what they seem to be.
 #[derive(Debug, Clone, Copy, Default)]
 struct Irregular {
@@ -134,10 +160,14 @@ impl Plan {
     ) -> Result<Self, Error> {
         let mut found = phase::phases(snapshot, events);
         let intervals = options.every.as_ref().map(|every| every::ranges(every, device, events, &found, code));
-        let (intervals, undivided) = match intervals.transpose() {
+        let mut undivided = None;
+        let intervals = match intervals.transpose() {
             // Another device may have what this one lacks.
-            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => (Vec::new(), Some(error)),
-            intervals => (intervals?.unwrap_or_default(), None),
+            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => {
+                undivided = Some(error);
+                Vec::new()
+            }
+            intervals => intervals?.unwrap_or_default(),
         };
         let irregular = Irregular::of(&found);
         let cut = found.len().saturating_sub(MOST_PHASES) as u64;
@@ -167,57 +197,40 @@ impl Plan {
     }
 
     /// Memory held in each phase, if the history tells; and diagnostics about that.
-    pub(super) fn measure(
-        self,
-        snapshot: &Snapshot,
-        replay: &Replay,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> (Phases, Vec<Interval>) {
+    pub(super) fn measure(self, snapshot: &Snapshot, replay: &Replay, diagnostics: &mut Vec<Diagnostic>) -> Measured {
         let figures = &replay.figures;
         let is_known = figures.allocated.peak.is_some() && !figures.allocated.is_least;
         if figures.history != History::Recorded || !is_known || replay.parts.is_empty() {
-            return (Phases::default(), Vec::new());
+            return Measured::default();
         }
         diagnostics.extend(self.diagnostics());
         let levels = Levels::new(&replay.parts);
-        let mut names: HashMap<(Source, &str), (usize, Arc<str>, u32)> = HashMap::new();
+        let mut names: HashMap<(Source, &str), Named> = HashMap::new();
         let mut all = Vec::with_capacity(self.found.len());
         for phase in &self.found {
             let text = folded_name(snapshot.tables.string(phase.name));
             let next = names.len();
-            let (index, name, number) = names.entry((phase.source, text)).or_insert_with(|| (next, Arc::from(text), 0));
-            let (start, peak, end) = levels.over(phase.from, phase.to);
+            let named = names.entry((phase.source, text)).or_insert_with(|| Named::new(next, text));
+            let held = levels.over(phase.from, phase.to);
             let occurrence = Occurrence {
-                name: Arc::clone(name),
+                name: Arc::clone(&named.name),
                 source: phase.source,
-                number: *number,
+                number: named.occurrences,
                 depth: 0,
                 from: phase.from.count() as u64,
                 to: phase.to.count() as u64,
-                start: start.allocated,
-                peak: peak.allocated,
-                end: end.allocated,
+                start: held.start.allocated,
+                peak: held.peak.allocated,
+                end: held.end.allocated,
                 begins: phase.begins,
                 ends: phase.ends,
             };
-            *number += 1;
-            all.push((*index, occurrence));
+            named.occurrences += 1;
+            all.push((named.index, occurrence));
         }
         let has_reserved = figures.reserved.peak.is_some();
-        let interval = |range: every::Range| {
-            let (start, peak, end) = levels.over(range.from, range.to);
-            Interval {
-                from: range.from.count() as u64,
-                to: range.to.count() as u64,
-                name: range.name,
-                start: start.allocated,
-                peak: peak.allocated,
-                end: end.allocated,
-                reserved_peak: has_reserved.then_some(peak.reserved),
-            }
-        };
-        let phases = Phases { all: arrange(all), cut: self.cut };
-        (phases, self.intervals.into_iter().map(interval).collect())
+        let intervals = self.intervals.into_iter().map(|range| levels.interval(range, has_reserved));
+        Measured { phases: Phases { all: arrange(all), cut: self.cut }, intervals: intervals.collect() }
     }
 
     fn diagnostics(&self) -> Vec<Diagnostic> {
@@ -260,101 +273,13 @@ impl Plan {
 impl Irregular {
     /// Counts annotations only: metadata and compile contexts have no recorded ends, and belong to their threads.
     fn of(phases: &[Phase]) -> Self {
-        let annotated = || phases.iter().filter(|phase| phase.source == Source::Annotation);
-        Self {
-            annotated: annotated().count() as u64,
-            unopened: annotated().filter(|phase| !phase.begins).count() as u64,
-            unclosed: annotated().filter(|phase| !phase.ends).count() as u64,
-            overlapping: annotated().filter(|phase| phase.overlaps).count() as u64,
+        let mut irregular = Self::default();
+        for phase in phases.iter().filter(|phase| phase.source == Source::Annotation) {
+            irregular.annotated += 1;
+            irregular.unopened += u64::from(!phase.begins);
+            irregular.unclosed += u64::from(!phase.ends);
+            irregular.overlapping += u64::from(phase.overlaps);
         }
-    }
-}
-
-/// The counters at borders, and the highest between any two of them.
-struct Levels<'p> {
-    parts: &'p [Part],
-    /// A tree: an inner node at `i` is the highest of those at `2 * i` and `2 * i + 1`, the parts are its leaves.
-    highest: Vec<Level>,
-}
-
-impl<'p> Levels<'p> {
-    /// `parts` are not empty.
-    fn new(parts: &'p [Part]) -> Self {
-        let mut highest = vec![Level::default(); parts.len()];
-        highest.extend(parts.iter().map(|part| part.peak));
-        for i in (1..parts.len()).rev() {
-            highest[i] = highest[2 * i].max(highest[2 * i + 1]);
-        }
-        Self { parts, highest }
-    }
-
-    fn index(&self, at: Position) -> usize {
-        self.parts.partition_point(|part| part.from < at)
-    }
-
-    /// At a border. Where the history broke off before it, at its end.
-    fn at(&self, index: usize) -> Level {
-        match (self.parts.get(index), self.parts.last()) {
-            (Some(part), _) => part.start,
-            (None, Some(last)) => last.end,
-            (None, None) => Level::default(),
-        }
-    }
-
-    /// At the begin, the highest, and at the end.
-    fn over(&self, from: Position, to: Position) -> (Level, Level, Level) {
-        let (first, last) = (self.index(from), self.index(to));
-        let (start, end) = (self.at(first), self.at(last));
-        let mut peak = start.max(end);
-        let (mut low, mut high) = (first + self.parts.len(), last + self.parts.len());
-        while low < high {
-            if low % 2 == 1 {
-                peak = peak.max(self.highest[low]);
-                low += 1;
-            }
-            if high % 2 == 1 {
-                high -= 1;
-                peak = peak.max(self.highest[high]);
-            }
-            (low, high) = (low / 2, high / 2);
-        }
-        (start, peak, end)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The tree finds what looking at every part does.
-    #[test]
-    fn the_highest_of_any_run_is_found() {
-        let level = |bytes: u64| Level { allocated: bytes, active: bytes, reserved: bytes * 2 };
-        for length in 1..40_usize {
-            let parts: Vec<Part> = (0..length)
-                .map(|i| {
-                    let low = (i as u64 * 7919) % 31;
-                    let from = Position::of_count(i * 3);
-                    Part { from, start: level(low), peak: level(low + (i as u64 * 104_729) % 53), end: level(low) }
-                })
-                .collect();
-            let levels = Levels::new(&parts);
-            for from in 0..length {
-                for to in from..length {
-                    let (start, peak, end) = levels.over(parts[from].from, parts[to].from);
-                    let expected = parts[from..to].iter().map(|part| part.peak).reduce(Level::max);
-                    let expected = expected.unwrap_or(parts[from].start).max(parts[to].start);
-                    assert_eq!(
-                        (start, peak, end),
-                        (parts[from].start, expected, parts[to].start),
-                        "{from}..{to} of {length}"
-                    );
-                }
-                // A border that the history does not reach.
-                let (_, peak, end) = levels.over(parts[from].from, Position::of_count(length * 3 + 5));
-                assert_eq!(peak, parts[from..].iter().map(|part| part.peak).reduce(Level::max).unwrap());
-                assert_eq!(end, parts[length - 1].end);
-            }
-        }
+        irregular
     }
 }

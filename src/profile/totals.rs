@@ -156,10 +156,13 @@ impl StackTotal {
     pub(super) fn add(&mut self, other: &Sums) {
         let mut sums = self.sums();
         sums.add(other);
-        let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = sums;
-        (self.baseline, self.peak, self.end) = (baseline, peak, end);
-        (self.oom, self.at) = (oom, at);
-        (self.allocations, self.allocated_total) = (allocations, allocated_total);
+        self.baseline = sums.baseline;
+        self.peak = sums.peak;
+        self.end = sums.end;
+        self.oom = sums.oom;
+        self.at = sums.at;
+        self.allocations = sums.allocations;
+        self.allocated_total = sums.allocated_total;
     }
 }
 
@@ -183,28 +186,37 @@ pub struct Identity {
 /// The group that memory belongs to, by where it comes from and the tag of its allocation.
 #[must_use]
 pub fn identity(origin: Origin, tag: Option<StringId>, grouper: &Grouper<'_>) -> Identity {
-    let (key, bucket, _) = group(Whose::from(origin), tag, None, grouper);
+    let Group { key, bucket, .. } = group(Whose::from(origin), tag, None, grouper);
     let label = label(Whose::from(origin), bucket, tag, grouper, 0);
     Identity { key, label, bucket }
 }
 
-/// The key of a group, its bucket where its stack is not known, and else the stack.
-pub(super) fn group(
-    whose: Whose,
-    tag: Option<StringId>,
-    cpp: Option<CppDigest>,
-    grouper: &Grouper<'_>,
-) -> (Key, Option<Bucket>, Option<StackId>) {
+/// The group of some memory.
+pub(super) struct Group {
+    pub(super) key: Key,
+    /// Set where its stack is not known.
+    pub(super) bucket: Option<Bucket>,
+    /// The stack, where that is known.
+    pub(super) stack: Option<StackId>,
+}
+
+/// The group that memory belongs to.
+pub(super) fn group(whose: Whose, tag: Option<StringId>, cpp: Option<CppDigest>, grouper: &Grouper<'_>) -> Group {
     let is_tag = grouper.by().is_tag();
+    let stack = whose.stack();
     match whose {
-        Whose::Stack(stack) if is_tag => (grouper.tagged(tag).0, None, Some(stack)),
-        Whose::Stack(stack) if grouper.by() == GroupBy::Frames => (grouper.exact(stack, cpp), None, Some(stack)),
-        Whose::Stack(stack) => (grouper.key(stack), None, Some(stack)),
+        Whose::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
+        Whose::Stack(exact) if grouper.by() == GroupBy::Frames => {
+            Group { key: grouper.exact(exact, cpp), bucket: None, stack }
+        }
+        Whose::Stack(known) => Group { key: grouper.key(known), bucket: None, stack },
         // Tagged memory has a group even without frames.
-        Whose::Bucket(Bucket::NoFrames) if is_tag => (grouper.tagged(tag).0, None, None),
+        Whose::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
         // Memory of any age lies in a pool.
-        Whose::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => (grouper.tagged(tag).0, None, None),
-        Whose::Bucket(bucket) => (Key(bucket.label().to_owned()), Some(bucket), None),
+        Whose::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => {
+            Group { key: grouper.tagged(tag).0, bucket: None, stack }
+        }
+        Whose::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket), stack },
     }
 }
 
@@ -262,7 +274,7 @@ impl Grouping {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
         for &Exact { whose, tag, cpp, ref sums, highest, .. } in stacks {
-            let (key, bucket, stack) = group(whose, tag, cpp, grouper);
+            let Group { key, bucket, stack } = group(whose, tag, cpp, grouper);
             let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
                 Some(&index) => index,

@@ -33,6 +33,13 @@ pub(super) struct Sample {
     pub(super) bytes: f64,
 }
 
+impl Sample {
+    #[allow(clippy::cast_precision_loss, reason = "2^53 bytes are more than any device has")]
+    pub(super) fn new(x: f64, bytes: u64) -> Self {
+        Self { x, bytes: bytes as f64 }
+    }
+}
+
 /// `constant + linear x + quadratic x²`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Polynomial {
@@ -49,6 +56,11 @@ impl Polynomial {
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.constant + self.linear * x + self.quadratic * x * x
+    }
+
+    /// By how many bytes it misses a sample.
+    fn off(&self, sample: &Sample) -> f64 {
+        (self.at(sample.x) - sample.bytes).abs()
     }
 
     fn shape(&self) -> Shape {
@@ -96,7 +108,7 @@ const EXACT: f64 = 0.003;
 /// A part of the largest sample that it may miss at all: blocks that are not split, workspaces.
 const PART: f64 = 0.01;
 
-/// What misses by this many times more than is allowed is not ruled out yet.
+/// A polynomial is ruled out only where it misses by more than this many times the tolerance.
 const DOUBT: f64 = 3.0;
 
 /// A polynomial that could follow any samples counts where each of its terms is as large a part of the largest sample.
@@ -118,17 +130,23 @@ struct Candidate {
 impl Candidate {
     fn of(powers: &[u8], samples: &[Sample]) -> Option<Self> {
         let polynomial = fit(powers, samples)?;
-        let off = |sample: &Sample| (polynomial.at(sample.x) - sample.bytes).abs();
         let Polynomial { linear, quadratic, .. } = polynomial;
         let farthest = samples.iter().map(|sample| sample.x).fold(0.0, f64::max);
         let least = MATERIAL * highest(samples);
         Some(Self {
             polynomial,
-            misses: samples.iter().map(off).fold(0.0, f64::max),
+            misses: samples.iter().map(|sample| polynomial.off(sample)).fold(0.0, f64::max),
             is_tested: powers.len() < samples.len(),
             is_plausible: quadratic >= 0.0 && (powers.len() < 3 || linear >= 0.0),
             is_material: linear * farthest >= least && quadratic * farthest * farthest >= least,
         })
+    }
+}
+
+impl Candidate {
+    /// True if it misses no sample by more than `exact` bytes, and not because it could follow any samples.
+    fn is_convincing(&self, exact: f64) -> bool {
+        self.misses <= exact && (self.is_tested || self.is_material)
     }
 }
 
@@ -145,13 +163,13 @@ impl Fit {
         let tolerance = PART * highest(samples) + rounding;
         let candidates = MODELS.iter().filter_map(|powers| Candidate::of(powers, samples));
         let all: Vec<Candidate> = candidates.filter(|candidate| candidate.is_plausible).collect();
-        let is_exact = |c: &&Candidate| c.misses <= exact && (c.is_tested || c.is_material);
-        let agrees = |c: &&Candidate| c.misses <= tolerance;
-        let chosen = all.iter().find(is_exact).or_else(|| all.iter().find(agrees));
+        let chosen = all.iter().find(|candidate| candidate.is_convincing(exact));
+        let chosen = chosen.or_else(|| all.iter().find(|candidate| candidate.misses <= tolerance));
         let best = chosen.or_else(|| all.iter().min_by(|a, b| a.misses.total_cmp(&b.misses)))?;
         let shape = chosen.map_or(Shape::Irregular, |chosen| chosen.polynomial.shape());
-        let is_near = |c: &&Candidate| c.misses <= DOUBT * tolerance || shape == Shape::Irregular;
-        let possible = all.iter().filter(is_near).map(|candidate| candidate.polynomial).collect();
+        let farthest = if shape == Shape::Irregular { f64::INFINITY } else { DOUBT * tolerance };
+        let possible = all.iter().filter(|candidate| candidate.misses <= farthest);
+        let possible = possible.map(|candidate| candidate.polynomial).collect();
         Some(Self { shape, best: best.polynomial, misses: best.misses, possible })
     }
 
@@ -162,9 +180,9 @@ impl Fit {
         // Beyond the runs, PyTorch may choose other kernels and workspaces.
         let unknown = if reach > 1.0 { PART * best } else { 0.0 };
         let off = (self.misses * reach.max(1.0)).max(unknown);
-        let values = || self.possible.iter().map(|polynomial| polynomial.at(x).max(0.0));
-        let low = (values().fold(best, f64::min) - off).max(0.0);
-        Range { low, best, high: values().fold(best, f64::max) + off }
+        let values = self.possible.iter().map(|polynomial| polynomial.at(x).max(0.0));
+        let low = (values.clone().fold(best, f64::min) - off).max(0.0);
+        Range { low, best, high: values.fold(best, f64::max) + off }
     }
 }
 
@@ -227,6 +245,10 @@ mod tests {
     /// Bytes at a place.
     type Curve = fn(f64) -> f64;
 
+    fn width(range: Range) -> f64 {
+        range.high - range.low
+    }
+
     fn fit_of(of: impl Fn(f64) -> f64, places: &[f64]) -> Fit {
         let samples: Vec<Sample> = places.iter().map(|&x| Sample { x, bytes: of(x) }).collect();
         Fit::of(&samples, 10).unwrap()
@@ -258,15 +280,13 @@ mod tests {
 
     #[test]
     fn rounding_does_not_bend_a_line() {
-        let rounded = |x: f64| ((0.3 * MIB * x) / 512.0).ceil() * 512.0 * 1.002;
-        assert_eq!(fit_of(rounded, &[16.0, 32.0, 48.0, 64.0]).shape, Shape::Linear);
+        let fit = fit_of(|x| ((0.3 * MIB * x) / 512.0).ceil() * 512.0 * 1.002, &[16.0, 32.0, 48.0, 64.0]);
+        assert_eq!(fit.shape, Shape::Linear);
     }
 
     #[test]
     fn doubt_widens_with_the_distance() {
-        let of = |x: f64| MIB * x * if x == 256.0 { 1.009 } else { 1.0 };
-        let fit = fit_of(of, &[128.0, 256.0, 384.0, 512.0]);
-        let width = |range: Range| range.high - range.low;
+        let fit = fit_of(|x| MIB * x * if x == 256.0 { 1.009 } else { 1.0 }, &[128.0, 256.0, 384.0, 512.0]);
         assert_eq!(fit.shape, Shape::Linear);
         assert!(width(fit.at(4096.0, 8.0)) > 2.0 * width(fit.at(1024.0, 2.0)));
     }

@@ -12,10 +12,10 @@ use fit::Sample;
 pub use fit::{Fit, Polynomial, Range, Shape};
 pub use moments::{Aligned, Levels, moments};
 
-/// What to foretell.
+/// The prediction that is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Places to foretell the memory at.
+    /// Places to predict the memory at.
     pub at: Vec<f64>,
     /// Memory of the device in bytes.
     pub device_memory: Option<u64>,
@@ -30,11 +30,11 @@ pub struct Scale {
     pub runs: Vec<Run>,
     /// Each device.
     pub devices: Vec<DeviceScale>,
-    /// What counts as one stack.
+    /// The grouping of stacks.
     pub group_by: GroupBy,
     /// Whether the runs are compared at the same moments of the program; otherwise each at its own peak.
     pub is_aligned: bool,
-    /// What a reader must know.
+    /// Notes and warnings about the runs.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -43,7 +43,7 @@ pub struct Scale {
 pub struct Run {
     /// Its file.
     pub path: String,
-    /// What was varied.
+    /// The number that was varied.
     pub x: f64,
 }
 
@@ -58,9 +58,9 @@ pub struct DeviceScale {
     pub reserved: Vec<Option<u64>>,
     /// Moments that may be the peak, at which all runs are compared.
     pub moments: Vec<MomentScale>,
-    /// What is foretold, for each place that was asked for.
+    /// The prediction for each place that was asked for.
     pub forecasts: Vec<Forecast>,
-    /// What the other runs foretell of the last one, where there are enough: a measure of how far to trust it.
+    /// The last run as the others predict it, where there are enough: a measure of how far to trust the forecasts.
     pub check: Option<Check>,
     /// Where the device is full, where its memory is known.
     pub full: Option<Full>,
@@ -97,13 +97,13 @@ pub struct Forecast {
     pub reserved: Option<Range>,
 }
 
-/// A run that the others foretell.
+/// A run that the others predict.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Check {
     /// Its place.
     pub x: f64,
-    /// The allocated peak that the others foretell.
-    pub foretold: f64,
+    /// The allocated peak that the others predict.
+    pub predicted: f64,
     /// The one that it has.
     pub peak: u64,
 }
@@ -129,9 +129,9 @@ impl Scale {
     pub fn new(runs: Vec<Run>, moments: &[Vec<Profile>], options: &Options) -> Self {
         let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
         let profiles = moments.first().map_or(&[][..], Vec::as_slice);
-        let of_device = |device: &DeviceTrack| DeviceScale::new(&places, moments, device, options);
-        let devices = tracks::devices(profiles).iter().map(of_device).collect();
-        // What several runs say of themselves is said once.
+        let devices = tracks::devices(profiles);
+        let devices = devices.iter().map(|device| DeviceScale::new(&places, moments, device, options)).collect();
+        // A diagnostic of several runs is told once.
         let mut diagnostics: Vec<Diagnostic> = Vec::new();
         for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
             if !diagnostics.iter().any(|other| other.code == diagnostic.code && other.device == diagnostic.device) {
@@ -146,15 +146,13 @@ impl Scale {
 impl MomentScale {
     fn new(profiles: &[Profile], device: &DeviceTrack, places: &[f64]) -> Self {
         let tracks = tracks::stacks(profiles, device);
-        let total = |run: usize| tracks.iter().fold(0, |sum: u64, track| sum.saturating_add(track.bytes(run)));
-        let samples: Vec<Sample> = places.iter().enumerate().map(|(run, &x)| sample(x, total(run))).collect();
-        let fit = |track: StackTrack| {
-            let held = || places.iter().zip(&track.held);
-            let samples: Vec<Sample> = held().map(|(&x, held)| sample(x, held.bytes)).collect();
-            let blocks = held().map(|(_, held)| held.blocks).max().unwrap_or(0);
-            Some(StackScale { fit: Fit::of(&samples, blocks)?, track })
-        };
-        Self { whole: Fit::of(&samples, 1), stacks: tracks.into_iter().filter_map(fit).collect() }
+        let mut samples = Vec::with_capacity(places.len());
+        for (run, &x) in places.iter().enumerate() {
+            let total = tracks.iter().fold(0, |sum: u64, track| sum.saturating_add(track.bytes(run)));
+            samples.push(Sample::new(x, total));
+        }
+        let stacks = tracks.into_iter().filter_map(|track| StackScale::new(track, places)).collect();
+        Self { whole: Fit::of(&samples, 1), stacks }
     }
 
     /// The memory at a place, `reach` times as far as the farthest run.
@@ -172,20 +170,30 @@ impl MomentScale {
     }
 }
 
+impl StackScale {
+    fn new(track: StackTrack, places: &[f64]) -> Option<Self> {
+        let held = places.iter().zip(&track.held);
+        let samples: Vec<Sample> = held.clone().map(|(&x, held)| Sample::new(x, held.bytes)).collect();
+        let blocks = held.map(|(_, held)| held.blocks).max().unwrap_or(0);
+        Some(Self { fit: Fit::of(&samples, blocks)?, track })
+    }
+}
+
 impl DeviceScale {
     fn new(places: &[f64], moments: &[Vec<Profile>], device: &DeviceTrack, options: &Options) -> Self {
         let profiles = moments.first().map_or(&[][..], Vec::as_slice);
-        let runs = || profiles.iter().zip(&device.indices);
-        let peaks: Vec<Option<u64>> =
-            runs().map(|(profile, index)| profile.devices[(*index)?].figures.allocated.peak).collect();
-        let reserved: Vec<Option<u64>> =
-            runs().map(|(profile, index)| profile.devices[(*index)?].figures.reserved.peak).collect();
-        let of_moment = |profiles: &Vec<Profile>| MomentScale::new(profiles, device, places);
+        let mut peaks = Vec::with_capacity(profiles.len());
+        let mut reserved = Vec::with_capacity(profiles.len());
+        for (profile, index) in profiles.iter().zip(&device.indices) {
+            let figures = index.map(|index| &profile.devices[index].figures);
+            peaks.push(figures.and_then(|figures| figures.allocated.peak));
+            reserved.push(figures.and_then(|figures| figures.reserved.peak));
+        }
         let mut scale = Self {
             device: device.device,
             peaks,
             reserved,
-            moments: moments.iter().map(of_moment).collect(),
+            moments: moments.iter().map(|profiles| MomentScale::new(profiles, device, places)).collect(),
             forecasts: Vec::new(),
             check: None,
             full: None,
@@ -213,8 +221,9 @@ impl DeviceScale {
 
     /// How much more was reserved than allocated at the peaks of the runs; `None` where one is not known.
     fn overheads(&self) -> Option<Overheads> {
-        let ratio = |(reserved, peak): (&Option<u64>, &Option<u64>)| Some(float((*reserved)?) / float((*peak)?.max(1)));
-        let all: Vec<f64> = self.reserved.iter().zip(&self.peaks).map(ratio).collect::<Option<_>>()?;
+        let runs = self.reserved.iter().zip(&self.peaks);
+        let all: Option<Vec<f64>> = runs.map(|(&reserved, &peak)| Some(ratio(reserved?, peak?))).collect();
+        let all = all?;
         Some(Overheads {
             least: all.iter().copied().fold(f64::INFINITY, f64::min),
             latest: *all.last()?,
@@ -222,31 +231,35 @@ impl DeviceScale {
         })
     }
 
-    /// The last run, foretold by three or more others.
+    /// The last run, predicted by three or more others.
     fn check_of_last(&self, moments: &[Vec<Profile>], device: &DeviceTrack, places: &[f64]) -> Option<Check> {
-        let (&x, earlier) = places.split_last()?;
+        let &[ref earlier @ .., x] = places else { return None };
         if earlier.len() < 3 {
             return None;
         }
         let count = earlier.len();
         let device = DeviceTrack { device: device.device, indices: device.indices[..count].to_vec() };
         let reach = x / earlier.last()?;
-        let of_moment =
-            |profiles: &Vec<Profile>| MomentScale::new(&profiles[..count], &device, earlier).at(x, reach).best;
-        let foretold = moments.iter().map(of_moment).fold(0.0, f64::max);
-        Some(Check { x, foretold, peak: (*self.peaks.last()?)? })
+        let at_moments = moments.iter().map(|profiles| MomentScale::new(&profiles[..count], &device, earlier));
+        let predicted = at_moments.map(|moment| moment.at(x, reach).best).fold(0.0, f64::max);
+        Some(Check { x, predicted, peak: (*self.peaks.last()?)? })
     }
 
     /// Where the device is full: where the reserved or the allocated peak exceeds its memory.
     fn full(&self, memory: u64, last: f64) -> Full {
-        let place = |value: fn(&Range) -> f64| {
-            first_place(last, |x| {
-                let forecast = self.forecast(x, last);
-                let reserved = forecast.reserved.as_ref().map_or(0.0, value);
-                value(&forecast.peak).max(reserved) > float(memory)
-            })
-        };
-        Full { earliest: place(|range| range.high), best: place(|range| range.best), latest: place(|range| range.low) }
+        Full {
+            earliest: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.high)),
+            best: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.best)),
+            latest: first_place(last, |x| self.forecast(x, last).exceeds(memory, |range| range.low)),
+        }
+    }
+}
+
+impl Forecast {
+    /// True if one of the values of either peak is more than the memory of a device.
+    fn exceeds(&self, memory: u64, value: fn(&Range) -> f64) -> bool {
+        let reserved = self.reserved.as_ref().map_or(0.0, value);
+        value(&self.peak).max(reserved) > float(memory)
     }
 }
 
@@ -291,6 +304,7 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-fn sample(x: f64, bytes: u64) -> Sample {
-    Sample { x, bytes: float(bytes) }
+/// How many times as much is reserved as allocated.
+fn ratio(reserved: u64, allocated: u64) -> f64 {
+    float(reserved) / float(allocated.max(1))
 }

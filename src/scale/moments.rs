@@ -29,7 +29,7 @@ struct Step {
     deed: Deed,
 }
 
-/// What a step does, as far as it is the same in all runs.
+/// The part of a step that is the same in all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Deed {
     /// The stack that allocates or did, as its position in [`Levels::stacks`].
@@ -117,21 +117,24 @@ pub fn moments(runs: &[&Levels], places: &[f64], at: &[f64]) -> Option<Vec<Align
     for (run, levels) in runs.iter().enumerate() {
         highest.extend((0..anchors.len()).rev().max_by_key(|&anchor| levels.steps[anchors[anchor][run]].allocated));
     }
-    // What the earlier runs foretell of the last one.
+    // The peak of the last run as the earlier ones predict it.
     let earlier = runs.len() - 1;
     highest.extend(peak_at(&runs[..earlier], &anchors, &places[..earlier], last));
-    let event = |anchor: usize| {
-        let steps = runs.iter().zip(&anchors[anchor]);
-        Aligned { events: steps.map(|(levels, &at)| levels.steps[at].event).collect() }
-    };
-    Some(highest.into_iter().map(event).collect())
+    Some(highest.into_iter().map(|anchor| Aligned::at(&anchors[anchor], runs)).collect())
+}
+
+impl Aligned {
+    /// The moment after these steps, one of each run.
+    fn at(anchor: &[usize], runs: &[&Levels]) -> Self {
+        Self { events: runs.iter().zip(anchor).map(|(levels, &at)| levels.steps[at].event).collect() }
+    }
 }
 
 /// Steps that are the same in all runs, as their positions in each: those of a stack that allocates as often in each, in the
 /// same order.
 fn anchors(runs: &[&Levels]) -> Option<Vec<Vec<usize>>> {
     let by_deed: Vec<_> = runs.iter().map(|levels| levels.by_deed()).collect();
-    let (reference, others) = by_deed.split_last()?;
+    let [others @ .., reference] = &by_deed[..] else { return None };
     let mut anchors: Vec<Vec<usize>> = Vec::new();
     for (deed, places) in reference {
         let partners: Option<Vec<_>> = others.iter().map(|other| other.get(deed)).collect();
@@ -143,7 +146,7 @@ fn anchors(runs: &[&Levels]) -> Option<Vec<Vec<usize>>> {
         }
     }
     anchors.sort_unstable_by_key(|anchor| anchor.last().copied());
-    // What another run does in another order is no moment of both.
+    // Steps that another run has in another order are no moment of both.
     let mut ordered: Vec<Vec<usize>> = Vec::with_capacity(anchors.len());
     for anchor in anchors {
         if ordered.last().is_none_or(|latest| latest.iter().zip(&anchor).all(|(earlier, later)| earlier < later)) {
@@ -154,15 +157,15 @@ fn anchors(runs: &[&Levels]) -> Option<Vec<Vec<usize>>> {
     (ordered.len() * LEAST_ALIGNED >= steps).then_some(ordered)
 }
 
-/// The anchor at which the runs foretell most at a place.
+/// The anchor at which the runs predict most for a place.
 fn peak_at(runs: &[&Levels], anchors: &[Vec<usize>], places: &[f64], x: f64) -> Option<usize> {
-    let foretold = |anchor: &Vec<usize>| {
-        #[allow(clippy::cast_precision_loss, reason = "2^53 bytes are more than any device has")]
-        let bytes = |(levels, &at): (&&Levels, &usize)| levels.steps[at].allocated as f64;
-        let all = runs.iter().zip(anchor).map(bytes);
-        let samples: Vec<Sample> = places.iter().zip(all).map(|(&x, bytes)| Sample { x, bytes }).collect();
-        Fit::of(&samples, 1).map_or(0.0, |fit| fit.best.at(x))
-    };
-    let all = anchors.iter().map(foretold).enumerate();
-    all.max_by(|(a, one), (b, other)| one.total_cmp(other).then(b.cmp(a))).map(|(anchor, _)| anchor)
+    let predicted = anchors.iter().map(|anchor| predicted_at(anchor, runs, places, x)).enumerate();
+    predicted.max_by(|(a, one), (b, other)| one.total_cmp(other).then(b.cmp(a))).map(|(anchor, _)| anchor)
+}
+
+/// Allocated bytes after these steps, one of each run, that the runs predict for a place.
+fn predicted_at(anchor: &[usize], runs: &[&Levels], places: &[f64], x: f64) -> f64 {
+    let levels = runs.iter().zip(anchor).map(|(levels, &at)| levels.steps[at].allocated);
+    let samples: Vec<Sample> = places.iter().zip(levels).map(|(&x, bytes)| Sample::new(x, bytes)).collect();
+    Fit::of(&samples, 1).map_or(0.0, |fit| fit.best.at(x))
 }

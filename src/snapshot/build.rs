@@ -171,6 +171,11 @@ impl Builder {
         Self::string_id(value).and_then(Key::of)
     }
 
+    /// The kind of a dictionary, where one of its keys tells.
+    fn kind_of(mut pairs: impl Iterator<Item = (Value, Value)>) -> Option<Kind> {
+        pairs.find_map(|(key, _)| Self::key(key)?.kind())
+    }
+
     /// The frame that a list item stands for.
     #[inline]
     fn frame(&self, item: Value) -> Option<FrameId> {
@@ -428,9 +433,8 @@ impl Visitor for Builder {
             return Ok(());
         }
         let pairs = pairs_of(items);
-        let kind = || pairs.clone().find_map(|(key, _)| Self::key(key)?.kind());
         let new = match now {
-            Dict::Empty => match kind() {
+            Dict::Empty => match Self::kind_of(pairs.clone()) {
                 Some(kind) => {
                     if kind == Kind::Event {
                         self.shape = EventShape::of(items);
@@ -443,7 +447,7 @@ impl Visitor for Builder {
                     Dict::Pairs(container::index(self.pairs.len() - 1))
                 }
             },
-            Dict::Pairs(at) => match kind() {
+            Dict::Pairs(at) => match Self::kind_of(pairs.clone()) {
                 Some(kind) => {
                     let earlier = std::mem::take(&mut self.pairs[at as usize]);
                     self.begin(kind, earlier.into_iter().chain(pairs))

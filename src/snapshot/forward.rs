@@ -23,9 +23,11 @@ impl Entry<'_> {
 /// Reads `File "model.py", line 12, in forward`, with the source line that may follow.
 pub(super) fn entry(text: &str) -> Option<Entry<'_>> {
     let first = text.trim_start().lines().next()?;
-    let (file, rest) = first.strip_prefix("File \"")?.split_once("\", line ")?;
-    let (line, name) = rest.split_once(", in ")?;
-    Some(Entry { name: name.trim_end(), file, line: line.parse().ok()? })
+    let mut parts = first.strip_prefix("File \"")?.splitn(2, "\", line ");
+    let file = parts.next()?;
+    let mut place = parts.next()?.splitn(2, ", in ");
+    let line = place.next()?.parse().ok()?;
+    Some(Entry { name: place.next()?.trim_end(), file, line })
 }
 
 /// Puts the innermost frame first. Python's tracebacks have it last; the traceback of mixed languages, which
@@ -57,8 +59,7 @@ mod tests {
 
     #[test]
     fn the_innermost_comes_first() {
-        let entry = |name| Entry { name, file: "a.py", line: 1 };
-        let mut python = [entry("<module>"), entry("main"), entry("forward")];
+        let mut python = ["<module>", "main", "forward"].map(|name| Entry { name, file: "a.py", line: 1 });
         innermost_first(&mut python);
         assert_eq!(python.map(|entry| entry.name), ["forward", "main", "<module>"]);
         let mut mixed = python;

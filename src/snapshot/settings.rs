@@ -55,21 +55,22 @@ impl AllocatorSettings {
         let mut settings = Self { present: true, ..Self::default() };
         settings.all.insert(TEXT.to_owned(), text.to_owned());
         for setting in split_outside_brackets(text) {
-            let bad = || ParseSettingsError(setting.to_owned());
-            let (key, value) = setting.split_once(':').ok_or_else(bad)?;
-            match key.trim() {
-                "max_split_size_mb" => settings.max_split_size = Some(mebibytes(value).ok_or_else(bad)?),
-                "max_non_split_rounding_mb" => {
-                    settings.max_non_split_rounding = Some(mebibytes(value).ok_or_else(bad)?);
-                }
-                "expandable_segments" => settings.expandable_segments = truth(value).ok_or_else(bad)?,
-                "roundup_power2_divisions" => {
-                    settings.roundup_power2_divisions = divisions(value.trim()).ok_or_else(bad)?;
-                }
-                _ => {}
-            }
+            settings.set(setting).ok_or_else(|| ParseSettingsError(setting.to_owned()))?;
         }
         Ok(settings)
+    }
+
+    /// Takes over a setting `key:value`; `None` where it cannot be read.
+    fn set(&mut self, setting: &str) -> Option<()> {
+        let (key, value) = setting.split_once(':')?;
+        match key.trim() {
+            "max_split_size_mb" => self.max_split_size = Some(mebibytes(value)?),
+            "max_non_split_rounding_mb" => self.max_non_split_rounding = Some(mebibytes(value)?),
+            "expandable_segments" => self.expandable_segments = truth(value)?,
+            Self::DIVISIONS => self.roundup_power2_divisions = divisions(value.trim())?,
+            _ => {}
+        }
+        Some(())
     }
 
     /// Takes what only the text of the settings states.

@@ -33,20 +33,23 @@ impl Value {
     pub(super) const ABSENT: Self = Self(0xf);
 
     pub(super) const fn new(kind: Kind) -> Self {
-        let (tag, payload) = match kind {
-            Kind::Opaque => (0, 0),
-            Kind::Bool(value) => (1, value as u64),
+        match kind {
+            Kind::Opaque => Self::OPAQUE,
+            Kind::Bool(value) => Self::tagged(1, value as u64),
             // The caller keeps to 60 bits.
-            Kind::Int(value) => (2, value.cast_unsigned()),
-            Kind::Wide(index) => (3, index as u64),
-            Kind::Float(index) => (4, index as u64),
-            Kind::Str(index) => (5, index as u64),
-            Kind::List(index) => (6, index as u64),
-            Kind::Dict(index) => (7, index as u64),
-            Kind::Tuple(index) => (8, index as u64),
-            Kind::Frame(index) => (9, index as u64),
-            Kind::Long(index) => (10, index as u64),
-        };
+            Kind::Int(value) => Self::tagged(2, value.cast_unsigned()),
+            Kind::Wide(index) => Self::tagged(3, index as u64),
+            Kind::Float(index) => Self::tagged(4, index as u64),
+            Kind::Str(index) => Self::tagged(5, index as u64),
+            Kind::List(index) => Self::tagged(6, index as u64),
+            Kind::Dict(index) => Self::tagged(7, index as u64),
+            Kind::Tuple(index) => Self::tagged(8, index as u64),
+            Kind::Frame(index) => Self::tagged(9, index as u64),
+            Kind::Long(index) => Self::tagged(10, index as u64),
+        }
+    }
+
+    const fn tagged(tag: u64, payload: u64) -> Self {
         Self(payload << TAG_BITS | tag)
     }
 

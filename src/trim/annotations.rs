@@ -6,8 +6,9 @@ use crate::snapshot::{Annotation, Event, Snapshot, StringId};
 
 /// The annotations from the first of these events to the last.
 pub(super) fn within(snapshot: &Snapshot, events: &[Event]) -> Vec<Annotation> {
-    let times = || events.iter().filter_map(Event::time);
-    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Vec::new() };
+    let times = events.iter().filter_map(Event::time);
+    let Some(first) = times.clone().min() else { return Vec::new() };
+    let last = times.fold(first, i64::max);
     let mut is_kept: Vec<bool> =
         snapshot.annotations.iter().map(|annotation| (first..=last).contains(&annotation.time_us)).collect();
     // By name and device, as nested ranges of one name close.

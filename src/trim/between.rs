@@ -26,10 +26,14 @@ impl FromStr for Between {
     type Err = ParseBetweenError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (from, to) = text.split_once("..").ok_or_else(|| ParseBetweenError(text.to_owned()))?;
-        let from = moment(from, Moment::Baseline).ok_or_else(|| ParseBetweenError(text.to_owned()))?;
-        let to = moment(to, Moment::End).ok_or_else(|| ParseBetweenError(text.to_owned()))?;
-        Ok(Self { from, to })
+        Self::parse(text).ok_or_else(|| ParseBetweenError(text.to_owned()))
+    }
+}
+
+impl Between {
+    fn parse(text: &str) -> Option<Self> {
+        let (from, to) = text.split_once("..")?;
+        Some(Self { from: moment(from, Moment::Baseline)?, to: moment(to, Moment::End)? })
     }
 }
 

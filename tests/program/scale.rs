@@ -84,7 +84,7 @@ fn scale(folder: &Path, places: &[u64], options: &[&str]) -> Value {
 }
 
 /// Whether a forecast is as close to the truth as 1 % of it, and its range holds the truth.
-fn assert_foretold(forecast: &Value) {
+fn assert_predicted(forecast: &Value) {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small whole number")]
     let x = forecast["x"].as_f64().unwrap() as u64;
     let [low, best, high] = ["low", "best", "high"].map(|key| forecast["peak"][key].as_u64().unwrap());
@@ -102,14 +102,14 @@ fn shape(report: &Value, function: &str) -> String {
 }
 
 #[test]
-fn the_peak_is_foretold_although_it_moves() {
+fn the_peak_is_predicted_although_it_moves() {
     let places = [64, 128, 256];
     let folder = runs(&places, |_| 3);
     // The peak of the first two is in the optimizer.
     assert_eq!([peak(64), peak(128)], [WEIGHTS + OPTIMIZER; 2]);
     let report = scale(folder.path(), &places, &["--at-x", "512,1024,32"]);
     assert_eq!(report["aligned"], true);
-    report["devices"][0]["forecasts"].as_array().unwrap().iter().for_each(assert_foretold);
+    report["devices"][0]["forecasts"].as_array().unwrap().iter().for_each(assert_predicted);
     let report = scale(folder.path(), &places, &["--at-x", "1024"]);
     for (function, expected) in [("build", "constant"), ("forward", "linear"), ("attention", "quadratic")] {
         assert_eq!(shape(&report, function), expected, "{function}");
@@ -123,11 +123,11 @@ fn runs_of_different_length_are_compared_at_the_same_moments() {
     let folder = runs(&places, |x| x / 256);
     let report = scale(folder.path(), &places, &["--at-x", "1024"]);
     assert_eq!(report["aligned"], true);
-    assert_foretold(&report["devices"][0]["forecasts"][0]);
+    assert_predicted(&report["devices"][0]["forecasts"][0]);
     let check = &report["devices"][0]["check"];
     assert_eq!(check["peak"].as_u64(), Some(peak(512)));
-    let foretold = check["foretold"].as_u64().unwrap();
-    assert!(foretold.abs_diff(peak(512)) <= peak(512) / 100, "{check}");
+    let predicted = check["predicted"].as_u64().unwrap();
+    assert!(predicted.abs_diff(peak(512)) <= peak(512) / 100, "{check}");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn people_read_the_same() {
         text(&output.stdout)
     };
     let table = all(&["--device-memory", "80GiB"]);
-    for part in ["foretold", "measured", "quadratic, 2.00 KiB per x²", "is full from x =", "tested"] {
+    for part in ["predicted", "measured", "quadratic, 2.00 KiB per x²", "is full from x =", "tested"] {
         assert!(table.contains(part), "{part}: {table}");
     }
     check_markdown(&all(&["--format", "markdown"]), 1 << 20);

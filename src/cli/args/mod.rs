@@ -96,11 +96,11 @@ pub(crate) enum Command {
     ///
     /// Over a folder of nightly profiles, or over the versions of a stored profile in git.
     History(HistoryArguments),
-    /// Foretell the peak from runs that differ in one number
+    /// Predict the peak from runs that differ in one number
     ///
     /// Finds for each stack whether it is constant, linear or quadratic in that number, and from them the peak at another
     /// one and the number at which the device is full. Three runs tell shapes apart; with four or more the last one is
-    /// also foretold from the others, which shows how far to trust the rest.
+    /// also predicted from the others, which shows how far to trust the rest.
     Scale(ScaleArguments),
     /// Cut a snapshot to a part that PyTorch's own viewer opens
     ///

@@ -92,6 +92,24 @@ impl Folded {
     }
 }
 
+impl Entry {
+    /// The number of symbols that it stands for.
+    fn length(self, lengths: &[u64]) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Loop { body, count } => count.saturating_mul(lengths[body as usize]),
+        }
+    }
+
+    /// The same where bodies have new places.
+    fn moved(self, places: &[u32]) -> Self {
+        match self {
+            Self::Loop { body, count } => Self::Loop { body: places[body as usize], count },
+            one @ Self::One(_) => one,
+        }
+    }
+}
+
 fn rename(entry: Entry, renamed: &[Entry], name: &impl Fn(u32) -> u32) -> Entry {
     match entry {
         Entry::One(symbol) => Entry::One(name(symbol)),
@@ -104,11 +122,7 @@ fn rename(entry: Entry, renamed: &[Entry], name: &impl Fn(u32) -> u32) -> Entry 
 
 /// The number of symbols that entries stand for.
 pub(super) fn length(entries: &[Entry], lengths: &[u64]) -> u64 {
-    let of = |entry: &Entry| match *entry {
-        Entry::One(_) => 1,
-        Entry::Loop { body, count } => count.saturating_mul(lengths[body as usize]),
-    };
-    entries.iter().map(of).fold(0, u64::saturating_add)
+    entries.iter().map(|entry| entry.length(lengths)).fold(0, u64::saturating_add)
 }
 
 /// The sequence folded so far.
@@ -237,8 +251,12 @@ impl Folder {
 
     /// A hash of the entries from `from` to `to`.
     fn hash(&self, from: usize, to: usize) -> u64 {
-        let until = |at: usize| at.checked_sub(1).map_or(0, |last| self.hashes[last]);
-        until(to).wrapping_sub(until(from).wrapping_mul(self.power(to - from)))
+        self.hash_until(to).wrapping_sub(self.hash_until(from).wrapping_mul(self.power(to - from)))
+    }
+
+    /// A hash of the entries before a place.
+    fn hash_until(&self, at: usize) -> u64 {
+        at.checked_sub(1).map_or(0, |last| self.hashes[last])
     }
 
     fn power(&self, exponent: usize) -> u64 {
@@ -344,14 +362,15 @@ impl Folded {
             places.push(next);
             next += u32::from(*needed);
         }
-        let place = |entry: Entry| match entry {
-            Entry::Loop { body, count } => Entry::Loop { body: places[body as usize], count },
-            one @ Entry::One(_) => one,
-        };
         let bodies = self.bodies.into_iter().zip(needed).filter(|(_, needed)| **needed);
-        let bodies = bodies.map(|(body, _)| body.into_iter().map(place).collect()).collect();
-        Self { entries: self.entries.into_iter().map(place).collect(), bodies }
+        let bodies = bodies.map(|(body, _)| moved(&body, &places)).collect();
+        Self { entries: moved(&self.entries, &places), bodies }
     }
+}
+
+/// The entries where bodies have new places.
+fn moved(entries: &[Entry], places: &[u32]) -> Vec<Entry> {
+    entries.iter().map(|entry| entry.moved(places)).collect()
 }
 
 /// Marks the bodies that entries refer to.
@@ -368,10 +387,13 @@ fn index(length: usize) -> u32 {
 }
 
 fn digest(entry: Entry) -> u64 {
-    let (kind, value, count) = match entry {
-        Entry::One(symbol) => (1, symbol, 0),
-        Entry::Loop { body, count } => (2, body, count),
-    };
+    match entry {
+        Entry::One(symbol) => mixed(1, symbol, 0),
+        Entry::Loop { body, count } => mixed(2, body, count),
+    }
+}
+
+fn mixed(kind: u64, value: u32, count: u64) -> u64 {
     let mixed = (u64::from(value) << 2 | kind).wrapping_mul(0xD6E8_FEB8_6659_FD93) ^ count.wrapping_mul(BASE);
     (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
 }
@@ -386,11 +408,21 @@ mod tests {
     }
 
     fn show(folded: &Folded, entries: &[Entry]) -> String {
-        let one = |entry: &Entry| match *entry {
+        entries.iter().map(|&entry| show_entry(folded, entry)).collect()
+    }
+
+    fn show_entry(folded: &Folded, entry: Entry) -> String {
+        match entry {
             Entry::One(symbol) => char::from_u32(symbol).unwrap().to_string(),
             Entry::Loop { body, count } => format!("({})*{count}", show(folded, &folded.bodies[body as usize])),
-        };
-        entries.iter().map(one).collect()
+        }
+    }
+
+    /// The text with y in place of z.
+    fn renamed(text: &str) -> String {
+        let renamed = folded(text).renamed(|symbol| if symbol == u32::from('z') { u32::from('y') } else { symbol });
+        assert_eq!(renamed.length(), text.len() as u64);
+        show(&renamed, &renamed.entries)
     }
 
     fn text(text: &str) -> String {
@@ -414,12 +446,6 @@ mod tests {
 
     #[test]
     fn what_is_renamed_is_folded_again() {
-        let renamed = |text: &str| {
-            let one_name = |symbol| if symbol == u32::from('z') { u32::from('y') } else { symbol };
-            let renamed = folded(text).renamed(one_name);
-            assert_eq!(renamed.length(), text.len() as u64);
-            show(&renamed, &renamed.entries)
-        };
         assert_eq!(renamed(&"yz".repeat(10)), "(y)*20");
         assert_eq!(renamed(&"ayzb".repeat(3)), "(a(y)*2b)*3");
         assert_eq!(renamed("yyyzzz"), "(y)*6");

@@ -10,13 +10,13 @@ pub use fold::{Entry, Folded};
 pub use text::Grouped;
 pub(super) use text::{SavedCourse, parse};
 
-use crate::replay::{Origin, Position, Replay};
+use crate::replay::{Allocation, Origin, Position, Replay};
 use crate::snapshot::{Snapshot, StackId};
 
-/// A course has at most so many entries; a history that repeats nothing is kept coarsely.
+/// The most entries of a course; a history that repeats nothing is kept coarsely.
 const MOST_ENTRIES: usize = 1 << 14;
 
-/// Into so many windows a history that repeats nothing is divided, of which the order inside is lost.
+/// Number of windows that a history that repeats nothing is divided into. The order within a window is lost.
 const WINDOWS: u64 = 128;
 
 /// Number of equal parts of the allocations in which held bytes are sampled.
@@ -125,7 +125,7 @@ impl Course {
 }
 
 /// An allocation of the history.
-struct Recorded<'r>(&'r crate::replay::Allocation);
+struct Recorded<'r>(&'r Allocation);
 
 impl Recorded<'_> {
     fn of(&self, snapshot: &Snapshot) -> Option<StackId> {
@@ -137,9 +137,12 @@ impl Recorded<'_> {
 }
 
 fn recorded(replay: &Replay) -> impl Iterator<Item = Recorded<'_>> {
-    let is_recorded =
-        |allocation: &&crate::replay::Allocation| allocation.born != Position::START && allocation.born != replay.dump;
-    replay.allocations.iter().filter(is_recorded).map(Recorded)
+    replay.allocations.iter().filter(|allocation| is_recorded(allocation, replay)).map(Recorded)
+}
+
+/// True for an allocation of the history; others are older than it, or known from the dump alone.
+fn is_recorded(allocation: &Allocation, replay: &Replay) -> bool {
+    allocation.born != Position::START && allocation.born != replay.dump
 }
 
 /// Numbers for those that allocate.
@@ -191,7 +194,7 @@ fn windows(symbols: impl Iterator<Item = u32>) -> Option<Folded> {
     Some(folded)
 }
 
-/// Samples what is held before every so many allocations, and at the dump.
+/// Samples of what is held, before allocations that lie equally far apart and at the dump.
 fn levels(replay: &Replay) -> Vec<Level> {
     let count = recorded(replay).count() as u64;
     let samples = count.clamp(1, SAMPLES);
@@ -203,24 +206,32 @@ fn levels(replay: &Replay) -> Vec<Level> {
         }
     }
     moments.push(replay.dump);
-    let mut changes = vec![(Level::default(), Level::default()); moments.len() + 1];
+    let mut changes = vec![Change::default(); moments.len() + 1];
     for allocation in &replay.allocations {
         let passing = allocation.freed != Position::NEVER && allocation.freed <= replay.dump;
-        let is_fresh = allocation.born != Position::START && allocation.born != replay.dump;
+        let is_fresh = is_recorded(allocation, replay);
         let from = sample_at(&moments, allocation.born);
         let to = sample_at(&moments, allocation.freed);
         if from < to {
-            changes[from].0.add(allocation.bytes, passing, is_fresh);
-            changes[to].1.add(allocation.bytes, passing, is_fresh);
+            changes[from].gained.add(allocation.bytes, passing, is_fresh);
+            changes[to].lost.add(allocation.bytes, passing, is_fresh);
         }
     }
+    let mut levels = Vec::with_capacity(moments.len());
     let mut now = Level::default();
-    let level = |(more, less): &(Level, Level)| {
-        now.plus(more);
-        now.subtract(less);
-        now
-    };
-    changes[..moments.len()].iter().map(level).collect()
+    for change in &changes[..moments.len()] {
+        now.plus(&change.gained);
+        now.subtract(&change.lost);
+        levels.push(now);
+    }
+    levels
+}
+
+/// The change of a level up to a moment, since the one before.
+#[derive(Clone, Default)]
+struct Change {
+    gained: Level,
+    lost: Level,
 }
 
 /// The first of the moments that is not before a position.
@@ -233,7 +244,8 @@ fn sample_at(moments: &[Position], position: Position) -> usize {
         return moments.len();
     }
     // They lie nearly equally far apart: a guess is close.
-    let (begin, span) = (first.count(), (last.count() - first.count()).max(1));
+    let begin = first.count();
+    let span = (last.count() - begin).max(1);
     let mut at = (position.count() - begin) * (moments.len() - 1) / span;
     while at > 0 && moments[at - 1] >= position {
         at -= 1;

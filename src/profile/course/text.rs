@@ -52,23 +52,11 @@ impl Course {
     #[must_use]
     pub fn grouped(&self, grouper: &Grouper<'_>) -> Grouped {
         debug_assert_eq!(grouper.by(), GroupBy::Stack);
-        let mut keys: Vec<String> = Vec::new();
-        let mut numbers: HashMap<String, u32> = HashMap::new();
-        let number_of = |symbol: &Symbol| {
-            let key = match symbol {
-                Symbol::Stack(stack) => grouper.key(*stack).0,
-                Symbol::Unlisted(name) => name.clone(),
-                Symbol::NoFrames => NO_FRAMES.to_owned(),
-            };
-            *numbers.entry(key).or_insert_with_key(|key| {
-                keys.push(key.clone());
-                u32::try_from(keys.len() - 1).unwrap_or(u32::MAX)
-            })
-        };
-        let numbers: Vec<u32> = self.symbols.iter().map(number_of).collect();
+        let mut keys = Keys::default();
+        let numbers: Vec<u32> = self.symbols.iter().map(|symbol| keys.number(symbol.key(grouper))).collect();
         let sequence = self.sequence.renamed(|symbol| numbers[symbol as usize]);
         let peak = self.peak.map(|peak| numbers[peak.symbol as usize]);
-        Grouped { keys, sequence, peak }
+        Grouped { keys: keys.all, sequence, peak }
     }
 
     /// The course as it is written.
@@ -76,29 +64,82 @@ impl Course {
         let Grouped { keys, sequence, peak } = self.grouped(grouper);
         let names = names(&keys);
         let highest = self.levels.iter().map(|level| level.held).max().unwrap_or(0);
-        let part = |bytes: u64| {
-            let part = (u128::from(bytes) * u128::from(PARTS) + u128::from(highest) / 2).checked_div(highest.into());
-            part.and_then(|part| u16::try_from(part).ok()).unwrap_or(0)
-        };
         SavedCourse {
             sequence: sequence.entries.iter().map(|&entry| text(entry, &sequence, &names)).collect(),
             highest,
-            held: self.levels.iter().map(|level| part(level.held)).collect(),
-            passing: self.levels.iter().map(|level| part(level.passing)).collect(),
-            fresh: self.levels.iter().map(|level| part(level.fresh)).collect(),
+            held: self.levels.iter().map(|level| part_of(level.held, highest)).collect(),
+            passing: self.levels.iter().map(|level| part_of(level.passing, highest)).collect(),
+            fresh: self.levels.iter().map(|level| part_of(level.fresh, highest)).collect(),
             peak: self.peak.zip(peak).map(|(peak, symbol)| (names[symbol as usize].to_owned(), peak.place)),
         }
     }
+}
+
+impl Symbol {
+    /// The key of its group; for [`Symbol::Unlisted`] the beginning of it.
+    fn key(&self, grouper: &Grouper<'_>) -> String {
+        match self {
+            Self::Stack(stack) => grouper.key(*stack).0,
+            Self::Unlisted(name) => name.clone(),
+            Self::NoFrames => NO_FRAMES.to_owned(),
+        }
+    }
+}
+
+/// Keys, numbered in the order in which they come.
+#[derive(Default)]
+struct Keys {
+    all: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Keys {
+    fn number(&mut self, key: String) -> u32 {
+        *self.numbers.entry(key).or_insert_with_key(|key| {
+            self.all.push(key.clone());
+            u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+}
+
+impl SavedCourse {
+    /// The levels in bytes.
+    fn levels(&self) -> Vec<Level> {
+        let samples = self.held.iter().zip(&self.passing).zip(&self.fresh);
+        samples
+            .map(|((&held, &passing), &fresh)| Level {
+                held: bytes_of(held, self.highest),
+                passing: bytes_of(passing, self.highest),
+                fresh: bytes_of(fresh, self.highest),
+            })
+            .collect()
+    }
+}
+
+/// Bytes as a part of the highest level.
+fn part_of(bytes: u64, highest: u64) -> u16 {
+    let part = (u128::from(bytes) * u128::from(PARTS) + u128::from(highest) / 2).checked_div(highest.into());
+    part.and_then(|part| u16::try_from(part).ok()).unwrap_or(0)
+}
+
+/// A part of the highest level in bytes, to the nearest byte: so what is read is written again as it was.
+fn bytes_of(part: u16, highest: u64) -> u64 {
+    let bytes = (u128::from(part) * u128::from(highest) + u128::from(PARTS) / 2) / u128::from(PARTS);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// As much of each key as tells it from the others.
 fn names(keys: &[String]) -> Vec<&str> {
     let mut sorted: Vec<&str> = keys.iter().map(String::as_str).collect();
     sorted.sort_unstable();
-    let common = |a: &str, b: &str| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    let longest = sorted.windows(2).map(|pair| common(pair[0], pair[1])).max().unwrap_or(0);
+    let longest = sorted.windows(2).map(|pair| common_length(pair[0], pair[1])).max().unwrap_or(0);
     let length = SHORTEST_NAME.max(longest + 1);
     keys.iter().map(|key| key.get(..length).unwrap_or(key)).collect()
+}
+
+/// The number of bytes with which both texts begin.
+fn common_length(a: &str, b: &str) -> usize {
+    a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
 
 fn text(entry: Entry, sequence: &Folded, names: &[&str]) -> String {
@@ -129,28 +170,17 @@ pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> 
         }
         parser.course.entries.push(entry);
     }
-    // To the nearest byte: so what is read is written again as it was.
-    let bytes = |part: u16| {
-        let bytes = (u128::from(part) * u128::from(saved.highest) + u128::from(PARTS) / 2) / u128::from(PARTS);
-        u64::try_from(bytes).unwrap_or(u64::MAX)
-    };
     let samples = saved.held.len();
     if saved.sequence.is_empty() || samples < 2 || saved.passing.len() != samples || saved.fresh.len() != samples {
         return Err("has lists of the wrong length".to_owned());
     }
-    let level = |((&held, &passing), &fresh): ((&u16, &u16), &u16)| Level {
-        held: bytes(held),
-        passing: bytes(passing),
-        fresh: bytes(fresh),
-    };
-    let levels = saved.held.iter().zip(&saved.passing).zip(&saved.fresh).map(level).collect();
     let mut peak = None;
     if let Some((name, place)) = &saved.peak
         && let Entry::One(symbol) = parser.symbol(&mut name.as_str())?
     {
         peak = Some(PeakAllocation { symbol, place: *place });
     }
-    Ok(Course { symbols: parser.symbols, sequence: parser.course, levels, peak })
+    Ok(Course { symbols: parser.symbols, sequence: parser.course, levels: saved.levels(), peak })
 }
 
 struct Parser<'s> {
@@ -198,12 +228,13 @@ impl Parser<'_> {
     }
 
     fn symbol(&mut self, rest: &mut &str) -> Result<Entry, String> {
-        let end = rest.find([' ', ')', '*', '(']).unwrap_or(rest.len());
-        let (name, left) = rest.split_at(end);
+        let text = *rest;
+        let end = text.find([' ', ')', '*', '(']).unwrap_or(text.len());
+        let name = &text[..end];
         if name.is_empty() {
             return Err("has an empty name".to_owned());
         }
-        *rest = left;
+        *rest = &text[end..];
         let next = u32::try_from(self.symbols.len()).map_err(|_| "is too long".to_owned())?;
         let number = *self.numbers.entry(name.to_owned()).or_insert(next);
         if number == next {
@@ -241,8 +272,8 @@ mod tests {
         assert_eq!(course.sequence.length(), 1 + 24 * 9 + 1 + 1164);
         assert_eq!(course.levels[1], Level { held: 5000, passing: 2500, fresh: 0 });
         let names = ["aaaaaa", "bbbbbb", "cccccc", "-", "dddddd"];
-        let text = |&entry: &Entry| text(entry, &course.sequence, &names);
-        assert_eq!(course.sequence.entries.iter().map(text).collect::<Vec<_>>(), lines);
+        let entries = course.sequence.entries.iter();
+        assert_eq!(entries.map(|&entry| text(entry, &course.sequence, &names)).collect::<Vec<_>>(), lines);
     }
 
     #[test]

@@ -73,26 +73,30 @@ impl SavedPhase {
         most: u64,
         place: &str,
     ) -> Result<Occurrence, Error> {
+        let occurrence = self.unchecked_occurrence(index, shared, source);
+        let occurrence = occurrence.ok_or_else(|| self.damaged(place, "has figures that cannot be"))?;
+        if occurrence.to > most || index > 0 && self.from[index - 1] > occurrence.from {
+            return Err(self.damaged(place, "is beyond the events"));
+        }
+        Ok(occurrence)
+    }
+
+    /// An occurrence, wherever it lies; `None` where the sums of its figures do not exist.
+    fn unchecked_occurrence(&self, index: usize, shared: &Arc<str>, source: Source) -> Option<Occurrence> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let from = self.from[index];
         let start = self.start[index];
-        let impossible = || self.damaged(place, "has figures that cannot be");
-        let to = from.checked_add(self.events[index]).ok_or_else(impossible)?;
-        let peak = start.checked_add(self.above[index]).ok_or_else(impossible)?;
-        let end = peak.checked_sub(self.below[index]).ok_or_else(impossible)?;
-        if to > most || index > 0 && self.from[index - 1] > from {
-            return Err(self.damaged(place, "is beyond the events"));
-        }
-        Ok(Occurrence {
+        let peak = start.checked_add(self.above[index])?;
+        Some(Occurrence {
             name: Arc::clone(shared),
             source,
             number,
             depth: 0,
             from,
-            to,
+            to: from.checked_add(self.events[index])?,
             start,
             peak,
-            end,
+            end: peak.checked_sub(self.below[index])?,
             begins: self.unopened.binary_search(&number).is_err(),
             ends: self.unclosed.binary_search(&number).is_err(),
         })

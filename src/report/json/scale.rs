@@ -62,7 +62,7 @@ struct RangeReport {
 #[derive(Debug, Serialize)]
 struct CheckReport {
     x: f64,
-    foretold: u64,
+    predicted: u64,
     peak: u64,
 }
 
@@ -145,7 +145,7 @@ impl RangeReport {
 
 impl CheckReport {
     fn new(check: Check) -> Self {
-        Self { x: check.x, foretold: bytes(check.foretold), peak: check.peak }
+        Self { x: check.x, predicted: bytes(check.predicted), peak: check.peak }
     }
 }
 

@@ -77,12 +77,12 @@ fn rounded(x: f64) -> String {
     }
 }
 
-/// How well the earlier runs foretell the last one.
+/// How well the earlier runs predict the last one.
 fn tested(check: &Check) -> Fact {
-    let foretold = bytes(check.foretold);
-    let off = i128::from(foretold) - i128::from(check.peak);
+    let predicted = bytes(check.predicted);
+    let off = i128::from(predicted) - i128::from(check.peak);
     let line = vec![
-        Phrase::from(format!("for x = {} the others foretell ", check.x)).and(Value::Size(foretold)),
+        Phrase::from(format!("for x = {} the others predict ", check.x)).and(Value::Size(predicted)),
         Phrase::from("it has ").and(Value::Size(check.peak)),
         Phrase::from(Value::Change(off)),
         Phrase::from(Value::percent(Some(off), Some(check.peak))),
@@ -97,7 +97,7 @@ fn bytes(estimate: f64) -> u64 {
     whole
 }
 
-/// The peaks of the runs, and those that are foretold.
+/// The peaks of the runs, and those that are predicted.
 fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
     let columns = vec![
         Column::figure("x"),
@@ -128,7 +128,7 @@ fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
             Value::Size(bytes(peak.best)),
             Value::Text(range(peak)),
             reserved.map_or(Value::Unknown, |reserved| Value::Size(bytes(reserved.best))),
-            Value::words("foretold"),
+            Value::words("predicted"),
         ];
         Row::new(Tone::Main, cells)
     }));

@@ -52,14 +52,18 @@ impl Packed {
         Self(kind << INDEX_BITS | index)
     }
 
-    const fn parts(self) -> (u32, u32) {
-        (self.0 >> INDEX_BITS, self.0 & ((1 << INDEX_BITS) - 1))
+    const fn kind(self) -> u32 {
+        self.0 >> INDEX_BITS
+    }
+
+    const fn index(self) -> u32 {
+        self.0 & ((1 << INDEX_BITS) - 1)
     }
 
     #[inline]
     pub(super) const fn dict(self) -> Dict {
-        let (kind, at) = self.parts();
-        let kind = match kind {
+        let at = self.index();
+        let kind = match self.kind() {
             0 => return Dict::Empty,
             1 => return Dict::Pairs(at),
             2 => Kind::Frame,
@@ -74,12 +78,11 @@ impl Packed {
 
     #[inline]
     pub(super) fn list(self) -> List {
-        let (kind, at) = self.parts();
-        let stack = || StackId::from_index(at as usize);
-        match kind {
+        let at = self.index();
+        match self.kind() {
             0 => List::Empty,
-            1 => List::Stack(stack()),
-            2 => List::Used(stack()),
+            1 => List::Stack(StackId::from_index(at as usize)),
+            2 => List::Used(StackId::from_index(at as usize)),
             3 => List::Items(at),
             _ => List::NoStack(at),
         }

@@ -1,7 +1,7 @@
 //! Records of which keys may be missing, while their dictionaries are read.
 
 use super::super::value::Value;
-use super::super::{BlockState, StackId, StringId};
+use super::super::{BlockState, Event, StackId, StringId};
 
 /// A [`Block`] of which keys may be missing.
 #[derive(Clone, Copy, Default)]
@@ -42,6 +42,12 @@ pub(super) struct AnnotationDraft {
     pub(super) name: Option<StringId>,
     pub(super) device: Option<u64>,
     pub(super) time_us: Option<u64>,
+}
+
+/// An event, and which of the keys that it needs it has.
+pub(super) struct EventDraft {
+    pub(super) event: Event,
+    pub(super) present: Present,
 }
 
 /// Which of the keys that it needs an event has, and well-formed.

@@ -5,7 +5,7 @@ use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{Action, BlockState, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
-use super::draft::{AnnotationDraft, BlockDraft, Occupant, Present, SegmentDraft};
+use super::draft::{AnnotationDraft, BlockDraft, EventDraft, Occupant, Present, SegmentDraft};
 use super::{Builder, Kind};
 
 impl Builder {
@@ -53,9 +53,9 @@ impl Builder {
             tags: self.no_tags,
             action: Action::Snapshot,
         };
-        let (event, present) = self.filled_event(at, event, Present::default(), pairs);
-        self.events.push(event);
-        self.note_lack(at, present);
+        let draft = self.filled_event(at, EventDraft { event, present: Present::default() }, pairs);
+        self.events.push(draft.event);
+        self.note_lack(at, draft.present);
         at
     }
 
@@ -109,9 +109,9 @@ impl Builder {
             }
             Kind::Event => {
                 let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
-                let (event, present) = self.filled_event(at, self.events[at], present, pairs);
-                self.events[at] = event;
-                self.note_lack(at, present);
+                let draft = self.filled_event(at, EventDraft { event: self.events[at], present }, pairs);
+                self.events[at] = draft.event;
+                self.note_lack(at, draft.present);
             }
             Kind::Block => self.blocks[at] = self.filled_block(at, self.blocks[at], pairs),
             Kind::Segment => self.segments[at] = self.filled_segment(self.segments[at], pairs),
@@ -152,10 +152,10 @@ impl Builder {
     fn filled_event(
         &mut self,
         at: usize,
-        mut event: Event,
-        mut present: Present,
+        draft: EventDraft,
         pairs: impl Iterator<Item = (Value, Value)>,
-    ) -> (Event, Present) {
+    ) -> EventDraft {
+        let EventDraft { mut event, mut present } = draft;
         let mut tags = [Value::ABSENT; 4];
         let [stream, compile_context, user_metadata, pool_id] = &mut tags;
         for (key, value) in pairs {
@@ -189,7 +189,7 @@ impl Builder {
             }
         }
         event.tags = self.tags_with(event.tags, tags);
-        (event, present)
+        EventDraft { event, present }
     }
 
     /// The tags `before` with what is present of stream, compile context, metadata and pool.

@@ -80,10 +80,9 @@ const UNSIGNED: &str = "an integer from 0 to 2^64-1";
 impl Builder {
     /// Makes a snapshot of the value that the pickle left.
     pub(in crate::snapshot) fn finish(mut self, root: Value) -> Result<Snapshot, Error> {
-        let (segments, traces) = match self.list_items(root) {
-            Some(_) => (Some(root), None),
-            None => (self.entry(root, Key::Segments), self.entry(root, Key::DeviceTraces)),
-        };
+        let is_list = self.list_items(root).is_some();
+        let segments = if is_list { Some(root) } else { self.entry(root, Key::Segments) };
+        let traces = if is_list { None } else { self.entry(root, Key::DeviceTraces) };
         let settings = self.entry(root, Key::AllocatorSettings);
         let annotations = self.entry(root, Key::ExternalAnnotations);
         let Some(segments) = segments.or(traces.is_some().then_some(Value::OPAQUE)) else {

@@ -39,22 +39,17 @@ impl EventShape {
             return Self::default();
         }
         let keys: Vec<Value> = items.iter().step_by(2).copied().collect();
-        let known: Vec<_> = keys.iter().map(|&key| Builder::key(key)).collect();
-        let odd = |key: &Option<Key>| {
-            let twice = || known.iter().filter(|other| *other == key).count() > 1;
-            matches!(key, Some(Key::DeviceFree | Key::ForwardFrames)) || key.is_some() && twice()
-        };
-        if known.iter().any(odd) {
+        let known = KnownKeys(keys.iter().map(|&key| Builder::key(key)).collect());
+        if known.are_unusual() {
             return Self::default();
         }
-        let at = |key| known.iter().position(|other| *other == Some(key)).unwrap_or(NOWHERE);
         Self {
-            action: at(Key::Action),
-            addr: at(Key::Addr),
-            size: at(Key::Size),
-            time_us: at(Key::TimeUs),
-            frames: at(Key::Frames),
-            tags: [Key::Stream, Key::CompileContext, Key::UserMetadata, Key::PoolId].map(at),
+            action: known.place(Key::Action),
+            addr: known.place(Key::Addr),
+            size: known.place(Key::Size),
+            time_us: known.place(Key::TimeUs),
+            frames: known.place(Key::Frames),
+            tags: [Key::Stream, Key::CompileContext, Key::UserMetadata, Key::PoolId].map(|key| known.place(key)),
             keys,
         }
     }
@@ -62,19 +57,45 @@ impl EventShape {
     /// The values of an event, if it is of this shape.
     #[inline]
     pub(super) fn values(&self, items: &[Value]) -> Option<EventValues> {
-        let (pairs, _) = items.as_chunks::<2>();
-        let same = || self.keys.iter().zip(pairs).all(|(known, [key, _])| known == key);
-        if self.keys.is_empty() || self.keys.len() != pairs.len() || !same() {
+        let pairs = items.as_chunks::<2>().0;
+        if self.keys.is_empty() || !self.has_keys_of(pairs) {
             return None;
         }
-        let value = |at: usize| pairs.get(at).map_or(Value::ABSENT, |&[_, value]| value);
         Some(EventValues {
-            action: value(self.action),
-            addr: value(self.addr),
-            size: value(self.size),
-            time_us: value(self.time_us),
-            frames: value(self.frames),
-            tags: self.tags.map(value),
+            action: value_at(pairs, self.action),
+            addr: value_at(pairs, self.addr),
+            size: value_at(pairs, self.size),
+            time_us: value_at(pairs, self.time_us),
+            frames: value_at(pairs, self.frames),
+            tags: self.tags.map(|at| value_at(pairs, at)),
         })
+    }
+
+    /// True if the keys are the same in the same order.
+    #[inline]
+    fn has_keys_of(&self, pairs: &[[Value; 2]]) -> bool {
+        self.keys.len() == pairs.len() && self.keys.iter().zip(pairs).all(|(known, [key, _])| known == key)
+    }
+}
+
+#[inline]
+fn value_at(pairs: &[[Value; 2]], at: usize) -> Value {
+    pairs.get(at).map_or(Value::ABSENT, |&[_, value]| value)
+}
+
+/// The keys of an event in their order; `None` for those that no release has.
+struct KnownKeys(Vec<Option<Key>>);
+
+impl KnownKeys {
+    /// True if a key is there twice, or is one that few events have.
+    fn are_unusual(&self) -> bool {
+        self.0.iter().flatten().any(|&key| {
+            matches!(key, Key::DeviceFree | Key::ForwardFrames)
+                || self.0.iter().filter(|other| **other == Some(key)).count() > 1
+        })
+    }
+
+    fn place(&self, key: Key) -> usize {
+        self.0.iter().position(|other| *other == Some(key)).unwrap_or(NOWHERE)
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 /// Large enough that refills do not show, small enough to stay in the second-level cache.
 const CAPACITY: usize = 256 * 1024;
 
-pub(super) struct Input<R> {
+pub(super) struct Buffer<R> {
     source: R,
     buffer: Box<[u8]>,
     position: usize,
@@ -15,7 +15,7 @@ pub(super) struct Input<R> {
     exhausted: bool,
 }
 
-impl<R: Read> Input<R> {
+impl<R: Read> Buffer<R> {
     pub(super) fn new(source: R) -> Self {
         Self { source, buffer: vec![0; CAPACITY].into_boxed_slice(), position: 0, end: 0, base: 0, exhausted: false }
     }

@@ -1,0 +1,92 @@
+//! Operations on the stack, the marks and the memo.
+
+use std::io::Read;
+
+use super::{Machine, Step};
+use crate::pickle::{ErrorKind, Visitor};
+
+impl<R, V> Machine<'_, R, V>
+where
+    R: Read,
+    V: Visitor,
+    V::Error: std::error::Error + 'static,
+{
+    #[inline]
+    pub(super) fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
+        self.stack.last().copied().ok_or(ErrorKind::Underflow { opcode })
+    }
+
+    #[inline]
+    pub(super) fn push_int(&mut self, value: i64) {
+        let value = self.visitor.int(value);
+        self.stack.push(value);
+    }
+
+    pub(super) fn push_bool(&mut self, value: bool) {
+        let value = self.visitor.bool(value);
+        self.stack.push(value);
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, index: u64) -> Step<(), V> {
+        let value = self.visitor.kept(self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?);
+        self.stack.push(value);
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
+        let value = self.top(opcode)?;
+        self.runs.outdate_if(self.memo.put(index, self.visitor.keep(value)));
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
+        let start = self.marks.pop().ok_or(ErrorKind::NoMark { opcode })?;
+        if start > self.stack.len() { Err(ErrorKind::Underflow { opcode }) } else { Ok(start) }
+    }
+
+    /// The container below the items that start at `start`.
+    #[inline]
+    fn container(&self, opcode: &'static str, start: usize) -> Step<V::Value, V> {
+        let below = start.checked_sub(1).ok_or(ErrorKind::Underflow { opcode })?;
+        self.stack.get(below).copied().ok_or(ErrorKind::Underflow { opcode })
+    }
+
+    pub(super) fn extend(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let list = self.container(opcode, start)?;
+        self.visitor.extend(list, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    pub(super) fn update(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let dict = self.container(opcode, start)?;
+        let items = &self.stack[start..];
+        if !items.len().is_multiple_of(2) {
+            return Err(ErrorKind::OddItems { opcode });
+        }
+        self.visitor.update(dict, items).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
+        let set = self.container(opcode, start)?;
+        self.visitor.add(set, &self.stack[start..]).map_err(|e| objection(opcode, e))?;
+        self.stack.truncate(start);
+        Ok(())
+    }
+
+    pub(super) fn tuple(&mut self, start: usize) -> Step<(), V> {
+        let value = self.visitor.tuple(&self.stack[start..]).map_err(ErrorKind::Visitor)?;
+        self.stack.truncate(start);
+        self.stack.push(value);
+        Ok(())
+    }
+}
+
+/// The error of an operation that the visitor refused.
+pub(super) fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
+    error.map_or(ErrorKind::WrongType { opcode }, ErrorKind::Visitor)
+}

@@ -1,0 +1,153 @@
+//! The figures of one device.
+
+use std::collections::BTreeMap;
+
+use super::Lifetimes;
+use super::course::Course;
+use super::every::Interval;
+use super::exact::{Attributed, Totals};
+use super::phases::Phases;
+use super::totals::{self, Bucket, Held, StackTotal};
+use crate::replay::{Figures, Position};
+use crate::snapshot::{Copier, StackId};
+use crate::stack::{Grouper, Languages};
+
+/// Stacks that a saved profile does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// How many groups of them there were.
+    pub stacks: usize,
+    /// The most bytes that one of them held.
+    pub largest: u64,
+}
+
+/// The figures of one device.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DeviceProfile {
+    /// Device ordinal.
+    pub device: u32,
+    /// Number of events.
+    pub events: u64,
+    /// Microseconds from the first event to the last, where the release wrote times.
+    pub duration_us: Option<u64>,
+    /// Number of events by the name of their action.
+    pub actions: BTreeMap<String, u64>,
+    /// The figures, from the replay.
+    pub figures: Figures,
+    /// Languages of the stacks that events carry.
+    pub recorded_frames: Languages,
+    /// The position that [`Options::at`] means on this device; `None` where there is no such moment.
+    pub at: Option<Position>,
+    /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
+    pub stacks: Vec<StackTotal>,
+    /// The stacks that [`Bucket::Others`] stands for.
+    pub cut: Option<Cut>,
+    /// The named parts of the history.
+    pub phases: Phases,
+    /// The history in equal parts, where [`Options::every`] asks for them.
+    pub intervals: Vec<Interval>,
+    /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was saved
+    /// before that was kept, or where it was left out ([`Options::skip_course`]).
+    pub course: Option<Course>,
+    /// The life of every allocation, where [`Options::history`] asks for it and the input has a history.
+    pub(crate) lifetimes: Option<Lifetimes>,
+    /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
+    pub failed_request: Option<String>,
+    /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one was
+    /// not captured.
+    pub failed_stacks: Vec<Option<StackId>>,
+    pub(super) totals: Totals,
+}
+
+impl DeviceProfile {
+    /// True if anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
+    /// `snapshot` event on all of them.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        let markers = self.actions.get("snapshot").copied().unwrap_or(0);
+        self.events > markers || self.figures.active.end > 0
+    }
+
+    /// The stack of the first request that failed for lack of memory, where it is known.
+    #[must_use]
+    pub fn failed_stack(&self) -> Option<StackId> {
+        self.failed_stacks.first().copied().flatten()
+    }
+
+    /// Moves the stacks of failed requests to other tables.
+    pub(crate) fn copy_failed_stacks(&mut self, copy: &mut Copier<'_, '_>) {
+        for stack in self.failed_stacks.iter_mut().flatten() {
+            *stack = copy.stack(*stack);
+        }
+    }
+
+    /// True if an allocation failed for lack of memory.
+    #[must_use]
+    pub fn ran_out_of_memory(&self) -> bool {
+        !self.figures.ooms.is_empty()
+    }
+
+    /// Puts the stacks into groups.
+    pub(super) fn group(&mut self, attributed: Attributed, grouper: &Grouper<'_>) {
+        let grouped = attributed.into_groups(grouper);
+        self.totals = grouped.totals;
+        self.stacks = grouped.stacks;
+        self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
+        let recorded = self.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0);
+        for stack in recorded.filter_map(|exact| exact.whose.stack()) {
+            self.recorded_frames |= grouper.languages(stack);
+        }
+    }
+
+    /// The stacks in the groups of another grouping.
+    pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
+        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
+    }
+
+    /// Allocated bytes at the moment of [`Options::at`].
+    #[must_use]
+    pub fn allocated_at(&self) -> u64 {
+        self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
+    }
+
+    /// The stacks that hold most at the moment of [`Options::at`], at most `top` of them (0 is all) and none with
+    /// fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold nothing
+    /// then are there only if `least` is 0.
+    #[must_use]
+    pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        self.listed_by(|total| total.at, top, least)
+    }
+
+    /// The same for when an allocation failed for the first time.
+    #[must_use]
+    pub fn listed_at_oom(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        self.listed_by(|total| total.oom, top, least)
+    }
+
+    /// True if what was held at the moment of [`Options::at`] is what was held when an allocation failed for the first
+    /// time.
+    #[must_use]
+    pub fn at_is_oom(&self) -> bool {
+        self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
+    }
+
+    fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
+        let known = self.stacks.iter().filter(|total| total.bucket != Some(Bucket::Others));
+        let mut stacks: Vec<_> = known.filter(|total| least == 0 || held(total).blocks > 0).collect();
+        stacks.sort_by_key(|total| std::cmp::Reverse(held(total).bytes));
+        let limit = if top == 0 { usize::MAX } else { top };
+        let large = stacks.iter().take_while(|total| held(total).bytes >= least).count();
+        let shown = &stacks[..large.min(limit)];
+        let rest = &stacks[shown.len()..];
+        let mut listed: Vec<StackTotal> = shown.iter().map(|&total| total.clone()).collect();
+        let cut = self.stacks.iter().filter(|total| total.bucket == Some(Bucket::Others));
+        let mut others = StackTotal::others(rest.len() + self.cut.map_or(0, |cut| cut.stacks));
+        let mut left = rest.iter().copied().chain(cut).peekable();
+        if left.peek().is_some() {
+            left.for_each(|total| others.add(&total.sums()));
+            listed.push(others);
+        }
+        listed
+    }
+}

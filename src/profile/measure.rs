@@ -1,0 +1,122 @@
+//! Computing the profile of a snapshot.
+
+use std::cell::LazyCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::course::Course;
+use super::exact::{self, Totals};
+use super::phases::{Measured, Plan};
+use super::{DeviceProfile, Error, Lifetimes, Options, Origins, Profile, Recording, Source, saved};
+use crate::diagnostic::{self, Diagnostic};
+use crate::replay::{self, Oom, Replay};
+use crate::snapshot::{Event, Snapshot, StackId, Tables};
+use crate::stack::{Code, Grouper, Languages};
+
+/// Computes the profile of a snapshot, device by device.
+///
+/// # Errors
+/// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
+pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
+    let mut devices = Vec::with_capacity(snapshot.devices.len());
+    let mut attributed = Vec::with_capacity(snapshot.devices.len());
+    let mut diagnostics = Vec::new();
+    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
+    for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
+        let events = snapshot.events_of(device);
+        let mut replay = replay::run(&snapshot, id, device, &plan.borders())?;
+        let phases = plan.phases();
+        let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
+        let at = recording.position(&options.at);
+        diagnostics.extend(replay.diagnostics.iter().cloned());
+        let Measured { phases, intervals } = plan.measure(&snapshot, &replay, &mut diagnostics);
+        let course = if options.skip_course { None } else { Course::of(&snapshot, &replay) };
+        let lifetimes = options.history.then(|| Lifetimes::of(&snapshot, device, &replay)).flatten();
+        let origins = origins.remove(&id).unwrap_or_default();
+        attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by, &origins));
+        devices.push(DeviceProfile {
+            device: id,
+            events: events.len() as u64,
+            duration_us: duration(events),
+            actions: actions(&replay, &snapshot.tables),
+            recorded_frames: Languages::default(),
+            at,
+            totals: Totals::default(),
+            course,
+            lifetimes,
+            failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
+            figures: replay.figures,
+            stacks: Vec::new(),
+            cut: None,
+            phases,
+            intervals,
+            failed_request: None,
+        });
+    }
+    if !devices.iter().any(DeviceProfile::is_active) {
+        diagnostics.push(Diagnostic::new(
+            diagnostic::Code::EmptyRecording,
+            None,
+            "nothing is recorded and nothing is held on any device. Call \
+             torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
+        ));
+    }
+    let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices, &mut attributed));
+    let settings = std::mem::take(&mut snapshot.settings);
+    // The memory that grouping takes must not come on top of that of the events.
+    drop(snapshot);
+    let grouper = Grouper::new(&tables, options.group_by, &options.rules);
+    for (device, attributed) in devices.iter_mut().zip(attributed) {
+        device.group(attributed, &grouper);
+    }
+    Ok(Profile {
+        source,
+        recorded: None,
+        raises: Vec::new(),
+        bound: saved::Bound::default(),
+        grouped_by: None,
+        kept: None,
+        settings,
+        devices,
+        diagnostics,
+        facts: Some(grouper.code().facts()),
+        options,
+        tables,
+    })
+}
+
+/// The stacks of the requests that failed, where they were captured.
+fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {
+    let stacks = ooms.iter().map(|oom| events.get(oom.event as usize)?.stack);
+    stacks.map(|stack| stack.filter(|stack| tables.has_frames(*stack))).collect()
+}
+
+/// The plan for each device.
+fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
+    // Few need it.
+    let code = LazyCell::new(|| Code::new(&snapshot.tables, &options.rules));
+    let mut plans = Vec::with_capacity(snapshot.devices.len());
+    for (&id, device) in &snapshot.devices {
+        plans.push(Plan::new(snapshot, id, snapshot.events_of(device), &code, options)?);
+    }
+    match plans.iter_mut().find_map(|plan| plan.undivided.take()) {
+        Some(error) if !plans.iter().any(Plan::has_intervals) => Err(error),
+        _ => Ok(plans),
+    }
+}
+
+/// Number of events by the name of their action.
+fn actions(replay: &Replay, tables: &Tables) -> BTreeMap<String, u64> {
+    let mut actions = BTreeMap::new();
+    for (action, count) in &replay.actions {
+        *actions.entry(action.name(tables).to_owned()).or_insert(0) += count;
+    }
+    actions
+}
+
+/// Microseconds from the first event to the last.
+fn duration(events: &[Event]) -> Option<u64> {
+    let first = events.first()?.time()?;
+    let last = events.last()?.time()?;
+    u64::try_from(last.checked_sub(first)?).ok()
+}
