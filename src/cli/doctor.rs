@@ -37,16 +37,16 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         allocator_settings: arguments.input.allocator_settings(&config),
         ..profile::Options::default()
     };
-    let (profile, search) = match input::open(&arguments.snapshot, &options)? {
-        Opened::Profile(profile) => (*profile, None),
+    let findings = match input::open(&arguments.snapshot, &options)? {
+        Opened::Profile(profile) => doctor::examine(&profile, None),
         Opened::Snapshot(snapshot, source) => {
             let name = source.path.clone();
             let reading = leak::Options { rules: options.rules.clone(), ..leak::Options::default() };
             let search = leak::search(*snapshot, source, &reading).context(name)?;
-            (input::profile(&arguments.snapshot, &options)?, Some(search))
+            let profile = input::profile(&arguments.snapshot, &options)?;
+            doctor::examine(&profile, Some(&search))
         }
     };
-    let findings = doctor::examine(&profile, search.as_ref());
     let health = doctor::health(&findings);
     output.print(&report(&findings, health))?;
     let verdict = match health {

@@ -87,8 +87,8 @@ pub(super) fn require_moment(profile: &Profile) -> Result<()> {
 /// Refuses a moment of a phase that no device has.
 fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
     let path = &profile.source.path;
-    let phases = || profile.devices.iter().flat_map(|device| &device.phases.all);
-    let names: BTreeSet<&str> = phases().map(|phase| &*phase.name).collect();
+    let phases = profile.devices.iter().flat_map(|device| &device.phases.all);
+    let names: BTreeSet<&str> = phases.clone().map(|phase| &*phase.name).collect();
     for name in moment.phase_names() {
         if names.is_empty() {
             bail!(
@@ -102,7 +102,7 @@ fn require_phases(profile: &Profile, moment: &Moment) -> Result<()> {
         }
     }
     if let Moment::Phase(phase) = moment {
-        let count = phases().filter(|known| *known.name == *phase.name).count();
+        let count = phases.filter(|known| *known.name == *phase.name).count();
         bail!("{path}: no device has the moment '{moment}' (--at); there are {count} occurrences of '{}'", phase.name);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `ptmem leak`: what grows over a series of snapshots, or over the steps of one, for each rank.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +23,25 @@ struct Run {
     files: Vec<Member>,
 }
 
+impl Run {
+    /// The size of the largest file.
+    fn largest_file(&self) -> u64 {
+        self.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0)
+    }
+
+    fn search(&self, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
+        let mut search = match &self.files[..] {
+            [file] => search_steps(&file.path, options, reading)?,
+            files => search_series(files, options, reading)?,
+        };
+        search.name.clone_from(&self.name);
+        search.rank = self.rank;
+        Ok(search)
+    }
+}
+
 /// A file of a series.
+#[derive(Clone)]
 struct Member {
     path: PathBuf,
     /// Whether it was found in a directory or by a glob, not named: then it may turn out to be no snapshot.
@@ -64,19 +82,18 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // The snapshots of a series are read one after the other.
-    let largest = |run: &Run| run.files.iter().map(|file| ranks::size(&file.path)).max().unwrap_or(0);
-    let sizes: Vec<u64> = runs.iter().map(largest).collect();
-    let look = |index: usize| {
-        let mut search = match &runs[index].files[..] {
-            [file] => search_steps(&file.path, &options, &reading)?,
-            files => search_series(files, &options, &reading)?,
-        };
-        (search.name, search.rank) = (runs[index].name.clone(), runs[index].rank);
-        let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
-        Ok(Finding { search, judgement })
-    };
+    let sizes: Vec<u64> = runs.iter().map(Run::largest_file).collect();
     let mut findings = Vec::with_capacity(runs.len());
-    ranks::in_order(ranks::jobs(arguments.view.jobs), &sizes, look, |_, finding| findings.push(finding))?;
+    ranks::in_order(
+        ranks::jobs(arguments.view.jobs),
+        &sizes,
+        |index| {
+            let search = runs[index].search(&options, &reading)?;
+            let judgement = verdict::judge_leaks(&search, limit, arguments.trust.strict);
+            Ok(Finding { search, judgement })
+        },
+        |_, finding| findings.push(finding),
+    )?;
     let gate = LeakGate { findings };
     let mut options = report_options(&arguments.view, output);
     options.device_memory = arguments.device_memory.map(|size| size.0);
@@ -84,31 +101,35 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }
 
-/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
-fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
+/// The files of directories and globs, and those that were named.
+fn files(paths: &[PathBuf]) -> Result<Vec<Found>> {
     if paths.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("only one of the snapshots can come from standard input");
     }
     let mut found: Vec<Found> = Vec::new();
-    let mut named: BTreeSet<PathBuf> = BTreeSet::new();
     for path in paths {
         match ranks::find(path)? {
             Some(files) => found.extend(files),
-            None => {
-                named.insert(path.clone());
-                found.push(ranks::plain(path));
-            }
+            None => found.push(ranks::plain(path)),
         }
     }
+    Ok(found)
+}
+
+/// The snapshots by the rank that their names state; without ranks, all of them are of one process.
+fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
+    let found = files(paths)?;
     let rule = RankRule::of_series(&found);
-    let member = |file: &Found| Member { path: file.path.clone(), is_found: !named.contains(&file.path) };
-    let mut by_rank: BTreeMap<Option<Rank>, Vec<&Found>> = BTreeMap::new();
-    for file in &found {
-        by_rank.entry(rule.rank(file)).or_default().push(file);
+    let mut all: Vec<Member> = Vec::with_capacity(found.len());
+    let mut by_rank: BTreeMap<Option<Rank>, Vec<Member>> = BTreeMap::new();
+    for file in found {
+        let rank = rule.rank(&file);
+        let member = Member { is_found: !paths.contains(&file.path), path: file.path };
+        all.push(member.clone());
+        by_rank.entry(rank).or_default().push(member);
     }
     if by_rank.len() < 2 {
-        let files = found.iter().map(member).collect();
-        return Ok(vec![Run { name: None, rank: None, files }]);
+        return Ok(vec![Run { name: None, rank: None, files: all }]);
     }
     if let Some(files) = by_rank.get(&None) {
         bail!(
@@ -127,12 +148,12 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
             few.ok_or_else(|| anyhow!("no rank"))?
         );
     }
-    let run = |(rank, files): (Option<Rank>, Vec<&Found>)| Run {
+    let runs = by_rank.into_iter().map(|(rank, files)| Run {
         name: rank.map(|rank| rank.to_string()),
         rank: rank.map(|rank| rank.number),
-        files: files.into_iter().map(member).collect(),
-    };
-    Ok(by_rank.into_iter().map(run).collect())
+        files,
+    });
+    Ok(runs.collect())
 }
 
 fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {

@@ -31,8 +31,7 @@ impl Output {
     /// Width of tables: `COLUMNS`, else the width of the terminal.
     pub(crate) fn width(&self) -> usize {
         let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
-        let terminal = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-        asked.or_else(terminal).unwrap_or(WIDTH_OF_LOGS).clamp(40, 400)
+        asked.or_else(terminal_width).unwrap_or(WIDTH_OF_LOGS).clamp(40, 400)
     }
 
     /// Writes a file; `-` is standard output.
@@ -49,6 +48,10 @@ impl Output {
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         write_all(AutoStream::new(io::stdout().lock(), self.color), text.as_bytes())
     }
+}
+
+fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
@@ -95,13 +98,12 @@ fn ascii(sign: char) -> char {
 /// Writes a file as a whole or not at all: first a temporary file beside it, which then takes its name.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path.display();
-    let refused = |error: io::Error| anyhow!("{name}: cannot be written: {error}");
     if path.is_dir() {
         bail!("{name}: is a directory; expected the name of a file to write");
     }
     // A device or pipe, such as /dev/stdout, is written to, not replaced.
     if is_device(path) {
-        return fs::write(path, bytes).map_err(refused);
+        return fs::write(path, bytes).map_err(|error| anyhow!("{name}: cannot be written: {error}"));
     }
     // Writing through a link leaves the link in place.
     let target = match fs::canonicalize(path) {
@@ -109,21 +111,26 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
         Err(_) if path.is_symlink() => bail!("{name}: is a link to a file that does not exist"),
         Err(_) => path.to_owned(),
     };
+    replace(&target, bytes).map_err(|error| anyhow!("{name}: cannot be written: {error}"))
+}
+
+/// Replaces a file, or makes it.
+fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ptmem-");
     // Permissions of the file that is replaced, or of any new file.
     #[cfg(unix)]
-    let earlier = fs::metadata(&target).ok().map(|there| there.permissions());
+    let earlier = fs::metadata(target).ok().map(|there| there.permissions());
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(refused)?;
-    file.write_all(bytes).map_err(refused)?;
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(bytes)?;
     #[cfg(unix)]
     if let Some(permissions) = earlier {
-        file.as_file().set_permissions(permissions).map_err(refused)?;
+        file.as_file().set_permissions(permissions)?;
     }
-    file.persist(&target).map_err(|error| refused(error.error))?;
+    file.persist(target)?;
     Ok(())
 }
 
@@ -139,8 +146,8 @@ pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item =
         if inputs.iter().any(|input| is_same_file(input, path)) {
             bail!("{}: is an input; expected another file to write to", path.display());
         }
-        let twice = |other: &Export| place(&other.path) == place(path) && path.as_os_str() != "-" && !is_device(path);
-        if exports[..i].iter().any(twice) {
+        let is_file = path.as_os_str() != "-" && !is_device(path);
+        if is_file && exports[..i].iter().any(|other| place(&other.path) == place(path)) {
             bail!("{}: is the file of two exports; expected a file for each", path.display());
         }
     }
@@ -158,8 +165,12 @@ pub(crate) fn require_folder(path: &Path) -> Result<()> {
 
 /// Whether both paths lead to the same regular file.
 pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
-    let file = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
-    file(a).is_some_and(|a| file(b) == Some(a))
+    regular_file(a).is_some_and(|a| regular_file(b) == Some(a))
+}
+
+/// The resolved path of a regular file.
+fn regular_file(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok().filter(|path| path.is_file())
 }
 
 /// The resolved path of a file that may not exist yet.

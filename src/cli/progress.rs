@@ -118,19 +118,20 @@ mod tests {
     fn a_line_tells_bytes_rate_and_time() {
         let mut progress = Progress { read: 0, total: 0, open: 0, began: None, shown: None };
         let start = Instant::now();
-        let after = |millis| start + Duration::from_millis(millis);
+        let [early, shown, soon, later, last] =
+            [900, 2000, 2100, 4000, 5000].map(|millis| start + Duration::from_millis(millis));
         progress.begin(Some(3 << 30), start);
         progress.begin(Some(1 << 30), start);
         progress.read = 1 << 30;
-        assert_eq!(progress.line(after(900)), None, "too early");
-        assert_eq!(progress.line(after(2000)).unwrap(), "reading 25 % of 4.00 GiB, 512.00 MiB/s, 7 s left");
-        assert_eq!(progress.line(after(2100)), None, "too soon again");
+        assert_eq!(progress.line(early), None, "too early");
+        assert_eq!(progress.line(shown).unwrap(), "reading 25 % of 4.00 GiB, 512.00 MiB/s, 7 s left");
+        assert_eq!(progress.line(soon), None, "too soon again");
         progress.read = 4 << 30;
-        assert_eq!(progress.line(after(4000)).unwrap(), "reading 100 % of 4.00 GiB, 1.00 GiB/s, 1 s left");
+        assert_eq!(progress.line(later).unwrap(), "reading 100 % of 4.00 GiB, 1.00 GiB/s, 1 s left");
         // An input without a size, such as a pipe.
-        progress.begin(None, after(4000));
-        assert_eq!(progress.line(after(5000)).unwrap(), "reading 4.00 GiB, 819.20 MiB/s");
-        progress.begin(Some(1), after(5000));
+        progress.begin(None, later);
+        assert_eq!(progress.line(last).unwrap(), "reading 4.00 GiB, 819.20 MiB/s");
+        progress.begin(Some(1), last);
         assert_eq!(progress.total, 0, "an unknown total stays unknown");
     }
 }

@@ -26,8 +26,9 @@ pub(super) fn write_reports(
     options: &mut report::Options,
     output: &output::Output,
 ) -> Result<()> {
-    let formats = || view.export.iter().map(|export| export.format).chain([view.format.0]);
-    if view.source || formats().any(Format::points_at_lines) {
+    let mut formats: Vec<Format> = view.export.iter().map(|export| export.format).collect();
+    formats.push(view.format.0);
+    if view.source || formats.iter().any(|format| format.points_at_lines()) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
             Subject::Profile(profile, _) => checkout::files([profile.code()].into_iter()),
@@ -35,7 +36,7 @@ pub(super) fn write_reports(
             Subject::Ranks(ranks) => checkout::files(ranks.readings.iter().map(|r| r.profile.code())),
         };
     }
-    if view.source || formats().any(|format| matches!(format, Format::Markdown | Format::Html)) {
+    if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
         options.sources = checkout::sources(&options.checkout);
     }
     // A table in a file is for people as well, but has no colours.

@@ -93,15 +93,18 @@ fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading>
     let Some(moments) = known.and_then(|levels| scale::moments(&levels, &places, at)) else {
         return Ok(Reading { moments: vec![peaks], is_aligned: false });
     };
-    let at_moment = |moment: Aligned| {
-        let of_run = |(run, event): (&Run, u32)| {
-            let at = Moment::Event(event);
-            input::profile(run.path.as_ref(), &profile::Options { at, ..reading.clone() })
-        };
-        runs.iter().zip(moment.events).map(of_run).collect::<Result<Vec<_>>>()
-    };
-    let moments = moments.into_iter().map(at_moment).collect::<Result<_>>()?;
+    let moments = moments.into_iter().map(|moment| read_at(runs, moment, reading)).collect::<Result<_>>()?;
     Ok(Reading { moments, is_aligned: true })
+}
+
+/// Reads each run at its event of a moment.
+fn read_at(runs: &[Run], moment: Aligned, reading: &profile::Options) -> Result<Vec<Profile>> {
+    let mut profiles = Vec::with_capacity(runs.len());
+    for (run, event) in runs.iter().zip(moment.events) {
+        let at = Moment::Event(event);
+        profiles.push(input::profile(run.path.as_ref(), &profile::Options { at, ..reading.clone() })?);
+    }
+    Ok(profiles)
 }
 
 /// The runs by what was varied.
@@ -118,8 +121,8 @@ fn runs(arguments: &ScaleArguments) -> Result<Vec<Run>> {
             bail!("{}: is given twice; expected different runs", path.display());
         }
     }
-    let run = |(path, x): (&PathBuf, &f64)| Run { path: path.display().to_string(), x: *x };
-    let mut runs: Vec<Run> = snapshots.iter().zip(x).map(run).collect();
+    let runs = snapshots.iter().zip(x).map(|(path, &x)| Run { path: path.display().to_string(), x });
+    let mut runs: Vec<Run> = runs.collect();
     runs.sort_by(|a, b| a.x.total_cmp(&b.x));
     let mut places: Vec<f64> = runs.iter().map(|run| run.x).collect();
     places.dedup();

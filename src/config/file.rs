@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::take;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -12,40 +13,75 @@ use crate::snapshot::AllocatorSettings;
 use crate::stack::GroupBy;
 use crate::text::did_you_mean;
 use crate::units::parse_size;
-use crate::verdict::{Day, Growth, Level, Maximum, Subject, Target};
+use crate::verdict::{Day, Growth, Level, Limits, Maximum, Subject, Target};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct File {
-    #[serde(default)]
-    pub(super) max_growth: Growths<true>,
-    #[serde(default)]
-    pub(super) warn_growth: Growths<false>,
-    #[serde(default)]
-    pub(super) max: Maxima,
-    pub(super) min_delta: Option<Size>,
-    pub(super) strict: Option<bool>,
-    pub(super) allow_partial: Option<bool>,
-    pub(super) allow_oom: Option<bool>,
-    pub(super) device_memory: Option<Size>,
-    pub(super) min_headroom: Option<Size>,
-    pub(super) group_by: Option<By>,
-    pub(super) allocator_settings: Option<Settings>,
-    pub(super) match_ratio: Option<Ratio>,
-    pub(super) phase_occurrence: Option<Which>,
-    #[serde(default)]
-    pub(super) strip_prefix: OneOrMore<String>,
-    #[serde(default)]
-    pub(super) own: OneOrMore<Search>,
-    #[serde(default)]
-    pub(super) foreign: OneOrMore<Search>,
-    #[serde(default)]
-    pub(super) category: Vec<FileCategory>,
-    #[serde(default)]
-    pub(super) accept: Vec<FileAccept>,
-    #[serde(default)]
-    pub(super) suite: BTreeMap<String, FileSuite>,
+/// A table that may set limits beside its own keys: serde cannot flatten one struct into another that denies unknown
+/// keys.
+macro_rules! table_with_limits {
+    ($name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? }) => {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+        pub(super) struct $name {
+            #[serde(default)]
+            max_growth: Growths<true>,
+            #[serde(default)]
+            warn_growth: Growths<false>,
+            #[serde(default)]
+            max: Maxima,
+            min_delta: Option<Size>,
+            strict: Option<bool>,
+            allow_partial: Option<bool>,
+            allow_oom: Option<bool>,
+            device_memory: Option<Size>,
+            min_headroom: Option<Size>,
+            $($(#[$attribute])* pub(super) $field: $type,)*
+        }
+
+        impl $name {
+            /// Takes the limits out of the table.
+            pub(super) fn take_limits(&mut self) -> Limits {
+                let mut growth = take(&mut self.max_growth.0);
+                growth.extend(take(&mut self.warn_growth.0));
+                Limits {
+                    growth,
+                    maximum: take(&mut self.max.0),
+                    min_delta: self.min_delta.as_ref().map(|size| size.0),
+                    strict: self.strict,
+                    allow_partial: self.allow_partial,
+                    allow_oom: self.allow_oom,
+                    device_memory: self.device_memory.as_ref().map(|size| size.0),
+                    min_headroom: self.min_headroom.as_ref().map(|size| size.0),
+                }
+            }
+        }
+    };
 }
+
+table_with_limits!(File {
+    group_by: Option<By>,
+    allocator_settings: Option<Settings>,
+    match_ratio: Option<Ratio>,
+    phase_occurrence: Option<Which>,
+    #[serde(default)]
+    strip_prefix: OneOrMore<String>,
+    #[serde(default)]
+    own: OneOrMore<Search>,
+    #[serde(default)]
+    foreign: OneOrMore<Search>,
+    #[serde(default)]
+    category: Vec<FileCategory>,
+    #[serde(default)]
+    accept: Vec<FileAccept>,
+    #[serde(default)]
+    suite: BTreeMap<String, FileSuite>,
+});
+
+table_with_limits!(FileSuite {
+    #[serde(default)]
+    compare: Vec<FilePair>,
+});
+
+table_with_limits!(FilePair { name: String, before: String, after: String });
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -62,45 +98,6 @@ pub(super) struct FileAccept {
     pub(super) bytes: Size,
     pub(super) reason: String,
     pub(super) expires: Option<Date>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct FileSuite {
-    #[serde(default)]
-    pub(super) max_growth: Growths<true>,
-    #[serde(default)]
-    pub(super) warn_growth: Growths<false>,
-    #[serde(default)]
-    pub(super) max: Maxima,
-    pub(super) min_delta: Option<Size>,
-    pub(super) strict: Option<bool>,
-    pub(super) allow_partial: Option<bool>,
-    pub(super) allow_oom: Option<bool>,
-    pub(super) device_memory: Option<Size>,
-    pub(super) min_headroom: Option<Size>,
-    #[serde(default)]
-    pub(super) compare: Vec<FilePair>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct FilePair {
-    pub(super) name: String,
-    pub(super) before: String,
-    pub(super) after: String,
-    #[serde(default)]
-    pub(super) max_growth: Growths<true>,
-    #[serde(default)]
-    pub(super) warn_growth: Growths<false>,
-    #[serde(default)]
-    pub(super) max: Maxima,
-    pub(super) min_delta: Option<Size>,
-    pub(super) strict: Option<bool>,
-    pub(super) allow_partial: Option<bool>,
-    pub(super) allow_oom: Option<bool>,
-    pub(super) device_memory: Option<Size>,
-    pub(super) min_headroom: Option<Size>,
 }
 
 /// Values that are read from a text.
@@ -141,10 +138,10 @@ from_text!(Which(Occurrences), |text| match text {
     _ => Err(format!("unknown value '{text}'; accepted are each, max")),
 });
 from_text!(By(GroupBy), |text| {
-    let names = || GroupBy::ALL.iter().map(|by| by.name());
+    let known = GroupBy::ALL.map(GroupBy::name);
     GroupBy::ALL.into_iter().find(|by| by.name() == text).ok_or_else(|| {
-        let known: Vec<_> = names().collect();
-        format!("unknown grouping '{text}'; accepted are {}{}", known.join(", "), did_you_mean(text, names()))
+        let near = did_you_mean(text, known.into_iter());
+        format!("unknown grouping '{text}'; accepted are {}{near}", known.join(", "))
     })
 });
 
@@ -257,12 +254,15 @@ pub(super) struct Growths<const FAIL: bool>(pub(super) Vec<Growth>);
 
 impl<'de, const FAIL: bool> Deserialize<'de> for Growths<FAIL> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parse = |text: &str| {
-            let level = if FAIL { Level::Fail } else { Level::Warn };
-            Growth::parse(text, level).map_err(|error| error.to_string())
-        };
         let expecting = "a limit such as \"5%\", or a table of metrics with their limits";
-        deserializer.deserialize_any(LimitsOf { expecting, parse }).map(Self)
+        deserializer.deserialize_any(LimitsOf { expecting, parse: Self::parse }).map(Self)
+    }
+}
+
+impl<const FAIL: bool> Growths<FAIL> {
+    fn parse(text: &str) -> Result<Growth, String> {
+        let level = if FAIL { Level::Fail } else { Level::Warn };
+        Growth::parse(text, level).map_err(|error| error.to_string())
     }
 }
 
@@ -272,8 +272,13 @@ pub(super) struct Maxima(pub(super) Vec<Maximum>);
 
 impl<'de> Deserialize<'de> for Maxima {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let parse = |text: &str| text.parse::<Maximum>().map_err(|error| error.to_string());
         let expecting = "a table of metrics with sizes, such as reserved = \"75GiB\"";
-        deserializer.deserialize_any(LimitsOf { expecting, parse }).map(Self)
+        deserializer.deserialize_any(LimitsOf { expecting, parse: Self::parse }).map(Self)
+    }
+}
+
+impl Maxima {
+    fn parse(text: &str) -> Result<Maximum, String> {
+        text.parse::<Maximum>().map_err(|error| error.to_string())
     }
 }

@@ -69,35 +69,20 @@ impl Error {
     }
 }
 
-/// The limits of a table that may have all of them: the file, a suite or a comparison.
-macro_rules! limits {
-    ($table:expr) => {
-        Limits {
-            growth: $table.max_growth.0.into_iter().chain($table.warn_growth.0).collect(),
-            maximum: $table.max.0,
-            min_delta: $table.min_delta.map(|size| size.0),
-            strict: $table.strict,
-            allow_partial: $table.allow_partial,
-            allow_oom: $table.allow_oom,
-            device_memory: $table.device_memory.map(|size| size.0),
-            min_headroom: $table.min_headroom.map(|size| size.0),
-        }
-    };
-}
-
 impl Config {
     /// Reads the text of a configuration file.
     ///
     /// # Errors
     /// The error names the place; for an unknown key also the nearest known one.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
+        let mut file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
+        let limits = file.take_limits();
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
         let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
         let categories = file.category.into_iter().map(category).collect();
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
         Ok(Self {
-            limits: limits!(file),
+            limits,
             group_by: file.group_by.map(|by| by.0),
             allocator_settings: file.allocator_settings.map(|settings| settings.0),
             match_ratio: file.match_ratio.map(|ratio| ratio.0),
@@ -143,21 +128,23 @@ fn accepted(read: FileAccept) -> Result<Accepted, Error> {
     Ok(Accepted { subject, bytes: read.bytes.0, reason: read.reason, expires })
 }
 
-fn suite(name: &str, read: FileSuite) -> Result<Suite, Error> {
+fn suite(name: &str, mut read: FileSuite) -> Result<Suite, Error> {
     if read.compare.is_empty() {
         return Err(Error::new(format!("the suite '{name}' compares nothing; add [[suite.{name}.compare]]")));
     }
     let mut pairs: Vec<Pair> = Vec::new();
-    for pair in read.compare {
+    let limits = read.take_limits();
+    for mut pair in read.compare {
         if pair.name.is_empty() {
             return Err(Error::new(format!("the suite '{name}' has a comparison without a 'name'")));
         }
         if pairs.iter().any(|other| other.name == pair.name) {
             return Err(Error::new(format!("the suite '{name}' has two comparisons named '{}'", pair.name)));
         }
-        pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits: limits!(pair) });
+        let limits = pair.take_limits();
+        pairs.push(Pair { name: pair.name, before: pair.before, after: pair.after, limits });
     }
-    Ok(Suite { limits: limits!(read), pairs })
+    Ok(Suite { limits, pairs })
 }
 
 /// Message of the TOML reader in one line, with the nearest name for an unknown key.
@@ -240,15 +227,11 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
         assert_eq!(config.accepted[0].expires, Day::from_date(2026, 12, 31).unwrap());
         let suite = config.suite("nightly").unwrap();
-        let limits = |pair: &Pair| {
-            let limits = pair.limits.clone().over(&suite.limits).over(&config.limits);
-            limits.growth.iter().map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(limits(&suite.pairs[0]), ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
-        assert_eq!(
-            limits(&suite.pairs[1]),
-            ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]
-        );
+        let limits = suite.pairs.iter().map(|pair| pair.limits.clone().over(&suite.limits).over(&config.limits));
+        let growth: Vec<_> =
+            limits.map(|limits| limits.growth.iter().map(ToString::to_string).collect::<Vec<_>>()).collect();
+        assert_eq!(growth[0], ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
+        assert_eq!(growth[1], ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(Config::parse("").unwrap(), Config::default());
     }
 

@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use crate::stack::GroupBy;
 use crate::tracks::{self, DeviceTrack, StackTrack};
 
-/// How to look at a series of profiles.
+/// Settings for a series of profiles.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The least change that counts as a step, in bytes.
@@ -44,9 +44,9 @@ pub struct History {
     pub devices: Vec<DeviceHistory>,
     /// Files that could not be read, with the reason.
     pub skipped: Vec<(String, String)>,
-    /// What counts as one stack.
+    /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// What a reader must know about the latest profile.
+    /// Diagnostics of the latest profile.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -61,7 +61,7 @@ pub struct DeviceHistory {
     pub steps: Vec<Step>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub stacks: Vec<StackTrack>,
-    /// How the reserved peak, or the allocated one where that is not known, goes on.
+    /// The further course of the reserved peak, or of the allocated one where that is not known.
     pub outlook: Option<Outlook>,
 }
 
@@ -90,6 +90,21 @@ pub struct Step {
 }
 
 impl Step {
+    /// The step from one known peak to the next.
+    fn between(earlier: Known, later: Known, stacks: &[StackTrack]) -> Self {
+        let mut changed: Vec<(String, i128)> = stacks
+            .iter()
+            .map(|stack| {
+                let change = i128::from(stack.bytes(later.at)) - i128::from(stack.bytes(earlier.at));
+                (stack.label.clone(), change)
+            })
+            .filter(|(_, change)| *change != 0)
+            .collect();
+        changed.sort_by(|(a, one), (b, other)| other.abs().cmp(&one.abs()).then_with(|| a.cmp(b)));
+        changed.truncate(STACKS_OF_STEP);
+        Self { at: later.at, before: earlier.bytes, after: later.bytes, stacks: changed }
+    }
+
     /// By how much the peak changed.
     #[must_use]
     pub fn change(&self) -> i128 {
@@ -97,7 +112,7 @@ impl Step {
     }
 }
 
-/// How memory goes on.
+/// The further course of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlook {
     /// Change from one profile to the next, since the latest change of course.
@@ -106,7 +121,7 @@ pub struct Outlook {
     pub grows: bool,
     /// Bytes that are left of the device, where its memory is known; 0 where it is full.
     pub headroom: Option<u64>,
-    /// After how many more profiles the device is full, where memory grows and the device is known.
+    /// The number of further profiles after which the device is full, where memory grows and the device is known.
     pub full_after: Option<u64>,
     /// How many seconds that will take at the pace of the commits.
     pub full_after_seconds: Option<u64>,
@@ -119,11 +134,11 @@ impl History {
     /// Looks at profiles, the oldest first. Their stacks must have been computed for [`crate::profile::Moment::Peak`].
     #[must_use]
     pub fn new(points: Vec<Point>, profiles: &[Profile], skipped: Vec<(String, String)>, options: &Options) -> Self {
-        let of_device = |device: &DeviceTrack| DeviceHistory::new(&points, profiles, device, options);
-        let devices = tracks::devices(profiles).iter().map(of_device).collect();
+        let tracks = tracks::devices(profiles);
+        let devices = tracks.iter().map(|device| DeviceHistory::new(&points, profiles, device, options));
         let latest = profiles.last();
         Self {
-            devices,
+            devices: devices.collect(),
             skipped,
             group_by: latest.map(|profile| profile.options.group_by).unwrap_or_default(),
             diagnostics: latest.map(|profile| profile.diagnostics.clone()).unwrap_or_default(),
@@ -141,7 +156,9 @@ impl DeviceHistory {
             .collect();
         let stacks = tracks::stacks(profiles, device);
         let outlook = Outlook::new(points, &figures, options.min_step, options.device_memory);
-        let steps = steps(&known(&figures, |figures| figures.peak), &stacks, options.min_step);
+        let peaks = known(&figures, |figures| figures.peak);
+        let changes = changes(&peaks, options.min_step).into_iter();
+        let steps = changes.map(|to| Step::between(peaks[to - 1], peaks[to], &stacks)).collect();
         Self { device: device.device, figures, steps, stacks, outlook }
     }
 }
@@ -156,13 +173,13 @@ impl Figures {
 /// A series as long as this shows by itself which changes are usual.
 const LONG: usize = 8;
 
-/// A change is none of the usual ones if it is as many times as large as the median of all.
+/// A change is unusual if it is this many times as large as the median of all.
 const UNUSUAL: u64 = 4;
 
-/// Where the peak changes by as much from one profile to the next, unless it always does: steady growth is a trend, of
-/// which the beginning alone is a step.
-fn steps(peaks: &[(usize, u64)], stacks: &[StackTrack], min_step: u64) -> Vec<Step> {
-    let values: Vec<u64> = peaks.iter().map(|(_, peak)| *peak).collect();
+/// Indices of the peaks that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
+/// trend, of which the beginning alone is a step.
+fn changes(peaks: &[Known], min_step: u64) -> Vec<usize> {
+    let values: Vec<u64> = peaks.iter().map(|peak| peak.bytes).collect();
     let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     let mut sorted = sizes.clone();
     sorted.sort_unstable();
@@ -172,18 +189,7 @@ fn steps(peaks: &[(usize, u64)], stacks: &[StackTrack], min_step: u64) -> Vec<St
     changes.extend(course_changes(&values, min_step).into_iter().filter(|&to| sizes[to - 1] >= min_step.max(1)));
     changes.sort_unstable();
     changes.dedup();
-    let step = |to: usize| {
-        let ((earlier, before), (at, after)) = (peaks[to - 1], peaks[to]);
-        let mut changed: Vec<(String, i128)> = stacks
-            .iter()
-            .map(|stack| (stack.label.clone(), i128::from(stack.bytes(at)) - i128::from(stack.bytes(earlier))))
-            .filter(|(_, change)| *change != 0)
-            .collect();
-        changed.sort_by(|(a, one), (b, other)| other.abs().cmp(&one.abs()).then_with(|| a.cmp(b)));
-        changed.truncate(STACKS_OF_STEP);
-        Step { at, before, after, stacks: changed }
-    };
-    changes.into_iter().map(step).collect()
+    changes
 }
 
 impl Outlook {
@@ -200,7 +206,7 @@ impl Outlook {
     }
 }
 
-/// How a figure goes on.
+/// The further course of a figure.
 struct Pace {
     forecast: Forecast,
     last: u64,
@@ -211,9 +217,9 @@ struct Pace {
 impl Pace {
     fn of(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>, least: u64) -> Option<Self> {
         let known = known(figures, value);
-        let values: Vec<u64> = known.iter().map(|(_, bytes)| *bytes).collect();
+        let values: Vec<u64> = known.iter().map(|known| known.bytes).collect();
         let forecast = forecast(&values, least)?;
-        let profiles = known.iter().skip(forecast.since).map(|(at, _)| *at).collect();
+        let profiles = known.iter().skip(forecast.since).map(|known| known.at).collect();
         Some(Self { forecast, last: *values.last()?, profiles })
     }
 
@@ -224,15 +230,22 @@ impl Pace {
 
     /// Mean seconds from one commit to the next.
     fn seconds(&self, points: &[Point]) -> Option<u64> {
-        let (first, last) = (self.profiles.first()?, self.profiles.last()?);
-        let begun = points[*first].commit.as_ref()?.time;
-        let passed = points[*last].commit.as_ref()?.time.checked_sub(begun)?;
+        let begun = points[*self.profiles.first()?].commit.as_ref()?.time;
+        let passed = points[*self.profiles.last()?].commit.as_ref()?.time.checked_sub(begun)?;
         u64::try_from(passed).ok()?.checked_div(self.profiles.len() as u64 - 1)
     }
 }
 
-/// A figure of every profile that has it, with the index of the profile.
-fn known(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>) -> Vec<(usize, u64)> {
+/// A figure that a profile has.
+#[derive(Clone, Copy)]
+struct Known {
+    /// Index of the profile.
+    at: usize,
+    bytes: u64,
+}
+
+/// A figure of every profile that has it.
+fn known(figures: &[Option<Figures>], value: fn(&Figures) -> Option<u64>) -> Vec<Known> {
     let all = figures.iter().enumerate();
-    all.filter_map(|(at, figures)| Some((at, value(figures.as_ref()?)?))).collect()
+    all.filter_map(|(at, figures)| Some(Known { at, bytes: value(figures.as_ref()?)? })).collect()
 }

@@ -66,9 +66,8 @@ pub struct Phase {
 pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     let tables = &snapshot.tables;
-    let says = |tag: fn(&Tags) -> Option<StringId>| tables.all_tags().iter().map(tag).collect::<Vec<_>>();
-    phases.extend(tagged(events, Source::Metadata, tables, &says(|tags| tags.user_metadata)));
-    phases.extend(tagged(events, Source::CompileContext, tables, &says(|tags| tags.compile_context)));
+    phases.extend(tagged(events, Source::Metadata, tables, |tags| tags.user_metadata));
+    phases.extend(tagged(events, Source::CompileContext, tables, |tags| tags.compile_context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));
     let mut seen: HashMap<(Source, StringId), u32> = HashMap::new();
     for phase in &mut phases {
@@ -92,39 +91,29 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     // Those that began and have not ended, and some that have.
     let mut nest: Vec<usize> = Vec::new();
     let mut found: Vec<Phase> = Vec::new();
-    // How many events lie before a mark. An event of the same microsecond is inside.
-    let (mut before, mut until) = (0, 0);
-    let mut latest = (i64::MIN, i64::MIN);
-    let earlier = |count: &mut usize, latest: &mut i64, holds: &dyn Fn(i64) -> bool| {
-        while let Some(event) = events.get(*count) {
-            // A clock that goes back does not bring events back.
-            let time = event.time().unwrap_or(*latest).max(*latest);
-            if !holds(time) {
-                break;
-            }
-            *latest = time;
-            *count += 1;
-        }
-    };
+    // An event of the same microsecond as a mark is inside.
+    let mut before = Clock::new(events);
+    let mut until = Clock::new(events);
     for mark in marks {
-        let phase = |from, to, begins, ends| Phase {
+        before.advance_while(|time| time < mark.time_us);
+        until.advance_while(|time| time <= mark.time_us);
+        let phase = Phase {
             name: mark.name,
             source: Source::Annotation,
             occurrence: 0,
-            from,
-            to,
-            begins,
-            ends,
+            from: Position::START,
+            to: until.position(),
+            begins: false,
+            ends: true,
             overlaps: false,
         };
-        earlier(&mut before, &mut latest.0, &|time| time < mark.time_us);
-        earlier(&mut until, &mut latest.1, &|time| time <= mark.time_us);
         if mark.starts {
             open.entry(mark.name).or_default().push(found.len());
             nest.push(found.len());
-            found.push(phase(Position::of_count(before), end, true, false));
+            found.push(Phase { from: before.position(), to: end, begins: true, ends: false, ..phase });
         } else if let Some(index) = open.get_mut(&mark.name).and_then(Vec::pop) {
-            (found[index].to, found[index].ends) = (Position::of_count(until), true);
+            found[index].to = until.position();
+            found[index].ends = true;
             // Drop phases that ended before this one, and phases that began inside it but go on after it.
             while nest.last().is_some_and(|&last| found[last].ends) {
                 nest.pop();
@@ -133,7 +122,7 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
                 found[inner].overlaps = true;
             }
         } else {
-            found.push(phase(Position::START, Position::of_count(until), false, true));
+            found.push(phase);
         }
     }
     // The annotations may reach back further than the events: what was over before them is no part of the history.
@@ -143,20 +132,67 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
     found
 }
 
-/// Runs of events that carry the same tag; `says` has the tag for each [`Event::tags`]. Tags belong to a thread: an event
-/// without one ends a run only if it comes from a thread that runs Python, as autograd's do not, whose events belong to
-/// what goes on around them.
-fn tagged(events: &[Event], source: Source, tables: &Tables, says: &[Option<StringId>]) -> Vec<Phase> {
+/// A place in a history that moves on with time.
+struct Clock<'e> {
+    events: &'e [Event],
+    /// The number of events before it.
+    count: usize,
+    /// The latest time of these.
+    latest: i64,
+}
+
+impl<'e> Clock<'e> {
+    fn new(events: &'e [Event]) -> Self {
+        Self { events, count: 0, latest: i64::MIN }
+    }
+
+    /// Moves behind all events whose time is early enough.
+    fn advance_while(&mut self, is_early: impl Fn(i64) -> bool) {
+        while let Some(event) = self.events.get(self.count) {
+            // A clock that goes back does not bring events back.
+            let time = event.time().unwrap_or(self.latest).max(self.latest);
+            if !is_early(time) {
+                break;
+            }
+            self.latest = time;
+            self.count += 1;
+        }
+    }
+
+    fn position(&self) -> Position {
+        Position::of_count(self.count)
+    }
+}
+
+/// The stacks that run Python, each looked at once.
+struct PythonStacks<'t> {
+    tables: &'t Tables,
+    known: FxHashMap<StackId, bool>,
+}
+
+impl PythonStacks<'_> {
+    /// True if a stack runs Python, leaving out the frames of the forward pass that anomaly mode records on autograd's
+    /// threads.
+    fn runs_python(&mut self, stack: StackId) -> bool {
+        let tables = self.tables;
+        *self.known.entry(stack).or_insert_with(|| tables.stack(stack).iter().any(|&frame| is_python(tables, frame)))
+    }
+}
+
+/// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes from
+/// a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
+fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
-    // Most histories carry none.
-    if says.iter().all(Option::is_none) {
+    // The tag for each value of `Event::tags`. Most histories carry none.
+    let tags: Vec<Option<StringId>> = tables.all_tags().iter().map(tag).collect();
+    if tags.iter().all(Option::is_none) {
         return found;
     }
-    let mut runs_python: FxHashMap<StackId, bool> = FxHashMap::default();
+    let mut stacks = PythonStacks { tables, known: FxHashMap::default() };
     let mut open = false;
     for (index, event) in events.iter().enumerate() {
         let to = Position::after(index);
-        match (says[event.tags.index()], found.last_mut()) {
+        match (tags[event.tags.index()], found.last_mut()) {
             (Some(name), Some(phase)) if open && phase.name == name => phase.to = to,
             (Some(name), _) => {
                 let from = Position::of_count(index);
@@ -172,12 +208,7 @@ fn tagged(events: &[Event], source: Source, tables: &Tables, says: &[Option<Stri
                 });
                 open = true;
             }
-            (None, _) if open => {
-                // Without the frames of the forward pass, which anomaly mode records on autograd's threads.
-                let has_python = |stack| tables.stack(stack).iter().any(|&frame| is_python(tables, frame));
-                let runs = |stack| *runs_python.entry(stack).or_insert_with(|| has_python(stack));
-                open = !event.stack.is_some_and(runs);
-            }
+            (None, _) if open => open = !event.stack.is_some_and(|stack| stacks.runs_python(stack)),
             (None, _) => {}
         }
     }

@@ -76,17 +76,13 @@ struct Run<'a> {
 /// Makes all comparisons, those of ranks with no more in memory than the reports need.
 pub(super) fn compare_all(
     pairs: &[Pair],
-    found: &[Option<(Vec<Found>, Vec<Found>)>],
+    found: &[Option<Sides<Vec<Found>>>],
     arguments: &DiffArguments,
     config: &Config,
 ) -> Result<Gate> {
     let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
     let mut run = Run { pairs, arguments, config, today: config::today()?, patch, parallel: false };
-    let mut items = Vec::new();
-    let mut made = Vec::new();
-    for (index, found) in found.iter().enumerate() {
-        made.push(run.plan(index, found.as_ref(), &mut items)?);
-    }
+    let Plan { items, mut made } = run.plan(found)?;
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
     run.parallel = jobs >= 2 && items.len() <= jobs.div_ceil(2);
@@ -106,26 +102,41 @@ pub(super) fn compare_all(
     for made in made {
         made.finish(&mut gate);
     }
-    let judgement = match (gate.ranks.first_mut(), gate.comparisons.first_mut()) {
-        (Some(ranks), _) => Some(&mut ranks.judgement),
-        (None, first) => first.map(|comparison| &mut comparison.judgement),
-    };
-    if let Some(judgement) = judgement {
-        judgement.diagnostics.extend(usage.unused(config));
-    }
+    add_unused(&mut gate, &usage, config);
     Ok(gate)
 }
 
+/// Adds the rules of the configuration that no comparison uses, once for all of them.
+fn add_unused(gate: &mut Gate, usage: &Usage, config: &Config) {
+    let judgement = match (gate.ranks.first_mut(), gate.comparisons.first_mut()) {
+        (Some(ranks), _) => &mut ranks.judgement,
+        (None, Some(comparison)) => &mut comparison.judgement,
+        (None, None) => return,
+    };
+    judgement.diagnostics.extend(usage.unused(config));
+}
+
+/// The comparisons to be made, and for each pair the place where its own are collected.
+struct Plan<'f> {
+    items: Vec<Item<'f>>,
+    made: Vec<Made>,
+}
+
 impl<'a> Run<'a> {
+    /// The comparisons of all pairs.
+    fn plan(&self, found: &'a [Option<Sides<Vec<Found>>>]) -> Result<Plan<'a>> {
+        let mut items = Vec::new();
+        let mut made = Vec::new();
+        for (index, found) in found.iter().enumerate() {
+            made.push(self.plan_pair(index, found.as_ref(), &mut items)?);
+        }
+        Ok(Plan { items, made })
+    }
+
     /// Adds the comparisons of a pair to the items, and gives the place where they will be collected.
-    fn plan(
-        &self,
-        index: usize,
-        found: Option<&'a (Vec<Found>, Vec<Found>)>,
-        items: &mut Vec<Item<'a>>,
-    ) -> Result<Made> {
+    fn plan_pair(&self, index: usize, found: Option<&'a Sides<Vec<Found>>>, items: &mut Vec<Item<'a>>) -> Result<Made> {
         let pair = &self.pairs[index];
-        let Some((before, after)) = found else {
+        let Some(Sides { before, after }) = found else {
             let files = Sides { before: &*pair.before, after: &*pair.after };
             items.push(Item { pair: index, name: pair.name.clone(), member: None, files });
             return Ok(Made::Single(None));
@@ -226,8 +237,7 @@ impl<'a> Run<'a> {
     ) -> Result<Sides<Profile>> {
         let places = diff::align(&profiles, self.match_ratio())?;
         let path = files.before.display();
-        let is_peak = |(device, place): (&u32, &Option<u64>)| profiles.before.peak_allocation(*device) == *place;
-        if places.iter().all(is_peak) {
+        if places.iter().all(|(device, place)| profiles.before.peak_allocation(*device) == *place) {
             return Ok(profiles);
         }
         if profiles.before.source.kind == Kind::Profile {

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
     let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
     let inputs = inputs.chain(arguments.config.config.as_deref());
-    let of_ranks = found.iter().flatten().flat_map(|(before, after)| before.iter().chain(after));
+    let of_ranks = found.iter().flatten().flat_map(|sides| sides.before.iter().chain(&sides.after));
     output::check_exports(&arguments.view.export, inputs.chain(of_ranks.map(|found| &*found.path)))?;
     if let (Some(_), Some(Some(_))) = (&arguments.update, found.first()) {
         bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use ptmem::config::{self, Config};
+use ptmem::config::{self, Config, Suite};
+use ptmem::sides::Sides;
 use ptmem::verdict::{Headroom, Limits};
 
 use super::super::args::DiffArguments;
@@ -35,49 +36,70 @@ impl Pair {
     }
 
     /// The files of both sides where they are those of ranks.
-    pub(super) fn found(&self) -> Result<Option<(Vec<Found>, Vec<Found>)>> {
+    pub(super) fn found(&self) -> Result<Option<Sides<Vec<Found>>>> {
         self.context(ranks::sides(&self.before, &self.after))
     }
 }
 
-/// The pairs to compare, each with its limits. Paths of a suite begin at the folder of the configuration.
+/// The pairs to compare, each with its limits.
 pub(super) fn pairs(arguments: &DiffArguments, config: &Config, folder: &Path) -> Result<Vec<Pair>> {
-    let limits = arguments.limits();
-    if let Some(name) = &arguments.suite {
-        let suite = config.suite(name)?;
-        let pair = |pair: &config::Pair| {
-            let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
-            Pair::new(Some(pair.name.clone()), folder.join(&pair.before), folder.join(&pair.after), limits)
-        };
-        if let Some(pair) = suite.pairs.iter().find(|pair| pair.before == "-" || pair.after == "-") {
-            bail!("comparison '{}': standard input cannot be part of a suite; expected the name of a file", pair.name);
-        }
-        return suite.pairs.iter().map(pair).collect();
+    match &arguments.suite {
+        Some(name) => pairs_of_suite(config.suite(name)?, &arguments.limits(), config, folder),
+        None => Ok(vec![only_pair(arguments, config)?]),
     }
-    let (before, after) = match (&arguments.before, &arguments.after, &arguments.update) {
-        (Some(before), Some(after), _) => (before, after),
-        // The profile that is updated is the before.
-        (Some(after), None, Some(profile)) => (profile, after),
-        _ => bail!("--update needs the snapshot with the change: ptmem diff --update PROFILE AFTER"),
-    };
+}
+
+/// The pairs of a suite. Their paths begin at the folder of the configuration.
+fn pairs_of_suite(suite: &Suite, limits: &Limits, config: &Config, folder: &Path) -> Result<Vec<Pair>> {
+    let mut pairs = Vec::with_capacity(suite.pairs.len());
+    for pair in &suite.pairs {
+        let config::Pair { name, before, after, .. } = pair;
+        if before == "-" || after == "-" {
+            bail!("comparison '{name}': standard input cannot be part of a suite; expected the name of a file");
+        }
+        let limits = limits.clone().over(&pair.limits).over(&suite.limits).over(&config.limits);
+        pairs.push(Pair::new(Some(name.clone()), folder.join(before), folder.join(after), limits)?);
+    }
+    Ok(pairs)
+}
+
+/// The pair that the command line names.
+fn only_pair(arguments: &DiffArguments, config: &Config) -> Result<Pair> {
+    let Sides { before, after } = inputs(arguments)?;
     if before.as_os_str() == "-" && after.as_os_str() == "-" {
         bail!("only one of the two snapshots can come from standard input");
     }
-    let is_before = |profile: &&PathBuf| *profile == before || output::is_same_file(profile, before);
-    if arguments.update.as_ref().is_some_and(|profile| profile.as_os_str() == "-") {
+    if let Some(profile) = &arguments.update {
+        require_before(profile, before, after)?;
+    }
+    Pair::new(None, before.clone(), after.clone(), arguments.limits().over(&config.limits))
+}
+
+/// Both inputs; the profile that is updated is the before.
+fn inputs(arguments: &DiffArguments) -> Result<Sides<&PathBuf>> {
+    match (&arguments.before, &arguments.after, &arguments.update) {
+        (Some(before), Some(after), _) => Ok(Sides { before, after }),
+        (Some(after), None, Some(before)) => Ok(Sides { before, after }),
+        _ => bail!("--update needs the snapshot with the change: ptmem diff --update PROFILE AFTER"),
+    }
+}
+
+/// Requires that the profile to update is a file, and the before.
+fn require_before(profile: &PathBuf, before: &PathBuf, after: &Path) -> Result<()> {
+    if profile.as_os_str() == "-" {
         bail!("--update needs the name of the file to rewrite; standard input has none");
     }
-    if let Some(profile) = arguments.update.as_ref().filter(|profile| !is_before(profile)) {
+    if profile != before && !output::is_same_file(profile, before) {
         bail!(
             "--update rewrites the before, which is {}, not {}; give the profile as the before",
             before.display(),
             profile.display()
         );
     }
-    if let Some(profile) = arguments.update.as_ref().filter(|profile| !profile.exists()) {
-        let (profile, after) = (profile.display(), shell_word(&after.display().to_string()));
+    if !profile.exists() {
+        let profile = profile.display();
+        let after = shell_word(&after.display().to_string());
         bail!("{profile}: no such file; write the first one with: ptmem profile {after} -o {profile}");
     }
-    let limits = limits.over(&config.limits);
-    Ok(vec![Pair::new(None, before.clone(), after.clone(), limits)?])
+    Ok(())
 }

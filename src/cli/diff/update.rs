@@ -5,8 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
+use ptmem::diff::DeviceDiff;
 use ptmem::pattern::Pattern;
 use ptmem::profile::{Kind, Raise, saved};
+use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Verdict};
 
@@ -56,14 +58,18 @@ fn changes(comparison: &Comparison) -> Changes {
             let most = side.entry(&row.name).or_default();
             *most = row.delta().filter(|delta| delta.abs() > most.abs()).unwrap_or(*most);
         }
-        let text = |(name, delta): (&&str, &i128)| format!("{} phase {} {}", device.name(), name, Delta(*delta));
         fell.retain(|_, delta| *delta != 0);
-        changes.higher.extend(rose.iter().map(text));
-        changes.lower.extend(fell.iter().map(text));
+        changes.higher.extend(phases_in_words(device, &rose));
+        changes.lower.extend(phases_in_words(device, &fell));
         let most = fell.values().map(|delta| delta.unsigned_abs()).max();
         changes.most = changes.most.max(most.unwrap_or(0));
     }
     changes
+}
+
+/// Phases of a device whose peak changed, in words.
+fn phases_in_words(device: &DeviceDiff, phases: &BTreeMap<&str, i128>) -> Vec<String> {
+    phases.iter().map(|(name, delta)| format!("{} phase {name} {}", device.name(), Delta(*delta))).collect()
 }
 
 /// Note on how to record an improvement over a stored before.
@@ -104,8 +110,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> O
 
 /// A path as one would type it.
 pub(super) fn shell_word(path: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
-    if !path.is_empty() && path.chars().all(plain) {
+    if !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._-+,:=@%".contains(c)) {
         path.to_owned()
     } else {
         format!("'{}'", path.replace('\'', "'\\''"))
@@ -115,7 +120,7 @@ pub(super) fn shell_word(path: &str) -> String {
 /// Rewrites the stored before with the after, and says what became of it.
 pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
-    let (before, after) = (&comparison.diff.profiles.before, &comparison.diff.profiles.after);
+    let Sides { before, after } = &comparison.diff.profiles;
     let accepts = comparison.judgement.fails_by_growth_alone();
     if accepts && reason.is_none() {
         return Ok(format!(

@@ -45,11 +45,10 @@ fn commits(folder: &Path, file: &str) -> Result<Vec<Commit>> {
 }
 
 fn commit(entry: &str) -> Result<Commit> {
-    let mut fields = entry.trim().splitn(3, '\u{1f}');
-    let mut next = || fields.next().ok_or_else(|| anyhow!("git log: unexpected entry '{entry}'"));
-    let hash = next()?.to_owned();
-    let time = next()?.parse().with_context(|| format!("git log: unexpected time in '{entry}'"))?;
-    Ok(Commit { hash, time, subject: next()?.to_owned() })
+    let fields: Vec<&str> = entry.trim().splitn(3, '\u{1f}').collect();
+    let &[hash, time, subject] = &fields[..] else { bail!("git log: unexpected entry '{entry}'") };
+    let time = time.parse().with_context(|| format!("git log: unexpected time in '{entry}'"))?;
+    Ok(Commit { hash: hash.to_owned(), time, subject: subject.to_owned() })
 }
 
 /// The output of a command of git.

@@ -59,11 +59,13 @@ fn installs(repository: &Repository, place: Place<'_>) -> Vec<String> {
 }
 
 fn github(repository: &Repository, place: Place<'_>, is_stored: bool) -> String {
-    let (words, runner) = match place {
-        Place::Simulated => {
-            ("both commits are recorded on a simulated GPU, on a free runner.", "ubuntu-latest".to_owned())
-        }
-        Place::Runner(label) => ("recorded on a machine with a GPU.", quoted(label)),
+    let words = match place {
+        Place::Simulated => "both commits are recorded on a simulated GPU, on a free runner.",
+        Place::Runner(_) => "recorded on a machine with a GPU.",
+    };
+    let runner = match place {
+        Place::Simulated => "ubuntu-latest".to_owned(),
+        Place::Runner(label) => quoted(label),
     };
     let install: Vec<String> = installs(repository, place).iter().map(|line| format!("          {line}")).collect();
     let is_compared_with_stored = is_stored && matches!(place, Place::Runner(_));
@@ -88,19 +90,18 @@ fn github(repository: &Repository, place: Place<'_>, is_stored: bool) -> String 
 const RECORD: &str = "          record: python record_memory.py\n          record-steps: none";
 
 fn gitlab(repository: &Repository, place: Place<'_>) -> String {
-    let (words, tags, prefix) = match place {
-        Place::Simulated => {
-            ("both commits are recorded on a simulated GPU, on any runner.", None, "ptmem simulate -- ")
-        }
-        Place::Runner(label) => ("both commits are recorded on a machine with a GPU.", Some(label), ""),
-    };
-    let tags = tags.map_or(String::new(), |label| format!("  tags: [{}]\n", quoted(label)));
     let install: Vec<String> = installs(repository, place).iter().map(|line| format!("    - {line}")).collect();
-    GITLAB
-        .replace("PLACE", words)
-        .replace("  TAGS\n", &tags)
-        .replace("INSTALL", &install.join("\n"))
-        .replace("PREFIX", prefix)
+    let text = GITLAB.replace("INSTALL", &install.join("\n"));
+    match place {
+        Place::Simulated => text
+            .replace("PLACE", "both commits are recorded on a simulated GPU, on any runner.")
+            .replace("  TAGS\n", "")
+            .replace("PREFIX", "ptmem simulate -- "),
+        Place::Runner(label) => text
+            .replace("PLACE", "both commits are recorded on a machine with a GPU.")
+            .replace("  TAGS\n", &format!("  tags: [{}]\n", quoted(label)))
+            .replace("PREFIX", ""),
+    }
 }
 
 /// A string of YAML.

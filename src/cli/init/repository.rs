@@ -61,11 +61,10 @@ fn ci(root: &Path) -> Ci {
 }
 
 fn installation(root: &Path) -> Installation {
-    let has = |name: &&str| root.join(name).is_file();
-    if ["pyproject.toml", "setup.py"].iter().any(has) {
+    if ["pyproject.toml", "setup.py"].iter().any(|name| root.join(name).is_file()) {
         return Installation::Package;
     }
-    let file = ["requirements.txt", "requirements/base.txt"].into_iter().find(|name| has(name));
+    let file = ["requirements.txt", "requirements/base.txt"].into_iter().find(|name| root.join(name).is_file());
     file.map_or(Installation::Unknown, |file| Installation::Requirements(file.to_owned()))
 }
 

@@ -57,9 +57,9 @@ pub(crate) fn find(path: &Path) -> Result<Option<Vec<Found>>> {
         return Ok(Some(files.sorted()));
     }
     // A file may have any name, also one that looks like a glob.
-    let text = path.to_str().filter(|text| text.contains(['*', '?', '[', '{']) && path.symlink_metadata().is_err());
+    let text = path.to_str().filter(|text| has_wildcard(text) && path.symlink_metadata().is_err());
     let Some(text) = text else { return Ok(None) };
-    let (base, parts) = parts(text)?;
+    let Glob { base, parts } = Glob::parse(text)?;
     files.glob(&base, &parts)?;
     if files.found.is_empty() {
         bail!("{shown}: the glob matches no file");
@@ -82,22 +82,40 @@ enum Part {
     Pattern(GlobMatcher, bool),
 }
 
-/// Where a glob begins, and the parts from the first with a wildcard on.
-fn parts(text: &str) -> Result<(PathBuf, Vec<Part>)> {
-    let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
-    let wild = |part: &&str| part.contains(['*', '?', '[', '{']);
-    let first = text.split('/').position(|part| wild(&part)).unwrap_or(0);
-    let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
-    let parse = |part: &str| {
+impl Part {
+    fn parse(part: &str) -> Result<Self, globset::Error> {
         if part == "**" {
-            return Ok(Part::Any);
+            return Ok(Self::Any);
         }
-        let glob = GlobBuilder::new(part).literal_separator(true).build();
-        let glob = glob.map_err(|error| anyhow!("invalid glob '{text}': {} in '{part}'", error.kind()))?;
-        Ok(Part::Pattern(glob.compile_matcher(), part.starts_with('.')))
-    };
-    let parts = text[start..].split('/').filter(|part| !part.is_empty()).map(parse).collect::<Result<_>>()?;
-    Ok((PathBuf::from(&text[..start]), parts))
+        let glob = GlobBuilder::new(part).literal_separator(true).build()?;
+        Ok(Self::Pattern(glob.compile_matcher(), part.starts_with('.')))
+    }
+}
+
+/// A glob whose parts are matched one after the other.
+struct Glob {
+    /// The folder where it begins.
+    base: PathBuf,
+    /// The parts from the first with a wildcard on.
+    parts: Vec<Part>,
+}
+
+impl Glob {
+    fn parse(text: &str) -> Result<Self> {
+        let text = if cfg!(windows) { text.replace('\\', "/") } else { text.to_owned() };
+        let first = text.split('/').position(has_wildcard).unwrap_or(0);
+        let start: usize = text.split('/').take(first).map(|part| part.len() + 1).sum();
+        let mut parts = Vec::new();
+        for part in text[start..].split('/').filter(|part| !part.is_empty()) {
+            let parsed = Part::parse(part);
+            parts.push(parsed.map_err(|error| anyhow!("invalid glob '{text}': {} in '{part}'", error.kind()))?);
+        }
+        Ok(Self { base: PathBuf::from(&text[..start]), parts })
+    }
+}
+
+fn has_wildcard(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
 }
 
 /// Files as they are found, each directory once: links may lead back.
@@ -210,16 +228,19 @@ fn entries(folder: &Path) -> Result<Vec<Entry>> {
 
 /// The entries of a directory, those that are hidden only where asked for.
 fn entries_of(folder: &Path, hidden: bool) -> Result<Vec<Entry>> {
-    let failed = |error: io::Error| anyhow!("{}: the directory cannot be read: {error}", folder.display());
+    list(folder, hidden).map_err(|error| anyhow!("{}: the directory cannot be read: {error}", folder.display()))
+}
+
+fn list(folder: &Path, hidden: bool) -> io::Result<Vec<Entry>> {
     // `*.pkl` begins where the command runs; its files go by their names alone.
     let mut entries = Vec::new();
-    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+    for entry in fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })? {
+        let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with('.') && !hidden {
             continue;
         }
-        let is_link = entry.file_type().map_err(failed)?.is_symlink();
+        let is_link = entry.file_type()?.is_symlink();
         entries.push(Entry { path: folder.join(entry.file_name()), name, is_link });
     }
     Ok(entries)
@@ -261,6 +282,10 @@ mod tests {
         find(path).unwrap().unwrap().into_iter().map(|found| found.name).collect()
     }
 
+    fn error(path: &Path) -> String {
+        find(path).unwrap_err().to_string()
+    }
+
     fn write(folder: &Path, name: &str, text: &str) {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -300,22 +325,24 @@ mod tests {
         for name in ["a/rank0.pkl", "a/rank1.pkl", "a/rank1.txt", "b/c/rank2.pkl", "b/.x/rank3.pkl", "d[1].pkl"] {
             write(at, name, "");
         }
-        let glob = |text: &str| names(&at.join(text));
-        assert_eq!(glob("a/*.pkl"), ["rank0.pkl", "rank1.pkl"]);
-        assert_eq!(glob("*/rank?.pkl"), ["a/rank0.pkl", "a/rank1.pkl"]);
-        assert_eq!(glob("**/*.pkl"), ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl", "d[1].pkl"]);
-        assert_eq!(glob("a/rank{0,1}.*"), ["rank0.pkl", "rank1.pkl", "rank1.txt"]);
-        assert_eq!(glob("[ab]"), ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl"], "folders give what they hold");
-        assert_eq!(glob("b/.x/*"), ["rank3.pkl"]);
+        assert_eq!(names(&at.join("a/*.pkl")), ["rank0.pkl", "rank1.pkl"]);
+        assert_eq!(names(&at.join("*/rank?.pkl")), ["a/rank0.pkl", "a/rank1.pkl"]);
+        assert_eq!(names(&at.join("**/*.pkl")), ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl", "d[1].pkl"]);
+        assert_eq!(names(&at.join("a/rank{0,1}.*")), ["rank0.pkl", "rank1.pkl", "rank1.txt"]);
+        assert_eq!(
+            names(&at.join("[ab]")),
+            ["a/rank0.pkl", "a/rank1.pkl", "b/c/rank2.pkl"],
+            "folders give what they hold"
+        );
+        assert_eq!(names(&at.join("b/.x/*")), ["rank3.pkl"]);
         assert_eq!(find(&at.join("d[1].pkl")).unwrap(), None, "there is a file of that name");
         assert_eq!(find(&at.join("nothing.pkl")).unwrap(), None);
         assert_eq!(find(Path::new("-")).unwrap(), None);
-        let error = |text: &str| find(&at.join(text)).unwrap_err().to_string();
-        assert!(error("a/*.none").contains("matches no file"));
-        assert!(error("x/**").contains("matches no file"));
-        assert!(error("a/[").contains("invalid glob"));
+        assert!(error(&at.join("a/*.none")).contains("matches no file"));
+        assert!(error(&at.join("x/**")).contains("matches no file"));
+        assert!(error(&at.join("a/[")).contains("invalid glob"));
         fs::create_dir(at.join("empty")).unwrap();
-        assert!(error("empty").contains("holds no snapshot"));
+        assert!(error(&at.join("empty")).contains("holds no snapshot"));
     }
 
     #[cfg(unix)]

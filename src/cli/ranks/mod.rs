@@ -13,6 +13,7 @@ use std::path::Path;
 use std::thread;
 
 use anyhow::{Result, bail};
+use ptmem::sides::Sides;
 
 pub(super) use find::{Found, find, plain};
 use pair::members;
@@ -25,17 +26,18 @@ pub(super) use work::in_order;
 ///
 /// # Errors
 /// Where only one side is a directory or a glob, or nothing is found.
-pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<(Vec<Found>, Vec<Found>)>> {
+pub(super) fn sides(before: &Path, after: &Path) -> Result<Option<Sides<Vec<Found>>>> {
     match (find(before)?, find(after)?) {
         (None, None) => Ok(None),
-        (Some(before), Some(after)) => Ok(Some((before, after))),
+        (Some(before), Some(after)) => Ok(Some(Sides { before, after })),
         (Some(found), None) => bail!(one_sided("before", before, &found, "after", after)),
         (None, Some(found)) => bail!(one_sided("after", after, &found, "before", before)),
     }
 }
 
 fn one_sided(side: &str, folder: &Path, found: &[Found], other: &str, file: &Path) -> String {
-    let (folder, count) = (folder.display(), found.len());
+    let folder = folder.display();
+    let count = found.len();
     let files = if count == 1 { "file" } else { "files" };
     let example = found.first().map(|found| found.path.display().to_string()).unwrap_or_default();
     let file = match file.to_str() {

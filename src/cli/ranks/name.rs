@@ -108,9 +108,8 @@ fn runs_of(stem: &str) -> Vec<Run<'_>> {
     let mut rest = stem;
     while let Some(class) = rest.chars().next().map(Class::of) {
         let length = rest.find(|c| Class::of(c) != class).unwrap_or(rest.len());
-        let (text, later) = rest.split_at(length);
-        runs.push(Run { text, class });
-        rest = later;
+        runs.push(Run { text: &rest[..length], class });
+        rest = &rest[length..];
     }
     runs
 }
@@ -250,11 +249,11 @@ impl Column {
 /// The column that holds the ranks: the only one; else the only one that varies, or varies without repetition, or counts
 /// from 0.
 fn column_of_ranks(columns: &[Column]) -> Option<&Column> {
-    let varying = || columns.iter().filter(|column| column.varies());
+    let varying = columns.iter().filter(|column| column.varies());
     the_only(columns.iter())
-        .or_else(|| the_only(varying()))
-        .or_else(|| the_only(varying().filter(|column| column.is_distinct())))
-        .or_else(|| the_only(varying().filter(|column| column.is_dense())))
+        .or_else(|| the_only(varying.clone()))
+        .or_else(|| the_only(varying.clone().filter(|column| column.is_distinct())))
+        .or_else(|| the_only(varying.filter(|column| column.is_dense())))
 }
 
 fn the_only<'c>(mut columns: impl Iterator<Item = &'c Column>) -> Option<&'c Column> {
@@ -346,9 +345,12 @@ mod tests {
         }
     }
 
+    fn ranks(names: &[&str]) -> Vec<Option<u64>> {
+        bare_ranks(&names.iter().map(|name| stated(name)).collect::<Vec<_>>())
+    }
+
     #[test]
     fn of_bare_numbers_the_one_that_varies_counts() {
-        let ranks = |names: &[&str]| bare_ranks(&names.iter().map(|name| stated(name)).collect::<Vec<_>>());
         assert_eq!(ranks(&["snapshot_3.pickle"]), [Some(3)]);
         assert_eq!(ranks(&["snapshot_0.pickle", "snapshot_oom_1.pickle"]), [Some(0), Some(1)]);
         assert_eq!(ranks(&["h100_0.pkl", "h100_1.pkl"]), [Some(0), Some(1)]);

@@ -151,7 +151,8 @@ fn ambiguous(path: &Path, identity: &Identity, files: &[&Found], others: usize) 
 fn glob_of(found: &Found, identity: &Identity) -> String {
     let path = found.path.display().to_string();
     let start = path.len().saturating_sub(found.name.len());
-    let (folder, name) = path.split_at_checked(start).unwrap_or(("", &path));
+    let folder = path.get(..start).unwrap_or_default();
+    let name = path.get(start..).unwrap_or(&path);
     let Identity::Rank(rank) = identity else {
         let ending = found.name.strip_prefix(found.stem()).unwrap_or_default();
         return format!("{folder}**/*{ending}");
@@ -194,18 +195,29 @@ mod tests {
 
     /// `label=before:after` of every pair, `-label` and `+label` of what is missing.
     fn paired(before: &[&str], after: &[&str]) -> Result<Vec<String>, String> {
-        let (before, after) = (found(before), found(after));
+        let before = found(before);
+        let after = found(after);
         let pairs = pair((Path::new("a"), &before), (Path::new("b"), &after)).map_err(|error| error.to_string())?;
-        let text = |pair: &Pair<'_>| format!("{}={}:{}", pair.member.label, pair.before.name, pair.after.name);
-        let gone = |missing: &Missing| {
-            format!("{}{}", if missing.side == Side::After { '-' } else { '+' }, missing.member.label)
-        };
-        Ok(pairs.pairs.iter().map(text).chain(pairs.missing.iter().map(gone)).collect())
+        let mut texts = Vec::new();
+        for Pair { member, before, after } in pairs.pairs {
+            texts.push(format!("{}={}:{}", member.label, before.name, after.name));
+        }
+        for Missing { member, side, .. } in pairs.missing {
+            texts.push(format!("{}{}", if side == Side::After { '-' } else { '+' }, member.label));
+        }
+        Ok(texts)
+    }
+
+    fn ok(before: &[&str], after: &[&str]) -> Vec<String> {
+        paired(before, after).unwrap()
+    }
+
+    fn error(before: &[&str]) -> String {
+        paired(before, &["rank0.pkl", "rank1.pkl"]).unwrap_err()
     }
 
     #[test]
     fn files_are_paired_by_rank_or_by_name() {
-        let ok = |before: &[&str], after: &[&str]| paired(before, after).unwrap();
         assert_eq!(
             ok(&["rank0.pkl", "rank10.pkl", "rank2.pkl"], &["s_2.ptmem.json", "s_0.ptmem.json", "s_10.ptmem.json"]),
             [
@@ -237,7 +249,6 @@ mod tests {
 
     #[test]
     fn two_files_of_one_rank_are_an_error() {
-        let error = |before: &[&str]| paired(before, &["rank0.pkl", "rank1.pkl"]).unwrap_err();
         let steps = error(&["step_1/rank0.pkl", "step_1/rank1.pkl", "step_2/rank0.pkl", "step_2/rank1.pkl"]);
         assert!(steps.starts_with("a: 2 files are of rank 0: step_1/rank0.pkl, step_2/rank0.pkl"), "{steps}");
         assert!(steps.contains("1 more likewise") && steps.ends_with("such as 'runs/step_2/rank*.pkl'"), "{steps}");

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ptmem::profile;
-use ptmem::verdict::{self, ReadRanks, Readings, Thresholds};
+use ptmem::profile::{self, Profile};
+use ptmem::verdict::{self, Judgement, ReadRanks, Readings, Thresholds};
 
 use super::super::args::View;
 use super::super::input::{self, require_moment};
@@ -29,14 +29,23 @@ pub(crate) fn readings(
     let sizes: Vec<u64> = members.iter().map(|(_, found)| size(&found.path)).collect();
     let one_of_ranks = thresholds.clone().map(|thresholds| Thresholds { one_of_ranks: true, ..thresholds });
     let mut ranks = ReadRanks::new(path.display().to_string(), thresholds);
-    let read = |index: usize| {
-        let profile = input::profile(&members[index].1.path, options)?;
-        require_moment(&profile)?;
-        let judgement = one_of_ranks.as_ref().map(|thresholds| verdict::judge_profile(&profile, thresholds));
-        Ok((profile, judgement))
-    };
-    in_order(jobs(view.jobs), &sizes, read, |index, (profile, judgement)| {
-        ranks.push(members[index].0.clone(), profile, judgement);
-    })?;
+    in_order(
+        jobs(view.jobs),
+        &sizes,
+        |index| judged(&members[index].1.path, one_of_ranks.as_ref(), options),
+        |index, (profile, judgement)| ranks.push(members[index].0.clone(), profile, judgement),
+    )?;
     Ok(ranks.finish())
+}
+
+/// A snapshot, and its judgement where there are limits.
+fn judged(
+    path: &Path,
+    thresholds: Option<&Thresholds>,
+    options: &profile::Options,
+) -> Result<(Profile, Option<Judgement>)> {
+    let profile = input::profile(path, options)?;
+    require_moment(&profile)?;
+    let judgement = thresholds.map(|thresholds| verdict::judge_profile(&profile, thresholds));
+    Ok((profile, judgement))
 }

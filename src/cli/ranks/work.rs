@@ -38,60 +38,87 @@ pub(crate) fn in_order<T: Send>(
     work: impl Fn(usize) -> Result<T> + Sync,
     take: impl FnMut(usize, T) + Send,
 ) -> Result<()> {
-    let state = State { next: Some(0), bytes: 0, taken: 0, waiting: BTreeMap::new(), error: None };
-    let (state, changed, take) = (Mutex::new(state), Condvar::new(), Mutex::new(take));
     let jobs = jobs.clamp(1, sizes.len().max(1));
-    let worker = || {
-        while let Some(index) = begin(lock(&state), &changed, sizes, jobs * MOST_WAITING) {
-            let result = work(index);
-            let mut guard = lock(&state);
-            guard.bytes = guard.bytes.saturating_sub(sizes[index]);
-            match result {
-                Ok(result) => {
-                    guard.waiting.insert(index, result);
-                    let mut take = lock(&take);
-                    while let Some(result) = next_result(&mut guard) {
-                        take(guard.taken, result);
-                        guard.taken += 1;
-                    }
-                }
-                // Earlier items have begun already: theirs is the error if they have one.
-                Err(error) => {
-                    guard.next = None;
-                    if guard.error.as_ref().is_none_or(|(at, _)| index < *at) {
-                        guard.error = Some((index, error));
-                    }
-                }
-            }
-            drop(guard);
-            changed.notify_all();
-        }
+    let queue = Queue {
+        sizes,
+        window: jobs * MOST_WAITING,
+        work,
+        take: Mutex::new(take),
+        state: Mutex::new(State { next: Some(0), bytes: 0, taken: 0, waiting: BTreeMap::new(), error: None }),
+        changed: Condvar::new(),
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(worker)).collect();
-        worker();
+        let workers: Vec<_> = (1..jobs).map(|_| scope.spawn(|| queue.work_off())).collect();
+        queue.work_off();
         let failed = workers.into_iter().any(|worker| worker.join().is_err());
         if failed { Err(anyhow!("a thread that reads files failed")) } else { Ok(()) }
     })?;
-    let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let state = queue.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     state.error.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-fn next_result<T>(state: &mut State<T>) -> Option<T> {
-    state.waiting.remove(&state.taken)
+/// Items that several threads work off.
+struct Queue<'s, T, W, F> {
+    sizes: &'s [u64],
+    /// The number of items that may be begun beyond the results that were taken.
+    window: usize,
+    work: W,
+    take: Mutex<F>,
+    state: Mutex<State<T>>,
+    changed: Condvar,
 }
 
-/// The next item, once there is room for it.
-fn begin<T>(mut state: MutexGuard<'_, State<T>>, changed: &Condvar, sizes: &[u64], window: usize) -> Option<usize> {
-    loop {
-        let index = state.next.filter(|&index| index < sizes.len())?;
-        let fits = state.bytes == 0 || state.bytes.saturating_add(sizes[index]) <= MOST_BYTES;
-        if fits && index < state.taken + window {
-            state.bytes = state.bytes.saturating_add(sizes[index]);
-            state.next = Some(index + 1);
-            return Some(index);
+impl<T, W: Fn(usize) -> Result<T>, F: FnMut(usize, T)> Queue<'_, T, W, F> {
+    /// The job of one thread: works on items as long as there are any.
+    fn work_off(&self) {
+        while let Some(index) = self.begin() {
+            let result = (self.work)(index);
+            let mut state = lock(&self.state);
+            state.bytes = state.bytes.saturating_sub(self.sizes[index]);
+            match result {
+                Ok(result) => {
+                    state.waiting.insert(index, result);
+                    let mut take = lock(&self.take);
+                    while let Some(result) = state.next_result() {
+                        take(state.taken, result);
+                        state.taken += 1;
+                    }
+                }
+                Err(error) => state.fail(index, error),
+            }
+            drop(state);
+            self.changed.notify_all();
         }
-        state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// The next item, once there is room for it.
+    fn begin(&self) -> Option<usize> {
+        let mut state = lock(&self.state);
+        loop {
+            let index = state.next.filter(|&index| index < self.sizes.len())?;
+            let fits = state.bytes == 0 || state.bytes.saturating_add(self.sizes[index]) <= MOST_BYTES;
+            if fits && index < state.taken + self.window {
+                state.bytes = state.bytes.saturating_add(self.sizes[index]);
+                state.next = Some(index + 1);
+                return Some(index);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T> State<T> {
+    /// The result whose turn it is, if it is there.
+    fn next_result(&mut self) -> Option<T> {
+        self.waiting.remove(&self.taken)
+    }
+
+    /// Keeps the error of the earliest item. Those before it have begun already: theirs is the error if they have one.
+    fn fail(&mut self, index: usize, error: anyhow::Error) {
+        self.next = None;
+        if self.error.as_ref().is_none_or(|(at, _)| index < *at) {
+            self.error = Some((index, error));
+        }
     }
 }
 
@@ -114,23 +141,31 @@ mod tests {
         for jobs in [1, 3, 16] {
             let now = AtomicU64::new(0);
             let mut taken = Vec::new();
-            let work = |index: usize| {
-                let before = now.fetch_add(sizes[index], Ordering::SeqCst);
-                assert!(before == 0 || before + sizes[index] <= MOST_BYTES, "{before} and {}", sizes[index]);
-                thread::yield_now();
-                now.fetch_sub(sizes[index], Ordering::SeqCst);
-                Ok(index * 2)
-            };
-            in_order(jobs, &sizes, work, |index, result| taken.push((index, result))).unwrap();
+            in_order(
+                jobs,
+                &sizes,
+                |index| {
+                    let before = now.fetch_add(sizes[index], Ordering::SeqCst);
+                    assert!(before == 0 || before + sizes[index] <= MOST_BYTES, "{before} and {}", sizes[index]);
+                    thread::yield_now();
+                    now.fetch_sub(sizes[index], Ordering::SeqCst);
+                    Ok(index * 2)
+                },
+                |index, result| taken.push((index, result)),
+            )
+            .unwrap();
             assert_eq!(taken, (0..200).map(|index| (index, index * 2)).collect::<Vec<_>>());
         }
+    }
+
+    fn fail_at_17_and_20(index: usize) -> Result<()> {
+        if index == 20 || index == 17 { bail!("item {index}") } else { Ok(()) }
     }
 
     #[test]
     fn the_first_error_counts() {
         for jobs in [1, 8] {
-            let work = |index: usize| if index == 20 || index == 17 { bail!("item {index}") } else { Ok(()) };
-            let error = in_order(jobs, &[0; 100], work, |_, ()| {}).unwrap_err();
+            let error = in_order(jobs, &[0; 100], fail_at_17_and_20, |_, ()| {}).unwrap_err();
             assert_eq!(error.to_string(), "item 17");
         }
         in_order(4, &[], |_| Ok(()), |_, ()| {}).unwrap();

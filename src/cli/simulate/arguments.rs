@@ -68,8 +68,9 @@ impl FromStr for Gpu {
         if text == "list" {
             return Ok(Self::List);
         }
-        let unknown = || format!("unknown card '{text}'; 'ptmem simulate --gpu list' prints those that are known");
-        Card::find(text).map(Self::Card).ok_or_else(unknown)
+        let card = Card::find(text)
+            .ok_or_else(|| format!("unknown card '{text}'; 'ptmem simulate --gpu list' prints those that are known"))?;
+        Ok(Self::Card(card))
     }
 }
 
@@ -91,14 +92,14 @@ impl FromStr for Record {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (path, steps) = match text.rsplit_once(",steps=") {
-            Some((path, steps)) => (path, Some(steps.parse()?)),
-            None => (text, None),
+        let record = match text.rsplit_once(",steps=") {
+            Some((path, steps)) => Self { path: path.into(), steps: Some(steps.parse()?) },
+            None => Self { path: text.into(), steps: None },
         };
-        if path.is_empty() {
+        if record.path.as_os_str().is_empty() {
             return Err("no file to write; expected FILE or FILE,steps=A..B".to_owned());
         }
-        Ok(Self { path: path.into(), steps })
+        Ok(record)
     }
 }
 
@@ -106,10 +107,16 @@ impl FromStr for Steps {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("invalid steps '{text}'; expected A..B with 1 <= A <= B, such as steps=3..4");
-        let (first, last) = text.split_once("..").ok_or_else(expected)?;
-        let steps = Self { first: first.parse().map_err(|_| expected())?, last: last.parse().map_err(|_| expected())? };
-        if steps.first >= 1 && steps.first <= steps.last { Ok(steps) } else { Err(expected()) }
+        Self::read(text)
+            .ok_or_else(|| format!("invalid steps '{text}'; expected A..B with 1 <= A <= B, such as steps=3..4"))
+    }
+}
+
+impl Steps {
+    fn read(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once("..")?;
+        let steps = Self { first: first.parse().ok()?, last: last.parse().ok()? };
+        (steps.first >= 1 && steps.first <= steps.last).then_some(steps)
     }
 }
 

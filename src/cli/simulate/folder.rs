@@ -34,9 +34,13 @@ impl Folder {
     pub(super) fn make(settings: &Settings) -> Result<Self> {
         let _ = settings;
         let place = env::temp_dir();
-        let refused = || format!("{}: no folder for the run can be made there (TMPDIR)", place.display());
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place).with_context(refused)?;
-        fill(folder.path()).with_context(refused)?;
+        Self::make_in(&place)
+            .with_context(|| format!("{}: no folder for the run can be made there (TMPDIR)", place.display()))
+    }
+
+    fn make_in(place: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
+        fill(folder.path())?;
         Ok(Self(folder.keep()))
     }
 

@@ -4,6 +4,7 @@
 //! that this ptmem does not know.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -46,12 +47,10 @@ pub(crate) fn run(arguments: &StandInsArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What all libraries in a folder want.
+/// The imports of all libraries in a folder.
 fn imports_of(folder: &Path) -> Result<Imports> {
-    let refused = || format!("{}: cannot be read", folder.display());
     let mut all = Imports::default();
-    for entry in fs::read_dir(folder).with_context(refused)? {
-        let path = entry.with_context(refused)?.path();
+    for path in paths_in(folder).with_context(|| format!("{}: cannot be read", folder.display()))? {
         if !path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
             continue;
         }
@@ -64,12 +63,20 @@ fn imports_of(folder: &Path) -> Result<Imports> {
     Ok(all)
 }
 
-/// Writes a stand-in. Processes of a run may do so at the same time, so each file appears at once.
+fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Writes a stand-in.
 fn write(folder: &Path, stand_in: &StandIn<'_>) -> Result<()> {
     let place = folder.join(stand_in.soname);
-    let refused = || format!("{}: cannot be written", place.display());
-    let file = tempfile::NamedTempFile::new_in(folder).with_context(refused)?;
-    fs::write(file.path(), stand_in.bytes()).with_context(refused)?;
-    file.persist(&place).with_context(refused)?;
+    write_at_once(folder, &place, &stand_in.bytes()).with_context(|| format!("{}: cannot be written", place.display()))
+}
+
+/// Writes a file that appears as a whole: processes of a run may write it at the same time.
+fn write_at_once(folder: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = tempfile::NamedTempFile::new_in(folder)?;
+    fs::write(file.path(), bytes)?;
+    file.persist(place)?;
     Ok(())
 }

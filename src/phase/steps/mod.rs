@@ -1,0 +1,190 @@
+//! The steps of a history: by their names, by what recurs, or as equal parts.
+
+mod optimizers;
+mod rounds;
+
+use rustc_hash::FxHashMap;
+
+use self::rounds::{Rounds, recurring};
+use super::{Phase, Source};
+use crate::pattern::Pattern;
+use crate::replay::Position;
+use crate::snapshot::{Action, Event, StackId};
+use crate::stack::Code;
+
+/// Which steps are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// Those that the profiler names, else those of the optimizer, else what recurs, else equal parts.
+    #[default]
+    Any,
+    /// They begin where phases of matching names do.
+    Named(Pattern),
+    /// That many equal parts.
+    Windows(usize),
+}
+
+/// How steps were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    /// By names that match this.
+    Named(String),
+    /// A stack, by its label, allocates once in each.
+    Recurring(String),
+    /// The history was cut into equal parts.
+    Windows,
+}
+
+/// One step. It lasts until the next, the last one until the dump.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Name of the step.
+    pub name: String,
+    /// Just before its first event.
+    pub from: Position,
+}
+
+/// The steps of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steps {
+    /// How they were found.
+    pub how: How,
+    /// In order. What lies before the first belongs to none.
+    pub steps: Vec<Step>,
+}
+
+impl Steps {
+    /// Which step the event belongs to that a moment is just after; `None` before the first.
+    #[must_use]
+    pub fn at(&self, position: Position) -> Option<usize> {
+        self.steps.partition_point(|step| step.from < position).checked_sub(1)
+    }
+
+    /// Where they begin.
+    #[must_use]
+    pub fn borders(&self) -> Vec<Position> {
+        self.steps.iter().map(|step| step.from).collect()
+    }
+}
+
+/// The names of steps of `torch.profiler` begin so.
+const PROFILER: &str = "ProfilerStep#";
+
+/// The names of calls of an optimizer begin so.
+const OPTIMIZER: &str = "Optimizer.step#";
+
+/// Default number of equal parts.
+const WINDOWS: usize = 10;
+
+/// Least number of rounds that count as steps.
+const FEWEST: usize = 5;
+
+/// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
+#[must_use]
+pub fn find(events: &[Event], phases: &[Phase], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
+    match wanted {
+        Wanted::Named(pattern) => named(phases, code, pattern.as_str(), |_, name| pattern.matches(name)),
+        Wanted::Windows(count) => windows(events.len(), *count),
+        Wanted::Any => {
+            let of_profiler = annotated(phases, code, PROFILER);
+            // The profiler counts steps; an optimizer may be one of several.
+            let of_optimizers = annotated(phases, code, OPTIMIZER).map(|steps| steps.folded(events));
+            let mut named: Vec<Steps> = of_profiler.into_iter().chain(of_optimizers).collect();
+            // The profiler may have looked at a few steps of many.
+            if let Some(at) = named.iter().position(|steps| steps.cover(events)) {
+                return Some(named.swap_remove(at));
+            }
+            let enough = named.first().is_none_or(|steps| steps.steps.len() >= FEWEST);
+            let recurring = if enough { recurring(events, code) } else { None };
+            recurring.or_else(|| named.into_iter().next()).or_else(|| windows(events.len(), WINDOWS))
+        }
+    }
+}
+
+/// Steps that begin where phases do. What lies within another one is no step of its own.
+fn named(phases: &[Phase], code: &Code<'_>, how: &str, is_step: impl Fn(&Phase, &str) -> bool) -> Option<Steps> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut until = None;
+    for phase in phases {
+        let name = code.tables().string(phase.name);
+        if is_step(phase, name) && until.is_none_or(|until| phase.from >= until) {
+            until = Some(phase.to.max(Position::of_count(phase.from.count() + 1)));
+            steps.push(Step { name: name.to_owned(), from: phase.from });
+        }
+    }
+    (!steps.is_empty()).then(|| Steps { how: How::Named(how.to_owned()), steps })
+}
+
+/// Steps that begin where annotations do whose names have a certain beginning.
+fn annotated(phases: &[Phase], code: &Code<'_>, start: &str) -> Option<Steps> {
+    named(phases, code, &format!("{start}*"), |phase, name| {
+        phase.source == Source::Annotation && name.starts_with(start)
+    })
+}
+
+/// Equal parts of a history.
+fn windows(events: usize, count: usize) -> Option<Steps> {
+    let count = count.min(events);
+    let mut steps = Vec::with_capacity(count);
+    for index in 0..count {
+        let from = Position::of_count(index * events / count);
+        steps.push(Step { name: format!("part {} of {count}", index + 1), from });
+    }
+    (count > 0).then_some(Steps { how: How::Windows, steps })
+}
+
+impl Steps {
+    /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
+    #[must_use]
+    pub fn are_plausible(&self, events: &[Event], code: &Code<'_>) -> bool {
+        if self.how != How::Windows {
+            return true;
+        }
+        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        begins.push(events.len());
+        let rounds = Rounds::new(events, code);
+        // Without Python nothing tells layers from steps.
+        rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
+    }
+
+    /// Whether it is only a guess that these are steps: they have no names, and there is no backward pass among them.
+    #[must_use]
+    pub fn are_guessed(&self, events: &[Event], code: &Code<'_>) -> bool {
+        !matches!(self.how, How::Named(_)) && !Rounds::new(events, code).has_backward
+    }
+
+    /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after another,
+    /// as when graphs are captured, is no loop that could leak.
+    #[must_use]
+    pub fn go_through_sizes(&self, events: &[Event]) -> bool {
+        let mut sizes: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();
+        let mut latest: FxHashMap<StackId, usize> = FxHashMap::default();
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            let (Some(stack), Some(step)) = (event.stack, self.at(Position::after(index))) else { continue };
+            // The first allocation of each step.
+            if latest.insert(stack, step) != Some(step) {
+                sizes.entry(stack).or_default().push(event.size);
+            }
+        }
+        let sizes: Vec<Vec<u64>> = sizes.into_values().filter(|sizes| sizes.len() >= 3).collect();
+        let rising = sizes.iter().filter(|sizes| mostly(sizes, |size, next| size < next)).count();
+        let falling = sizes.iter().filter(|sizes| mostly(sizes, |size, next| size > next)).count();
+        let most = rising.max(falling);
+        !sizes.is_empty() && most * 2 >= sizes.len()
+    }
+
+    /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
+    /// them.
+    fn cover(&self, events: &[Event]) -> bool {
+        let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max();
+        let last = begins.last().map_or(0, |&last| events.len().saturating_sub(last));
+        begins.len() >= FEWEST && longest.is_some_and(|longest| last <= longest.saturating_mul(4))
+    }
+}
+
+/// True if nearly every value and the next are in a certain relation.
+fn mostly(values: &[u64], are_related: fn(u64, u64) -> bool) -> bool {
+    let related = values.windows(2).filter(|pair| are_related(pair[0], pair[1])).count();
+    related * 10 >= values.len() * 8
+}

@@ -1,0 +1,60 @@
+//! Steps that call several optimizers.
+
+use rustc_hash::FxHashSet;
+
+use super::{How, Steps};
+use crate::snapshot::{Action, Event, StackId};
+
+/// A step calls no more optimizers than these.
+const MOST_IN_ROUND: usize = 8;
+
+/// A number of calls after which everything recurs.
+struct Period {
+    lag: usize,
+    /// How alike calls at that distance are, in thousandths.
+    likeness: u64,
+}
+
+impl Steps {
+    /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
+    /// Merges each two rounds if every second round is more alike than neighbours are.
+    pub(super) fn folded(mut self, events: &[Event]) -> Self {
+        let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
+        begins.push(events.len());
+        let rounds = begins.windows(2).map(|pair| events.get(pair[0]..pair[1]).unwrap_or_default());
+        let rounds: Vec<FxHashSet<StackId>> = rounds.map(allocating).collect();
+        // The first round warms up, and the last is not over.
+        let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
+        let next = likeness(rounds, 1);
+        let periods = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
+        let periods = periods.map(|lag| Period { lag, likeness: likeness(rounds, lag) });
+        let periods = periods.filter(|period| period.likeness >= 700 && period.likeness >= next * 4 / 3);
+        // Take the shortest of equally good periods: two rounds in a row are a period too.
+        let best = periods.reduce(|best, other| if other.likeness > best.likeness + 50 { other } else { best });
+        if let Some(Period { lag, .. }) = best {
+            self.steps = self.steps.into_iter().step_by(lag).collect();
+            if let How::Named(name) = &mut self.how {
+                name.push_str(&format!(", {lag} to a step"));
+            }
+        }
+        self
+    }
+}
+
+/// The stacks that allocate in a part of a history.
+fn allocating(events: &[Event]) -> FxHashSet<StackId> {
+    events.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
+}
+
+/// How alike rounds at a distance are, in thousandths: the mean share of the stacks of two that both have.
+fn likeness(rounds: &[FxHashSet<StackId>], lag: usize) -> u64 {
+    let pairs: Vec<u64> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
+    pairs.iter().sum::<u64>().checked_div(pairs.len() as u64).unwrap_or(0)
+}
+
+/// The share of the stacks of two rounds that both have, in thousandths.
+fn in_common(a: &FxHashSet<StackId>, b: &FxHashSet<StackId>) -> u64 {
+    let common = a.intersection(b).count() as u64;
+    let all = (a.len() + b.len()) as u64 - common;
+    (common * 1000).checked_div(all).unwrap_or(1000)
+}

@@ -1,0 +1,266 @@
+//! Steps without a name: by the stacks that allocate again and again.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{FEWEST, How, Step, Steps};
+use crate::replay::Position;
+use crate::snapshot::{Action, Event, FrameId, StackId};
+use crate::stack::Code;
+
+/// More counts than these are not tried: each costs a walk over the history.
+const MOST_CANDIDATES: usize = 16;
+
+/// More stacks than these are not tried for the one that begins a step.
+const MOST_CLOCKS: usize = 8;
+
+/// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The
+/// stack that comes first among those that allocate equally often, each between two of the others, begins a step.
+///
+/// Layers recur as well, and so does loading weights. They are told from steps by what goes on between two allocations of a
+/// stack: all of it is within one call of a module, none of it is a backward pass where there is one elsewhere, or
+/// nothing is freed. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
+pub(super) fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
+    let rounds = Rounds::new(events, code);
+    let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
+    for (&stack, allocations) in &rounds.of_stack {
+        if allocations.len() >= FEWEST && rounds.may_begin(stack) {
+            often.entry(allocations.len()).or_default().push(stack);
+        }
+    }
+    let mut often: Vec<(usize, Vec<StackId>)> = often.into_iter().collect();
+    often.sort_by_key(|(count, stacks)| (Reverse(stacks.len()), *count));
+    often.truncate(MOST_CANDIDATES);
+    let mut clocks: Vec<StackId> = often.into_iter().filter_map(|(_, stacks)| rounds.clock(stacks)).collect();
+    let clock = clocks.iter().copied().find(|clock| rounds.are_steps(&rounds.of_stack[clock])).or_else(|| {
+        // The longest period holds the shorter ones: those of the layers.
+        clocks.sort_by_key(|clock| (rounds.of_stack[clock].len(), rounds.of_stack[clock].first().copied()));
+        clocks.iter().copied().find(|&clock| rounds.are_whole_calls(clock))
+    })?;
+    let begins = rounds.of_stack[&clock].iter().enumerate();
+    let steps = begins.map(|(index, &at)| Step { name: format!("step {}", index + 1), from: Position::of_count(at) });
+    Some(Steps { how: How::Recurring(code.label(clock)), steps: steps.collect() })
+}
+
+/// The allocations of a history, by stack.
+pub(super) struct Rounds<'e, 'c, 't> {
+    events: &'e [Event],
+    code: &'c Code<'t>,
+    /// The indices of the events that allocate.
+    of_stack: FxHashMap<StackId, Vec<usize>>,
+    /// Whether any allocation belongs to a backward pass.
+    pub(super) has_backward: bool,
+    pub(super) kinds: FxHashMap<StackId, Kind>,
+}
+
+/// Facts about a stack that tell steps apart.
+pub(super) struct Kind {
+    /// Its Python frames, outermost first.
+    pub(super) python: Vec<FrameId>,
+    backward: bool,
+}
+
+impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
+    pub(super) fn new(events: &'e [Event], code: &'c Code<'t>) -> Self {
+        let mut of_stack: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        let mut kinds = FxHashMap::default();
+        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            if let Some(stack) = event.stack {
+                of_stack.entry(stack).or_default().push(index);
+                kinds.entry(stack).or_insert_with(|| Kind::of(stack, code));
+            }
+        }
+        let has_python = kinds.values().any(|kind| !kind.python.is_empty());
+        let has_backward = has_python && kinds.values().any(|kind| kind.backward);
+        Self { events, code, of_stack, has_backward, kinds }
+    }
+
+    /// Whether a stack may begin a step: it runs Python, and no backward pass, which ends one.
+    fn may_begin(&self, stack: StackId) -> bool {
+        self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
+    }
+
+    /// The first of several stacks that allocate equally often with which most of the others take turns, each once in
+    /// nearly every round. The rest allocate equally often by chance.
+    fn clock(&self, mut stacks: Vec<StackId>) -> Option<StackId> {
+        stacks.sort_by_key(|stack| self.of_stack[stack].first().copied());
+        let candidates = stacks.iter().take(MOST_CLOCKS);
+        let counts: Vec<(StackId, usize)> = candidates.map(|&clock| (clock, self.turns(clock, &stacks))).collect();
+        let most = counts.iter().map(|(_, turns)| *turns).max().filter(|&most| most * 2 >= stacks.len())?;
+        counts.into_iter().find(|(_, turns)| *turns == most).map(|(stack, _)| stack)
+    }
+
+    /// The number of stacks that take turns with one: they allocate once in nearly every round that it begins.
+    fn turns(&self, clock: StackId, stacks: &[StackId]) -> usize {
+        let begins = &self.of_stack[&clock];
+        let ends = begins.iter().skip(1).chain([&usize::MAX]);
+        let rounds: Vec<_> = begins.iter().zip(ends).map(|(&begin, &end)| begin..end).collect();
+        stacks.iter().filter(|stack| self.takes_turns(**stack, &rounds)).count()
+    }
+
+    fn takes_turns(&self, stack: StackId, rounds: &[Range<usize>]) -> bool {
+        let allocations = self.of_stack[&stack].iter().zip(rounds);
+        let in_turn = allocations.filter(|(at, round)| round.contains(at)).count();
+        in_turn * 10 >= rounds.len() * 9
+    }
+
+    /// Whether rounds are steps, not the layers within one.
+    pub(super) fn are_steps(&self, begins: &[usize]) -> bool {
+        let pairs = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1]));
+        let plausible: Vec<bool> = pairs.map(|round| self.is_step(round)).collect();
+        // Rounds that stop long before the end are a part of the history, such as loading the weights.
+        let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+        let last = self.events.len().saturating_sub(begins.last().copied().unwrap_or_default());
+        !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(4)
+    }
+
+    /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers within
+    /// one call that does not hold: what the call does before the first and after the last layer happens once.
+    fn are_whole_calls(&self, clock: StackId) -> bool {
+        let begins = &self.of_stack[&clock];
+        let (Some(&first), Some(&last)) = (begins.first(), begins.last()) else { return false };
+        let Some(call) = self.kinds.get(&clock).and_then(|kind| first_call(self.code, &kind.python)) else {
+            return false;
+        };
+        let rounds: Vec<&[Event]> = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1])).collect();
+        let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
+        let longest = rounds.iter().map(|round| round.len()).max().unwrap_or(0);
+        let is_over = self.events.len() - last > longest.saturating_mul(4);
+        let mut within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call)).map(|(stack, _)| stack);
+        let happens_once = within.any(|stack| {
+            let allocations = &self.of_stack[stack];
+            allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last)
+        });
+        rounds.len() + 1 >= FEWEST
+            && whole * 10 >= rounds.len() * 8
+            && !is_over
+            && !happens_once
+            && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
+    }
+
+    /// The number of calls of modules that most rounds lie within, one in the other.
+    fn calls_in_common(&self, rounds: &[&[Event]]) -> usize {
+        let mut calls: Vec<usize> = rounds.iter().map(|round| count_calls(self.code, self.common(round))).collect();
+        calls.sort_unstable();
+        calls.get(calls.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// Whether most rounds hold rounds of their own, in which several stacks take turns.
+    fn holds_shorter_rounds(&self, rounds: &[&[Event]]) -> bool {
+        let holds = rounds.iter().filter(|round| self.has_shorter_rounds(round)).count();
+        holds * 10 >= rounds.len() * 8
+    }
+
+    fn has_shorter_rounds(&self, round: &[Event]) -> bool {
+        /// Fewer stacks than these that take turns are a helper that is called in two ways.
+        const FEWEST_STACKS: usize = 3;
+        let mut at: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
+        for (index, event) in round.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
+            if let Some(stack) = event.stack {
+                at.entry(stack).or_default().push(index);
+            }
+        }
+        let mut often: BTreeMap<usize, Vec<&Vec<usize>>> = BTreeMap::new();
+        for places in at.values().filter(|places| places.len() > 1) {
+            often.entry(places.len()).or_default().push(places);
+        }
+        often.values_mut().any(|stacks| {
+            stacks.sort_unstable();
+            let Some((first, others)) = stacks.split_first() else { return false };
+            others.iter().filter(|other| take_turns(first, other)).count() + 1 >= FEWEST_STACKS
+        })
+    }
+
+    /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
+    fn is_step(&self, round: &[Event]) -> bool {
+        self.frees_and_ends(round) && !self.common(round).iter().any(|&frame| is_call_of_module(self.code, frame))
+    }
+
+    /// The Python frames that all allocations of a round have in common, outermost first.
+    fn common(&self, round: &[Event]) -> &[FrameId] {
+        let stacks = self.stacks_of(round);
+        let kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
+        let common = kinds.filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
+        common.unwrap_or_default()
+    }
+
+    fn stacks_of(&self, round: &[Event]) -> FxHashSet<StackId> {
+        round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
+    }
+
+    /// Whether a round frees some of what it allocated, and has a backward pass where there is one elsewhere.
+    fn frees_and_ends(&self, round: &[Event]) -> bool {
+        let mut allocated = FxHashSet::default();
+        let frees = round.iter().any(|event| match event.action {
+            Action::Alloc => {
+                allocated.insert(event.addr);
+                false
+            }
+            Action::FreeRequested | Action::FreeCompleted => allocated.contains(&event.addr),
+            _ => false,
+        });
+        frees && (!self.has_backward || self.runs_backward(round))
+    }
+
+    fn runs_backward(&self, round: &[Event]) -> bool {
+        let stacks = self.stacks_of(round);
+        stacks.iter().filter_map(|stack| self.kinds.get(stack)).any(|kind| kind.backward)
+    }
+}
+
+/// True if nearly all of them are true.
+fn are_most(all: &[bool]) -> bool {
+    all.iter().filter(|is_true| **is_true).count() * 10 >= all.len() * 8
+}
+
+/// Whether of two places in a history one lies between each two of the other.
+fn take_turns(a: &[usize], b: &[usize]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a < b) && b.iter().zip(&a[1..]).all(|(b, a)| b < a)
+}
+
+/// The frames of a stack, outermost first, up to the first call of a module.
+fn first_call<'f>(code: &Code<'_>, python: &'f [FrameId]) -> Option<&'f [FrameId]> {
+    let call = python.iter().position(|&frame| is_call_of_module(code, frame))?;
+    Some(&python[..=call])
+}
+
+/// The number of calls of modules in frames. Each may be several frames.
+fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
+    let mut count = 0;
+    let mut is_inside = false;
+    for &frame in python {
+        let is_call = is_call_of_module(code, frame);
+        count += usize::from(is_call && !is_inside);
+        is_inside = is_call;
+    }
+    count
+}
+
+impl Kind {
+    fn of(stack: StackId, code: &Code<'_>) -> Self {
+        let mut python: Vec<_> = code.python(stack).collect();
+        python.reverse();
+        // Autograd's threads run no Python; where C++ is not recorded, nothing is left of their stacks.
+        let backward = code.is_backward(stack) || !code.tables().has_frames(stack) || calls_backward(code, &python);
+        Self { python, backward }
+    }
+}
+
+fn common_start<'f>(a: &'f [FrameId], b: &'f [FrameId]) -> &'f [FrameId] {
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    &a[..common]
+}
+
+/// Whether a frame calls a module, or all of its parts: what goes on in there are layers.
+fn is_call_of_module(code: &Code<'_>, frame: FrameId) -> bool {
+    let file = code.file(frame);
+    file.ends_with("torch/nn/modules/module.py") || file.contains("torch/optim/")
+}
+
+/// Whether a stack runs the backward pass from Python.
+fn calls_backward(code: &Code<'_>, python: &[FrameId]) -> bool {
+    python.iter().any(|&frame| code.file(frame).ends_with("torch/autograd/__init__.py"))
+}
