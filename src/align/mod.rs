@@ -6,8 +6,11 @@
 //! the other side lacks. A change to the code shows otherwise: it spreads over the layers and the steps, replaces
 //! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while
 //! one is whole.
+//!
+//! [`Correspondence`] answers another question: which allocation of one history is which of the other.
 
 mod correspondence;
+mod order;
 mod parts;
 
 use std::collections::HashMap;
@@ -16,7 +19,7 @@ use crate::profile::course::{Course, Folded, Grouped, Level};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
 use crate::stack::{GroupBy, Grouper};
-pub use correspondence::{Correspondence, Knot, corresponding_allocation};
+pub use correspondence::{Correspondence, corresponding_allocation};
 use parts::{Counts, Part, Piece, Sequence};
 
 /// An end of a recording.

@@ -173,13 +173,6 @@ impl<'s> Sequence<'s> {
         Part { counts: self.counts_of(&entries), pieces, places, small_loops }
     }
 
-    /// All of it in pieces of at most `limit` allocations, where it can be divided.
-    pub(super) fn pieces(&self, limit: u64) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        self.folded.entries.iter().for_each(|&entry| self.divide(entry, limit, &mut pieces));
-        pieces
-    }
-
     /// Adds the pieces of an entry: of at most `limit` allocations, where it can be divided.
     fn divide(&self, entry: Entry, limit: u64, pieces: &mut Vec<Piece>) {
         let length = self.length_of(entry);

@@ -1,7 +1,7 @@
 //! Parts that one of two recordings lacks, told to whoever reads the comparison.
 
 use super::{DeviceDiff, Options, Sides, pairs};
-use crate::align::{Correspondence, End, Missing, Run, corresponding_allocation, missing as missing_parts};
+use crate::align::{End, Missing, Run, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
 use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
@@ -17,8 +17,6 @@ pub(super) struct Compared {
     pub(super) missing: Vec<Missing>,
     /// Where the peaks lie, where these are different places of the program.
     pub(super) peaks: Option<Sides<String>>,
-    /// How the places of both histories correspond.
-    pub(super) correspondence: Option<Correspondence>,
 }
 
 /// Compares the courses of a device, where both are known.
@@ -160,7 +158,6 @@ fn compare_runs(
     Compared {
         missing: missing_parts(&runs, paired),
         peaks: peaks.map(|places| places.map(|place| place.text.clone())),
-        correspondence: Correspondence::new(&runs, paired),
     }
 }
 

@@ -9,7 +9,7 @@ mod touched;
 
 use std::sync::Arc;
 
-use crate::align::{Correspondence, Missing};
+use crate::align::Missing;
 use crate::diagnostic::{self, Diagnostic};
 use crate::pattern::Pattern;
 pub use crate::profile::Metric;
@@ -288,8 +288,6 @@ pub struct DeviceDiff {
     pub missing: Vec<Missing>,
     /// Where the peaks lie, where these are different places of the program.
     pub peaks: Option<Sides<String>>,
-    /// How the allocations of both histories correspond; `None` where these are not alike, or one is not known.
-    pub correspondence: Option<Correspondence>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
     /// Bytes that all rows gained through lines which a change of the code touches; `None` before
@@ -451,8 +449,7 @@ fn compare_devices(
     let pairs = pairs(stacks, both, options);
     let is_at_peak = profiles.after.options.at == Moment::Peak;
     let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
-    let course::Compared { missing, peaks: places, correspondence } =
-        course::compare(profiles, devices, both, &pairs, options);
+    let course::Compared { missing, peaks: places } = course::compare(profiles, devices, both, &pairs, options);
     let rows = if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { Rows::default() };
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
@@ -466,7 +463,6 @@ fn compare_devices(
         phases,
         missing,
         peaks: places,
-        correspondence,
         categories,
         touched: None,
     }

@@ -1,7 +1,7 @@
 //! The curves of a device, with what is worth a mark on them.
 
 use super::Pictured;
-use super::axis::Axis;
+use crate::align::Correspondence;
 use crate::profile::{DeviceProfile, Occurrence, Point, Profile, Whose};
 use crate::replay::{History, Position};
 use crate::sides::Side;
@@ -119,7 +119,7 @@ pub(crate) struct Area {
 struct Scale<'p> {
     side: Side,
     device: &'p DeviceProfile,
-    axis: Option<&'p Axis>,
+    correspondence: Option<&'p Correspondence>,
     /// Whether the places of this side are those of the scale.
     is_own: bool,
 }
@@ -147,8 +147,8 @@ impl Scale<'_> {
 
     fn program(&self, at: Position) -> Option<i64> {
         let place = self.device.lifetimes.as_ref()?.place(at);
-        match (self.axis, self.side) {
-            (Some(axis), Side::Before) => Some(axis.to_after(place)),
+        match (self.correspondence, self.side) {
+            (Some(correspondence), Side::Before) => Some(correspondence.after_of(place)),
             (Some(_), Side::After) => i64::try_from(place).ok(),
             (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
         }
@@ -156,11 +156,11 @@ impl Scale<'_> {
 }
 
 /// The curve of a side, where it is more than a point.
-pub(super) fn curve(pictured: &Pictured<'_>, side: Side, axis: Option<&Axis>) -> Option<Curve> {
+pub(super) fn curve(pictured: &Pictured<'_>, side: Side, correspondence: Option<&Correspondence>) -> Option<Curve> {
     let device = (*pictured.devices.of(side))?;
     let profile = (*pictured.profiles.of(side))?;
     let is_compared = pictured.rows.is_some();
-    let scale = Scale { side, device, axis, is_own: !is_compared };
+    let scale = Scale { side, device, correspondence, is_own: !is_compared };
     let points = match &device.lifetimes {
         Some(lifetimes) => lifetimes.points.iter().map(|point| value(&scale, point)).collect(),
         None => coarse_points(device),

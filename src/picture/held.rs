@@ -1,10 +1,10 @@
 //! Who holds the memory at the moments of a picture.
 
 use super::Pictured;
-use super::axis::Axis;
 use super::curve::highest_in_parts;
 use super::flame::{Holdings, MomentKind};
 use super::units::Units;
+use crate::align::Correspondence;
 use crate::profile::{DeviceProfile, Held, Lifetimes, Moment, Owned, Whose};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
@@ -19,9 +19,13 @@ const MOST_ENTRIES: usize = 8_000;
 type Kept = fn(&Owned) -> Held;
 
 /// The memory of all units at all moments.
-pub(super) fn holdings(pictured: &Pictured<'_>, units: &mut Units<'_>, axis: Option<&Axis>) -> Holdings {
+pub(super) fn holdings(
+    pictured: &Pictured<'_>,
+    units: &mut Units<'_>,
+    correspondence: Option<&Correspondence>,
+) -> Holdings {
     let kept = kept_moments(pictured);
-    let samples = samples(pictured, units, axis);
+    let samples = samples(pictured, units, correspondence);
     let mut moments: Vec<_> = kept.iter().map(|(kind, at, _)| (kind.clone(), *at)).collect();
     let first_sample = moments.len();
     moments.extend(samples);
@@ -95,12 +99,12 @@ fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {
 fn samples(
     pictured: &Pictured<'_>,
     units: &Units<'_>,
-    axis: Option<&Axis>,
+    correspondence: Option<&Correspondence>,
 ) -> Vec<(MomentKind, Sides<Option<Position>>)> {
     let Some(after) = pictured.devices.after.and_then(|device| device.lifetimes.as_ref()) else { return Vec::new() };
     let before = pictured.devices.before.and_then(|device| device.lifetimes.as_ref());
     let is_compared = pictured.rows.is_some();
-    if is_compared && (axis.is_none() || before.is_none()) {
+    if is_compared && (correspondence.is_none() || before.is_none()) {
         return Vec::new();
     }
     let mut kinds = Vec::new();
@@ -112,17 +116,22 @@ fn samples(
     kinds.extend(places.into_iter().map(|place| (MomentKind::Sample, after.points[place].at)));
     let mut samples = Vec::with_capacity(kinds.len());
     for (kind, at) in kinds {
-        let in_before = axis.zip(before).and_then(|(axis, before)| same_place(at, axis, before, after));
+        let in_before = correspondence.zip(before).and_then(|(all, before)| same_place(at, all, before, after));
         samples.push((kind, Sides { before: in_before, after: Some(at) }));
     }
     samples
 }
 
 /// The moment of the before at the same place of the program; `None` where the before lacks it.
-fn same_place(at: Position, axis: &Axis, before: &Lifetimes, after: &Lifetimes) -> Option<Position> {
+fn same_place(
+    at: Position,
+    correspondence: &Correspondence,
+    before: &Lifetimes,
+    after: &Lifetimes,
+) -> Option<Position> {
     match after.place(at).checked_sub(1) {
         None => Some(Position::START),
-        Some(last) => before.recorded().get(axis.partner(last)?).map(|life| life.born),
+        Some(last) => before.recorded().get(correspondence.partner_of(last)?).map(|life| life.born),
     }
 }
 

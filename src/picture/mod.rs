@@ -4,7 +4,6 @@
 //! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such as saved
 //! profiles, there are coarse curves and the moments that a profile keeps.
 
-mod axis;
 mod curve;
 mod flame;
 mod held;
@@ -17,10 +16,10 @@ pub(crate) use span::{EventRange, Span};
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::align::Correspondence;
 use crate::diff::{DeviceDiff, Diff, Row};
 use crate::profile::{DeviceProfile, Profile};
 use crate::sides::{Side, Sides};
-use axis::Axis;
 
 /// The curves and the holders of the memory of a device.
 #[derive(Debug)]
@@ -69,15 +68,15 @@ impl Picture {
 
     fn new(pictured: Pictured<'_>) -> Self {
         let mut units = units::Units::new(&pictured);
-        let axis = axis_of(&pictured, &mut units);
-        let holdings = held::holdings(&pictured, &mut units, axis.as_ref());
+        let correspondence = correspondence(&pictured, &mut units);
+        let holdings = held::holdings(&pictured, &mut units, correspondence.as_ref());
         let sides = Side::BOTH.into_iter();
-        let curves = sides.filter_map(|side| curve::curve(&pictured, side, axis.as_ref())).collect();
+        let curves = sides.filter_map(|side| curve::curve(&pictured, side, correspondence.as_ref())).collect();
         let is_compared = pictured.rows.is_some();
         Self {
             curves,
             is_compared,
-            is_aligned: axis.is_some(),
+            is_aligned: correspondence.is_some(),
             flame: holdings.flame(&units.paths, !is_compared),
             files: files(&pictured),
             spans: span::spans(&pictured),
@@ -100,12 +99,15 @@ fn files(pictured: &Pictured<'_>) -> BTreeMap<String, String> {
     files
 }
 
-/// The alignment of both sides by their programs, where both have a history.
-fn axis_of(pictured: &Pictured<'_>, units: &mut units::Units<'_>) -> Option<Axis> {
-    let mut sequence = |side: Side| {
-        let lifetimes = pictured.devices.of(side).and_then(|device| device.lifetimes.as_ref())?;
-        Some(lifetimes.recorded().iter().map(|life| units.of(side, life.owner)).collect::<Vec<u32>>())
-    };
-    let (before, after) = (sequence(Side::Before)?, sequence(Side::After)?);
-    Axis::new(&before, &after)
+/// How both sides correspond by their programs, where both have a history.
+fn correspondence(pictured: &Pictured<'_>, units: &mut units::Units<'_>) -> Option<Correspondence> {
+    let before = allocating_units(pictured, units, Side::Before)?;
+    let after = allocating_units(pictured, units, Side::After)?;
+    Correspondence::new(&Sides { before: &before, after: &after })
+}
+
+/// The units that allocate on a side, in order.
+fn allocating_units(pictured: &Pictured<'_>, units: &mut units::Units<'_>, side: Side) -> Option<Vec<u32>> {
+    let lifetimes = pictured.devices.of(side).and_then(|device| device.lifetimes.as_ref())?;
+    Some(lifetimes.recorded().iter().map(|life| units.of(side, life.owner)).collect())
 }

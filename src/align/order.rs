@@ -1,0 +1,313 @@
+//! The allocations of two sequences that are the same ones, in the order of both: a long common subsequence, found in
+//! the time that it takes to sort.
+//!
+//! The nth allocation of a stack on one side is taken for its nth on the other, counted from the start or from the end.
+//! The longest run of such pairs that rises on both sides is a common order. It goes wrong where a layer is added to
+//! every step: the nth of that layer's stacks drift further apart with each step. So stacks that allocate equally often
+//! on both sides come first, then the rarest ones, which occur once a step; the parts between their pairs are aligned
+//! by themselves. Of the orders that are found the longest one counts.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use crate::sides::Sides;
+
+/// Parts within parts are aligned at most so deep; then all stacks count at once.
+const DEEPEST: usize = 8;
+
+/// With fewer stacks than these a class of rare ones is no sign of a step.
+const LEAST_STACKS: usize = 4;
+
+/// Fewer allocations than these are the same at the start by chance.
+const SHORTEST_HEAD: usize = 8;
+
+/// The same allocation on both sides, by its places.
+pub(super) type Pair = Sides<usize>;
+
+/// The end from which the allocations of a stack are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CountedFrom {
+    Start,
+    End,
+}
+
+/// Pairs of places, rising on both sides, of two sequences that are given by the stack of each allocation.
+pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
+    let Sides { before, after } = *symbols;
+    if before == after {
+        return (0..before.len()).map(|place| Pair { before: place, after: place }).collect();
+    }
+    let mut longest = Vec::new();
+    for from in directions(symbols) {
+        for found in [in_parts(symbols, from), Region::whole(symbols).occurrences(symbols).order(from)] {
+            if found.len() > longest.len() {
+                longest = found;
+            }
+        }
+    }
+    longest
+}
+
+/// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its head
+/// the ends correspond.
+fn directions(symbols: &Sides<&[u32]>) -> [CountedFrom; 2] {
+    let Sides { before, after } = *symbols;
+    let head = common_head(before, after);
+    if head < SHORTEST_HEAD && common_tail(before, after) > head {
+        [CountedFrom::End, CountedFrom::Start]
+    } else {
+        [CountedFrom::Start, CountedFrom::End]
+    }
+}
+
+/// The number of symbols at the start of both sequences that are the same.
+fn common_head(before: &[u32], after: &[u32]) -> usize {
+    before.iter().zip(after).take_while(|(one, other)| one == other).count()
+}
+
+/// The number of symbols at the end of both sequences that are the same.
+fn common_tail(before: &[u32], after: &[u32]) -> usize {
+    before.iter().rev().zip(after.iter().rev()).take_while(|(one, other)| one == other).count()
+}
+
+/// The common order that begins with the stacks that tell most, and goes on between their pairs.
+fn in_parts(symbols: &Sides<&[u32]>, from: CountedFrom) -> Vec<Pair> {
+    let mut found = Vec::new();
+    let mut pending = vec![Region::whole(symbols)];
+    while let Some(mut region) = pending.pop() {
+        if region.depth > 0 {
+            region.trim(symbols, from, &mut found);
+        }
+        let occurrences = region.occurrences(symbols);
+        if region.depth == DEEPEST {
+            found.extend(occurrences.order(from));
+            continue;
+        }
+        let anchors = occurrences.anchors(from);
+        if !anchors.is_empty() {
+            pending.extend(region.between(&anchors));
+            found.extend(anchors);
+        }
+    }
+    found.sort_unstable_by_key(|pair| pair.after);
+    found
+}
+
+/// A part of both sequences.
+struct Region {
+    places: Sides<Range<usize>>,
+    /// Number of parts around it.
+    depth: usize,
+}
+
+impl Region {
+    fn whole(symbols: &Sides<&[u32]>) -> Self {
+        Self { places: symbols.map(|symbols| 0..symbols.len()), depth: 0 }
+    }
+
+    /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of another
+    /// step, where one side has more of these.
+    fn trim(&mut self, symbols: &Sides<&[u32]>, from: CountedFrom, found: &mut Vec<Pair>) {
+        let Sides { before, after } = &mut self.places;
+        let old = &symbols.before[before.clone()];
+        let new = &symbols.after[after.clone()];
+        match from {
+            CountedFrom::Start => {
+                let head = common_head(old, new);
+                found.extend((0..head).map(|at| Pair { before: before.start + at, after: after.start + at }));
+                before.start += head;
+                after.start += head;
+            }
+            CountedFrom::End => {
+                let tail = common_tail(old, new);
+                found.extend((1..=tail).map(|at| Pair { before: before.end - at, after: after.end - at }));
+                before.end -= tail;
+                after.end -= tail;
+            }
+        }
+    }
+
+    /// The parts between pairs that rise on both sides; those that are empty on one side have nothing to pair.
+    fn between(&self, anchors: &[Pair]) -> Vec<Self> {
+        let mut regions = Vec::new();
+        let mut start = self.places.map(|places| places.start);
+        let end = self.places.map(|places| places.end);
+        for anchor in anchors.iter().chain([&end]) {
+            let places = Sides { before: start.before..anchor.before, after: start.after..anchor.after };
+            if !places.before.is_empty() && !places.after.is_empty() {
+                regions.push(Self { places, depth: self.depth + 1 });
+            }
+            start = anchor.map(|place| place + 1);
+        }
+        regions
+    }
+
+    fn occurrences(&self, symbols: &Sides<&[u32]>) -> Occurrences {
+        let mut stacks: FxHashMap<u32, Sides<Vec<usize>>> = FxHashMap::default();
+        for place in self.places.before.clone() {
+            stacks.entry(symbols.before[place]).or_default().before.push(place);
+        }
+        for place in self.places.after.clone() {
+            // A stack that is new has no partner.
+            if let Some(stack) = stacks.get_mut(&symbols.after[place]) {
+                stack.after.push(place);
+            }
+        }
+        stacks.retain(|_, places| !places.after.is_empty());
+        Occurrences(stacks.into_values().collect())
+    }
+}
+
+/// The places of each stack that occurs on both sides of a region.
+struct Occurrences(Vec<Sides<Vec<usize>>>);
+
+impl Occurrences {
+    /// The common order by all stacks.
+    fn order(&self, from: CountedFrom) -> Vec<Pair> {
+        self.order_of(from, |_| true)
+    }
+
+    /// The common order by the stacks that tell most: those that allocate equally often, else the rarest.
+    fn anchors(&self, from: CountedFrom) -> Vec<Pair> {
+        let equal = self.order_of(from, |counts| counts.before == counts.after);
+        if !equal.is_empty() {
+            return equal;
+        }
+        match self.rarest() {
+            Some(rarest) => self.order_of(from, |counts| counts == rarest),
+            None => self.order(from),
+        }
+    }
+
+    /// The lowest numbers of occurrences that several stacks share.
+    fn rarest(&self) -> Option<Sides<usize>> {
+        let mut classes: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for places in &self.0 {
+            *classes.entry((places.before.len() + places.after.len(), places.before.len())).or_default() += 1;
+        }
+        let rarest = classes.into_iter().find(|(_, stacks)| *stacks >= LEAST_STACKS);
+        rarest.map(|((all, before), _)| Sides { before, after: all - before })
+    }
+
+    /// The common order by the stacks whose numbers of occurrences are chosen.
+    fn order_of(&self, from: CountedFrom, is_chosen: impl Fn(Sides<usize>) -> bool) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for places in self.0.iter().filter(|places| is_chosen(places.map(Vec::len))) {
+            let count = places.before.len().min(places.after.len());
+            let skipped = match from {
+                CountedFrom::Start => Sides::default(),
+                CountedFrom::End => places.map(|places| places.len() - count),
+            };
+            let both = places.before[skipped.before..].iter().zip(&places.after[skipped.after..]);
+            pairs.extend(both.map(|(&before, &after)| Pair { before, after }));
+        }
+        pairs.sort_unstable_by_key(|pair| pair.after);
+        rising(&pairs)
+    }
+}
+
+/// The longest part of pairs, in the order of the after, that is in the order of the before as well.
+fn rising(pairs: &[Pair]) -> Vec<Pair> {
+    // For every length the pair that ends a run of it with the least place, and for every pair the one before it.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut earlier: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (index, pair) in pairs.iter().enumerate() {
+        let length = ends.partition_point(|&end| pairs[end].before < pair.before);
+        earlier.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        match ends.get_mut(length) {
+            Some(end) => *end = index,
+            None => ends.push(index),
+        }
+    }
+    let mut run = Vec::with_capacity(ends.len());
+    let mut at = ends.last().copied();
+    while let Some(index) = at {
+        run.push(pairs[index]);
+        at = earlier[index];
+    }
+    run.reverse();
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn order(before: &[u32], after: &[u32]) -> Vec<Pair> {
+        common_order(&Sides { before, after })
+    }
+
+    /// Steps of layers with forward and backward allocations, and some that occur once a step; each number is a stack.
+    fn steps(steps: u32, layers: u32) -> Vec<u32> {
+        let mut symbols: Vec<u32> = (1000..1010).collect();
+        for _ in 0..steps {
+            (0..layers).for_each(|_| symbols.extend(0..20));
+            symbols.extend(200..210);
+            (0..layers).for_each(|_| symbols.extend(100..120));
+            symbols.extend(300..310);
+        }
+        symbols.extend(2000..2010);
+        symbols
+    }
+
+    fn count(symbols: &[u32], symbol: u32) -> usize {
+        symbols.iter().filter(|other| **other == symbol).count()
+    }
+
+    #[test]
+    fn layers_do_not_drift_into_other_steps() {
+        for (before, after) in [((4, 6), (4, 5)), ((4, 5), (4, 6)), ((3, 6), (5, 5))] {
+            let before = steps(before.0, before.1);
+            let after = steps(after.0, after.1);
+            let pairs = order(&before, &after);
+            // Once a step: of every step of the shorter side, in steps that follow each other on the other as well.
+            for symbol in [205, 305] {
+                let found = pairs.iter().filter(|pair| before[pair.before] == symbol);
+                let skipped: Vec<usize> = found
+                    .map(|pair| count(&after[..pair.after], symbol) - count(&before[..pair.before], symbol))
+                    .collect();
+                assert!(skipped.iter().all(|steps| *steps == skipped[0]), "{symbol}: {skipped:?}");
+                assert_eq!(skipped.len(), count(&before, symbol), "{symbol}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_fewer_steps_those_at_the_end_that_is_the_same_correspond() {
+        let whole = steps(5, 3);
+        let step = (whole.len() - 20) / 5;
+        // Without the head and two steps: the rest is that of the end.
+        let cut = &whole[10 + 2 * step..];
+        assert!(order(&whole, cut).iter().all(|pair| pair.before == pair.after + 10 + 2 * step));
+        // Without the last two steps and the tail: the rest is that of the start.
+        let cut = &whole[..10 + 3 * step];
+        assert!(order(&whole, cut).iter().all(|pair| pair.before == pair.after));
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_rise_on_both_sides_and_are_the_same_stack(
+            before in proptest::collection::vec(0_u32..12, 0..200),
+            after in proptest::collection::vec(0_u32..12, 0..200),
+        ) {
+            let pairs = order(&before, &after);
+            prop_assert!(pairs.windows(2).all(|two| two[0].before < two[1].before && two[0].after < two[1].after));
+            prop_assert!(pairs.iter().all(|pair| before[pair.before] == after[pair.after]));
+            let shares_any = before.iter().any(|symbol| after.contains(symbol));
+            prop_assert_eq!(shares_any, !pairs.is_empty());
+        }
+
+        /// Whatever is left out of a sequence, the rest finds itself where stacks occur once.
+        #[test]
+        fn what_is_left_of_a_sequence_finds_itself(kept in proptest::collection::vec(any::<bool>(), 1..300)) {
+            let whole: Vec<u32> = (0..).take(kept.len()).collect();
+            let left: Vec<u32> = whole.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(symbol, _)| *symbol).collect();
+            let pairs = order(&whole, &left);
+            prop_assert_eq!(pairs.len(), left.len());
+        }
+    }
+}
