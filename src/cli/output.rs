@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::printable;
+use ptmem::report::{Format, printable};
 
 use super::args::{ColorWhen, Export};
 
@@ -136,7 +136,7 @@ fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Refuses, before any work is done, output files that must be a mistake: in a folder that does not exist, in place
 /// of an input, or the same file twice.
-pub(crate) fn check_exports<'p>(exports: &[Export], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
+pub(crate) fn check_exports<'p>(exports: &[Export<Format>], inputs: impl Iterator<Item = &'p Path>) -> Result<()> {
     let inputs: Vec<_> = inputs.collect();
     for (i, Export { path, .. }) in exports.iter().enumerate() {
         require_folder(path)?;

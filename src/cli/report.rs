@@ -27,7 +27,7 @@ pub(super) fn write_reports(
     output: &output::Output,
 ) -> Result<()> {
     let mut formats: Vec<Format> = view.export.iter().map(|export| export.format).collect();
-    formats.push(view.format.0);
+    formats.push(view.format);
     if view.source || formats.iter().any(|format| format.points_at_lines()) {
         options.checkout = match subject {
             Subject::Gate(gate) => checkout::files(gate.comparisons.iter().map(|c| c.diff.profiles.after.code())),
@@ -45,7 +45,7 @@ pub(super) fn write_reports(
         let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
         output.write(path, &text)?;
     }
-    let text = view.format.0.render(subject, options)?;
-    let is_plain = view.format.0 == Format::Table && !output::is_utf8();
+    let text = view.format.render(subject, options)?;
+    let is_plain = view.format == Format::Table && !output::is_utf8();
     output.print(&if is_plain { output::in_ascii(&text) } else { text })
 }

@@ -1,16 +1,12 @@
 //! Reports on several profiles together: `ptmem history` and `ptmem scale`.
 
-use std::path::PathBuf;
-use std::str::FromStr;
-
 use anyhow::Result;
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptmem::config::Config;
 use ptmem::profile::{self, Moment};
 use ptmem::report::{self, Study, StudyFormat};
 
-use super::args::{Grouping, InputArguments, heading, value};
+use super::args::{Export, Grouping, InputArguments, heading, value};
 use super::output::Output;
 use super::surroundings;
 
@@ -19,11 +15,11 @@ use super::surroundings;
 #[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct StudyView {
     /// Output format
-    #[arg(long, value_enum, default_value = "table")]
-    format: StudyFormatArgument,
+    #[arg(long, value_parser = value::choice::<StudyFormat>(), default_value = StudyFormat::Table.name())]
+    format: StudyFormat,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]
-    pub(crate) export: Vec<StudyExport>,
+    pub(crate) export: Vec<Export<StudyFormat>>,
     /// List N stacks and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -37,50 +33,6 @@ pub(crate) struct StudyView {
     max_bytes: usize,
     #[command(flatten, next_help_heading = heading::INPUT)]
     pub(crate) input: InputArguments,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct StudyFormatArgument(StudyFormat);
-
-impl ValueEnum for StudyFormatArgument {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [StudyFormatArgument; StudyFormat::ALL.len()] = {
-            let mut all = [StudyFormatArgument(StudyFormat::Table); StudyFormat::ALL.len()];
-            let mut i = 0;
-            while i < all.len() {
-                all[i] = StudyFormatArgument(StudyFormat::ALL[i]);
-                i += 1;
-            }
-            all
-        };
-        &ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()).help(self.0.description()))
-    }
-}
-
-/// A report to write to a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StudyExport {
-    format: StudyFormat,
-    pub(crate) path: PathBuf,
-}
-
-impl FromStr for StudyExport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let names = StudyFormat::ALL.map(StudyFormat::name).join(", ");
-        let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-            return Err(format!("expected FORMAT=PATH, such as csv=history.csv; formats are {names}"));
-        };
-        match StudyFormat::ALL.into_iter().find(|format| format.name() == name) {
-            Some(format) => Ok(Self { format, path: PathBuf::from(path) }),
-            None => Err(format!("unknown format '{name}'; accepted are {names}")),
-        }
-    }
 }
 
 impl StudyView {
@@ -111,12 +63,12 @@ impl StudyView {
             run: surroundings::run(),
             ..report::Options::default()
         };
-        for StudyExport { format, path } in &self.export {
+        for Export { format, path } in &self.export {
             let text = format.render(study, &options)?;
             output.write(path, &anstream::adapter::strip_str(&text).to_string())?;
         }
-        let text = self.format.0.render(study, &options)?;
-        let is_plain = self.format.0 == StudyFormat::Table && !super::output::is_utf8();
+        let text = self.format.render(study, &options)?;
+        let is_plain = self.format == StudyFormat::Table && !super::output::is_utf8();
         output.print(&if is_plain { super::output::in_ascii(&text) } else { text })
     }
 }

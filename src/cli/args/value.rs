@@ -4,63 +4,89 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use clap::builder::PossibleValue;
-use ptmem::report::Format;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use ptmem::report::{Format, StudyFormat};
 use ptmem::stack::GroupBy;
 use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::{Growth, Level, ParseThresholdError};
 
+/// A value of the library that is one of a few, each with a name.
+pub(crate) trait Choice: Copy + Send + Sync + 'static {
+    /// All of them.
+    const ALL: &'static [Self];
+
+    /// Its name on the command line.
+    fn name(self) -> &'static str;
+
+    /// The same as `--help` shows it.
+    fn possible_value(self) -> PossibleValue {
+        PossibleValue::new(self.name())
+    }
+}
+
+/// Reads one of a few values.
+pub(crate) fn choice<C: Choice>() -> impl TypedValueParser<Value = C> {
+    let names = C::ALL.iter().map(|choice| choice.possible_value());
+    PossibleValuesParser::new(names).try_map(|name| find(&name).ok_or("unknown value"))
+}
+
+fn find<C: Choice>(name: &str) -> Option<C> {
+    C::ALL.iter().copied().find(|choice| choice.possible_value().matches(name, false))
+}
+
 /// The ending of Markdown files, which stands for the format as well.
 const MARKDOWN_FOR_SHORT: &str = "md";
 
-/// A format on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FormatArgument(pub(crate) Format);
+impl Choice for Format {
+    const ALL: &'static [Self] = &Self::ALL;
 
-impl ValueEnum for FormatArgument {
-    fn value_variants<'a>() -> &'a [Self] {
-        const ALL: [FormatArgument; Format::ALL.len()] = {
-            let mut all = [FormatArgument(Format::Table); Format::ALL.len()];
-            let mut i = 0;
-            while i < all.len() {
-                all[i] = FormatArgument(Format::ALL[i]);
-                i += 1;
-            }
-            all
-        };
-        &ALL
+    fn name(self) -> &'static str {
+        self.name()
     }
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let value = PossibleValue::new(self.0.name()).help(self.0.description());
-        Some(if self.0 == Format::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value })
+    fn possible_value(self) -> PossibleValue {
+        let value = PossibleValue::new(self.name()).help(self.description());
+        if self == Self::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value }
+    }
+}
+
+impl Choice for StudyFormat {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    fn possible_value(self) -> PossibleValue {
+        let value = PossibleValue::new(self.name()).help(self.description());
+        if self == Self::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value }
     }
 }
 
 /// A report to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Export {
-    pub(crate) format: Format,
+pub(crate) struct Export<F> {
+    pub(crate) format: F,
     pub(crate) path: PathBuf,
 }
 
-impl FromStr for Export {
+impl<F: Choice> FromStr for Export<F> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
-            return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", format_names()));
+            return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", names::<F>()));
         };
-        let name = if name == MARKDOWN_FOR_SHORT { Format::Markdown.name() } else { name };
-        match Format::ALL.into_iter().find(|format| format.name() == name) {
+        match find(name) {
             Some(format) => Ok(Self { format, path: PathBuf::from(path) }),
-            None => Err(format!("unknown format '{name}'; accepted are {}", format_names())),
+            None => Err(format!("unknown format '{name}'; accepted are {}", names::<F>())),
         }
     }
 }
 
-fn format_names() -> String {
-    Format::ALL.map(Format::name).join(", ")
+fn names<C: Choice>() -> String {
+    let names: Vec<&str> = C::ALL.iter().map(|choice| choice.name()).collect();
+    names.join(", ")
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -4,13 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ptmem::simulate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
 use ptmem::units::parse_size;
 
 use crate::cli::args::heading;
-use crate::cli::args::value::SizeArgument;
+use crate::cli::args::value::{Choice, SizeArgument, choice};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::SIMULATED)]
@@ -28,14 +27,14 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) fill: u8,
     /// When events are complete: at once, or only after some queries
-    #[arg(long, value_enum, default_value_t = EventsArgument(Events::Ready), value_name = "WHEN")]
-    pub(super) events: EventsArgument,
+    #[arg(long, value_parser = choice::<Events>(), default_value = Events::Ready.name(), value_name = "WHEN")]
+    pub(super) events: Events,
     /// Order in which a card gives out addresses, on which some reserved bytes depend
-    #[arg(long, value_enum, default_value_t = AddressesArgument(Addresses::Up), value_name = "ORDER")]
-    pub(super) addresses: AddressesArgument,
+    #[arg(long, value_parser = choice::<Addresses>(), default_value = Addresses::Up.name(), value_name = "ORDER")]
+    pub(super) addresses: Addresses,
     /// Answer to calls that are not simulated
-    #[arg(long, value_enum, default_value_t = UnsupportedArgument(Unsupported::Warn), value_name = "HOW")]
-    pub(super) unsupported: UnsupportedArgument,
+    #[arg(long, value_parser = choice::<Unsupported>(), default_value = Unsupported::Warn.name(), value_name = "HOW")]
+    pub(super) unsupported: Unsupported,
     /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(super) cudnn_workspace: SizeArgument,
@@ -129,45 +128,27 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `--events`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EventsArgument(pub(super) Events);
+impl Choice for Events {
+    const ALL: &'static [Self] = &[Self::Ready, Self::Late];
 
-impl ValueEnum for EventsArgument {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self(Events::Ready), Self(Events::Late)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()))
+    fn name(self) -> &'static str {
+        self.name()
     }
 }
 
-/// `--addresses`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AddressesArgument(pub(super) Addresses);
+impl Choice for Addresses {
+    const ALL: &'static [Self] = &[Self::Up, Self::Down];
 
-impl ValueEnum for AddressesArgument {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self(Addresses::Up), Self(Addresses::Down)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()))
+    fn name(self) -> &'static str {
+        self.name()
     }
 }
 
-/// `--unsupported`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct UnsupportedArgument(pub(super) Unsupported);
+impl Choice for Unsupported {
+    const ALL: &'static [Self] = &[Self::Warn, Self::Error, Self::Allow];
 
-impl ValueEnum for UnsupportedArgument {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self(Unsupported::Warn), Self(Unsupported::Error), Self(Unsupported::Allow)]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.name()))
+    fn name(self) -> &'static str {
+        self.name()
     }
 }
 

@@ -107,9 +107,9 @@ impl SimulateArguments {
             gpus: self.gpus,
             memory: self.memory.unwrap_or(card.memory),
             fill: self.fill,
-            events: self.events.0,
-            addresses: self.addresses.0,
-            unsupported: self.unsupported.0,
+            events: self.events,
+            addresses: self.addresses,
+            unsupported: self.unsupported,
             cudnn_workspace: self.cudnn_workspace.0,
         }
     }

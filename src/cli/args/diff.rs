@@ -1,0 +1,104 @@
+//! `ptmem diff`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use ptmem::verdict::Limits;
+
+use super::limits::{Capacity, DiffLimits, Trust};
+use super::stacks::Stacks;
+use super::tree::TreeArguments;
+use super::view::View;
+use super::{ConfigArguments, heading, value};
+use crate::cli::phases::DiffPhases;
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
+    /// directory or a quoted glob with one file per rank
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) before: Option<PathBuf>,
+    /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
+    /// directory or a quoted glob with one file per rank
+    #[arg(required_unless_present_any = ["suite", "update"])]
+    pub(crate) after: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) limits: DiffLimits,
+    #[command(flatten)]
+    pub(crate) capacity: Capacity,
+    /// Compare every pair of this suite in ptmem.toml and give one verdict
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["before", "after", "update"],
+        help_heading = heading::COMPARED
+    )]
+    pub(crate) suite: Option<String>,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    pub(crate) stacks: Stacks,
+    /// How similar two stacks must be, from 0 to 1, to count as the same stack in changed code [default: 0.75]
+    #[arg(long, value_name = "RATIO", value_parser = value::ratio, help_heading = heading::COMPARED)]
+    pub(crate) match_ratio: Option<f64>,
+    #[command(flatten, next_help_heading = heading::COMPARED)]
+    pub(crate) phases: DiffPhases,
+    /// After a pass, rewrite this saved profile, which is the before, from the after; figures can only fall
+    #[arg(long, value_name = "PROFILE", conflicts_with = "device", help_heading = heading::STORED)]
+    pub(crate) update: Option<PathBuf>,
+    /// Let --update also raise figures, beyond limits too
+    #[arg(long, requires = "update", requires = "reason", help_heading = heading::STORED)]
+    pub(crate) allow_raise: bool,
+    /// Why figures are raised; kept in the profile
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "allow_raise",
+        value_parser = value::reason,
+        help_heading = heading::STORED
+    )]
+    pub(crate) reason: Option<String>,
+    /// Compare peaks and stacks although one recording lacks its beginning or end
+    #[arg(long, help_heading = heading::TRUST)]
+    pub(crate) allow_partial: bool,
+    #[command(flatten)]
+    pub(crate) trust: Trust,
+    /// Exit with 0 where only growth fails and the pull request of this run of GitHub Actions has LABEL
+    #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
+    pub(crate) approve_label: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArguments,
+    #[command(flatten)]
+    pub(crate) tree: TreeArguments,
+    /// Mark what changed in lines that the checkout changes since its merge base with BASE: a commit, branch or tag
+    #[arg(long, value_name = "BASE", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::OUTPUT)]
+    pub(crate) git: Option<String>,
+    /// Also list the stacks that did not change or only moved
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(crate) all: bool,
+    /// Show how the stacks of each row differ between before and after
+    #[arg(
+        long,
+        conflicts_with_all = ["tree", "depth", "focus", "grep", "internals"],
+        help_heading = heading::OUTPUT
+    )]
+    pub(crate) explain: bool,
+    /// Leave out how to accept growth that fails, for programs that have a way of their own
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(crate) no_acceptance: bool,
+    #[command(flatten)]
+    pub(crate) view: View,
+}
+
+impl DiffArguments {
+    /// The limits that were set.
+    pub(crate) fn limits(&self) -> Limits {
+        self.capacity.limits(Limits {
+            growth: self.limits.max_growth.iter().chain(&self.limits.warn_growth).cloned().collect(),
+            maximum: self.limits.max.clone(),
+            min_delta: self.limits.min_delta.map(|size| size.0),
+            strict: self.trust.strict.then_some(true),
+            allow_partial: self.allow_partial.then_some(true),
+            ..Limits::default()
+        })
+    }
+}

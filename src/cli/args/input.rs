@@ -1,0 +1,47 @@
+//! Files to read, and how.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ptmem::config::Config;
+use ptmem::snapshot::AllocatorSettings;
+
+use super::heading;
+use super::value::SizeArgument;
+
+/// The configuration file to use.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::INPUT)]
+pub(crate) struct ConfigArguments {
+    /// Read this configuration file instead of the nearest ptmem.toml or .github/ptmem.toml, which is looked for upwards
+    /// to the root of the repository
+    #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
+    pub(crate) config: Option<PathBuf>,
+    /// Read no configuration file
+    #[arg(long)]
+    pub(crate) no_config: bool,
+}
+
+/// Limits on reading.
+#[derive(Debug, Args)]
+pub(crate) struct InputArguments {
+    /// Refuse compressed input that expands to more than SIZE
+    #[arg(long, value_name = "SIZE", default_value = "64GiB", allow_hyphen_values = true)]
+    max_input: SizeArgument,
+    /// Allocator settings of the run, as in PYTORCH_CUDA_ALLOC_CONF, for snapshots that do not state them (PyTorch
+    /// before 2.3)
+    #[arg(long, value_name = "SETTINGS")]
+    allocator_settings: Option<AllocatorSettings>,
+}
+
+impl InputArguments {
+    /// In bytes.
+    pub(crate) fn max_input(&self) -> Option<u64> {
+        Some(self.max_input.0)
+    }
+
+    /// The allocator settings of the command line, else of the configuration.
+    pub(crate) fn allocator_settings(&self, config: &Config) -> Option<AllocatorSettings> {
+        self.allocator_settings.clone().or_else(|| config.allocator_settings.clone())
+    }
+}

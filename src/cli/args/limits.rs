@@ -1,0 +1,65 @@
+//! Limits, and how doubt and failure affect the verdict.
+
+use clap::Args;
+use ptmem::verdict::{Growth, Limits, Maximum};
+
+use super::heading;
+use super::value::{self, SizeArgument};
+
+/// Limits of a comparison.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::LIMITS)]
+pub(crate) struct DiffLimits {
+    /// Fail when METRIC (default: peak) grows by more than LIMIT: 5%, 200MiB, 5%+128MiB or 0. Repeatable
+    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = value::fail_growth, allow_hyphen_values = true)]
+    pub(super) max_growth: Vec<Growth>,
+    /// Warn when METRIC grows by more than LIMIT; the exit code stays 0. Repeatable
+    #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = value::warn_growth, allow_hyphen_values = true)]
+    pub(super) warn_growth: Vec<Growth>,
+    /// Fail when METRIC of the after exceeds SIZE, such as reserved=75GiB. Repeatable
+    #[arg(long, value_name = "METRIC=SIZE", allow_hyphen_values = true)]
+    pub(super) max: Vec<Maximum>,
+    /// Neither list nor gate stacks that changed by less than SIZE [default: 1MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(super) min_delta: Option<SizeArgument>,
+}
+
+/// The device, and memory that must be left free on it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::LIMITS)]
+pub(crate) struct Capacity {
+    /// Memory of the device, such as 80GiB
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) device_memory: Option<SizeArgument>,
+    /// Fail when the reserved peak leaves less than SIZE of --device-memory
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) min_headroom: Option<SizeArgument>,
+    /// Let memory run out, as programs do that probe for the largest batch; otherwise an out-of-memory event is a
+    /// regression
+    #[arg(long)]
+    pub(crate) allow_oom: bool,
+}
+
+impl Capacity {
+    /// The limits, and those of the command line beside them.
+    pub(crate) fn limits(&self, others: Limits) -> Limits {
+        Limits {
+            allow_oom: self.allow_oom.then_some(true),
+            device_memory: self.device_memory.map(|size| size.0),
+            min_headroom: self.min_headroom.map(|size| size.0),
+            ..others
+        }
+    }
+}
+
+/// How doubt and failure affect the verdict and the exit code.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::TRUST)]
+pub(crate) struct Trust {
+    /// Treat untrustworthy comparisons as inconclusive (exit 3) instead of warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Exit with 0 whatever the verdict; errors still exit with 2
+    #[arg(long)]
+    pub(crate) exit_zero: bool,
+}

@@ -1,0 +1,90 @@
+//! The stacks that are reported.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use ptmem::config::Config;
+use ptmem::profile::{self, Moment};
+use ptmem::stack::{GroupBy, Rules};
+
+use super::value::GroupByArgument;
+use super::view::View;
+
+/// The moment whose stacks are reported, and the grouping of these stacks.
+#[derive(Debug, Args)]
+pub(crate) struct Stacks {
+    /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
+    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak). In a comparison also aligned:
+    /// the peak of the after, and where the before does the same
+    #[arg(long, value_name = "MOMENT", default_value = "peak")]
+    at: Moment,
+    /// Take the highest point between two moments instead, such as phase:forward#2:start..phase:backward#2:end
+    #[arg(long, value_name = "MOMENT..MOMENT", conflicts_with = "at", value_parser = Moment::between)]
+    between: Option<Moment>,
+    #[command(flatten)]
+    pub(crate) grouping: Grouping,
+}
+
+impl Stacks {
+    /// The moment that was asked for.
+    fn moment(&self) -> Moment {
+        self.between.as_ref().unwrap_or(&self.at).clone()
+    }
+
+    /// Refuses the moment that only a comparison has.
+    pub(crate) fn require_one_sided(&self) -> Result<()> {
+        match self.at {
+            Moment::Aligned(_) => {
+                bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How to compute a profile that holds these stacks.
+    pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
+        profile::Options {
+            group_by: self.grouping.group_by(config),
+            at: self.moment(),
+            device: view.device,
+            rules: self.grouping.rules(config),
+            every: None,
+            max_input: view.input.max_input(),
+            allocator_settings: view.input.allocator_settings(config),
+            history: false,
+            skip_course: false,
+        }
+    }
+}
+
+/// The definition of one stack, and how its frames are named.
+#[derive(Debug, Args)]
+pub(crate) struct Grouping {
+    /// What counts as one stack [default: stack]
+    #[arg(long, value_enum, value_name = "GROUPING")]
+    group_by: Option<GroupByArgument>,
+    /// Show your code relative to this folder instead of the root of the checkout. Repeatable
+    #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
+    strip_prefix: Vec<String>,
+}
+
+impl Grouping {
+    /// The grouping of the command line, else of the configuration.
+    pub(crate) fn group_by(&self, config: &Config) -> GroupBy {
+        self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default()
+    }
+
+    /// The rules about frames.
+    pub(crate) fn rules(&self, config: &Config) -> Rules {
+        rules(config, &self.strip_prefix)
+    }
+}
+
+/// The rules of the configuration; folders on the command line take the place of those there.
+pub(crate) fn rules(config: &Config, strip_prefix: &[String]) -> Rules {
+    let mut rules = config.rules.clone();
+    if !strip_prefix.is_empty() {
+        rules.strip_prefix = strip_prefix.to_vec();
+    }
+    rules
+}

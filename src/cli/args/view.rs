@@ -1,0 +1,54 @@
+//! Reports: their formats, lengths and files.
+
+use std::num::NonZeroUsize;
+
+use clap::Args;
+use ptmem::report::{self, Format};
+
+use super::value::{self, Export};
+use super::{InputArguments, heading};
+
+/// Reports: their formats, lengths and files.
+#[derive(Debug, Args)]
+#[command(next_help_heading = heading::OUTPUT)]
+pub(crate) struct View {
+    /// Output format
+    #[arg(long, value_parser = value::choice::<Format>(), default_value = Format::Table.name())]
+    pub(crate) format: Format,
+    /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
+    #[arg(long, value_name = "FORMAT=PATH")]
+    pub(crate) export: Vec<Export<Format>>,
+    /// List N stacks (with --tree: N callees of a frame) and sum the rest in one row; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Show the line of the source below each row, where the checkout has the file
+    #[arg(long)]
+    pub(crate) source: bool,
+    /// Largest size of Markdown output; rows are left out until it fits. GitHub accepts 65,536 for a comment and
+    /// 1,048,576 for a summary
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = report::MOST_COMMENT_BYTES,
+        value_parser = value::markdown_bytes
+    )]
+    pub(crate) max_bytes: usize,
+    /// Name of the hidden marker in Markdown that identifies the comment on a pull request
+    #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
+    pub(crate) comment_key: String,
+    /// Look at this device alone, by its number in the snapshot
+    #[arg(long, value_name = "N", help_heading = heading::INPUT)]
+    pub(crate) device: Option<u32>,
+    #[command(flatten, next_help_heading = heading::INPUT)]
+    pub(crate) input: InputArguments,
+    /// Read at most N files at the same time [default: one per core]
+    #[arg(long, value_name = "N", help_heading = heading::INPUT)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+}
+
+impl View {
+    /// Whether a format is asked for that shows pictures.
+    pub(crate) fn has_pictures(&self) -> bool {
+        self.format.has_pictures() || self.export.iter().any(|export| export.format.has_pictures())
+    }
+}

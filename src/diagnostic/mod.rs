@@ -1,0 +1,160 @@
+//! Facts about an input or a comparison that whoever reads the report must know.
+
+mod codes;
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use codes::Code;
+use codes::Weight;
+
+/// Weight of a diagnostic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Severity {
+    /// Worth knowing; no figure suffers.
+    Note,
+    /// A figure or a comparison may not mean what it seems to.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+impl Code {
+    /// Stable kebab-case name, such as `history-truncated`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.description().name
+    }
+
+    /// Weight of every diagnostic with this code.
+    #[must_use]
+    pub const fn severity(self) -> Severity {
+        self.description().weight.severity()
+    }
+
+    /// Tells whether `--strict` makes a verdict inconclusive because of it.
+    #[must_use]
+    pub const fn is_distrusted(self) -> bool {
+        matches!(self.description().weight, Weight::Distrusted)
+    }
+
+    /// The meaning, in one line.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        self.description().meaning
+    }
+
+    /// Advice on what to do, in one line.
+    #[must_use]
+    pub const fn help(self) -> &'static str {
+        self.description().help
+    }
+
+    /// The code of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.name() == name)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A name that this version does not know becomes [`Code::UnknownDiagnostic`]: a saved profile may come from a newer one.
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Ok(Self::from_name(&name).unwrap_or(Self::UnknownDiagnostic))
+    }
+}
+
+/// A fact about an input that whoever reads the report must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// Kind, with severity, meaning and help.
+    pub code: Code,
+    /// Device ordinal, or none where it concerns the file.
+    pub device: Option<u32>,
+    /// One or two sentences on what was found here and, where there is something to do, on what to do next.
+    pub message: String,
+}
+
+impl Diagnostic {
+    /// A diagnostic about a device, or about the file.
+    pub fn new(code: Code, device: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
+        Self { code, device: device.into(), message: message.into() }
+    }
+
+    /// Weight, which is that of its code.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_kebab_case_and_lead_back_to_their_code() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_name(code.name()), Some(code));
+            assert!(code.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{code}");
+        }
+    }
+
+    #[test]
+    fn every_code_has_one_line_of_meaning_and_one_of_help() {
+        for code in Code::ALL {
+            for line in [code.meaning(), code.help()] {
+                assert!(line.ends_with('.') && !line.contains('\n'), "{code}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_describes_every_code_in_the_same_words() {
+        let page = include_str!("../../docs/diagnostics.md").replace("\r\n", "\n");
+        let mut rest = &*page;
+        for code in Code::ALL {
+            let severity = match code.severity() {
+                Severity::Note => "Note",
+                Severity::Warning => "Warning",
+            };
+            let trust = if code.is_distrusted() { "; `--strict` makes the verdict inconclusive" } else { "" };
+            let meaning = code.meaning();
+            let help = code.help();
+            let section = format!("### {code}\n\n{severity}{trust}.\n\n{meaning}\n\n**What to do:** {help}\n");
+            let start = rest.find(&section);
+            let start =
+                start.unwrap_or_else(|| panic!("docs/diagnostics.md lacks, in the order of the codes:\n{section}"));
+            rest = &rest[start + section.len()..];
+        }
+        assert_eq!(
+            page.matches("\n### ").count(),
+            Code::ALL.len(),
+            "docs/diagnostics.md describes codes that are gone"
+        );
+    }
+}
