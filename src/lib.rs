@@ -49,7 +49,7 @@
 //! left or above.
 //!
 //! ```text
-//! bytes -> container -> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
+//! bytes ---> input ---> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
 //!                                    \-> phase ---^       |          |
 //!                                    \------> leak -------|----------|------^
 //!                                                         \-> tree --/--------------^
@@ -65,11 +65,6 @@
 pub mod align;
 mod api;
 pub mod config;
-#[cfg(not(feature = "cli"))]
-mod container;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod container;
 pub mod diagnostic;
 pub mod diff;
 #[cfg(not(feature = "cli"))]
@@ -82,6 +77,11 @@ mod history;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod history;
+#[cfg(not(feature = "cli"))]
+mod input;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod input;
 mod interner;
 pub mod leak;
 pub mod patch;

@@ -18,7 +18,7 @@ pub(crate) fn run() -> ExitCode {
     match cli::run(arguments) {
         Ok(code) => code,
         Err(error) => {
-            cli::output::print_error(&error);
+            cli::output::print_error(&cli::hint::explained(&error));
             ExitCode::from(cli::COULD_NOT_RUN)
         }
     }

@@ -1,9 +1,69 @@
-//! Hints for command lines that other tools would understand.
+//! Hints for command lines that other tools would understand, and options that help with errors of the library.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use ptmem::profile::{self, saved};
+use ptmem::trim;
+
+/// An error with its causes, and the option that helps, if there is one.
+pub(crate) fn explained(error: &anyhow::Error) -> String {
+    with_hint(format!("{error:#}"), error)
+}
+
+/// The first cause of an error, and the option that helps, if there is one.
+pub(crate) fn explained_cause(error: &anyhow::Error) -> String {
+    with_hint(error.root_cause().to_string(), error)
+}
+
+fn with_hint(text: String, error: &anyhow::Error) -> String {
+    match error.chain().find_map(of_cause) {
+        Some(hint) => format!("{text}; {hint}"),
+        None => text,
+    }
+}
+
+fn of_cause(cause: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<profile::Error>() {
+        return of_profile(error);
+    }
+    match cause.downcast_ref::<trim::Error>()? {
+        trim::Error::NoMoment(_) => Some("give moments of the history to --between".to_owned()),
+        trim::Error::TooSmall { .. } => Some("allow more with --max-bytes".to_owned()),
+        _ => None,
+    }
+}
+
+fn of_profile(error: &profile::Error) -> Option<String> {
+    if error.too_large().is_some() {
+        return Some("allow more with --max-input if you trust the input".to_owned());
+    }
+    match error {
+        profile::Error::TooManyIntervals { better, .. } => Some(format!("try --every {better}")),
+        profile::Error::NoTimes { .. } => Some("try --every 1000events".to_owned()),
+        profile::Error::NoSteps { .. } => {
+            Some("name the steps with --step PATTERN, or try --every 1000events".to_owned())
+        }
+        profile::Error::NoDevice { known, .. } if !known.is_empty() => {
+            Some("give one of its devices to --device".to_owned())
+        }
+        profile::Error::Saved(error) => of_saved(error),
+        _ => None,
+    }
+}
+
+fn of_saved(error: &saved::Error) -> Option<String> {
+    match error {
+        saved::Error::Json(_) | saved::Error::NotAProfile(_) => {
+            Some("'ptmem profile SNAPSHOT -o FILE' saves one".to_owned())
+        }
+        saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it".to_owned()),
+        saved::Error::Moment { asked, .. } => Some(format!("'ptmem profile SNAPSHOT --at {asked} -o FILE' keeps it")),
+        _ => None,
+    }
+}
 
 /// Probable meaning of a command line that clap refuses.
 pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String> {

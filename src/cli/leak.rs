@@ -14,7 +14,7 @@ use super::args::LeakArguments;
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::{report_options, write_reports};
-use super::{config, input};
+use super::{config, hint, input};
 
 /// Snapshots of one process, in order.
 struct Run {
@@ -187,7 +187,7 @@ fn search_series(files: &[Member], options: &leak::Options, reading: &profile::O
             }
             // One broken file must not stop a job that looks at all of them every night.
             Err(error) if *is_found => {
-                series.skip(path.display().to_string(), error.root_cause().to_string());
+                series.skip(path.display().to_string(), hint::explained_cause(&error));
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),

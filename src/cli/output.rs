@@ -193,9 +193,9 @@ pub(crate) fn print_note(text: &str) {
 }
 
 /// Prints an error in one line: text quoted from a file could contain line breaks.
-pub(crate) fn print_error(error: &anyhow::Error) {
+pub(crate) fn print_error(text: &str) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     let style = anstyle::AnsiColor::Red.on_default().bold();
     // An error on standard error cannot be reported anywhere.
-    let _ = writeln!(stderr, "{style}error{style:#}: {}", printable(&format!("{error:#}")));
+    let _ = writeln!(stderr, "{style}error{style:#}: {}", printable(text));
 }

@@ -4,6 +4,8 @@ use std::io;
 
 use super::every::{Every, MOST_INTERVALS};
 use super::saved;
+use crate::input::TooLarge;
+use crate::pickle::{self, ErrorKind};
 use crate::{replay, snapshot};
 
 /// Why an input gives no profile.
@@ -22,25 +24,20 @@ pub enum Error {
     /// It looks like a saved profile and cannot be read as one.
     #[error(transparent)]
     Saved(#[from] saved::Error),
-    /// A history in so many parts that nobody could read them.
-    #[error(
-        "device {device}: --every {every} makes {parts} parts of the history, and at most {MOST_INTERVALS} are shown; try \
-         --every {better}"
-    )]
+    /// A history in more parts than anybody could read.
+    #[error("device {device}: the history has {parts} parts of {every}, and at most {MOST_INTERVALS} are shown")]
     TooManyIntervals {
         /// Device ordinal.
         device: u32,
         /// The length that was asked for.
         every: Box<Every>,
-        /// How many parts that would be.
+        /// Number of parts of that length.
         parts: u64,
         /// A length that would do.
         better: Box<Every>,
     },
     /// A history without times, which releases before 2.2 write.
-    #[error(
-        "device {device}: the events have no times (PyTorch before 2.2), which --every {every} needs; try --every 1000events"
-    )]
+    #[error("device {device}: the events have no times (PyTorch before 2.2), which parts of {every} need")]
     NoTimes {
         /// Device ordinal.
         device: u32,
@@ -48,20 +45,17 @@ pub enum Error {
         every: Box<Every>,
     },
     /// A history without the steps that were asked for.
-    #[error(
-        "device {device}: {}, which --every {every} needs; name them with --step PATTERN, or try --every 1000events",
-        pattern.as_ref().map_or("no steps are found".to_owned(), |pattern| format!("no step is named '{pattern}'"))
-    )]
+    #[error("device {device}: {}, which parts of {every} need", no_steps(pattern.as_deref()))]
     NoSteps {
         /// Device ordinal.
         device: u32,
         /// The length that was asked for.
         every: Box<Every>,
-        /// How they were to be named, where that was said.
+        /// The pattern that their names had to match, where one was given.
         pattern: Option<String>,
     },
     /// The device that was asked for is not there.
-    #[error("there is no device {device} (--device) in it; it has {}", list_devices(known))]
+    #[error("there is no device {device} in it; it has {}", list_devices(known))]
     NoDevice {
         /// Device ordinal.
         device: u32,
@@ -69,11 +63,29 @@ pub enum Error {
         known: Vec<u32>,
     },
     /// A saved profile where a history is needed.
-    #[error("a saved profile has no history that --every {every} could divide; give the snapshot itself")]
+    #[error("a saved profile has no history that could be divided into parts of {every}; give the snapshot itself")]
     NoHistory {
         /// The length that was asked for.
         every: Box<Every>,
     },
+}
+
+impl Error {
+    /// The limit that the input exceeds once it is unpacked, where that is why it cannot be read.
+    #[must_use]
+    pub fn too_large(&self) -> Option<TooLarge> {
+        match self {
+            Self::Input(error) => TooLarge::of(error),
+            Self::Snapshot(snapshot::Error::Pickle(pickle::Error { kind: ErrorKind::Io(error), .. })) => {
+                TooLarge::of(error)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn no_steps(pattern: Option<&str>) -> String {
+    pattern.map_or("no steps are found".to_owned(), |pattern| format!("no step is named '{pattern}'"))
 }
 
 fn list_devices(known: &[u32]) -> String {

@@ -94,7 +94,7 @@ pub struct Options {
     pub rules: Rules,
     /// How long the parts are that [`DeviceProfile::intervals`] tells about.
     pub every: Option<Every>,
-    /// The most that a compressed input may expand to, in bytes; [`container::DEFAULT_MAX_BYTES`] where nothing is set.
+    /// The most that a compressed input may expand to, in bytes; [`DEFAULT_MAX_BYTES`](crate::input::DEFAULT_MAX_BYTES) where nothing is set.
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,

@@ -1,10 +1,9 @@
 //! Opening snapshots and saved profiles.
 
-use std::cell::Cell;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Read};
 
 use super::{Error, Kind, Options, Profile, Source, measure, saved};
-use crate::container;
+use crate::input::{self, Format, Input};
 use crate::snapshot::{self, Snapshot};
 
 /// An opened input.
@@ -32,72 +31,73 @@ pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, E
 /// # Errors
 /// Where the input is neither, or damaged.
 pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Error> {
-    let count = Cell::new(0);
-    let mut input = Counted { input, count: &count };
-    let source = |kind| Source { path: path.to_owned(), bytes: count.get(), kind };
-    let max_bytes = options.max_input.unwrap_or(container::DEFAULT_MAX_BYTES);
-    let opened =
-        container::unpack(&mut input, max_bytes, &mut |stream| open_unpacked(stream, &source, options.clone()))?;
+    let mut input = Counted { input, count: 0 };
+    let max_bytes = options.max_input.unwrap_or(input::DEFAULT_MAX_BYTES);
+    let mut opened = input::unpack(&mut input, max_bytes, &mut |unpacked| open_unpacked(unpacked, path, &options))?;
     // The rest of the wrapping, behind the pickle, is read last.
-    Ok(match opened {
-        Opened::Snapshot(snapshot, source) => Opened::Snapshot(snapshot, Source { bytes: count.get(), ..source }),
-        Opened::Profile(mut profile) => {
-            profile.source.bytes = count.get();
-            Opened::Profile(profile)
-        }
-    })
+    opened.source_mut().bytes = input.count;
+    Ok(opened)
 }
 
-fn open_unpacked(input: &mut dyn Read, source: &dyn Fn(Kind) -> Source, options: Options) -> Result<Opened, Error> {
-    // JSON begins with a brace, behind white space, and no pickle does.
-    let mut head = Vec::new();
-    loop {
-        let from = head.len();
-        let read = input.take(64).read_to_end(&mut head)?;
-        if read == 0 || head[from..].iter().any(|byte| !byte.is_ascii_whitespace()) || head.len() > 1 << 16 {
-            break;
+impl Opened {
+    fn source_mut(&mut self) -> &mut Source {
+        match self {
+            Self::Snapshot(_, source) => source,
+            Self::Profile(profile) => &mut profile.source,
         }
     }
-    // Some editors put a byte order mark in front of a text.
-    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
-    let is_json = text.first() == Some(&b'{');
-    let start = if is_json { head.len() - text.len() } else { 0 };
-    let input = Cursor::new(head.split_off(start)).chain(input);
-    if is_json {
-        if let Some(every) = &options.every {
-            return Err(Error::NoHistory { every: Box::new(every.clone()) });
-        }
-        let wanted = options.device;
-        let mut profile = saved::read(io::BufReader::new(input), || source(Kind::Profile), options)?;
-        if let Some(device) = wanted {
-            profile.restrict_to(device)?;
-        }
-        return Ok(Opened::Profile(Box::new(profile)));
+}
+
+/// Reads an input that nothing is wrapped around. The size of the source is not known yet.
+fn open_unpacked(input: Input<'_>, path: &str, options: &Options) -> Result<Opened, Error> {
+    if input.format() == Format::JsonObject {
+        let source = Source { path: path.to_owned(), bytes: 0, kind: Kind::Profile };
+        return Ok(Opened::Profile(Box::new(open_saved(input, source, options)?)));
     }
-    let mut snapshot = snapshot::read(input)?;
+    let snapshot = open_snapshot(input, options)?;
+    let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
+    Ok(Opened::Snapshot(Box::new(snapshot), Source { path: path.to_owned(), bytes: 0, kind }))
+}
+
+/// Reads a saved profile, as far as the options ask for it.
+fn open_saved(mut input: Input<'_>, source: Source, options: &Options) -> Result<Profile, Error> {
+    if let Some(every) = &options.every {
+        return Err(Error::NoHistory { every: Box::new(every.clone()) });
+    }
+    let mut text = Vec::new();
+    input.read_to_end(&mut text)?;
+    let mut profile = saved::read(text, source, options.clone())?;
+    if let Some(device) = options.device {
+        profile.restrict_to(device)?;
+    }
+    Ok(profile)
+}
+
+/// Reads a snapshot, as far as the options ask for it.
+fn open_snapshot(input: Input<'_>, options: &Options) -> Result<Snapshot, Error> {
+    let mut snapshot = snapshot::decode(input)?;
     if let Some(device) = options.device {
         if !snapshot.devices.contains_key(&device) {
             return Err(Error::NoDevice { device, known: snapshot.devices.into_keys().collect() });
         }
         snapshot.devices.retain(|&id, _| id == device);
     }
-    if let Some(settings) = options.allocator_settings.filter(|_| !snapshot.settings.present) {
-        snapshot.settings = settings;
+    if let Some(settings) = options.allocator_settings.as_ref().filter(|_| !snapshot.settings.present) {
+        snapshot.settings = settings.clone();
     }
-    let kind = if snapshot.has_traces { Kind::Snapshot } else { Kind::Segments };
-    Ok(Opened::Snapshot(Box::new(snapshot), source(kind)))
+    Ok(snapshot)
 }
 
 /// Counts what is read.
-struct Counted<'c, R> {
+struct Counted<R> {
     input: R,
-    count: &'c Cell<u64>,
+    count: u64,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
-        self.count.set(self.count.get() + read as u64);
+        self.count += read as u64;
         Ok(read)
     }
 }

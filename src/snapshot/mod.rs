@@ -6,10 +6,10 @@
 
 mod build;
 mod copy;
+mod error;
 mod field;
 mod forward;
 mod settings;
-mod sniff;
 mod tables;
 mod value;
 mod write;
@@ -19,11 +19,12 @@ use std::io::Read;
 use std::ops::Range;
 
 pub use copy::Copier;
+pub use error::{Damage, Error};
 pub use settings::{AllocatorSettings, ParseSettingsError};
-pub use sniff::Looks;
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 pub use write::{Contents, write};
 
+use crate::input::{Format, Input};
 use crate::pickle;
 use crate::text::cut;
 
@@ -214,52 +215,23 @@ pub struct Annotation {
     pub time_us: i64,
 }
 
-/// Why something cannot be read as a snapshot.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Recognised from its first bytes, and not a pickle.
-    #[error("{0}")]
-    NotAPickle(Looks),
-    /// A pickle that cannot be read.
-    #[error(transparent)]
-    Pickle(#[from] pickle::Error<Damage>),
-    /// A pickle of something else.
-    #[error(
-        "the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary that \
-         torch.cuda.memory._dump_snapshot() writes, with the keys 'segments' and 'device_traces', or the list of \
-         torch.cuda.memory_snapshot()"
-    )]
-    NotASnapshot {
-        /// The contents of the pickle.
-        found: String,
-    },
-    /// A snapshot in which something required is missing or of the wrong kind.
-    #[error("{place}: {problem}")]
-    Invalid {
-        /// Where, as Python would write it: `device_traces[0][17]`.
-        place: String,
-        /// The problem there.
-        problem: String,
-    },
-}
-
-/// A structure that the pickle format allows and no snapshot has.
-#[derive(Debug, thiserror::Error)]
-pub enum Damage {
-    /// A `frames` list that grows after something refers to it.
-    #[error("a list of frames changes after it was used; the file is damaged")]
-    FramesChange,
-    /// More of something than can be told apart.
-    #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
-    TooMany(&'static str),
-}
-
 /// Reads a snapshot from the bytes of a file.
 ///
 /// # Errors
-/// Where the input is no snapshot, with the kind that it looks like, or is damaged.
-pub fn read(input: impl Read) -> Result<Snapshot, Error> {
-    let input = sniff::pickle_stream(input)?;
+/// Where the input is no snapshot, with the format that it looks like, or is damaged.
+pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
+    let input = Input::new(&mut input).map_err(|error| pickle::Error { offset: 0, kind: error.into() })?;
+    decode(input)
+}
+
+/// Reads a snapshot from an input of which the format is known.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn decode(input: Input<'_>) -> Result<Snapshot, Error> {
+    if input.format() != Format::Pickle {
+        return Err(Error::NotAPickle(input.format()));
+    }
     let mut builder = build::Builder::new();
     let root = pickle::read(input, &mut builder)?;
     builder.finish(root)

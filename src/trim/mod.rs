@@ -75,7 +75,7 @@ pub enum Error {
         there: Vec<u32>,
     },
     /// No device has a moment.
-    #[error("no device has the moment '{0}' (--between)")]
+    #[error("no device has the moment '{0}'")]
     NoMoment(Moment),
     /// The window ends before it begins.
     #[error("the window ends before it begins: on device {device}, {to} is at event {end}, {from} at event {start}")]
@@ -92,7 +92,7 @@ pub enum Error {
         end: usize,
     },
     /// Even without any event the file would be too large.
-    #[error("the state at the peak alone takes {}; expected a larger size (--max-bytes)", Size(*least as u64))]
+    #[error("the state at the peak alone takes {}; expected a larger size", Size(*least as u64))]
     TooSmall {
         /// Size of the smallest file.
         least: usize,

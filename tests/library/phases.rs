@@ -641,20 +641,19 @@ fn steps_are_parts() {
     let message = named("sideways").unwrap_err().to_string();
     assert!(message.contains("no step is named 'sideways'"), "{message}");
     let message = every(&pickle_of(&clock(3), &[]), "1step").unwrap_err().to_string();
-    assert!(message.contains("no steps are found, which --every 1step needs"), "{message}");
+    assert!(message.contains("no steps are found, which parts of 1step need"), "{message}");
 }
 
 #[test]
 fn parts_that_nobody_could_read_are_refused() {
     let pickle = pickle_of(&[alloc(0, 1), alloc(1_000_000_000, 1)], &[]);
-    let message = every(&pickle, "1ms").unwrap_err().to_string();
-    assert_eq!(
-        message,
-        "device 0: --every 1ms makes 1000001 parts of the history, and at most 10000 are shown; try --every 200ms"
-    );
+    let error = every(&pickle, "1ms").unwrap_err();
+    assert_eq!(error.to_string(), "device 0: the history has 1000001 parts of 1ms, and at most 10000 are shown");
+    let profile::Error::TooManyIntervals { better, .. } = error else { panic!("{error}") };
+    assert_eq!(better.to_string(), "200ms");
     assert_eq!(every(&pickle, "200ms").unwrap().devices[0].intervals.len(), 5001);
     let far = pickle_of(&[alloc(i64::MIN + 1, 1), alloc(i64::MAX, 1)], &[]);
-    assert!(every(&far, "1us").unwrap_err().to_string().contains("try --every"));
+    assert!(matches!(every(&far, "1us"), Err(profile::Error::TooManyIntervals { .. })));
     let timeless = pickle_of(&[Event { time: None, ..alloc(0, 1) }, Event { time: None, ..alloc(0, 1) }], &[]);
     assert!(every(&timeless, "1s").unwrap_err().to_string().contains("no times (PyTorch before 2.2)"));
     let saved = text_of(&peaks(&[("a", 1)]), Bound::default(), &[]);

@@ -262,7 +262,7 @@ fn profiles_that_were_changed_are_refused() {
     assert!(refusal(&signed(&lowered)).contains("bytes at the peak, not 1;"), "{}", refusal(&signed(&lowered)));
     for (from, to, expected) in [
         ("ptmem.profile/1", "ptmem.profile/9", "its schema is 'ptmem.profile/9'"),
-        ("\"frames\": {", "\"no_frames\": {", "the report of 'ptmem show --format json'"),
+        ("\"frames\": {", "\"no_frames\": {", "it is a report on a snapshot"),
         ("\"history\": \"recorded\"", "\"history\": \"none\"", "unknown kind of history"),
         ("\"kind\":\"snapshot\"", "\"kind\":\"dream\"", "unknown kind of source 'dream'"),
         ("\"at\": \"peak\"", "\"at\": \"noon\"", "invalid moment"),

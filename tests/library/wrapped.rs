@@ -135,7 +135,7 @@ fn what_expands_to_more_than_is_allowed_is_refused() {
     for wrapped in [gzip(&plain), zstd(&plain), torch_save(&plain), zstd(&gzip(&plain))] {
         assert!(open(&wrapped, Some(size + 4096)).is_ok());
         let error = open(&wrapped, Some(size / 2)).unwrap_err();
-        assert!(error.contains("expands to more than") && error.contains("--max-input"), "{error}");
+        assert!(error.contains("expands to more than"), "{error}");
         // Also where the pickle is over and the rest is not.
         let more = [&plain[..], &vec![0; 1 << 20]].concat();
         assert!(open(&gzip(&more), Some(size + 4096)).unwrap_err().contains("expands to more"));
@@ -245,5 +245,8 @@ fn the_tool_reads_them_from_files_and_pipes() {
     assert!(table.contains("333.95 MiB"), "{table}");
     let (code, _, error) = run(&["show", "before.pkl.gz", "--max-input", "100KiB"], None);
     assert_eq!(code, 2);
-    assert!(error.contains("before.pkl.gz") && error.contains("100.00 KiB"), "{error}");
+    assert!(
+        error.contains("before.pkl.gz") && error.contains("100.00 KiB") && error.contains("--max-input"),
+        "{error}"
+    );
 }

@@ -12,13 +12,6 @@ use crate::profile::exact::Sums;
 use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
 use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 
-/// The part of a saved profile that tells it from other JSON.
-#[derive(Debug, Deserialize)]
-pub(super) struct SavedKind {
-    pub(super) schema: Option<String>,
-    pub(super) frames: Option<serde::de::IgnoredAny>,
-}
-
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedProfile {

@@ -19,13 +19,12 @@ pub(super) use read::read;
 pub use write::text_of;
 
 use super::Moment;
+use crate::input::Document;
 use crate::stack::GroupBy;
 
-/// The contract that a saved profile follows.
-pub const SCHEMA: &str = "ptmem.profile/1";
+pub use crate::input::PROFILE_SCHEMA as SCHEMA;
 
-const EXPECTED: &str =
-    "expected a pickle from torch.cuda.memory._dump_snapshot(), or what 'ptmem profile SNAPSHOT -o FILE' writes";
+const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile";
 
 /// Limits on the stacks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -53,11 +52,9 @@ pub enum Error {
     Json(String),
     /// JSON of something else.
     #[error("this looks like JSON, but no saved profile: {0}; {EXPECTED}")]
-    NotAProfile(String),
+    NotAProfile(Document),
     /// A profile that contradicts itself.
-    #[error(
-        "{0}; the file was changed by hand, merged or damaged. Write it again with 'ptmem profile SNAPSHOT -o FILE'"
-    )]
+    #[error("{0}; the file was changed by hand, merged or damaged. Write it again")]
     Damaged(String),
     /// A grouping that no profile knows.
     #[error(
@@ -66,8 +63,8 @@ pub enum Error {
     Grouping(GroupBy),
     /// A moment that the profile does not know.
     #[error(
-        "a saved profile knows the stacks at {known}, not at '{asked}'; give the snapshot itself, or save the profile \
-         with --at {asked}"
+        "a saved profile knows the stacks at {known}, not at '{asked}'; give the snapshot itself, or a profile that \
+         keeps this moment"
     )]
     Moment {
         /// Moments that the profile has.

@@ -1,7 +1,6 @@
 //! From the text of a file to a profile, which is checked as far as it can be.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
 use std::sync::Arc;
 
 use super::super::course::{self, Course, SavedCourse};
@@ -9,23 +8,19 @@ use super::super::exact::{Exact, Sums, Totals, Whose};
 use super::super::totals::{Bucket, Held, by_saved_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
 use super::format::*;
-use super::{DIGEST, Error, SCHEMA, digest, phases};
+use super::{DIGEST, Error, digest, phases};
+use crate::input::Document;
 use crate::replay::{Counter, Figures, History, Oom, Position};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 use crate::stack::{Grouper, Languages};
-use crate::text::{cut, printable};
+use crate::text::cut;
 
 /// Reads a saved profile, whose file is `source`.
 ///
 /// # Errors
 /// Where the text is no saved profile, contradicts itself, or does not know the moment.
-pub(in crate::profile) fn read(
-    mut input: impl Read,
-    source: impl FnOnce() -> Source,
-    options: Options,
-) -> Result<Profile, Error> {
-    let mut text = String::new();
-    input.read_to_string(&mut text).map_err(|error| Error::Json(error.to_string()))?;
+pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) -> Result<Profile, Error> {
+    let text = String::from_utf8(text).map_err(|error| Error::Json(error.to_string()))?;
     let saved = parse(&text)?;
     if options.group_by.is_origin() {
         return Err(Error::Grouping(options.group_by));
@@ -40,7 +35,7 @@ pub(in crate::profile) fn read(
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
-        source: source(),
+        source,
         recorded: Some(saved.source.into_source()?),
         bound: saved.bound,
         grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
@@ -64,17 +59,9 @@ pub(in crate::profile) fn read(
 
 /// The file as it stands, once its schema and its digest are right.
 fn parse(text: &str) -> Result<SavedProfile, Error> {
-    let kind: SavedKind = serde_json::from_str(text)?;
-    match kind.schema.as_deref() {
-        Some(SCHEMA) if kind.frames.is_none() => {
-            return Err(Error::NotAProfile("it is the report of 'ptmem show --format json'".to_owned()));
-        }
-        Some(SCHEMA) => {}
-        Some(other) => {
-            let other = printable(cut(other, 64));
-            return Err(Error::NotAProfile(format!("its schema is '{other}', not '{SCHEMA}'")));
-        }
-        None => return Err(Error::NotAProfile("it has no \"schema\"".to_owned())),
+    let document = Document::of(text)?;
+    if document != Document::SavedProfile {
+        return Err(Error::NotAProfile(document));
     }
     let saved: SavedProfile = serde_json::from_str(text)?;
     // A figure that was changed would move every verdict after it.

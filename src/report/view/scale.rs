@@ -166,9 +166,9 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
     Table { title: Some("stacks at the peak".to_owned()), columns, rows, noun: Noun::STACK, ..Table::default() }
 }
 
-/// The place ahead of all runs for which memory is foretold.
+/// The place ahead of all runs for which memory is predicted.
 struct Ahead {
-    /// The place; none where nothing is foretold.
+    /// The place; none where nothing is predicted.
     forecast: Option<f64>,
     /// The place of the last run.
     farthest: f64,

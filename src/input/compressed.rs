@@ -1,0 +1,112 @@
+//! Compressed streams, which name their damage and keep to a limit.
+
+use std::io::{self, BufRead, Read};
+
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+
+use super::{TooLarge, bad};
+
+/// The most memory that unpacking Zstandard takes: what `zstd -d` accepts without being told.
+const MOST_WINDOW: u64 = 128 << 20;
+
+/// All frames of a Zstandard stream. The decoder stops after each, and leaves its checksum to whoever reads.
+pub(super) struct Zstandard<R: BufRead> {
+    /// Input before the first frame, or between two frames.
+    rest: Option<R>,
+    frame: Option<StreamingDecoder<R, FrameDecoder>>,
+}
+
+impl<R: BufRead> Zstandard<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { rest: Some(input), frame: None }
+    }
+}
+
+impl<R: BufRead> Read for Zstandard<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(mut rest) = self.rest.take() {
+                if rest.fill_buf()?.is_empty() {
+                    return Ok(0);
+                }
+                let frame = StreamingDecoder::new_with_max_window_size(rest, MOST_WINDOW);
+                self.frame = Some(frame.map_err(io::Error::other)?);
+            }
+            let Some(frame) = &mut self.frame else { return Ok(0) };
+            let read = frame.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            let stated = frame.decoder.get_checksum_from_data();
+            let computed = frame.decoder.get_calculated_checksum();
+            if stated.is_some_and(|stated| computed != Some(stated)) {
+                return Err(bad("its checksum is another one"));
+            }
+            self.rest = self.frame.take().map(StreamingDecoder::into_inner);
+        }
+    }
+}
+
+/// A stream whose errors name its format, and which stays damaged: after an error, some decoders report the end.
+pub(super) struct Named<R> {
+    format: &'static str,
+    stream: R,
+    damage: Option<String>,
+}
+
+impl<R> Named<R> {
+    pub(super) fn new(format: &'static str, stream: R) -> Self {
+        Self { format, stream, damage: None }
+    }
+}
+
+impl<R: Read> Read for Named<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(damage) = &self.damage {
+            return Err(bad(damage));
+        }
+        self.stream.read(buffer).map_err(|error| {
+            let damage = match error.kind() {
+                // A bound further out.
+                _ if TooLarge::of(&error).is_some() => return error,
+                io::ErrorKind::Interrupted => return error,
+                io::ErrorKind::UnexpectedEof => format!("the {} data ends too early", self.format),
+                _ => format!("the {} data is damaged: {error}", self.format),
+            };
+            self.damage = Some(damage.clone());
+            bad(&damage)
+        })
+    }
+}
+
+/// A stream with a limit on its length.
+pub(super) struct Bounded<'s> {
+    stream: &'s mut dyn Read,
+    left: u64,
+    max_bytes: u64,
+}
+
+impl<'s> Bounded<'s> {
+    pub(super) fn new(stream: &'s mut dyn Read, max_bytes: u64) -> Self {
+        Self { stream, left: max_bytes, max_bytes }
+    }
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let read = self.stream.read(buffer)?;
+        match self.left.checked_sub(read as u64) {
+            Some(left) => {
+                self.left = left;
+                Ok(read)
+            }
+            None => Err(io::Error::other(TooLarge { max_bytes: self.max_bytes })),
+        }
+    }
+}

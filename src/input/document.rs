@@ -1,0 +1,79 @@
+//! Documents of JSON by their schema.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::text::{cut, printable};
+
+/// The schema of saved profiles, and of reports on a snapshot.
+pub const PROFILE_SCHEMA: &str = "ptmem.profile/1";
+
+/// The content of a JSON text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Document {
+    /// A saved profile.
+    SavedProfile,
+    /// A report on a snapshot: it has the schema of a saved profile, and not all of its content.
+    SnapshotReport,
+    /// Something of another schema, such as another report.
+    Other(String),
+    /// Something that does not state a schema.
+    Unnamed,
+}
+
+/// The keys that tell documents apart.
+#[derive(Deserialize)]
+struct Keys {
+    schema: Option<String>,
+    /// The table of frames, which saved profiles alone have.
+    frames: Option<IgnoredAny>,
+}
+
+impl Document {
+    /// The content of a text.
+    ///
+    /// # Errors
+    /// Where the text is no object of JSON.
+    pub fn of(text: &str) -> serde_json::Result<Self> {
+        let keys: Keys = serde_json::from_str(text)?;
+        Ok(match keys.schema.as_deref() {
+            Some(PROFILE_SCHEMA) if keys.frames.is_some() => Self::SavedProfile,
+            Some(PROFILE_SCHEMA) => Self::SnapshotReport,
+            Some(other) => Self::Other(printable(cut(other, 64))),
+            None => Self::Unnamed,
+        })
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SavedProfile => f.write_str("it is a saved profile"),
+            Self::SnapshotReport => f.write_str("it is a report on a snapshot"),
+            Self::Other(schema) => write!(f, "its schema is '{schema}', not '{PROFILE_SCHEMA}'"),
+            Self::Unnamed => f.write_str("it has no \"schema\""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Document {
+        Document::of(text).unwrap()
+    }
+
+    #[test]
+    fn documents_are_told_apart_by_their_keys() {
+        assert_eq!(of(r#"{"schema": "ptmem.profile/1", "frames": {}}"#), Document::SavedProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), Document::SnapshotReport);
+        assert_eq!(of(r#"{"schema": "ptmem.diff/1"}"#), Document::Other("ptmem.diff/1".to_owned()));
+        assert_eq!(of("{}"), Document::Unnamed);
+        assert!(Document::of("{").is_err());
+        assert!(Document::of("[]").is_err());
+    }
+}

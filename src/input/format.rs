@@ -1,0 +1,161 @@
+//! Formats by their first bytes.
+
+use std::io::{self, Read};
+
+/// The format of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// A pickle, as snapshots are.
+    Pickle,
+    /// Compressed by gzip.
+    Gzip,
+    /// Compressed by Zstandard.
+    Zstandard,
+    /// A ZIP archive, as `torch.save` writes.
+    Zip,
+    /// A ZIP archive in several parts.
+    SplitZip,
+    /// An object of JSON, as saved profiles and reports are.
+    JsonObject,
+    /// A list of JSON.
+    JsonArray,
+    /// HTML, which `_memory_viz` writes.
+    Html,
+    /// A SQLite data base.
+    Sqlite,
+    /// Readable text of no other format.
+    Text,
+    /// No bytes at all.
+    Empty,
+    /// Anything else.
+    Unknown {
+        /// The first byte.
+        first: u8,
+    },
+}
+
+/// Enough to recognise every format, and text.
+const HEAD: u64 = 64;
+
+/// The most white space before a text of which the format is recognised.
+const MOST_SPACE: usize = 1 << 16;
+
+/// The first bytes of a stream, from which [`Format::of`] tells its format.
+///
+/// # Errors
+/// Where they cannot be read.
+pub(super) fn head_of(stream: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    loop {
+        let read = stream.take(HEAD).read_to_end(&mut head)?;
+        if read == 0 || !text_of(&head).is_empty() || head.len() > MOST_SPACE {
+            return Ok(head);
+        }
+    }
+}
+
+/// A text without its byte order mark, which some editors write, and the white space in front.
+pub(super) fn text_of(head: &[u8]) -> &[u8] {
+    head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start()
+}
+
+impl Format {
+    /// The format of an input that begins with `head`.
+    pub(super) fn of(head: &[u8]) -> Self {
+        match head {
+            [] => Self::Empty,
+            [0x80, ..] => Self::Pickle,
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstandard,
+            // The second is that of an archive without members.
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Self::Zip,
+            [b'P', b'K', 7, 8, ..] => Self::SplitZip,
+            // Protocols 0 and 1 have no header. They begin with a list or a dictionary, empty or behind
+            // a MARK; `]` and `}` alone are no JSON.
+            [b']' | b'}', ..] => Self::Pickle,
+            [b'(', b'l' | b'd' | b'(' | b'V' | b'S' | b'X' | b'U' | b'i' | b'o', ..] => Self::Pickle,
+            // GLOBAL, from which every pickle of protocol 0 that runs code begins.
+            [b'c', rest @ ..] | [b'(', b'c', rest @ ..] if names_a_global(rest) => Self::Pickle,
+            _ if head.starts_with(b"SQLite format 3") => Self::Sqlite,
+            [first, ..] => match text_of(head) {
+                [b'<', ..] => Self::Html,
+                [b'{', ..] => Self::JsonObject,
+                [b'[', ..] => Self::JsonArray,
+                _ if head.iter().all(|b| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)) => Self::Text,
+                _ => Self::Unknown { first: *first },
+            },
+        }
+    }
+
+    /// True for both forms of JSON.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::JsonObject | Self::JsonArray)
+    }
+
+    /// Its name; `None` where there is none.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Pickle => Some("a pickle"),
+            Self::Gzip => Some("gzip"),
+            Self::Zstandard => Some("Zstandard"),
+            Self::Zip => Some("a ZIP archive"),
+            Self::SplitZip => Some("a ZIP archive in several parts"),
+            Self::JsonObject | Self::JsonArray => Some("JSON"),
+            Self::Html => Some("HTML"),
+            Self::Sqlite => Some("a SQLite data base"),
+            Self::Text => Some("text"),
+            Self::Empty | Self::Unknown { .. } => None,
+        }
+    }
+}
+
+/// True if this reads `module\nname\n`, as far as it goes.
+fn names_a_global(text: &[u8]) -> bool {
+    let mut lines = text.split(|&b| b == b'\n');
+    let (Some(module), Some(name)) = (lines.next(), lines.next()) else { return false };
+    !module.is_empty() && is_dotted_name(module) && is_dotted_name(name)
+}
+
+fn is_dotted_name(line: &[u8]) -> bool {
+    line.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn format(mut text: &[u8]) -> Format {
+        Format::of(&head_of(&mut text).unwrap())
+    }
+
+    #[test]
+    fn formats_are_recognised() {
+        assert_eq!(format(b""), Format::Empty);
+        assert_eq!(format(b"\x80\x04."), Format::Pickle);
+        assert_eq!(format(b"(dp0\n"), Format::Pickle);
+        assert_eq!(format(b"]q\0."), Format::Pickle);
+        assert_eq!(format(b"cos\nsystem\n"), Format::Pickle);
+        assert_eq!(format(b"PK\x03\x04"), Format::Zip);
+        assert_eq!(format(b"PK\x05\x06"), Format::Zip);
+        assert_eq!(format(b"PK\x07\x08"), Format::SplitZip);
+        assert_eq!(format(b"\x1f\x8b\x08"), Format::Gzip);
+        assert_eq!(format(b"\x28\xb5\x2f\xfd\0"), Format::Zstandard);
+        assert_eq!(format(b"SQLite format 3\0"), Format::Sqlite);
+        assert_eq!(format(b"\n {\"segments\": []}"), Format::JsonObject);
+        assert_eq!(format(b"[1]"), Format::JsonArray);
+        assert_eq!(format(b"<!DOCTYPE html>"), Format::Html);
+        assert_eq!(format(b"hello\n"), Format::Text);
+        assert_eq!(format(b"\x00\x01"), Format::Unknown { first: 0 });
+    }
+
+    #[test]
+    fn white_space_and_byte_order_marks_come_before_texts() {
+        assert_eq!(format("\u{feff}\r\n{}".as_bytes()), Format::JsonObject);
+        assert_eq!(format(&[&[b' '; 10_000][..], b"{}"].concat()), Format::JsonObject);
+        assert_eq!(format(&[&[b' '; 2 * MOST_SPACE][..], b"{}"].concat()), Format::Text);
+        assert_eq!(format(b"  \n"), Format::Text);
+    }
+}

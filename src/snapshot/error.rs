@@ -1,0 +1,68 @@
+//! The error of reading a snapshot.
+
+use crate::input::Format;
+use crate::pickle;
+
+/// Why something cannot be read as a snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Recognised from its first bytes, and not a pickle.
+    #[error("{}", not_a_pickle(*.0))]
+    NotAPickle(Format),
+    /// A pickle that cannot be read.
+    #[error(transparent)]
+    Pickle(#[from] pickle::Error<Damage>),
+    /// A pickle of something else.
+    #[error(
+        "the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary that \
+         torch.cuda.memory._dump_snapshot() writes, with the keys 'segments' and 'device_traces', or the list of \
+         torch.cuda.memory_snapshot()"
+    )]
+    NotASnapshot {
+        /// The contents of the pickle.
+        found: String,
+    },
+    /// A snapshot in which something required is missing or of the wrong kind.
+    #[error("{place}: {problem}")]
+    Invalid {
+        /// Where, as Python would write it: `device_traces[0][17]`.
+        place: String,
+        /// The problem there.
+        problem: String,
+    },
+}
+
+/// A structure that the pickle format allows and no snapshot has.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    /// A `frames` list that grows after something refers to it.
+    #[error("a list of frames changes after it was used; the file is damaged")]
+    FramesChange,
+    /// More of something than can be told apart.
+    #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
+    TooMany(&'static str),
+}
+
+const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot()";
+
+fn not_a_pickle(format: Format) -> String {
+    let name = format.name().unwrap_or_default();
+    match format {
+        Format::Empty => format!(
+            "the file is empty; {EXPECTED}. A dump that fails half-way leaves an empty file: look at the log of the \
+             process that wrote it"
+        ),
+        Format::Gzip | Format::Zstandard | Format::Zip | Format::SplitZip => {
+            format!("this looks like {name}; {EXPECTED}. Unpack it first")
+        }
+        Format::Html => {
+            format!(
+                "this looks like {name}, as torch.cuda._memory_viz writes; {EXPECTED}, from which that page was made"
+            )
+        }
+        Format::Unknown { first } => format!("not a pickle (it begins with the byte 0x{first:02x}); {EXPECTED}"),
+        Format::JsonObject | Format::JsonArray | Format::Sqlite | Format::Text | Format::Pickle => {
+            format!("this looks like {name}; {EXPECTED}")
+        }
+    }
+}
