@@ -22,27 +22,37 @@ pub(crate) const WARP: i32 = 32;
 
 const KIB: i32 = 1024;
 
+impl Limits {
+    /// Limits in threads and blocks of a processor, and in KiB of shared memory of a processor and of a block.
+    const fn new(threads: i32, blocks: i32, shared: i32, of_block: i32) -> Self {
+        Self {
+            threads_per_processor: threads,
+            blocks_per_processor: blocks,
+            shared_per_processor: shared * KIB,
+            shared_per_block: of_block * KIB,
+            reserved_shared: 0,
+        }
+    }
+
+    /// The same on cards whose system keeps some shared memory of each block: those from 8.0 on.
+    const fn with_reserve(self) -> Self {
+        Self { reserved_shared: KIB, ..self }
+    }
+}
+
 /// Limits of the card's compute capability, after the CUDA programming guide.
 pub(crate) fn limits() -> Limits {
-    let (threads_per_processor, blocks_per_processor, shared, per_block) = match settings().capability {
-        ..=60 => (2048, 32, 64 * KIB, 48 * KIB),
-        61..=69 => (2048, 32, 96 * KIB, 48 * KIB),
-        70..=74 => (2048, 32, 96 * KIB, 96 * KIB),
-        75..=79 => (1024, 16, 64 * KIB, 64 * KIB),
-        80 => (2048, 32, 164 * KIB, 163 * KIB),
-        87 => (1536, 16, 164 * KIB, 163 * KIB),
-        81..=86 | 88 => (1536, 16, 100 * KIB, 99 * KIB),
-        89 => (1536, 24, 100 * KIB, 99 * KIB),
-        90..=119 => (2048, 32, 228 * KIB, 227 * KIB),
-        120.. => (1536, 24, 100 * KIB, 99 * KIB),
-    };
-    let reserved_shared = if settings().capability >= 80 { KIB } else { 0 };
-    Limits {
-        threads_per_processor,
-        blocks_per_processor,
-        shared_per_processor: shared,
-        shared_per_block: per_block,
-        reserved_shared,
+    match settings().capability {
+        ..=60 => Limits::new(2048, 32, 64, 48),
+        61..=69 => Limits::new(2048, 32, 96, 48),
+        70..=74 => Limits::new(2048, 32, 96, 96),
+        75..=79 => Limits::new(1024, 16, 64, 64),
+        80 => Limits::new(2048, 32, 164, 163).with_reserve(),
+        87 => Limits::new(1536, 16, 164, 163).with_reserve(),
+        81..=86 | 88 => Limits::new(1536, 16, 100, 99).with_reserve(),
+        89 => Limits::new(1536, 24, 100, 99).with_reserve(),
+        90..=119 => Limits::new(2048, 32, 228, 227).with_reserve(),
+        120.. => Limits::new(1536, 24, 100, 99).with_reserve(),
     }
 }
 

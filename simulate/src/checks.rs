@@ -34,7 +34,7 @@ pub(crate) fn note_launch(function: Opaque) {
     thread(|state| state.checks.set(checks));
 }
 
-/// Whether the last kernel of this thread computed whether a check passes.
+/// True if the last kernel of this thread computed whether a check passes.
 pub(crate) fn computed_last() -> bool {
     thread(|state| state.checks.get())
 }

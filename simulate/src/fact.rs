@@ -11,9 +11,9 @@ pub enum Fact {
     Launches,
     /// Copies from a device to the host.
     Reads,
-    /// Of those: copies of values that no copy to the device ever set.
+    /// Copies to the host of values that no copy to the device ever set.
     UnsetReads,
-    /// Of those: copies of values that were set, but were too large to be kept.
+    /// Copies to the host of values that were set, but were too large to be kept.
     LargeReads,
     /// Allocations that did not fit.
     OutOfMemory,

@@ -80,7 +80,7 @@ two_sizes_after!([a b c d e f g h i j k l m n o p q], cusolverDnXgeev_bufferSize
 // is not looked at.
 size_after!(u64, [a b c d e f g h i j k], cusparseSpGEMM_workEstimation cusparseSpGEMM_compute);
 
-/// How many values a sparse result has depends on values: it has as many as the fill says, usually none.
+/// The number of values of a sparse result depends on values: it is the fill, usually none.
 #[unsafe(no_mangle)]
 pub extern "C" fn cusparseSpMatGetSize(_matrix: Opaque, rows: Out<i64>, columns: Out<i64>, values: Out<i64>) -> i32 {
     rows.set(0);

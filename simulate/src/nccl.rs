@@ -60,6 +60,13 @@ struct Group {
     broadcasts: Vec<Broadcast>,
 }
 
+impl Group {
+    /// A send of this size to a peer.
+    fn find_send(&self, peer: i32, size: u64) -> Option<&Transfer> {
+        self.sends.iter().find(|send| send.peer == peer && send.size == size)
+    }
+}
+
 static GROUP: PerThread<RefCell<Group>> = PerThread::new();
 
 fn make(communicator: Out<Handle>, ranks: i32, rank: i32) -> i32 {
@@ -140,7 +147,7 @@ pub extern "C" fn ncclCommInitAll(communicators: Out<Handle>, count: i32, _devic
     (0..count).map(|rank| make(communicators.at(rank as usize), count, rank)).max().unwrap_or(INVALID_ARGUMENT)
 }
 
-/// How many ranks share a colour is known only to them all: the new communicator keeps the ranks of the old one.
+/// Only all ranks together know how many share a colour: the new communicator keeps the ranks of the old one.
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclCommSplit(
     parent: Handle,
@@ -429,8 +436,8 @@ fn finish(group: &mut Group) {
 
 /// A peer that is like me sends me what I send to a rank of my number; without such a send, what I send to it.
 fn receive_like_mine(group: &Group, receive: &Transfer) {
-    let fitting = |peer: i32| group.sends.iter().find(|send| send.peer == peer && send.size == receive.size);
-    if let Some(send) = fitting(group.rank).or_else(|| fitting(receive.peer)) {
+    let send = group.find_send(group.rank, receive.size).or_else(|| group.find_send(receive.peer, receive.size));
+    if let Some(send) = send {
         move_bytes(receive.address, send.address, receive.size);
     }
 }

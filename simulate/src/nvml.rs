@@ -98,8 +98,9 @@ pub extern "C" fn nvmlDeviceGetName(_handle: Handle, text: Out<u8>, room: u32) -
 /// Total, free and used memory of a device.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetMemoryInfo(handle: Handle, sizes: Out<u64>) -> i32 {
-    let (free, total) = memory::free_and_total(device_of(handle));
-    for (index, size) in [total, free, total - free].into_iter().enumerate() {
+    let sizes_of_device = memory::sizes(device_of(handle));
+    let used = sizes_of_device.total - sizes_of_device.free;
+    for (index, size) in [sizes_of_device.total, sizes_of_device.free, used].into_iter().enumerate() {
         sizes.at(index).set(size);
     }
     SUCCESS
@@ -131,7 +132,7 @@ pub extern "C" fn nvmlDeviceGetP2PStatus(_handle: Handle, _peer: Handle, _index:
     NOT_SUPPORTED
 }
 
-// What monitors ask for: a device that does nothing uses no power, and its clock is that of the card.
+// Monitors ask for these: a device that does nothing uses no power, and its clock is that of the card.
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlSystemGetCudaDriverVersion(number: Out<i32>) -> i32 {

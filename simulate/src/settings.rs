@@ -93,11 +93,15 @@ fn read() -> Settings {
 
 /// Devices that `CUDA_VISIBLE_DEVICES` leaves: those listed before the first that does not exist.
 fn count_visible(list: &str, gpus: usize) -> usize {
-    let exists = |entry: &str| match entry.trim().parse::<usize>() {
+    list.split(',').take_while(|entry| is_device(entry, gpus)).count().min(gpus)
+}
+
+/// True for the number or the identity of a device of this run.
+fn is_device(entry: &str, gpus: usize) -> bool {
+    match entry.trim().parse::<usize>() {
         Ok(device) => device < gpus,
         Err(_) => entry.starts_with("GPU-"),
-    };
-    list.split(',').take_while(|entry| exists(entry)).count().min(gpus)
+    }
 }
 
 /// The settings of this process.

@@ -15,7 +15,7 @@ pub(crate) fn cuda() -> i32 {
     *CUDA.get()
 }
 
-/// Whether structures are those of CUDA 13.
+/// True if structures are those of CUDA 13.
 pub(crate) fn is_cuda_13() -> bool {
     cuda() >= 13_000
 }

@@ -1,4 +1,4 @@
-//! How many blocks of a kernel a processor runs at once, after NVIDIA's occupancy calculator.
+//! The number of blocks of a kernel that a processor runs at once, after NVIDIA's occupancy calculator.
 
 use super::Resources;
 use crate::card;

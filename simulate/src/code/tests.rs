@@ -98,10 +98,13 @@ fn registers_and_shared_memory_of_a_kernel_are_found() {
     assert!(cubin::resources(&code, c"kern", 80).is_none());
 }
 
+fn kernel(registers: i32, shared: i32) -> Resources {
+    Resources { registers, shared, capability: 80 }
+}
+
 /// An A100: blocks as NVIDIA's calculator gives them.
 #[test]
 fn threads_registers_and_shared_memory_limit_the_blocks_of_a_processor() {
-    let kernel = |registers, shared| Resources { registers, shared, capability: 80 };
     for (resources, threads, dynamic, blocks) in [
         (kernel(30, 44), 256, 0, 8),
         (kernel(33, 44), 256, 0, 6),

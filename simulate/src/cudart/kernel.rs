@@ -76,42 +76,27 @@ fn launched(kernel: Opaque, stream: Handle) -> CudaError {
     CudaError::Success
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchKernel(
-    kernel: Opaque,
-    _grid: Dim3,
-    _block: Dim3,
-    _arguments: Opaque,
-    _shared: usize,
-    stream: Handle,
-) -> CudaError {
-    launched(kernel, stream)
+/// Exports functions that launch a kernel.
+macro_rules! launches {
+    ($($name:ident)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name(
+                kernel: Opaque,
+                _grid: Dim3,
+                _block: Dim3,
+                _arguments: Opaque,
+                _shared: usize,
+                stream: Handle,
+            ) -> CudaError {
+                launched(kernel, stream)
+            }
+        )*
+    };
 }
 
-/// The name that code compiled for CUDA 13 uses.
-#[unsafe(no_mangle)]
-pub extern "C" fn __cudaLaunchKernel(
-    kernel: Opaque,
-    _grid: Dim3,
-    _block: Dim3,
-    _arguments: Opaque,
-    _shared: usize,
-    stream: Handle,
-) -> CudaError {
-    launched(kernel, stream)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchCooperativeKernel(
-    kernel: Opaque,
-    _grid: Dim3,
-    _block: Dim3,
-    _arguments: Opaque,
-    _shared: usize,
-    stream: Handle,
-) -> CudaError {
-    launched(kernel, stream)
-}
+// Code compiled for CUDA 13 uses the name with two underscores.
+launches!(cudaLaunchKernel __cudaLaunchKernel cudaLaunchCooperativeKernel);
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, _arguments: Opaque) -> CudaError {
@@ -127,8 +112,7 @@ pub extern "C" fn __cudaGetKernel(kernel: Out<Opaque>, function: Opaque) -> Cuda
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) -> CudaError {
-    kernel.set(function);
-    CudaError::Success
+    __cudaGetKernel(kernel, function)
 }
 
 /// `cudaFuncAttributes`: three sizes, of which the first is that of shared memory; then threads, registers, versions of the code, and

@@ -47,9 +47,9 @@ pub extern "C" fn cudaMallocPitch(address: Out<u64>, pitch: Out<u64>, width: u64
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaMemGetInfo(free: Out<u64>, total: Out<u64>) -> CudaError {
-    let (free_bytes, total_bytes) = memory::free_and_total(device::current());
-    free.set(free_bytes);
-    total.set(total_bytes);
+    let sizes = memory::sizes(device::current());
+    free.set(sizes.free);
+    total.set(sizes.total);
     CudaError::Success
 }
 

@@ -18,43 +18,29 @@ fn nothing(size: Out<u64>) -> i32 {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionForwardWorkspaceSize(
-    _handle: Handle,
-    _input: Handle,
-    _filter: Handle,
-    _convolution: Handle,
-    _output: Handle,
-    _algorithm: i32,
-    size: Out<u64>,
-) -> i32 {
-    planned(size)
+/// Exports a function that ignores the arguments that are named first and has the others answered.
+macro_rules! answered_by {
+    ($answer:ident($($given:ident: $kind:ty),*), [$($ignored:ident)*], $name:ident) => {
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $name($($ignored: Opaque,)* $($given: $kind),*) -> i32 {
+            let _ = ($($ignored,)*);
+            $answer($($given),*)
+        }
+    };
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionBackwardDataWorkspaceSize(
-    _handle: Handle,
-    _filter: Handle,
-    _gradient: Handle,
-    _convolution: Handle,
-    _result: Handle,
-    _algorithm: i32,
-    size: Out<u64>,
-) -> i32 {
-    planned(size)
+/// Exports functions that write a size after the arguments that are named first.
+macro_rules! size_after {
+    ($answer:ident, $ignored:tt, $($name:ident)*) => {
+        $(answered_by!($answer(size: Out<u64>), $ignored, $name);)*
+    };
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionBackwardFilterWorkspaceSize(
-    _handle: Handle,
-    _input: Handle,
-    _gradient: Handle,
-    _convolution: Handle,
-    _result: Handle,
-    _algorithm: i32,
-    size: Out<u64>,
-) -> i32 {
-    planned(size)
+/// Exports functions that name algorithms after the arguments that are named first.
+macro_rules! algorithms_after {
+    ($ignored:tt, $($name:ident)*) => {
+        $(answered_by!(one_algorithm(wanted: i32, count: Out<i32>, results: Out<u8>), $ignored, $name);)*
+    };
 }
 
 /// Algorithms with their measures: `cudnnConvolution…AlgoPerf_t` is algorithm, status, time, memory, determinism, mathematics and
@@ -69,143 +55,21 @@ fn one_algorithm(wanted: i32, count: Out<i32>, results: Out<u8>) -> i32 {
     SUCCESS
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionForwardAlgorithm_v7(
-    _handle: Handle,
-    _input: Handle,
-    _filter: Handle,
-    _convolution: Handle,
-    _output: Handle,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionBackwardDataAlgorithm_v7(
-    _handle: Handle,
-    _filter: Handle,
-    _gradient: Handle,
-    _convolution: Handle,
-    _result: Handle,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-    _handle: Handle,
-    _input: Handle,
-    _gradient: Handle,
-    _convolution: Handle,
-    _result: Handle,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-/// The searches that `torch.backends.cudnn.benchmark` makes.
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnFindConvolutionForwardAlgorithmEx(
-    _handle: Handle,
-    _input: Handle,
-    _x: Opaque,
-    _filter: Handle,
-    _w: Opaque,
-    _convolution: Handle,
-    _output: Handle,
-    _y: Opaque,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnFindConvolutionBackwardDataAlgorithmEx(
-    _handle: Handle,
-    _filter: Handle,
-    _w: Opaque,
-    _gradient: Handle,
-    _dy: Opaque,
-    _convolution: Handle,
-    _result: Handle,
-    _dx: Opaque,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnFindConvolutionBackwardFilterAlgorithmEx(
-    _handle: Handle,
-    _input: Handle,
-    _x: Opaque,
-    _gradient: Handle,
-    _dy: Opaque,
-    _convolution: Handle,
-    _result: Handle,
-    _dw: Opaque,
-    wanted: i32,
-    count: Out<i32>,
-    results: Out<u8>,
-) -> i32 {
-    one_algorithm(wanted, count, results)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    _handle: Handle,
-    _mode: i32,
-    _operation: i32,
-    _x: Handle,
-    _z: Handle,
-    _y: Handle,
-    _scale: Handle,
-    _activation: Handle,
-    size: Out<u64>,
-) -> i32 {
-    nothing(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    _handle: Handle,
-    _mode: i32,
-    _operation: i32,
-    _x: Handle,
-    _y: Handle,
-    _dy: Handle,
-    _dz: Handle,
-    _dx: Handle,
-    _scale: Handle,
-    _activation: Handle,
-    size: Out<u64>,
-) -> i32 {
-    nothing(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    _handle: Handle,
-    _mode: i32,
-    _operation: i32,
-    _activation: Handle,
-    _x: Handle,
-    size: Out<u64>,
-) -> i32 {
-    nothing(size)
-}
+algorithms_after!([a b c d e],
+    cudnnGetConvolutionForwardAlgorithm_v7 cudnnGetConvolutionBackwardDataAlgorithm_v7
+    cudnnGetConvolutionBackwardFilterAlgorithm_v7);
+// The searches that `torch.backends.cudnn.benchmark` makes.
+algorithms_after!([a b c d e f g h],
+    cudnnFindConvolutionForwardAlgorithmEx cudnnFindConvolutionBackwardDataAlgorithmEx
+    cudnnFindConvolutionBackwardFilterAlgorithmEx);
+size_after!(planned, [a b c d e f],
+    cudnnGetConvolutionForwardWorkspaceSize cudnnGetConvolutionBackwardDataWorkspaceSize
+    cudnnGetConvolutionBackwardFilterWorkspaceSize);
+size_after!(planned, [a b c d e], cudnnGetCTCLossWorkspaceSize_v8);
+size_after!(planned, [a b c d e f g h], cudnnGetCTCLossWorkspaceSize);
+size_after!(nothing, [a b c d e], cudnnGetBatchNormalizationTrainingExReserveSpaceSize);
+size_after!(nothing, [a b c d e f g h], cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize);
+size_after!(nothing, [a b c d e f g h i j], cudnnGetBatchNormalizationBackwardExWorkspaceSize);
 
 /// States of the random numbers of dropout: one of 48 bytes for each thread of the device.
 #[unsafe(no_mangle)]
@@ -213,31 +77,4 @@ pub extern "C" fn cudnnDropoutGetStatesSize(_handle: Handle, size: Out<u64>) -> 
     let threads = settings().processors as u64 * crate::card::limits().threads_per_processor as u64;
     size.set(threads * 48);
     SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetCTCLossWorkspaceSize(
-    _handle: Handle,
-    _probabilities: Handle,
-    _gradients: Handle,
-    _labels: Opaque,
-    _label_lengths: Opaque,
-    _input_lengths: Opaque,
-    _algorithm: i32,
-    _loss: Handle,
-    size: Out<u64>,
-) -> i32 {
-    planned(size)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cudnnGetCTCLossWorkspaceSize_v8(
-    _handle: Handle,
-    _algorithm: i32,
-    _loss: Handle,
-    _probabilities: Handle,
-    _gradients: Handle,
-    size: Out<u64>,
-) -> i32 {
-    planned(size)
 }

@@ -14,7 +14,7 @@ pub(crate) const DEVICE_SPAN: u64 = 512 << 30;
 const VIRTUAL: u64 = DEVICES + DEVICE_SPAN * MOST_DEVICES as u64;
 const VIRTUAL_SPAN: u64 = 0x2000_0000_0000;
 
-/// Whether an address is that of device memory.
+/// True if an address is that of device memory.
 pub(crate) fn is_device(address: u64) -> bool {
     (DEVICES..VIRTUAL + VIRTUAL_SPAN).contains(&address)
 }

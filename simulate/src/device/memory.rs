@@ -52,10 +52,16 @@ pub(crate) fn give_back(device: usize, size: u64) {
     with(device, |memory| memory.used -= size);
 }
 
+/// Memory of a device, in bytes.
+pub(crate) struct Sizes {
+    pub(crate) free: u64,
+    pub(crate) total: u64,
+}
+
 /// Free and total memory of a device.
-pub(crate) fn free_and_total(device: usize) -> (u64, u64) {
+pub(crate) fn sizes(device: usize) -> Sizes {
     let total = settings().memory;
-    (total - with(device, |memory| memory.used), total)
+    Sizes { free: total - with(device, |memory| memory.used), total }
 }
 
 /// Takes addresses of a device, without memory: a pool has taken it.

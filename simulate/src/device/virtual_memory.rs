@@ -47,9 +47,10 @@ impl VirtualMemory {
         }
     }
 
-    fn mapping_at(&self, address: u64) -> Option<(u64, Mapping)> {
+    /// The mapping that an address lies in.
+    fn mapping_at(&self, address: u64) -> Option<Mapping> {
         let (&start, &mapping) = self.mappings.range(..=address).next_back()?;
-        (address - start < mapping.size).then_some((start, mapping))
+        (address - start < mapping.size).then_some(mapping)
     }
 }
 
@@ -111,7 +112,7 @@ pub(crate) fn unmap(address: u64, size: u64) -> Result<(), CudaError> {
 /// One more handle of the memory behind an address.
 pub(crate) fn retain(address: u64) -> Result<Handle, CudaError> {
     let mut memory = MEMORY.lock();
-    let (_, mapping) = memory.mapping_at(address).ok_or(CudaError::InvalidValue)?;
+    let mapping = memory.mapping_at(address).ok_or(CudaError::InvalidValue)?;
     let physical = memory.physical.get_mut(&mapping.physical).ok_or(CudaError::InvalidValue)?;
     physical.owners += 1;
     Ok(mapping.physical)
@@ -128,7 +129,7 @@ pub(crate) fn device_at(address: u64) -> Option<usize> {
         return Some(device);
     }
     let memory = MEMORY.lock();
-    let (_, mapping) = memory.mapping_at(address)?;
+    let mapping = memory.mapping_at(address)?;
     memory.physical.get(&mapping.physical).map(|physical| physical.device)
 }
 

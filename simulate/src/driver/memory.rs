@@ -22,9 +22,9 @@ pub extern "C" fn cuMemFree_v2(address: u64) -> CudaError {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemGetInfo_v2(free: Out<u64>, total: Out<u64>) -> CudaError {
-    let (free_bytes, total_bytes) = memory::free_and_total(device::current());
-    free.set(free_bytes);
-    total.set(total_bytes);
+    let sizes = memory::sizes(device::current());
+    free.set(sizes.free);
+    total.set(sizes.total);
     CudaError::Success
 }
 

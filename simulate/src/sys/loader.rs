@@ -31,8 +31,10 @@ struct Search {
 }
 
 extern "C" fn visit(object: *const LoadedObject, _size: usize, data: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a description of an object and the data of `loaded_version`.
-    let (object, search) = unsafe { (&*object, &mut *data.cast::<Search>()) };
+    // SAFETY: dl_iterate_phdr passes a description of an object, which lives during the call.
+    let object = unsafe { &*object };
+    // SAFETY: dl_iterate_phdr passes on the data of `loaded_version`, which nobody else uses meanwhile.
+    let search = unsafe { &mut *data.cast::<Search>() };
     if object.name.is_null() {
         return 0;
     }

@@ -44,7 +44,7 @@ pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(from as *const u8, size) }
 }
 
-/// Whether a text has another one in it.
+/// True if a text has another one in it.
 pub(crate) fn contains(text: &CStr, part: &CStr) -> bool {
     // SAFETY: both end in NUL.
     !unsafe { c::strstr(text.as_ptr(), part.as_ptr()) }.is_null()
