@@ -3,6 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::stack::without_more;
+use crate::text::nearest;
 
 /// A pattern over labels, functions and paths.
 #[derive(Debug, Clone)]
@@ -11,7 +12,8 @@ pub struct Pattern {
     text: String,
     /// The label that it may be, without the number of further lines behind it.
     label: String,
-    matcher: GlobMatcher,
+    /// The glob that it may be, or the reason why it is none: a label may hold a bracket that nothing closes.
+    glob: Result<GlobMatcher, String>,
 }
 
 /// The error of reading a pattern.
@@ -24,11 +26,51 @@ pub struct ParsePatternError {
     pub why: String,
 }
 
+/// The way in which a pattern names something, the weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Naming {
+    /// As a glob.
+    Glob,
+    /// Character by character, by another name than its label: of a line that it sums, or of the before.
+    OtherName,
+    /// Character by character, by its label.
+    Label,
+}
+
+/// A pattern among the names of one device. The closest match counts: a label that is pasted means the row with that label
+/// alone, even where other rows sum a line of this name.
+#[derive(Debug, Clone, Copy)]
+pub struct Selector<'p> {
+    /// The pattern.
+    pub pattern: &'p Pattern,
+    closest: Option<Naming>,
+}
+
+impl<'p> Selector<'p> {
+    /// From the ways in which the pattern names all that it could select.
+    #[must_use]
+    pub fn new(pattern: &'p Pattern, namings: impl Iterator<Item = Option<Naming>>) -> Self {
+        Self { pattern, closest: namings.flatten().max() }
+    }
+
+    /// True for what the pattern names in the closest way.
+    #[must_use]
+    pub fn selects(&self, naming: Option<Naming>) -> bool {
+        naming.is_some() && naming == self.closest
+    }
+
+    /// True if something has the pattern for its name, character by character.
+    #[must_use]
+    pub fn is_literal(&self) -> bool {
+        self.closest > Some(Naming::Glob)
+    }
+}
+
 impl Pattern {
     /// A glob that must match the whole text.
     ///
     /// # Errors
-    /// If the text is empty or not a glob.
+    /// If the text is empty.
     pub fn glob(text: &str) -> Result<Self, ParsePatternError> {
         Self::new(text, without_more(text))
     }
@@ -36,7 +78,7 @@ impl Pattern {
     /// A glob that must match the whole text; without wildcards, a text that matches anywhere.
     ///
     /// # Errors
-    /// If the text is empty or not a glob.
+    /// If the text is empty.
     pub fn search(text: &str) -> Result<Self, ParsePatternError> {
         if text.contains(['*', '?', '[', '{']) {
             return Self::glob(text);
@@ -45,31 +87,63 @@ impl Pattern {
     }
 
     fn new(text: &str, glob: &str) -> Result<Self, ParsePatternError> {
-        let bad = |why: String| ParsePatternError { pattern: text.to_owned(), why };
         if text.is_empty() {
-            return Err(bad("it is empty".to_owned()));
+            return Err(ParsePatternError { pattern: String::new(), why: "it is empty".to_owned() });
         }
-        let built = GlobBuilder::new(glob).literal_separator(false).build();
-        let matcher = built.map_err(|error| bad(error.kind().to_string()))?.compile_matcher();
-        Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), matcher })
+        let glob = GlobBuilder::new(glob).literal_separator(false).build();
+        let glob = glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string());
+        Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), glob })
+    }
+
+    /// The same for frames, paths and phases, which are no labels: with wildcards, it has to be a glob.
+    ///
+    /// # Errors
+    /// If the text is empty, or no glob.
+    pub fn search_code(text: &str) -> Result<Self, ParsePatternError> {
+        let pattern = Self::search(text)?;
+        match pattern.glob {
+            Ok(_) => Ok(pattern),
+            Err(why) => Err(ParsePatternError { pattern: pattern.text, why }),
+        }
     }
 
     /// Whether a text matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        self.is(text) || self.matcher.is_match(text)
+        self.is(text) || self.glob.as_ref().is_ok_and(|glob| glob.is_match(text))
+    }
+
+    /// The way in which it names something that has a label and other names.
+    #[must_use]
+    pub fn naming<N: AsRef<str>>(&self, label: &str, other_names: impl IntoIterator<Item = N>) -> Option<Naming> {
+        if self.is(label) {
+            return Some(Naming::Label);
+        }
+        let mut matches = self.matches(label);
+        for name in other_names {
+            if self.is(name.as_ref()) {
+                return Some(Naming::OtherName);
+            }
+            matches |= self.matches(name.as_ref());
+        }
+        matches.then_some(Naming::Glob)
     }
 
     /// Whether it is a label, character by character, with or without the number of further lines behind it.
-    pub(crate) fn is(&self, text: &str) -> bool {
+    fn is(&self, text: &str) -> bool {
         self.label == text || self.text == text
     }
 
-    /// The pattern that names one text: the text itself, unless it is no glob, or one that matches many other texts.
+    /// The pattern that names one text: the text itself, unless it would match many others where there is no such label.
     #[must_use]
     pub fn literal(text: &str) -> String {
-        let matches_others = text.contains(['*', '?', '{']);
-        if matches_others || Self::glob(text).is_err() { globset::escape(text) } else { text.to_owned() }
+        if text.contains(['*', '?', '{']) { globset::escape(text) } else { text.to_owned() }
+    }
+
+    /// For people, where it matches nothing: the names that are nearest, and what is wrong with it as a glob.
+    pub(crate) fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
+        let flaw = self.glob.as_ref().err().map(|why| format!("; the pattern is not a valid glob ({why})"));
+        format!("{}{}", flaw.unwrap_or_default(), nearest(&self.text, noun, names))
     }
 
     /// As the user wrote it.
@@ -81,7 +155,8 @@ impl Pattern {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text && self.matcher.glob() == other.matcher.glob()
+        self.text == other.text
+            && self.glob.as_ref().ok().map(GlobMatcher::glob) == other.glob.as_ref().ok().map(GlobMatcher::glob)
     }
 }
 
@@ -105,8 +180,36 @@ mod tests {
         assert!(pasted.matches("forward (model.py:7) aten::mm") && !pasted.matches("forward (model.py:8) aten::mm"));
         let search = Pattern::search("forward (model.py:7) (+1 more operator)").unwrap();
         assert!(search.matches("forward (model.py:7)"));
-        for bad in ["", "[", "{a"] {
-            assert!(Pattern::search(bad).is_err(), "{bad}");
+        assert!(Pattern::search("").is_err());
+    }
+
+    #[test]
+    fn a_label_with_an_open_bracket_stands_for_itself() {
+        for label in ["at::Tensor::operator[", "backward: {fused (model.py:7)", "run (a[.py:7) aten::mm"] {
+            let pasted = Pattern::glob(label).unwrap();
+            assert!(pasted.matches(label) && !pasted.matches("run (a.py:7) aten::mm"), "{label}");
+            assert!(Pattern::search(&format!("{label} (+1 more line)")).unwrap().matches(label), "{label}");
+            assert!(pasted.unmatched("stack", std::iter::empty()).contains("not a valid glob (un"), "{label}");
+            assert!(Pattern::search_code(label).is_err(), "{label}");
+        }
+        assert!(Pattern::search_code("run*").is_ok());
+    }
+
+    #[test]
+    fn the_closest_name_counts() {
+        let pattern = Pattern::search("run (a.py:7)").unwrap();
+        let namings = [
+            pattern.naming("run (a.py:7)", ["run (a.py:8)"]),
+            pattern.naming("run (a.py:9)", ["run (a.py:7)"]),
+            pattern.naming("run (a.py:7) aten::mm", std::iter::empty::<&str>()),
+            pattern.naming("other (a.py:7)", std::iter::empty::<&str>()),
+        ];
+        assert_eq!(namings, [Some(Naming::Label), Some(Naming::OtherName), Some(Naming::Glob), None]);
+        for (from, is_literal) in [(0, true), (1, true), (2, false), (3, false)] {
+            let selector = Selector::new(&pattern, namings.into_iter().skip(from));
+            assert_eq!(selector.is_literal(), is_literal);
+            let selected = namings.map(|naming| selector.selects(naming));
+            assert_eq!(selected.iter().position(|selected| *selected), (from < 3).then_some(from));
         }
     }
 
@@ -115,7 +218,7 @@ mod tests {
         for (text, pattern) in [
             ("attention (model.py:40)", "attention (model.py:40)"),
             ("step (a.py:1) [3]", "step (a.py:1) [3]"),
-            ("at::Tensor::operator[]", "at::Tensor::operator[[][]]"),
+            ("at::Tensor::operator[]", "at::Tensor::operator[]"),
             ("layers.*.mlp", "layers.[*].mlp"),
         ] {
             assert_eq!(Pattern::literal(text), pattern);

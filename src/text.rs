@@ -39,21 +39,6 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     head.into_iter().chain(['…']).chain(tail.into_iter().rev()).collect()
 }
 
-/// A label such as `forward (net/model.py:54) aten::mm` in at most `width` columns: the folders go first, then the
-/// operator, then the middle.
-pub(crate) fn shorten_label(label: &str, width: usize) -> String {
-    let mut label = printable(label);
-    if let Some((head, rest)) = label.split_once(" (")
-        && let Some((place, tail)) = rest.split_once(')')
-        && place.contains(".py")
-    {
-        let file = place.rfind('/').map_or(place, |slash| &place[slash + 1..]);
-        let shorter = [label.clone(), format!("{head} ({file}){tail}"), format!("{head} ({file})")];
-        label = shorter.iter().find(|label| label.width() <= width).unwrap_or(&shorter[2]).clone();
-    }
-    shorten(&label, width)
-}
-
 fn take_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
     let mut used = 0;
     chars
@@ -180,16 +165,6 @@ mod tests {
         assert!(shorten("漢字漢字漢字漢字", 7).width() <= 7);
         assert_eq!(shorten("abc", 0), "");
         assert_eq!(shorten("abc", 1), "…");
-    }
-
-    #[test]
-    fn labels_lose_their_folders_first() {
-        let label = "forward (some/where/deep/model.py:54) aten::mm";
-        assert_eq!(shorten_label(label, 60), label);
-        assert_eq!(shorten_label(label, 40), "forward (model.py:54) aten::mm");
-        assert_eq!(shorten_label(label, 24), "forward (model.py:54)");
-        assert_eq!(shorten_label(label, 15), "forward….py:54)");
-        assert_eq!(shorten_label("backward: BmmBackward0 (aten::bmm)", 20), "backward:…aten::bmm)");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct ShowPhases {
     every: Option<Every>,
     /// With --every Nsteps: begin a step at every annotation, metadata or compile context whose name matches; part of
     /// the name, or a glob [default: the steps of 'ptmem leak']
-    #[arg(long, value_name = "PATTERN", requires = "every", value_parser = Pattern::search)]
+    #[arg(long, value_name = "PATTERN", requires = "every", value_parser = Pattern::search_code)]
     step: Option<Pattern>,
 }
 

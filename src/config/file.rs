@@ -93,7 +93,7 @@ pub(super) struct FileCategory {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FileAccept {
-    pub(super) pattern: Option<Search>,
+    pub(super) pattern: Option<Label>,
     pub(super) metric: Option<MetricName>,
     pub(super) bytes: Size,
     pub(super) reason: String,
@@ -123,7 +123,8 @@ from_text!(Settings(AllocatorSettings), |text| text
     .parse()
     .map_err(|error: crate::snapshot::ParseSettingsError| error.to_string()));
 
-from_text!(Search(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
+from_text!(Label(Pattern), |text| Pattern::search(text).map_err(|error| error.to_string()));
+from_text!(Search(Pattern), |text| Pattern::search_code(text).map_err(|error| error.to_string()));
 from_text!(MetricName(Subject), |text| match text.parse() {
     Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
     Ok(Target::Phase(pattern)) => Ok(Subject::Phases(pattern)),

@@ -6,7 +6,6 @@ use super::Config;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Row};
 use crate::pattern::Pattern;
-use crate::text::nearest;
 use crate::verdict::Subject;
 
 /// The names that the rules of a configuration are compared with, and which of the rules matched one.
@@ -43,7 +42,7 @@ impl Usage {
         let phases: Vec<&str> = devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect();
         for accepted in &config.accepted {
             self.accepted.push(match &accepted.subject {
-                Subject::Stacks(pattern) => rows.iter().any(|row| row.matches(pattern)),
+                Subject::Stacks(pattern) => rows.iter().any(|row| row.naming(pattern).is_some()),
                 Subject::Phases(pattern) => phases.iter().any(|name| pattern.matches(name)),
                 Subject::Metric(_) => true,
             });
@@ -114,9 +113,9 @@ fn any(used: &mut Vec<bool>, more: &[bool]) {
 }
 
 fn unused(key: &str, pattern: &Pattern, noun: &str, names: &BTreeSet<String>) -> Diagnostic {
-    let pattern = pattern.as_str();
-    let near = nearest(pattern, noun, names.iter().map(String::as_str));
-    let message = format!("{key} '{pattern}' in the configuration matches no {noun} of any comparison{near}");
+    let near = pattern.unmatched(noun, names.iter().map(String::as_str));
+    let message =
+        format!("{key} '{}' in the configuration matches no {noun} of any comparison{near}", pattern.as_str());
     Diagnostic::new(Code::UnusedRule, None, message)
 }
 

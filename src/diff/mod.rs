@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::align::Missing;
 use crate::diagnostic::{self, Diagnostic};
-use crate::pattern::Pattern;
+use crate::pattern::{Naming, Pattern, Selector};
 pub use crate::profile::Metric;
 use crate::profile::{Bucket, Held, Moment, Profile, others};
 use crate::replay::History;
@@ -175,11 +175,17 @@ impl Row {
         self.held.delta()
     }
 
-    /// True if a pattern names it, on either side.
+    /// The way in which a pattern names it, on either side.
     #[must_use]
-    pub fn matches(&self, pattern: &Pattern) -> bool {
-        let mut names = std::iter::once(&self.label).chain(&self.aliases).chain(self.lines.labels());
-        !matches!(self.kind, RowKind::Others(_)) && names.any(|name| pattern.matches(name))
+    pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
+        let is_one = !matches!(self.kind, RowKind::Others(_));
+        pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| is_one)
+    }
+
+    /// True if a pattern selects it among the rows of its device, see [`DeviceDiff::selector`].
+    #[must_use]
+    pub fn is_selected(&self, selector: &Selector<'_>) -> bool {
+        selector.selects(self.naming(selector.pattern))
     }
 
     /// The row that stands for so many others.
@@ -301,6 +307,13 @@ impl DeviceDiff {
     pub fn metric(&self, metric: Metric) -> Change {
         let found = self.metrics.iter().find(|(of, _)| *of == metric);
         found.map_or(Change { before: None, after: None }, |&(_, change)| change)
+    }
+
+    /// A pattern among the names of all stacks of the device.
+    #[must_use]
+    pub fn selector<'p>(&self, pattern: &'p Pattern) -> Selector<'p> {
+        let rows = self.rows.iter().chain(&self.unlisted);
+        Selector::new(pattern, rows.map(|row| row.naming(pattern)))
     }
 
     /// The device ordinal, that of the after where it exists there.

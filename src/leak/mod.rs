@@ -23,7 +23,7 @@ use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
 use crate::profile::{Bucket, Held, Oom, Source};
 use crate::snapshot::{StackId, Tables};
-use crate::stack::{Code, GroupBy, Rules};
+use crate::stack::{Code, GroupBy, More, Rules};
 use crate::text;
 
 /// The subject of a search.
@@ -158,8 +158,10 @@ pub struct Leak {
     pub bucket: Option<Bucket>,
     /// The stack that leaks most of those that are compared as one.
     pub stack: Option<StackId>,
-    /// The names of the others of those, without those of the same name.
+    /// The names of the others of those, without those of the same name, as many as people read.
     pub also: Vec<String>,
+    /// How many lines or operators it sums beside the one that it is named after.
+    pub more: More,
     /// Bytes that it gained in the steps that count.
     pub bytes: i128,
     /// Blocks that it gained in the steps that count.

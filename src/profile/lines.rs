@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Held, StackTotal};
+use super::{Held, Member, StackTotal};
 use crate::stack::{Code, GroupBy, Label, More};
 
 /// One of the lines of a group, with its operator.
@@ -11,7 +11,7 @@ use crate::stack::{Code, GroupBy, Label, More};
 pub struct HeldLine {
     /// Its label.
     pub label: String,
-    /// Held at the moment that was asked for.
+    /// Held at the moment of the list.
     pub held: Held,
 }
 
@@ -28,11 +28,17 @@ impl StackTotal {
     /// The lines that hold something at the moment that was asked for, where the grouping sums those of one function.
     #[must_use]
     pub fn lines(&self, by: GroupBy, code: &Code<'_>) -> HeldLines {
-        let holding = self.members.iter().filter(|member| by == GroupBy::Stack && member.at.bytes > 0);
+        self.lines_by(by, code, |member| member.at)
+    }
+
+    /// The same at the moment that `held` tells of.
+    #[must_use]
+    pub fn lines_by(&self, by: GroupBy, code: &Code<'_>, held: fn(&Member) -> Held) -> HeldLines {
+        let holding = self.members.iter().filter(|member| by == GroupBy::Stack && held(member).bytes > 0);
         let mut by_label: BTreeMap<Label, Held> = BTreeMap::new();
         for member in holding {
             let sum = by_label.entry(code.label_parts(member.stack)).or_default();
-            *sum = sum.plus(member.at);
+            *sum = sum.plus(held(member));
         }
         if by_label.len() <= 1 {
             return HeldLines::default();

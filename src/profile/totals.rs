@@ -79,6 +79,8 @@ pub struct Member {
     pub stack: StackId,
     /// Held at the moment that was asked for.
     pub at: Held,
+    /// Held when memory first ran out.
+    pub oom: Held,
 }
 
 /// The allocations of one group of stacks.
@@ -289,7 +291,7 @@ impl Grouping {
             let total = &mut grouping.totals[index as usize];
             // Several stacks hold their most at several moments.
             total.highest = highest.filter(|_| index == next);
-            total.members.extend(stack.map(|stack| Member { stack, at: sums.at }));
+            total.members.extend(stack.map(|stack| Member { stack, at: sums.at, oom: sums.oom }));
             total.add(sums);
         }
         grouping

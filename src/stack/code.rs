@@ -253,9 +253,13 @@ impl<'t> Code<'t> {
         python.collect()
     }
 
-    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any.
+    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any. The backward pass of
+    /// a compiled graph has none: its frames are those of the compiler, which call every graph alike.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
+        if self.is_compiled_backward(stack) {
+            return None;
+        }
         let owners = [Owner::User, Owner::Library, Owner::PyTorch].into_iter();
         let mut innermost = owners.filter_map(|owner| self.innermost(stack, owner));
         innermost.next().or_else(|| self.python(stack).next())
@@ -334,7 +338,26 @@ impl<'t> Code<'t> {
     /// True for a stack of the backward pass.
     #[must_use]
     pub fn is_backward(&self, stack: StackId) -> bool {
-        self.operation(stack).backward
+        self.operation(stack).backward || self.is_run_by_autograd(stack)
+    }
+
+    /// True for a stack whose Python begins where autograd calls back into it, on a thread of its own.
+    pub(super) fn is_run_by_autograd(&self, stack: StackId) -> bool {
+        let outermost = self.python(stack).last();
+        outermost
+            .is_some_and(|frame| self.function(frame) == "apply" && self.path(frame) == "torch/autograd/function.py")
+    }
+
+    /// True for the backward pass of a compiled graph, where no frame says which code it was compiled from.
+    pub(super) fn is_compiled_backward(&self, stack: StackId) -> bool {
+        self.is_run_by_autograd(stack)
+            && self.python(stack).any(|frame| self.path(frame).starts_with("torch/_functorch/"))
+            && !self.python(stack).any(|frame| matches!(self.owner(frame), Owner::User | Owner::Library))
+    }
+
+    /// True for a frame that only passes calls on.
+    pub(super) fn passes_through(&self, frame: FrameId) -> bool {
+        self.known(frame).passes_through
     }
 
     pub(super) fn file_digest(&self, frame: FrameId) -> &Digest {

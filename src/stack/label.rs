@@ -16,6 +16,9 @@ enum NamedLines {
     No,
 }
 
+/// The place of the backward pass of a compiled graph.
+pub(super) const COMPILED: &str = "compiled graph";
+
 /// A label in its parts: `backward: SITE > INSIDE OPERATION from CALLER`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
@@ -65,16 +68,35 @@ impl Code<'_> {
 
     fn name(&self, stack: StackId, lines: NamedLines) -> Name {
         let operation = self.operation(stack);
-        let Some(site) = self.site(stack) else { return Name::of_operation(operation.label()) };
+        let Some(site) = self.site(stack) else {
+            return match self.is_compiled_backward(stack) {
+                true => self.name_of_compiled(stack, lines),
+                false => Name::of_operation(operation.label()),
+            };
+        };
         let library = self.library_site(stack, site);
-        let library = library.map(|frame| (self.depth(stack, site, frame), self.text_within(stack, frame, lines)));
+        let library =
+            library.map(|frame| (self.depth(stack, Some(site), frame), self.text_within(stack, frame, lines)));
         // The node says more where the frames are those of the forward pass.
         let has_forward = !self.tables().forward(stack).is_empty();
         Name {
-            is_backward: operation.backward,
+            is_backward: operation.backward || self.is_run_by_autograd(stack),
             site: self.text_within(stack, site, lines),
             inside: library.into_iter().collect(),
             operation: operation_of_python(&operation, has_forward),
+            callers: Vec::new(),
+        }
+    }
+
+    /// The name of the backward pass of a compiled graph, with the innermost frame that says something.
+    fn name_of_compiled(&self, stack: StackId, lines: NamedLines) -> Name {
+        let innermost = self.python(stack).find(|&frame| !self.passes_through(frame));
+        let inside = innermost.map(|frame| (self.depth(stack, None, frame), self.text_within(stack, frame, lines)));
+        Name {
+            is_backward: true,
+            site: COMPILED.to_owned(),
+            inside: inside.into_iter().collect(),
+            operation: operation_of_python(&self.operation(stack), false),
             callers: Vec::new(),
         }
     }
@@ -87,9 +109,9 @@ impl Code<'_> {
         inside.find(|&frame| is_user && self.owner(frame) == Owner::Library)
     }
 
-    /// The number of frames from one inside of the frame to blame up to that.
-    fn depth(&self, stack: StackId, site: FrameId, inside: FrameId) -> usize {
-        self.python(stack).take_while(|&frame| frame != site).skip_while(|&frame| frame != inside).count()
+    /// The number of frames from one inside of the frame to blame up to that, or to the outermost one where there is none.
+    fn depth(&self, stack: StackId, site: Option<FrameId>, inside: FrameId) -> usize {
+        self.python(stack).take_while(|&frame| Some(frame) != site).skip_while(|&frame| frame != inside).count()
     }
 
     /// A frame as `function (path:line)`; of a lambda or a comprehension also the function around it.

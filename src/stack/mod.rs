@@ -228,6 +228,7 @@ impl<'t> Grouper<'t> {
                 let Some(site) = code.site(stack) else {
                     return match self.by {
                         GroupBy::File => Key::of_name("C++", no_file(code, stack)),
+                        _ if code.is_compiled_backward(stack) => Key::of_name("C++", label::COMPILED),
                         _ => Key::of_name("C++", &code.operation(stack).whole_label()),
                     };
                 };
@@ -264,6 +265,9 @@ impl<'t> Grouper<'t> {
             (GroupBy::Function, Some(site)) => code.text_at(site, None),
             (GroupBy::File, Some(site)) => code.path(site).to_owned(),
             (GroupBy::File, None) => no_file(code, stack).to_owned(),
+            (GroupBy::Line | GroupBy::Function, None) if code.is_compiled_backward(stack) => {
+                format!("backward: {}", label::COMPILED)
+            }
             _ => code.label(stack),
         }
     }

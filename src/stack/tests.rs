@@ -106,6 +106,34 @@ fn lambdas_and_comprehensions_are_named_after_the_function_around_them() {
 }
 
 #[test]
+fn the_backward_pass_of_a_compiled_graph_is_named_after_that() {
+    let torch = |path: &str| format!("/e/lib/python3.11/site-packages/torch/{path}");
+    let [ops, cloner, wrappers, function] = [
+        torch("_ops.py"),
+        torch("_dynamo/backends/cudagraphs.py"),
+        torch("_functorch/_aot_autograd/runtime_wrappers.py"),
+        torch("autograd/function.py"),
+    ];
+    let apply = ("apply", &*function, 317);
+    let backward = ("backward", &*wrappers, 2748);
+    let frames = [("__call__", &*ops, 865), ("cloner", &*cloner, 21), backward, apply];
+    assert_eq!(label(&frames, &[]), "backward: compiled graph > cloner (torch/_dynamo/backends/cudagraphs.py:21)");
+    let generated = [MM, ("call", "/tmp/torchinductor_me/ab/cab.py", 99), backward, apply];
+    assert_eq!(label(&generated, &[]), "backward: compiled graph > call (<inductor>) aten::mm");
+    let mut tables = Tables::default();
+    let id = stack(&mut tables, &frames);
+    let label_by = |by: GroupBy| Grouper::new(&tables, by, &Rules::default()).label(id);
+    let labels = [GroupBy::Category, GroupBy::File, GroupBy::Line].map(label_by);
+    assert_eq!(labels, ["backward", "<backward>", "backward: compiled graph"]);
+    // A function of the user that autograd calls is the user's line.
+    let own = [("backward", "/home/me/repo/ops.py", 12), apply];
+    assert_eq!(label(&own, &[]), "backward: backward (ops.py:12)");
+    // The same frames in the forward pass are called by a line of the user.
+    let forward = [("__call__", &*ops, 865), backward, apply, ("step", "/home/me/repo/train.py", 9)];
+    assert_eq!(label(&forward, &[]), "step (train.py:9)");
+}
+
+#[test]
 fn the_label_is_the_innermost_line_of_the_user() {
     let forward = ("forward", "/home/me/repo/net/model.py", 54);
     let main = ("<module>", "/home/me/repo/train.py", 3);

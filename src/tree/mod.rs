@@ -6,11 +6,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::diff::{DeviceDiff, Row, Sides};
-use crate::pattern::Pattern;
-use crate::profile::{DeviceProfile, Held};
+use crate::pattern::{Naming, Pattern, Selector};
+use crate::profile::{DeviceProfile, Held, Member, StackTotal};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{Code, Owner, Token};
-use crate::text::nearest;
 
 /// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,22 +18,10 @@ pub struct Options {
     pub internals: bool,
     /// Only stacks with a matching frame, which becomes the root.
     pub focus: Option<Pattern>,
-    /// Only stacks with a matching frame, or of this label.
+    /// Only stacks of this label, else those with a matching frame.
     pub grep: Option<Pattern>,
     /// The most levels; deeper frames are in their parent.
     pub depth: Option<usize>,
-}
-
-impl Options {
-    /// The labels of a stack, where a pattern may be one of them.
-    fn labels(&self, labels: impl FnOnce() -> Vec<String>) -> Vec<String> {
-        if self.grep.is_some() { labels() } else { Vec::new() }
-    }
-
-    /// Whether the frame is one that was searched for.
-    fn is_match(&self, frame: &Frame) -> bool {
-        self.grep.as_ref().is_some_and(|pattern| frame.matches(pattern))
-    }
 }
 
 /// No tree is deeper.
@@ -126,33 +113,48 @@ impl Step {
 /// The tree of one device at the moment that was asked for.
 #[must_use]
 pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Tree {
-    let mut builder = Builder::new(options);
+    let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
+    let label = options.grep.as_ref().map(|pattern| {
+        Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
+    });
+    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
     for total in &device.stacks {
         let mut rest = total.at;
         for member in &total.members {
             let held = Sides { before: Held::default(), after: member.at };
-            builder.add(held, || Branch {
-                path: steps(code, member.stack, options.internals, true),
-                labels: options.labels(|| vec![total.label.clone(), code.label(member.stack)]),
-            });
+            builder.add(
+                || steps(code, member.stack, options.internals, true),
+                |pattern| naming_of_member(pattern, total, member, code),
+                held,
+            );
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
         }
         // Memory without a stack.
-        builder.add(Sides { before: Held::default(), after: rest }, || Branch::named(&total.label));
+        builder.add(
+            || vec![Step::named(&*total.label)],
+            |pattern| pattern.naming(&total.label, NO_NAMES),
+            Sides { before: Held::default(), after: rest },
+        );
     }
     builder.finish()
+}
+
+/// Names that there are not.
+const NO_NAMES: [&str; 0] = [];
+
+/// The way in which a pattern names a single stack: as the group that it is in, or as the line that it is.
+fn naming_of_member(pattern: &Pattern, total: &StackTotal, member: &Member, code: &Code<'_>) -> Option<Naming> {
+    pattern.naming(&total.label, std::iter::once_with(|| code.label(member.stack)))
 }
 
 /// The tree of a comparison. Functions are told apart without their lines, which move.
 #[must_use]
 pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
-    let mut builder = Builder::new(options);
+    let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
+    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
     for row in &device.rows {
-        builder.add(row.held, || Branch {
-            path: steps_of_row(row, codes, options.internals),
-            labels: options.labels(|| [std::slice::from_ref(&row.label), &row.aliases].concat()),
-        });
+        builder.add(|| steps_of_row(row, codes, options.internals), |pattern| row.naming(pattern), row.held);
     }
     builder.finish()
 }
@@ -206,26 +208,13 @@ fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<S
     steps
 }
 
-/// A stack as it becomes part of the tree.
-struct Branch {
-    /// From the outermost frame inwards.
-    path: Vec<Step>,
-    /// The names of the stack.
-    labels: Vec<String>,
-}
-
-impl Branch {
-    /// Memory without a stack.
-    fn named(name: &str) -> Self {
-        Self { path: vec![Step::named(name)], labels: Vec::new() }
-    }
-}
-
 /// Frames of stacks without a match that are remembered, to name those that are nearest to a pattern.
 const MOST_MISSED: usize = 1_000;
 
 struct Builder<'o> {
     options: &'o Options,
+    /// The label that is searched for, where it is one.
+    label: Option<Selector<'o>>,
     tree: Tree,
     children: HashMap<(usize, Identity), usize>,
     /// Frames that the pattern did not match, as long as it matched none.
@@ -233,34 +222,42 @@ struct Builder<'o> {
 }
 
 impl<'o> Builder<'o> {
-    fn new(options: &'o Options) -> Self {
+    fn new(options: &'o Options, label: Option<Selector<'o>>) -> Self {
         let nothing = Sides::<Held>::default();
         let frame = Frame::named("");
         let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
         let tree = Tree { nodes: vec![root], total: nothing, near: String::new() };
-        Self { options, tree, children: HashMap::new(), missed: BTreeSet::new() }
+        Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }
     }
 
-    /// Adds what a stack holds at the end of its path.
-    fn add(&mut self, held: Sides<Held>, branch: impl FnOnce() -> Branch) {
+    /// Adds what a stack holds at the end of its path. `naming` tells how a pattern names the stack.
+    fn add(
+        &mut self,
+        path: impl FnOnce() -> Vec<Step>,
+        naming: impl FnOnce(&Pattern) -> Option<Naming>,
+        held: Sides<Held>,
+    ) {
         if held.before.blocks == 0 && held.after.blocks == 0 {
             return;
         }
         self.tree.total = self.tree.total.plus(held);
-        let Branch { mut path, labels } = branch();
+        let mut path = path();
         if let Some(pattern) = &self.options.focus {
             let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return self.miss(&path) };
             path.drain(..at);
         }
-        let grep = self.options.grep.as_ref();
-        let is_named = grep.is_some_and(|pattern| labels.iter().any(|label| pattern.is(label)));
-        if grep.is_some() && !is_named && !path.iter().any(|step| self.options.is_match(&step.frame)) {
+        let is_named = self.label.is_some_and(|label| label.selects(naming(label.pattern)));
+        let is_found = match &self.label {
+            Some(_) => is_named,
+            None => self.options.grep.is_none() || path.iter().any(|step| self.is_match(step)),
+        };
+        if !is_found {
             return self.miss(&path);
         }
         path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
         let mut at = 0;
         for step in path {
-            let marked = self.options.is_match(&step.frame);
+            let marked = self.is_match(&step);
             let nodes = &mut self.tree.nodes;
             let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
                 let nothing = Sides::<Held>::default();
@@ -277,6 +274,11 @@ impl<'o> Builder<'o> {
         }
         self.tree.nodes[at].marked |= is_named;
         self.tree.nodes[at].own = self.tree.nodes[at].own.plus(held);
+    }
+
+    /// Whether a frame is one that is searched for.
+    fn is_match(&self, step: &Step) -> bool {
+        self.label.is_none() && self.options.grep.as_ref().is_some_and(|pattern| step.frame.matches(pattern))
     }
 
     /// Remembers the frames of a stack that is left out.
@@ -302,7 +304,7 @@ impl<'o> Builder<'o> {
         }
         let pattern = self.options.focus.as_ref().or(self.options.grep.as_ref());
         if let (Some(pattern), 1) = (pattern, self.tree.nodes.len()) {
-            self.tree.near = nearest(pattern.as_str(), "frame", self.missed.iter().map(String::as_str));
+            self.tree.near = pattern.unmatched("frame", self.missed.iter().map(String::as_str));
         }
         self.tree
     }
@@ -450,10 +452,9 @@ mod tests {
     }
 
     fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
-        let mut builder = Builder::new(options);
+        let mut builder = Builder::new(options, None);
         for (path, bytes) in stacks {
-            let path = path.iter().map(|name| step(name)).collect();
-            builder.add(held(*bytes), || Branch { path, labels: Vec::new() });
+            builder.add(|| path.iter().map(|name| step(name)).collect(), |_| None, held(*bytes));
         }
         builder.finish()
     }
@@ -531,11 +532,12 @@ mod tests {
 
     #[test]
     fn a_line_stands_where_all_agree_on_it() {
-        let mut builder = Builder::new(&Options { internals: false, focus: None, grep: None, depth: None });
+        let options = Options { internals: false, focus: None, grep: None, depth: None };
+        let mut builder = Builder::new(&options, None);
         for line in [7, 8] {
             let mut step = step("forward");
             (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));
-            builder.add(held(1), || Branch { path: vec![step], labels: Vec::new() });
+            builder.add(|| vec![step], |_| None, held(1));
         }
         assert_eq!(builder.finish().lines(ALL)[0].chain[0].frame.text(), "forward (model.py)");
     }

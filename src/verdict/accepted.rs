@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Check, Outcome};
 use crate::diff::{DeviceDiff, Row};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Selector};
 use crate::profile::Metric;
 use crate::units::Size;
 
@@ -107,10 +107,6 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    fn is_of_stack(&self, row: &Row) -> bool {
-        matches!(&self.subject, Subject::Stacks(pattern) if row.matches(pattern))
-    }
-
     fn is_of_phase(&self, name: &str) -> bool {
         matches!(&self.subject, Subject::Phases(pattern) if pattern.matches(name))
     }
@@ -129,19 +125,26 @@ impl Accepted {
 #[derive(Debug)]
 pub(super) struct Budget<'a> {
     accepted: &'a [Accepted],
+    /// For each of them, the stacks of the device that it is about, if any.
+    stacks: Vec<Option<Selector<'a>>>,
     left: Vec<u64>,
     today: Day,
 }
 
 impl<'a> Budget<'a> {
-    pub(super) fn new(accepted: &'a [Accepted], today: Day) -> Self {
-        Self { accepted, left: accepted.iter().map(|accepted| accepted.bytes).collect(), today }
+    pub(super) fn new(accepted: &'a [Accepted], device: &DeviceDiff, today: Day) -> Self {
+        let stacks = accepted.iter().map(|accepted| match &accepted.subject {
+            Subject::Stacks(pattern) => Some(device.selector(pattern)),
+            Subject::Phases(_) | Subject::Metric(_) => None,
+        });
+        let left = accepted.iter().map(|accepted| accepted.bytes).collect();
+        Self { accepted, stacks: stacks.collect(), left, today }
     }
 
     /// Accepts the growth of a stack, as far as there is something left.
     pub(super) fn accept_stack(&mut self, check: &mut Check, row: &Row) {
-        let left = self.accepted.iter().zip(&self.left);
-        let offers: Vec<u64> = left.map(|(accepted, &left)| if accepted.is_of_stack(row) { left } else { 0 }).collect();
+        let stacks = self.stacks.iter().zip(&self.left);
+        let offers: Vec<u64> = stacks.map(|(stacks, &left)| if covers(stacks, row) { left } else { 0 }).collect();
         let excess = match check.outcome {
             // Growth that cannot be told is at most what it holds now.
             Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
@@ -187,8 +190,9 @@ impl<'a> Budget<'a> {
             // Growth is covered once; agreements that have not expired come first.
             let mut left = grew;
             for expired in [false, true] {
-                for (offer, accepted) in offers.iter_mut().zip(self.accepted) {
-                    if accepted.is_of_stack(row) && (accepted.expires < self.today) == expired {
+                for (at, accepted) in self.accepted.iter().enumerate() {
+                    if covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
+                        let offer = &mut offers[at];
                         let take = left.min(accepted.bytes - *offer);
                         *offer += take;
                         left -= take;
@@ -252,6 +256,11 @@ fn certain_growth(row: &Row) -> u64 {
 fn possible_growth(row: &Row) -> u64 {
     let before = if row.before_within.is_some() { 0 } else { row.held.before.bytes };
     row.held.after.bytes.saturating_sub(before)
+}
+
+/// Whether an agreement is about a stack.
+fn covers(stacks: &Option<Selector<'_>>, row: &Row) -> bool {
+    stacks.is_some_and(|selector| row.is_selected(&selector))
 }
 
 #[cfg(test)]

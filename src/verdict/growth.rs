@@ -6,9 +6,8 @@ use super::phases::LimitedPhases;
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Selector};
 use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
-use crate::text::nearest;
 use crate::units::Size;
 
 /// A device of a comparison under one limit on growth.
@@ -19,6 +18,23 @@ pub(super) struct Gated<'a> {
     profiles: Sides<Option<&'a DeviceProfile>>,
     growth: &'a Growth,
     thresholds: &'a Thresholds,
+}
+
+/// Stacks that a limit is about.
+enum Scope<'p> {
+    /// Those that a pattern selects.
+    Only(Selector<'p>),
+    /// All but those with limits of their own.
+    AllBut(Vec<Selector<'p>>),
+}
+
+impl Scope<'_> {
+    fn holds(&self, row: &Row) -> bool {
+        match self {
+            Self::Only(selector) => row.is_selected(selector),
+            Self::AllBut(others) => !others.iter().any(|other| row.is_selected(other)),
+        }
+    }
 }
 
 impl<'a> Gated<'a> {
@@ -64,7 +80,7 @@ impl<'a> Gated<'a> {
     }
 
     fn budget(&self) -> Budget<'a> {
-        Budget::new(&self.thresholds.accepted, self.thresholds.today)
+        Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
     }
 
     /// Whether the rows of the comparison are those at the peak.
@@ -72,21 +88,29 @@ impl<'a> Gated<'a> {
         self.diff.profiles.after.options.at == Moment::Peak
     }
 
-    /// Whether a limit for certain stacks takes the place of this one for a row.
-    fn is_replaced(&self, row: &Row) -> bool {
+    /// The rows that a limit on stacks, all or those that a pattern names, concerns.
+    fn scope<'p>(&self, pattern: Option<&'p Pattern>) -> Scope<'p>
+    where
+        'a: 'p,
+    {
+        if let Some(pattern) = pattern {
+            return Scope::Only(self.device.selector(pattern));
+        }
         let same_level = self.thresholds.growth.iter().filter(|other| other.level == self.growth.level);
-        same_level.into_iter().any(|other| matches!(&other.target, Target::Stack(Some(glob)) if row.matches(glob)))
+        let patterns = same_level.filter_map(|other| match &other.target {
+            Target::Stack(pattern) => pattern.as_ref(),
+            _ => None,
+        });
+        Scope::AllBut(patterns.map(|pattern| self.device.selector(pattern)).collect())
     }
 
-    /// Whether a limit on stacks, all or those that a pattern names, concerns a row.
-    fn concerns(&self, row: &Row, pattern: Option<&Pattern>) -> bool {
+    /// Whether a limit on the stacks of a scope concerns a row.
+    fn concerns(&self, row: &Row, scope: &Scope<'_>) -> bool {
         let largest = match row.before_within {
             Some(_) => u128::from(row.held.after.bytes),
             None => row.delta().unsigned_abs(),
         };
-        largest >= u128::from(self.thresholds.min_delta)
-            && !matches!(row.kind, RowKind::Others(_))
-            && pattern.map_or_else(|| !self.is_replaced(row), |pattern| row.matches(pattern))
+        largest >= u128::from(self.thresholds.min_delta) && !matches!(row.kind, RowKind::Others(_)) && scope.holds(row)
     }
 
     /// The reason why a side lacks a part that the limit is about, unless that is allowed.
@@ -276,8 +300,9 @@ impl Judge {
             self.checks.push(gated.inconclusive(reason));
         }
         let mut budget = gated.budget();
+        let scope = gated.scope(pattern);
         let rows = gated.device.rows.iter().chain(&gated.device.unlisted);
-        for row in rows.filter(|row| gated.concerns(row, pattern)) {
+        for row in rows.filter(|row| gated.concerns(row, &scope)) {
             let Some(mut check) = gated.check_of_row(row) else { continue };
             budget.accept_stack(&mut check, row);
             self.tell_accepted(&check);
@@ -299,7 +324,8 @@ impl Judge {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let rows = gated.device.rows.iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
-        for row in rows.filter(|row| pattern.is_none_or(|pattern| row.matches(pattern))) {
+        let selector = pattern.map(|pattern| gated.device.selector(pattern));
+        for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
             let Some(mut check) = gated.check_of_highest(row) else { continue };
             budget.accept_stack(&mut check, row);
             self.tell_accepted(&check);
@@ -318,7 +344,7 @@ impl Judge {
             if thresholds.one_of_ranks {
                 return;
             }
-            let near = growth.pattern().map(|pattern| nearest(pattern.as_str(), "stack", labels(diff)));
+            let near = growth.pattern().map(|pattern| pattern.unmatched("stack", labels(diff)));
             let reason = format!("the pattern matches no stack on either side{}", near.unwrap_or_default());
             self.cannot_tell(growth, &reason);
         }

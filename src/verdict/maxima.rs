@@ -4,11 +4,10 @@ use std::cell::OnceCell;
 
 use super::judge::no_history;
 use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
-use crate::pattern::Pattern;
-use crate::profile::{Bucket, DeviceProfile, Metric, Profile, StackTotal};
+use crate::pattern::{Naming, Pattern, Selector};
+use crate::profile::{Bucket, DeviceProfile, HeldLine, Metric, Profile, StackTotal};
 use crate::sides::Sides;
 use crate::stack::Code;
-use crate::text::nearest;
 use crate::units::{GivenSize, Size};
 
 /// A device under absolute limits.
@@ -30,12 +29,6 @@ impl Maximum {
         }
     }
 
-    /// Whether a limit for certain stacks takes the place of this one, which is for all.
-    fn is_replaced(&self, total: &StackTotal, names: &Names<'_>, thresholds: &Thresholds) -> bool {
-        let mut patterns = thresholds.maximum.iter().filter_map(Self::pattern);
-        self.figure == Figure::Stack(None) && patterns.any(|pattern| names.are_named(total, pattern))
-    }
-
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         match &self.figure {
@@ -53,7 +46,7 @@ impl Maximum {
     fn matches_some(&self, names: &Names<'_>) -> bool {
         let Some(pattern) = self.pattern() else { return true };
         let mut stacks = names.profile.devices.iter().flat_map(|device| &device.stacks);
-        stacks.any(|total| names.are_named(total, pattern))
+        stacks.any(|total| names.naming(total, pattern).is_some())
     }
 }
 
@@ -68,17 +61,40 @@ impl<'p> Names<'p> {
         Self { profile, code: OnceCell::new() }
     }
 
-    /// Whether a pattern names a stack.
-    fn are_named(&self, total: &StackTotal, pattern: &Pattern) -> bool {
-        if pattern.matches(&total.label) {
-            return true;
-        }
+    /// The way in which a pattern names a stack.
+    fn naming(&self, total: &StackTotal, pattern: &Pattern) -> Option<Naming> {
+        let lines = std::iter::once_with(|| self.lines(total)).flatten();
+        pattern.naming(&total.label, lines.map(|line| line.label))
+    }
+
+    /// The lines that a stack sums.
+    fn lines(&self, total: &StackTotal) -> Vec<HeldLine> {
         if total.bucket.is_some() || total.members.len() <= 1 {
-            return false;
+            return Vec::new();
         }
         let code = self.code.get_or_init(|| self.profile.code());
-        let lines = total.lines(self.profile.options.group_by, code);
-        lines.all.iter().any(|line| pattern.matches(&line.label))
+        total.lines(self.profile.options.group_by, code).all
+    }
+
+    /// For each stack of a device, whether a pattern selects it.
+    fn selected(&self, device: &DeviceProfile, pattern: &Pattern) -> Vec<bool> {
+        let namings: Vec<_> = device.stacks.iter().map(|total| self.naming(total, pattern)).collect();
+        let selector = Selector::new(pattern, namings.iter().copied());
+        namings.into_iter().map(|naming| selector.selects(naming)).collect()
+    }
+
+    /// For each stack of a device, whether a limit concerns it: one on all stacks does unless another one is on that stack.
+    fn concerned(&self, device: &DeviceProfile, maximum: &Maximum, thresholds: &Thresholds) -> Vec<bool> {
+        if let Some(pattern) = maximum.pattern() {
+            return self.selected(device, pattern);
+        }
+        let mut concerned = vec![true; device.stacks.len()];
+        for pattern in thresholds.maximum.iter().filter_map(Maximum::pattern) {
+            for (concerned, is_replaced) in concerned.iter_mut().zip(self.selected(device, pattern)) {
+                *concerned &= !is_replaced;
+            }
+        }
+        concerned
     }
 }
 
@@ -179,11 +195,7 @@ impl Judge {
         }
         let Some(profile) = device.profile else { return };
         let checked = self.checks.len();
-        for total in &profile.stacks {
-            let concerned = match maximum.pattern() {
-                Some(pattern) => names.are_named(total, pattern),
-                None => !maximum.is_replaced(total, names, thresholds),
-            };
+        for (total, concerned) in profile.stacks.iter().zip(names.concerned(profile, maximum, thresholds)) {
             let is_one = total.bucket != Some(Bucket::Others);
             if concerned && is_one && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
@@ -219,7 +231,7 @@ impl Judge {
         self.checks.retain(|check| !check.absolute || check.metric != name || check.outcome != Outcome::Pass);
         // Another rank may have such a stack.
         if !thresholds.one_of_ranks {
-            let near = maximum.pattern().map(|pattern| nearest(pattern.as_str(), "stack", labels));
+            let near = maximum.pattern().map(|pattern| pattern.unmatched("stack", labels));
             let reason = format!("the pattern matches no stack{}", near.unwrap_or_default());
             self.cannot_tell_maximum(maximum, &reason);
         }

@@ -9,7 +9,7 @@ use crate::diff::{Diff, PhaseRow, Side, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
-use crate::text::{nearest, thousands};
+use crate::text::thousands;
 
 /// By how many bytes a phase grew beyond its limit, negative where it did not.
 fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
@@ -157,16 +157,16 @@ impl Judge {
     /// A pattern that matches no phase on any device checks nothing.
     pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth) {
         let Target::Phase(pattern) = &growth.target else { return };
-        let mut rows = diff.devices.iter().flat_map(|device| &device.phases);
+        let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // An inconclusive check was added already.
         let said = self.checks.iter().any(|check| check.metric == growth.target.name() && check.level == growth.level);
         if said || rows.clone().any(|row| pattern.matches(&row.name)) {
             return;
         }
-        let near = nearest(pattern.as_str(), "phase", rows.by_ref().map(|row| &*row.name));
-        let reason = if near.is_empty() {
+        let reason = if rows.clone().next().is_none() {
             "neither side has any phases: no annotations (record_function), no metadata, no compile contexts".to_owned()
         } else {
+            let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
             format!("the pattern matches no phase on either side{near}")
         };
         self.cannot_tell(growth, &reason);

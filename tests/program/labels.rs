@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use crate::support::edit::Edited;
+use crate::support::program::Program;
 use crate::support::tool::{ptmem, text, verdict};
 
 fn folder() -> TempDir {
@@ -167,4 +168,88 @@ fn files_are_named_from_the_root_of_the_checkout_on() {
     fs::remove_file(folder.path().join("src/ourlib/model.py")).unwrap();
     let all = labels(".", &["show", "inputs/after.pkl"]);
     assert!(all.contains("> attention (ourlib/model.py:") && !all.contains("src/"), "{all}");
+}
+
+/// Two functions allocate through the same line: `main` directly, and `block` as one of the two lines that its row sums. A
+/// third row lies in a file whose name opens a bracket.
+fn sharing_a_line() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = Program::default();
+    for name in ["always there", "also there"] {
+        program.alloc_under(name, &["/work/train.py:main:4"], 5 << 10);
+    }
+    fs::write(folder.path().join("before.pkl"), program.snapshot()).unwrap();
+    let main = "/work/train.py:main:5";
+    program.alloc_under("direct", &["/work/model.py:forward:10", main], 100 << 10);
+    program.alloc_under("larger line", &["/work/model.py:forward:12", "/work/model.py:block:30", main], 200 << 10);
+    program.alloc_under("shared line", &["/work/model.py:forward:10", "/work/model.py:block:31", main], 50 << 10);
+    program.alloc_under("bracket", &["/work/old[1.py:run:3", main], 80 << 10);
+    fs::write(folder.path().join("after.pkl"), program.snapshot()).unwrap();
+    folder
+}
+
+/// The stacks that exceed a limit.
+fn exceeding(folder: &TempDir, arguments: &[&str]) -> Vec<String> {
+    let report = json(folder, arguments);
+    let checks = report["checks"].as_array().unwrap().iter();
+    let exceeded = checks.filter(|check| check["result"] == "exceeded");
+    exceeded.map(|check| check["scope"].as_str().unwrap().to_owned()).collect()
+}
+
+const DIRECT: &str = "forward (model.py:10)";
+const BLOCK: &str = "forward (model.py:12)";
+const BRACKET: &str = "run (old[1.py:3)";
+
+#[test]
+fn a_label_stands_for_its_row_alone() {
+    let folder = sharing_a_line();
+    let listed = rows(&json(&folder, &["show", "after.pkl"]));
+    let labels: Vec<&str> = listed.iter().map(|row| &*row.label).collect();
+    assert_eq!(labels, [BLOCK, DIRECT, BRACKET, "main (train.py:4)"]);
+    assert_eq!(listed[0].lines, [BLOCK, DIRECT]);
+    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0", "--allow-partial"];
+    for label in [BLOCK, DIRECT, BRACKET] {
+        for pasted in [label.to_owned(), format!("{label} (+1 more line)")] {
+            let limit = format!("stack:{pasted}=0");
+            assert_eq!(exceeding(&folder, &["check", "after.pkl", "--max", &limit]), [label], "{pasted}");
+            let growth = [&diff[..], &["--max-growth", &limit]].concat();
+            assert_eq!(exceeding(&folder, &growth), [label], "{pasted}");
+            let report = text(&ptmem(folder.path(), &["show", "after.pkl", "--grep", &pasted]).stdout);
+            let held = if label == BLOCK {
+                "250.00 KiB"
+            } else if label == DIRECT {
+                "100.00 KiB"
+            } else {
+                "80.00 KiB"
+            };
+            assert!(report.contains(&format!("{held} of it through '{pasted}'")), "{report}");
+        }
+    }
+    // A limit of its own takes one row out of the limit for all.
+    let own = format!("stack:{DIRECT}=1GiB");
+    assert_eq!(exceeding(&folder, &["check", "after.pkl", "--max", "stack=20KiB", "--max", &own]), [BLOCK, BRACKET]);
+    let growth = [&diff[..], &["--max-growth", "stack=0", "--max-growth", &own]].concat();
+    assert_eq!(exceeding(&folder, &growth), [BLOCK, BRACKET]);
+}
+
+#[test]
+fn an_agreement_covers_the_row_of_its_label_alone() {
+    let folder = sharing_a_line();
+    let agreement = |pattern: &str| {
+        format!("[[accept]]\npattern = '{pattern}'\nbytes = '1GiB'\nreason = 'agreed'\nexpires = 2027-02-01\n")
+    };
+    let diff = ["diff", "before.pkl", "after.pkl", "--min-delta", "0", "--allow-partial", "--max-growth", "stack=0"];
+    for (label, others) in [(DIRECT, [BLOCK, BRACKET]), (BLOCK, [DIRECT, BRACKET]), (BRACKET, [BLOCK, DIRECT])] {
+        fs::write(folder.path().join("ptmem.toml"), agreement(label)).unwrap();
+        assert_eq!(exceeding(&folder, &diff), others, "{label}");
+    }
+}
+
+#[test]
+fn labels_that_no_line_has_room_for_go_on_below() {
+    let folder = sharing_a_line();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(folder.path()).env_clear().env("COLUMNS", "30");
+    let report = text(&command.args(["show", "after.pkl"]).output().unwrap().stdout);
+    assert!(!report.contains(BRACKET) && report.replace("\n              ", " ").contains(BRACKET), "{report}");
 }

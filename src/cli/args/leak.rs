@@ -42,7 +42,7 @@ pub(crate) struct LeakArguments {
     #[arg(
         long,
         value_name = "PATTERN",
-        value_parser = Pattern::search,
+        value_parser = Pattern::search_code,
         conflicts_with = "windows",
         help_heading = heading::LEAK
     )]

@@ -18,9 +18,10 @@ pub(crate) struct TreeArguments {
     depth: Option<u16>,
     /// Keep only stacks with a frame whose function or path matches, and make that frame the root: part of a name,
     /// or a glob
-    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::search_code)]
     focus: Option<Pattern>,
-    /// Keep only stacks with a frame whose function or path matches, and mark that frame
+    /// Keep only stacks with a frame whose function or path matches, and mark that frame; with the whole label of a row
+    /// only that row
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::search)]
     grep: Option<Pattern>,
     /// Show every frame, including PyTorch's own and all of C++

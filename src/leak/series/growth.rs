@@ -9,7 +9,8 @@ use crate::leak::{
     DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Names, Options, Point, WORTH_TELLING, sort,
 };
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
-use crate::stack::Grouper;
+use crate::snapshot::StackId;
+use crate::stack::{Grouper, More};
 use crate::text::count;
 use crate::units::{Delta, Size};
 
@@ -119,7 +120,7 @@ impl Device {
                 is_cut = true;
                 continue;
             }
-            leaks.push(self.leak_of_stack(latest, total, options, &growth, skip));
+            leaks.push(self.leak_of_stack(latest, total, &growth, skip));
         }
         if !is_cut {
             leaks.extend(self.unnamed(leaks, options, skip));
@@ -132,22 +133,16 @@ impl Device {
         })
     }
 
-    fn leak_of_stack(
-        &self,
-        latest: &Latest<'_>,
-        total: &StackTotal,
-        options: &Options,
-        course: &Course<'_>,
-        skip: usize,
-    ) -> Leak {
-        let labels = total.members.iter().map(|member| latest.grouper.label(member.stack));
-        let names = Names::of(labels.filter(|_| !options.group_by.is_tag()));
+    fn leak_of_stack(&self, latest: &Latest<'_>, total: &StackTotal, course: &Course<'_>, skip: usize) -> Leak {
+        let stacks: Vec<StackId> = total.members.iter().map(|member| member.stack).collect();
+        let Names { also, more, .. } = Names::new(&latest.grouper, &stacks);
         Leak {
             label: total.label.clone(),
             key: total.key.0.clone(),
             bucket: total.bucket,
             stack: total.stack(),
-            also: names.map(|names| names.also).unwrap_or_default(),
+            also,
+            more,
             ..self.leak(course, skip)
         }
     }
@@ -164,6 +159,7 @@ impl Device {
             bucket: None,
             stack: None,
             also: Vec::new(),
+            more: More::None,
             bytes: trend.gain(values),
             blocks: i128::from(end.blocks) - i128::from(first.blocks),
             bytes_per_step: trend.slope.unwrap_or_default(),

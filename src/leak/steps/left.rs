@@ -220,16 +220,16 @@ impl Left {
             return None;
         }
         let stacks = NamedStack::by_size(&self.stacks, grouper);
-        let stack = stacks.first().map(|named| named.stack);
-        let names = Names::of(stacks.into_iter().map(|named| named.label)).filter(|_| !grouper.by().is_tag());
-        let names = names.unwrap_or(Names { label: identity.label, also: Vec::new() });
+        let stacks: Vec<StackId> = stacks.iter().map(|named| named.stack).collect();
+        let names = Names::new(grouper, &stacks);
         Some(Leak {
             metric: LeakMetric::Allocated,
-            label: names.label,
+            label: names.label.unwrap_or(identity.label),
             key: identity.key.0,
             bucket: identity.bucket,
-            stack,
+            stack: stacks.first().copied(),
             also: names.also,
+            more: names.more,
             bytes: i128::from(held.bytes),
             blocks: i128::from(held.blocks),
             bytes_per_step: rounded(i128::from(held.bytes), count as i128),

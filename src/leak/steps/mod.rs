@@ -106,7 +106,7 @@ fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wante
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
     let names: BTreeSet<&str> = phases.iter().map(|phase| crate::text::cut(tables.string(phase.name), 64)).collect();
-    let near = crate::text::nearest(pattern.as_str(), "name", names.iter().copied());
+    let near = pattern.unmatched("name", names.iter().copied());
     let near = if near.is_empty() { "; there are none".to_owned() } else { near };
     format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
 }

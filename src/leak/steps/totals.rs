@@ -6,6 +6,7 @@ use crate::leak::slope::{rounded, slope};
 use crate::leak::{DeviceLeaks, FRAGMENTATION, Growth, Leak, LeakMetric, Mode, Options, Point, WORTH_TELLING};
 use crate::phase::steps::How;
 use crate::profile::Held;
+use crate::stack::More;
 use crate::units::{Delta, Size};
 
 impl DeviceLeaks {
@@ -59,6 +60,7 @@ impl DeviceLeaks {
                 bucket: None,
                 stack: None,
                 also: Vec::new(),
+                more: More::None,
                 bytes: gain.bytes.into(),
                 blocks: 0,
                 bytes_per_step: per_step,

@@ -128,10 +128,8 @@ fn name_cell(row: &Row, value: &Value) -> Markup {
             }
         }
         @if let Some(mark) = row.mark { " " (badge(mark, None)) }
-        @match &row.note {
-            Some(Note::Manner { words, mean }) => { span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" } }
-            Some(Note::Also(labels)) => { span.remark { "also " @for label in labels { code { (name(label)) } " " } } }
-            None => {}
+        @if let Some(Note { words, mean }) = &row.note {
+            span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" }
         }
     }
 }

@@ -4,14 +4,13 @@ use std::fmt::{self, Write};
 
 use anstyle::Style;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
-use unicode_width::UnicodeWidthStr;
 
 use super::style::{DIM, of_tone};
 use super::wrap::wrap;
 use super::{NARROWEST_NAME, frames, unmistakable};
 use crate::report::source::Excerpt;
 use crate::report::view::{Align, Column, Label, Note, Row, Table, Value};
-use crate::text::{printable, shorten, shorten_label};
+use crate::text::{printable, shorten};
 
 /// Columns between the edge of the terminal and a table.
 const INDENT: usize = 2;
@@ -41,7 +40,9 @@ pub(super) fn write(out: &mut String, table: &Table, width: usize) -> fmt::Resul
 /// The figures of a table, and the room beside them.
 struct Grid {
     figures: comfy_table::Table,
-    /// Columns for the name at the end of a row.
+    /// The column at which the name at the end of a row begins.
+    name_start: usize,
+    /// Columns for that name.
     room: usize,
     /// The column at which notes begin: a little to the right of the first figures.
     note_indent: usize,
@@ -66,9 +67,9 @@ impl Grid {
         }
         let widths: Vec<usize> = laid_out.column_max_content_widths().into_iter().map(usize::from).collect();
         let taken: usize = widths.iter().map(|width| width + usize::from(GAP)).sum();
-        let room = width.saturating_sub(INDENT + taken);
+        let name_start = INDENT + taken;
         let note_indent = INDENT + widths.first().copied().unwrap_or(0) + usize::from(GAP);
-        Self { figures: laid_out, room, note_indent, width }
+        Self { figures: laid_out, name_start, room: width.saturating_sub(name_start), note_indent, width }
     }
 
     fn row(&self, out: &mut String, row: &Row, figures: String) -> fmt::Result {
@@ -78,8 +79,8 @@ impl Grid {
         let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
         let name = match row.cells.last() {
             Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
-            Some(Value::Label(label)) => self.label(&name(label), room),
-            Some(name) => shorten_label(&text(name), room),
+            Some(Value::Label(label)) => self.label(&name(label), indent),
+            Some(name) => self.label(&text(name), indent),
             None => String::new(),
         };
         let line = format!("{figures}{:indent$}{name}", "");
@@ -91,13 +92,11 @@ impl Grid {
     }
 
     /// A label in the room beside the figures, its rest below them: it is never cut, because people search for it and
-    /// write it into limits. Only one with a word that fits no line is shortened.
-    fn label(&self, label: &str, room: usize) -> String {
-        let below = self.width.saturating_sub(self.note_indent);
-        if label.width() <= room || label.split(' ').any(|word| word.width() > below.max(room)) {
-            return shorten_label(label, room);
-        }
-        wrap(label, self.width.saturating_sub(room), self.note_indent, self.width)
+    /// write it into limits.
+    fn label(&self, label: &str, indent: usize) -> String {
+        let start = self.name_start + indent;
+        let width = self.width.max(start.max(self.note_indent) + NARROWEST_NAME);
+        wrap(label, start, self.note_indent, width)
     }
 
     /// The source below a row.
@@ -112,8 +111,9 @@ impl Grid {
     }
 
     fn note(&self, out: &mut String, text: &str) -> fmt::Result {
-        let room = self.width.saturating_sub(self.note_indent).max(NARROWEST_NAME);
-        writeln!(out, "{:indent$}{DIM}{}{DIM:#}", "", shorten(text, room), indent = self.note_indent)
+        let indent = self.note_indent;
+        let text = wrap(text, indent, indent, self.width.max(indent + NARROWEST_NAME));
+        writeln!(out, "{:indent$}{DIM}{text}{DIM:#}", "")
     }
 }
 
@@ -145,16 +145,14 @@ fn text(value: &Value) -> String {
 }
 
 fn note_text(note: &Note) -> String {
-    match note {
-        Note::Manner { words, mean } => format!("{words} ({} each)", Value::Sizes(*mean)),
-        Note::Also(labels) => format!("also {}", labels.join(", ")),
-    }
+    format!("{} ({} each)", note.words, Value::Sizes(note.mean))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::view::Tone;
+    use crate::sides::Sides;
 
     fn row(delta: i128, label: &str) -> Row {
         let cells = [Value::Change(delta), Value::Size(1024), Value::Nothing, Value::code(label)];
@@ -169,7 +167,9 @@ mod tests {
             Column::figure(""),
             Column::words("stack"),
         ];
-        let noted = Row { note: Some(Note::Also(vec!["another".to_owned()])), ..row(1 << 20, "forward (a/b.py:7)") };
+        let mean = Sides { before: 512, after: 1024 };
+        let note = Note { words: "twice as large".to_owned(), mean };
+        let noted = Row { note: Some(note), ..row(1 << 20, "forward (a/b.py:7)") };
         Table { columns, rows: vec![noted, Row { depth: 1, ..row(-1, "::x") }], ..Table::default() }
     }
 
@@ -184,12 +184,12 @@ mod tests {
         let wide = [
             "     change    before  stack",
             "  +1.00 MiB  1.00 KiB  forward (a/b.py:7)",
-            "             also another",
+            "             twice as large (512 B -> 1.00 KiB each)",
             "       -1 B  1.00 KiB    '::x'",
         ];
         assert_eq!(lines(WIDE), wide);
-        let narrow = ["     change  stack", "  +1.00 MiB  forward (a/b.py:7)", "             also another"];
-        assert_eq!(lines(WIDE - 1)[..3], narrow);
+        let narrow = ["     change  stack", "  +1.00 MiB  forward (a/b.py:7)"];
+        assert_eq!(lines(WIDE - 1)[..2], narrow);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::view::{
     StackLine, SummedLine, Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
-use crate::text::{count, cut, printable, shorten, shorten_label};
+use crate::text::{count, cut, printable};
 use crate::verdict::Headline;
 use style::{BOLD, CYAN, DIM, GREEN, RED, YELLOW};
 use wrap::{fill, wrap};
@@ -145,8 +145,11 @@ impl Page {
 
     fn source(&mut self, source: &Source) -> fmt::Result {
         let side = source.side.map(|side| format!("{side:<8}")).unwrap_or_default();
-        let path = shorten(&unmistakable(&source.path), self.room(14 + side.len()));
-        writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{}{DIM:#}", source.amount)
+        let amount = source.amount.to_string();
+        let path = unmistakable(&source.path);
+        let room = self.room(side.width() + amount.width() + 2);
+        let path = wrap(&path, side.width(), side.width(), side.width() + room);
+        writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{amount}{DIM:#}")
     }
 
     fn idle(&mut self, idle: &Idle) -> fmt::Result {
@@ -172,7 +175,8 @@ impl Page {
             Content::StackChanges(changes) => changes.iter().try_for_each(|change| self.stack_change(change)),
             Content::Sentence(sentence) => {
                 self.gap();
-                writeln!(self.text, "  {}", printable(sentence))
+                let sentence = self.whole(sentence, 2);
+                writeln!(self.text, "  {sentence}")
             }
         }
     }
@@ -184,9 +188,10 @@ impl Page {
         self.gap();
         let room = self.room(FACT_NAME + 5);
         for fact in facts {
-            let items = fact.lines.iter().map(|line| line.iter().map(|item| shorten(&item.to_string(), room)));
+            let items = fact.lines.iter().map(|line| line.iter().map(|item| printable(&item.to_string())));
             let lines = items.flat_map(|items| fill(items, room));
             for (at, line) in lines.enumerate() {
+                let line = self.whole(&line, FACT_NAME + 4);
                 let name = if at == 0 { fact.name } else { "" };
                 let style = style::of_tone(fact.tone);
                 writeln!(self.text, "  {style}{name:<FACT_NAME$}{style:#}  {line}")?;
@@ -207,7 +212,7 @@ impl Page {
         }
         grid::write(&mut self.text, table, self.width)?;
         match &table.below {
-            Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", printable(below)),
+            Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(below, 2)),
             None => Ok(()),
         }
     }
@@ -215,9 +220,13 @@ impl Page {
     /// A stack, the innermost frame first.
     fn call_stack(&mut self, stack: &CallStack) -> fmt::Result {
         self.gap();
-        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", self.whole_label(&stack.label, 11))?;
+        writeln!(self.text, "  {DIM}stack of{DIM:#} {}", self.whole(&stack.label, 11))?;
+        for label in &stack.also {
+            let label = self.whole(label, 11);
+            writeln!(self.text, "      {DIM}also{DIM:#} {label}")?;
+        }
         for frame in stack.frames.iter().rev() {
-            let text = shorten_label(cut(&frame.text(), LONGEST_FRAME), self.room(7));
+            let text = self.whole(cut(&frame.text(), LONGEST_FRAME), 7);
             writeln!(self.text, "    at {text}")?;
         }
         Ok(())
@@ -226,7 +235,7 @@ impl Page {
     fn stack_change(&mut self, change: &StackChange) -> fmt::Result {
         self.gap();
         let delta = change.delta.to_string();
-        let label = self.whole_label(&change.label, delta.width() + 4);
+        let label = self.whole(&change.label, delta.width() + 4);
         writeln!(self.text, "  {BOLD}{delta}  {label}{BOLD:#}")?;
         self.summed(&change.summed)?;
         for line in &change.lines {
@@ -237,15 +246,15 @@ impl Page {
                 StackLine::Removed(_) => RED,
                 StackLine::Added(_) => GREEN,
             };
-            let text = shorten_label(line.text(), self.room(5));
+            let text = self.whole(line.text(), 5);
             writeln!(self.text, "    {style}{}{text}{style:#}", line.sign())?;
         }
         Ok(())
     }
 
-    /// A label that begins at a column, its rest below: it is never cut, because people paste it into limits.
-    fn whole_label(&self, label: &str, start: usize) -> String {
-        wrap(&printable(label), start, start, self.width.max(start + NARROWEST_TEXT))
+    /// A text that begins at a column, its rest below: labels are never cut, because people paste them into limits.
+    fn whole(&self, text: &str, start: usize) -> String {
+        wrap(&printable(text), start, start, self.width.max(start + NARROWEST_TEXT))
     }
 
     /// The lines that a row sums.
@@ -253,7 +262,7 @@ impl Page {
         let shown = &lines[..lines.len().min(MOST_SUMMED)];
         let width = shown.iter().map(|line| line.amount.to_string().len()).max().unwrap_or(0);
         for SummedLine { amount, label } in shown {
-            let label = self.whole_label(label, width + 6);
+            let label = self.whole(label, width + 6);
             writeln!(self.text, "    {:>width$}  {label}", amount.to_string())?;
         }
         match lines.len() - shown.len() {

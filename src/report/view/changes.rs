@@ -249,7 +249,7 @@ impl Changed<'_> {
         let mean = Sides { before: before.mean(), after: after.mean() };
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         Row {
-            note: manner.map(|words| Note::Manner { words, mean }),
+            note: manner.map(|words| Note { words, mean }),
             aside: delta <= 0 || others.is_some(),
             others,
             ..Row::new(row_tone(row), cells)

@@ -6,7 +6,7 @@ use super::{
     Block, CallStack, CallStacks, Column, Content, Noun, Row, Site, StackLine, SummedLine, Table, Tone, Value, details,
 };
 use crate::picture::Picture;
-use crate::profile::{Bucket, Held, HeldLine, HeldLines, Moment, Profile, StackTotal};
+use crate::profile::{Bucket, Held, HeldLine, HeldLines, Member, Moment, Profile, StackTotal};
 use crate::report::Options;
 use crate::report::ranks::{self, Others};
 use crate::sides::Sides;
@@ -21,11 +21,10 @@ struct Listing<'a> {
     profile: &'a Profile,
     stacks: Vec<StackTotal>,
     held: fn(&StackTotal) -> Held,
+    held_by_member: fn(&Member) -> Held,
     moment: String,
     picture: Option<&'a Picture>,
     others: Option<&'a Others<'a>>,
-    /// Whether it is the moment for which every single stack is known.
-    has_lines: bool,
     options: &'a Options,
 }
 
@@ -38,7 +37,17 @@ pub(super) fn at_moment(shown: Shown<'_>) -> Vec<Block> {
         return vec![Block::open(Content::Sentence(sentence))];
     }
     let stacks = device.listed(options.top, 1);
-    Listing { profile, stacks, held: |stack| stack.at, moment, picture, others, has_lines: true, options }.blocks()
+    Listing {
+        profile,
+        stacks,
+        held: |stack| stack.at,
+        held_by_member: |member| member.at,
+        moment,
+        picture,
+        others,
+        options,
+    }
+    .blocks()
 }
 
 /// The stacks when memory first ran out, where those at the peak do not say it all and no other moment was asked for.
@@ -54,10 +63,10 @@ pub(super) fn at_oom(shown: Shown<'_>) -> Vec<Block> {
         profile,
         stacks,
         held: |stack| stack.oom,
+        held_by_member: |member| member.oom,
         moment: moment_name(&Moment::Oom),
         picture: None,
         others: None,
-        has_lines: false,
         options,
     }
     .blocks()
@@ -113,9 +122,9 @@ impl Listing<'_> {
         }
     }
 
-    /// The lines that a row sums, where they are known for the moment of the table.
+    /// The lines that a row sums.
     fn lines(&self, stack: &StackTotal, code: &Code<'_>) -> HeldLines {
-        if self.has_lines { stack.lines(self.profile.options.group_by, code) } else { HeldLines::default() }
+        stack.lines_by(self.profile.options.group_by, code, self.held_by_member)
     }
 
     fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64, median: Option<i128>) -> Row {

@@ -2,7 +2,7 @@
 
 use super::remarks::remarks;
 use super::{
-    Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Note, Noun, Overview, Phrase, Row,
+    Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Noun, Overview, Phrase, Row,
     Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
 };
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
@@ -292,10 +292,9 @@ fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row
         Value::Change(leak.bytes),
     ];
     cells.extend(has_since.then(|| leak.since.as_deref().map_or(Value::Nothing, |name| Value::words(name.to_owned()))));
-    cells.push(Value::code(&*leak.label));
-    let note = (!leak.also.is_empty()).then(|| Note::Also(leak.also.clone()));
+    cells.push(Value::stack(&*leak.label, leak.more));
     let site = leak.stack.and_then(|stack| Site::new(code, stack, options));
-    Row { note, site, shows_source: options.source, ..Row::new(Tone::Worse, cells) }
+    Row { site, shows_source: options.source, ..Row::new(Tone::Worse, cells) }
 }
 
 fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<CallStack> {

@@ -126,16 +126,11 @@ pub(crate) enum Tone {
 
 /// A remark on a row.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Note {
-    /// Whether there are more blocks or larger ones.
-    Manner {
-        /// In words: `twice as many`.
-        words: String,
-        /// The mean size of a block.
-        mean: Sides<u64>,
-    },
-    /// Labels of further stacks in the same row.
-    Also(Vec<String>),
+pub(crate) struct Note {
+    /// Whether there are more blocks or larger ones, in words: `twice as many`.
+    pub(crate) words: String,
+    /// The mean size of a block.
+    pub(crate) mean: Sides<u64>,
 }
 
 impl Column {

@@ -6,7 +6,6 @@ use super::super::{Judge, Thresholds, growth, maxima};
 use crate::diff::Diff;
 use crate::pattern::Pattern;
 use crate::profile::Profile;
-use crate::text::nearest;
 
 /// The limits that are about a stack of some rank.
 #[derive(Debug, Clone, Default)]
@@ -51,7 +50,7 @@ impl Matched {
     /// The reason of a check whose pattern matches no stack of any rank.
     fn reason(&self, pattern: Option<&Pattern>) -> String {
         let labels = self.labels.iter().map(String::as_str);
-        let near = pattern.map(|pattern| nearest(pattern.as_str(), "stack", labels));
+        let near = pattern.map(|pattern| pattern.unmatched("stack", labels));
         format!("the pattern matches no stack of any rank{}", near.unwrap_or_default())
     }
 }
