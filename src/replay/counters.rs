@@ -4,6 +4,7 @@ use std::iter::Peekable;
 use std::{slice, vec};
 
 use super::lifetimes::{Lifetimes, NONE};
+use super::maybe_pending::MaybePending;
 use super::parts::{Level, Part, Parts};
 use super::sizes::{Sizes, Spread};
 use super::unrecorded::Unrecorded;
@@ -156,9 +157,11 @@ pub(super) struct Counters {
     pub(super) allocated_margin: Margin,
     pub(super) active_margin: Margin,
     pub(super) requested_margin: Margin,
+    /// Bytes of blocks whose free may have been requested before the history.
+    pub(super) maybe_pending: u64,
     /// Where blocks may be held of which nothing tells.
     unrecorded: Option<Unrecorded>,
-    /// True if every size is certain, and no block unseen: then all margins are zero.
+    /// True if every size is certain, and no block unseen or perhaps pending: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
     pub(super) checkpoints_matched: u64,
@@ -178,11 +181,29 @@ pub(super) struct Counted {
     pub(super) parts: Vec<Part>,
 }
 
+/// Everything that makes a counter uncertain.
+pub(super) struct Doubts<'r> {
+    pub(super) sizes: &'r Sizes,
+    pub(super) pending: &'r MaybePending,
+    /// Where blocks may be held of which nothing tells.
+    pub(super) unrecorded: Option<Unrecorded>,
+}
+
+/// How far the bytes of a block may be off.
+#[derive(Debug, Clone, Copy)]
+struct BlockSpread {
+    /// Those that it counts as allocated.
+    allocated: Spread,
+    /// Those that it counts as active.
+    active: Spread,
+}
+
 /// The input of the counters.
 struct Run<'r> {
     events: &'r [Event],
     lifetimes: &'r Lifetimes,
     sizes: &'r Sizes,
+    pending: &'r MaybePending,
     /// Allocations that end where another one begins at their address, in order.
     replaced: Peekable<slice::Iter<'r, u32>>,
     /// The memory that was left at each failed allocation.
@@ -194,7 +215,6 @@ impl Run<'_> {
     #[inline]
     fn step(&mut self, counters: &mut Counters, i: usize) {
         let Lifetimes { allocations, of_event, .. } = self.lifetimes;
-        let spreads = &self.sizes.spreads;
         let index = of_event[i];
         let now = Position::after(i);
         if index == NONE {
@@ -203,13 +223,25 @@ impl Run<'_> {
         }
         let allocation = &allocations[index as usize];
         if allocation.born != now {
-            counters.free(allocation, spreads.get(index), now);
+            counters.free(allocation, self.spread(index), now);
             return;
         }
         if let Some(&gone) = self.replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], spreads.get(gone), now);
+            counters.free(&allocations[gone as usize], self.spread(gone), now);
         }
-        counters.begin(allocation, spreads.get(index), now);
+        counters.begin(allocation, self.sizes.spreads.get(index), now);
+    }
+
+    /// How far the bytes of a block may be off. `None` where they are certain.
+    #[inline]
+    fn spread(&self, index: u32) -> Option<BlockSpread> {
+        let active = self.sizes.spreads.get(index);
+        if self.pending.is_empty() {
+            return active.map(|active| BlockSpread { allocated: active, active });
+        }
+        let active = active.unwrap_or_default();
+        let allocated = self.pending.spread(index, &self.lifetimes.allocations[index as usize], active);
+        Some(BlockSpread { allocated, active })
     }
 }
 
@@ -217,14 +249,14 @@ impl Run<'_> {
 pub(super) fn run(
     events: &[Event],
     lifetimes: &Lifetimes,
-    sizes: &Sizes,
-    unrecorded: Option<Unrecorded>,
+    doubts: Doubts<'_>,
     pools: Vec<Option<FreeBlocks>>,
     borders: &[Position],
 ) -> Counted {
-    let mut counters = Counters::at_start(lifetimes, sizes, unrecorded);
+    let Doubts { sizes, pending, .. } = doubts;
+    let mut counters = Counters::at_start(lifetimes, doubts);
     let replaced = lifetimes.replaced.iter().peekable();
-    let mut run = Run { events, lifetimes, sizes, replaced, pools: pools.into_iter() };
+    let mut run = Run { events, lifetimes, sizes, pending, replaced, pools: pools.into_iter() };
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
     let mut timeline = Timeline::default();
     let points = TIMELINE_POINTS.min(events.len());
@@ -263,7 +295,8 @@ fn bytes(value: i128) -> u64 {
 }
 
 impl Counters {
-    fn at_start(lifetimes: &Lifetimes, sizes: &Sizes, unrecorded: Option<Unrecorded>) -> Self {
+    fn at_start(lifetimes: &Lifetimes, doubts: Doubts<'_>) -> Self {
+        let Doubts { sizes, pending, unrecorded } = doubts;
         let mut allocated = 0_i128;
         let mut active = 0_i128;
         let mut requested = 0_i128;
@@ -277,7 +310,7 @@ impl Counters {
             of_active = of_active.plus(spread);
             if allocation.allocated_at(Position::START) {
                 allocated += i128::from(allocation.bytes);
-                of_allocated = of_allocated.plus(spread);
+                of_allocated = of_allocated.plus(pending.spread(index, allocation, spread));
             }
         }
         let unseen = unrecorded.as_ref().map_or(0, Unrecorded::bytes);
@@ -289,7 +322,8 @@ impl Counters {
             allocated_margin: Margin::new(allocated, of_allocated, unseen),
             active_margin: Margin::new(active, of_active, unseen),
             requested_margin: Margin::new(requested, Spread::default(), unseen),
-            is_certain: sizes.spreads.is_empty() && unrecorded.is_none(),
+            is_certain: sizes.spreads.is_empty() && unrecorded.is_none() && pending.is_empty(),
+            maybe_pending: pending.bytes,
             unrecorded,
             active_at_reserved_peak: active,
             checkpoints_matched: 0,
@@ -351,19 +385,19 @@ impl Counters {
 
     /// Ends an allocation: that it is allocated, that it is active, or both.
     #[inline]
-    fn free(&mut self, allocation: &Allocation, spread: Option<Spread>, now: Position) {
+    fn free(&mut self, allocation: &Allocation, spread: Option<BlockSpread>, now: Position) {
         let bytes = allocation.bytes;
         if allocation.freed == now {
             self.allocated.sub(bytes);
             if let Some(spread) = spread {
-                self.allocated_margin.sub(spread);
+                self.allocated_margin.sub(spread.allocated);
             }
         }
         if allocation.completed == now {
             self.active.sub(bytes);
             self.requested.sub(allocation.requested);
             if let Some(spread) = spread {
-                self.active_margin.sub(spread);
+                self.active_margin.sub(spread.active);
             }
         }
     }

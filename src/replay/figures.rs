@@ -1,13 +1,14 @@
 //! The figures of a device: the counters over its history, held against what else the file says.
 
 use super::census::Census;
-use super::counters::{self, Counted, Counters, Gauge, Margin};
+use super::counters::{self, Counted, Counters, Doubts, Gauge, Margin};
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
+use super::maybe_pending::MaybePending;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::unrecorded::Unrecorded;
-use super::{Allocation, Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
+use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
 use crate::snapshot::{Action, BlockState, Device};
 
 /// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows: H200 and
@@ -25,9 +26,10 @@ pub(super) fn measure(
     let sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let misses_frees = view.misses_frees(&lifetimes, &sizes);
+    let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let unrecorded = misses_frees.then(|| Unrecorded::at_start(&sizes.segments_at_start, &lifetimes.allocations));
-    let Counted { counters, timeline, parts } =
-        counters::run(view.events(), &lifetimes, &sizes, unrecorded, pools, borders);
+    let doubts = Doubts { sizes: &sizes, pending: &pending, unrecorded };
+    let Counted { counters, timeline, parts } = counters::run(view.events(), &lifetimes, doubts, pools, borders);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
     let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
@@ -185,8 +187,8 @@ impl Findings {
             sizes_unexplained: sizes.rules.unexplained,
             pools_uncertain: sizes.pools_uncertain,
             uncertain_sizes: sizes.spreads.len(),
-            bound: u64::try_from(counters.allocated_margin.baseline).unwrap_or(u64::MAX),
-            maybe_pending: maybe_pending_at_start(lifetimes, requests),
+            bound: u64::try_from(counters.active_margin.baseline).unwrap_or(u64::MAX),
+            maybe_pending: counters.maybe_pending,
             has_requests: requests > 0,
         }
     }
@@ -220,11 +222,7 @@ struct Errors {
 impl Trust<'_> {
     fn allocated(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.allocated;
-        let pending = i128::from(self.findings.maybe_pending);
-        // Such a block counts too much until its completion; of the first event alone, that is the start.
-        let is_over = self.findings.has_requests && gauge.peak_at != Position::START;
-        let pending = Errors { baseline: pending, peak: if is_over { 0 } else { pending } };
-        let errors = self.of_sizes(gauge, &self.counters.allocated_margin, &pending);
+        let errors = self.of_sizes(gauge, &self.counters.allocated_margin);
         if self.findings.misses_segments {
             return self.least(gauge, self.end.allocated, "allocated");
         }
@@ -233,8 +231,7 @@ impl Trust<'_> {
 
     fn active(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.active;
-        // Pending or not, it is active.
-        let errors = self.of_sizes(gauge, &self.counters.active_margin, &Errors::default());
+        let errors = self.of_sizes(gauge, &self.counters.active_margin);
         if self.findings.misses_segments {
             return self.least(gauge, self.end.active, "active");
         }
@@ -277,12 +274,12 @@ impl Trust<'_> {
         self.counter(gauge, self.end.reserved, errors, self.findings.reserved_known(), "reserved")
     }
 
-    /// How far a counter of block sizes may be from the truth: by sizes that are not certain, by what the end and the
-    /// checkpoints are off by, and by `others`.
-    fn of_sizes(&self, gauge: &Gauge, margin: &Margin, others: &Errors) -> Option<Errors> {
+    /// How far a counter of block sizes may be from the truth: by what is not certain of blocks, and by what the end and the
+    /// checkpoints are off by.
+    fn of_sizes(&self, gauge: &Gauge, margin: &Margin) -> Option<Errors> {
         let off = self.findings.end_error.max(self.findings.checkpoint_error);
-        let baseline = margin.baseline + others.baseline + off;
-        let peak = self.counters.peak_margin(margin, gauge) + others.peak + off;
+        let baseline = margin.baseline + off;
+        let peak = self.counters.peak_margin(margin, gauge) + off;
         (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
     }
 
@@ -327,10 +324,8 @@ impl Trust<'_> {
     fn oom(&self, oom: Oom) -> Oom {
         let blocks_known = self.findings.blocks_known();
         let reserved_known = self.findings.reserved_known();
-        // A block whose request may have come before the history counts until its completion.
-        let pending = if self.findings.has_requests { 0 } else { i128::from(self.findings.maybe_pending) };
         let off = self.findings.end_error.max(self.findings.checkpoint_error);
-        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + pending + off).ok());
+        let error = oom.max_error.and_then(|error| u64::try_from(i128::from(error) + off).ok());
         let is_reliable = blocks_known
             && reserved_known
             && self.findings.unbacked == 0
@@ -344,23 +339,4 @@ impl Trust<'_> {
             ..oom
         }
     }
-}
-
-/// True if an allocation counts as allocated until the completion of its free.
-fn is_freed_by_completion(allocation: &Allocation) -> bool {
-    allocation.completed != Position::NEVER && allocation.freed == allocation.completed
-}
-
-/// The bytes of blocks that count as allocated until the completion of their free although the request may
-/// have come before the history. Where the history has requests, that concerns its first event alone, whose
-/// request is nearly always the event just before. Where it has none, they may all have come before,
-/// unless blocks that it allocated itself were freed without one: then requests were not recorded
-/// (`skip_actions`).
-fn maybe_pending_at_start(lifetimes: &Lifetimes, requests: u64) -> u64 {
-    let mut inside = lifetimes.allocations.iter().filter(|a| a.born != Position::START);
-    let skips_requests = requests == 0 && inside.any(is_freed_by_completion);
-    let older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
-    let freed = older.filter(|a| a.basis != Basis::FinalState && is_freed_by_completion(a));
-    let doubtful = freed.filter(|a| a.completed == Position::after(0) || (requests == 0 && !skips_requests));
-    doubtful.map(|a| a.bytes).fold(0, u64::saturating_add)
 }

@@ -17,6 +17,7 @@ mod diagnose;
 mod figures;
 mod index_set;
 mod lifetimes;
+mod maybe_pending;
 mod occupied;
 mod out_of_memory;
 mod parts;

@@ -136,12 +136,11 @@ struct Finder<'s> {
 impl Finder<'_> {
     /// Sizes what is older than the history. `None` where a size leaves 64 bits.
     fn begin(&mut self, older: &[u32], allocations: &mut [Allocation], addresses: &[u64]) -> Option<()> {
-        let maps = self.backing.segments.iter().map(|(start, _, home)| (start, home)).collect::<Vec<_>>();
-        for (start, home) in maps {
+        let homes = self.backing.segments.iter().map(|(start, _, home)| (start, home)).collect::<Vec<_>>();
+        for (start, home) in homes {
             let is_expandable = self.backing.segments.find(start).is_some_and(|(_, _, pool)| pool == Pool::Expandable);
-            if is_expandable || home.pool_id == Some(rounding::SHARED_POOL) {
-                self.rules.learn_from_start(is_expandable);
-            }
+            let is_shared = home.pool_id == Some(rounding::SHARED_POOL);
+            self.rules.learn_from_start(is_expandable, is_shared);
         }
         for &index in older {
             let allocation = &mut allocations[index as usize];
@@ -181,7 +180,7 @@ impl Finder<'_> {
         match event.action {
             Action::SegmentMap => self.rules.learn_from_map(now),
             // Private pools may keep ordinary segments.
-            Action::SegmentAlloc if self.rules.settings.expandable_segments && self.is_shared(event) => {
+            Action::SegmentAlloc if self.rules.asks_for_segments() && self.is_shared(event) => {
                 self.rules.learn_from_ordinary_segment(now);
             }
             _ => {}

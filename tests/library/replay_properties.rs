@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::pickle::{self, Value};
+use crate::support::random;
 use proptest::prelude::*;
 use ptmem::profile::{self, Kind, Moment, Options, Source};
 use ptmem::replay::{self, History, Position, Replay};
@@ -292,7 +293,7 @@ fn allocated_after(replay: &Replay, at: Position) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(random::config(256))]
 
     #[test]
     fn a_history_from_the_start_is_replayed_exactly(steps in steps()) {

@@ -5,6 +5,7 @@ pub mod fixtures;
 pub mod history;
 pub mod pickle;
 pub mod program;
+pub mod random;
 pub mod readers;
 pub mod tool;
 

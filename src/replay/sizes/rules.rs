@@ -116,14 +116,19 @@ pub(in crate::replay) struct Rules {
     source: Source,
     /// Settings whose stated value may not have held before something confirms it.
     unconfirmed: SettingSet,
+    /// True if anything but block sizes suggests that segments may have been expandable.
+    hints_at_expandable: bool,
     /// The last decision that was made by another value of each setting.
     contradicted: [Option<Position>; 3],
     /// The largest block that was split where `max_split_size_mb` could have forbidden it.
     largest_split: u64,
     /// Settings that blocks which are older than the history confirm.
     confirmed_at_start: SettingSet,
-    /// From when on segments are expandable.
-    expandable_since: Option<Position>,
+    /// From when on segments are as expandable, or not, as the settings say: those that everybody allocates from show it.
+    segments_agree_since: Option<Position>,
+    /// True if there are private pools at the start: nothing says whether a block in one is older than
+    /// [`segments_agree_since`](Self::segments_agree_since).
+    starts_with_pools: bool,
     /// Sizes that no setting explains.
     pub(in crate::replay) unexplained: u64,
 }
@@ -139,14 +144,13 @@ impl Rules {
             false => Source::Assumed,
         };
         let mut unconfirmed = SettingSet::default();
+        let mut hints_at_expandable = false;
         match source {
             Source::Certain => {}
             Source::Dump => {
-                unconfirmed.insert(Setting::Rounding);
-                unconfirmed.insert(Setting::MaxSplit);
-                if settings.expandable_segments || has_expandable {
-                    unconfirmed.insert(Setting::Expandable);
-                }
+                // Segments that are older than the setting, or of pools with an allocator of their own, stay ordinary.
+                unconfirmed = SettingSet::of(&Setting::ALL);
+                hints_at_expandable = settings.expandable_segments || has_expandable;
             }
             Source::Assumed => {
                 settings.expandable_segments = has_expandable;
@@ -155,6 +159,7 @@ impl Rules {
                 let mut pools = device.segments.iter().map(|segment| segment.pool_id.unwrap_or(rounding::SHARED_POOL));
                 if !has_expandable && !pools.any(|pool| pool == rounding::SHARED_POOL) {
                     unconfirmed.insert(Setting::Expandable);
+                    hints_at_expandable = true;
                 }
             }
         }
@@ -162,10 +167,12 @@ impl Rules {
             settings,
             source,
             unconfirmed,
+            hints_at_expandable,
             contradicted: [None; 3],
             largest_split: 0,
             confirmed_at_start: SettingSet::default(),
-            expandable_since: None,
+            segments_agree_since: None,
+            starts_with_pools: false,
             unexplained: 0,
         }
     }
@@ -182,27 +189,39 @@ impl Rules {
         if splits { least } else { room }
     }
 
+    /// True if it matters which kind of segment is made.
+    pub(super) fn asks_for_segments(&self) -> bool {
+        self.settings.expandable_segments || self.source == Source::Dump
+    }
+
     /// Learns that a range of an expandable segment was mapped.
     pub(super) fn learn_from_map(&mut self, now: Position) {
-        if self.settings.expandable_segments {
-            self.expandable_since.get_or_insert(now);
+        self.learn_from_segment(true, now);
+    }
+
+    /// Learns that an ordinary segment was made for everybody.
+    pub(super) fn learn_from_ordinary_segment(&mut self, now: Position) {
+        self.learn_from_segment(false, now);
+    }
+
+    fn learn_from_segment(&mut self, is_expandable: bool, now: Position) {
+        if is_expandable == self.settings.expandable_segments {
+            self.segments_agree_since.get_or_insert(now);
         } else {
+            self.segments_agree_since = None;
             self.contradict(Setting::Expandable, now);
         }
     }
 
-    /// Learns that an ordinary segment was made for everybody although segments are to be expandable.
-    pub(super) fn learn_from_ordinary_segment(&mut self, now: Position) {
-        self.expandable_since = None;
-        self.contradict(Setting::Expandable, now);
-    }
-
-    /// Learns that segments were expandable, or were not, before the first event.
-    pub(super) fn learn_from_start(&mut self, is_expandable: bool) {
-        if is_expandable != self.settings.expandable_segments && self.source != Source::Certain {
+    /// Learns of a segment that is there before the first event.
+    pub(super) fn learn_from_start(&mut self, is_expandable: bool, is_shared: bool) {
+        if !is_expandable && !is_shared {
+            self.starts_with_pools = true;
+        } else if is_expandable != self.settings.expandable_segments && self.source != Source::Certain {
+            self.segments_agree_since = None;
             self.contradict(Setting::Expandable, Position::START);
-        } else if is_expandable && self.contradicted[Setting::Expandable as usize].is_none() {
-            self.expandable_since = Some(Position::START);
+        } else if self.contradicted[Setting::Expandable as usize].is_none() {
+            self.segments_agree_since = Some(Position::START);
         }
     }
 
@@ -240,7 +259,7 @@ impl Rules {
         let max_split = SettingSet::of(&[Setting::MaxSplit]);
         let both = SettingSet::of(&[Setting::Expandable, Setting::MaxSplit]);
         // Where no segment is expandable, that setting explains only what no other does.
-        let is_possible = self.unconfirmed.has(Setting::Expandable);
+        let is_possible = self.hints_at_expandable;
         if self.gives(decision, actual, SettingSet::default()) {
             return Some(SettingSet::default());
         }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Dribble, cat, ints, read};
 use crate::support::pickle::{Batch, Memo, Options, Tree, Value, decode, write};
+use crate::support::random;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use ptmem::snapshot;
 
 fn leaf() -> impl Strategy<Value = Value> {
@@ -59,16 +59,8 @@ fn options() -> impl Strategy<Value = Options> {
         })
 }
 
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
-        ..ProptestConfig::default()
-    }
-}
-
 proptest! {
-    #![proptest_config(config(256))]
+    #![proptest_config(random::config(256))]
 
     #[test]
     fn what_was_written_is_read(value in tree(), options in options(), sizes in proptest::collection::vec(1_usize..50, 1..5)) {

@@ -85,11 +85,8 @@ impl Confirmed {
         match rules.source {
             Source::Certain if rules.settings.given => false,
             Source::Certain | Source::Dump => {
-                let since_map = setting == Setting::Expandable
-                    && rules.settings.expandable_segments
-                    && rules.expandable_since.is_some_and(|since| since <= at)
-                    && is_later(rules, setting, at);
-                since_map || self.is_known(rules, setting, decision)
+                (setting == Setting::Expandable && is_shown_by_segments(rules, decision, at))
+                    || self.is_known(rules, setting, decision)
             }
             Source::Assumed => {
                 let is_contradicted = rules.contradicted[setting as usize].is_some();
@@ -146,6 +143,19 @@ impl Confirmed {
         }
         extent
     }
+}
+
+/// True if a decision was made after a segment that is expandable, or not, as the stated settings say.
+fn is_shown_by_segments(rules: &Rules, decision: Decision, at: Position) -> bool {
+    let Some(since) = rules.segments_agree_since else { return false };
+    // Blocks that are older than the history may be older than the segment as well, unless they lie in one of its kind.
+    let is_of_start = since == at
+        && if rules.settings.expandable_segments {
+            decision.pool == Pool::Expandable
+        } else {
+            !rules.starts_with_pools
+        };
+    (since < at || is_of_start) && is_later(rules, Setting::Expandable, at)
 }
 
 /// True if a decision was made after the last one that contradicts the stated value of a setting.
