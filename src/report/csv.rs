@@ -4,11 +4,12 @@
 use ::csv::{Writer, WriterBuilder};
 use serde::Serialize;
 
+use super::phases::{IntervalRecord, PhaseRecord};
 use super::place::{self, Codes};
 use super::{Error, Options, Subject};
 use crate::diff::{DeviceDiff, PhaseRow, Row, Sides};
 use crate::leak::{DeviceLeaks, Leak, Search};
-use crate::profile::{Bucket, DeviceProfile, Interval, Occurrence, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
 use crate::replay::History;
 use crate::snapshot::StackId;
 use crate::stack::Code;
@@ -19,10 +20,10 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
     match subject {
         Subject::Gate(gate) if options.phases => table(&phase_changes(gate)),
         Subject::Gate(gate) => table(&changes(gate, options)),
-        Subject::Profile(profile, _) if options.phases => table(&phases(profile, options)),
-        Subject::Profile(profile, _) if profile.options.every.is_some() => table(&intervals(profile)),
+        Subject::Profile(profile, _) if options.phases => table_by("device", &phases(profile, options)),
+        Subject::Profile(profile, _) if profile.options.every.is_some() => table_by("device", &intervals(profile)),
         Subject::Profile(profile, _) => table(&stacks(profile, options)),
-        Subject::Ranks(readings) => stacks_of_ranks(readings, options),
+        Subject::Ranks(readings) => table_by("rank", &stacks_of_ranks(readings, options)),
         Subject::Leaks(gate) => table(&leaks(gate, options)),
     }
 }
@@ -37,16 +38,13 @@ fn table<R: Serialize + Default>(records: &[R]) -> Result<String, Error> {
     finish(out)
 }
 
-/// The stacks of several snapshots, each behind the name of its rank.
-fn stacks_of_ranks(readings: &Readings, options: &Options) -> Result<String, Error> {
+/// The same, each record behind what it belongs to.
+fn table_by<K: Serialize, R: Serialize + Default>(head: &str, records: &[(K, R)]) -> Result<String, Error> {
     let mut out = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    let columns = columns::<StackRecord>()?;
-    out.write_record(std::iter::once("rank").chain(columns.iter().map(String::as_str)))?;
-    for reading in &readings.readings {
-        let rank = printable(&reading.member.label);
-        for record in stacks(&reading.profile, options) {
-            out.serialize((&rank, record))?;
-        }
+    let columns = columns::<R>()?;
+    out.write_record(std::iter::once(head).chain(columns.iter().map(String::as_str)))?;
+    for record in records {
+        out.serialize(record)?;
     }
     finish(out)
 }
@@ -177,6 +175,16 @@ fn stacks(profile: &Profile, options: &Options) -> Vec<StackRecord> {
     records
 }
 
+/// The stacks of several snapshots, behind the names of their ranks.
+fn stacks_of_ranks(readings: &Readings, options: &Options) -> Vec<(String, StackRecord)> {
+    let mut records = Vec::new();
+    for reading in &readings.readings {
+        let rank = printable(&reading.member.label);
+        records.extend(stacks(&reading.profile, options).into_iter().map(|record| (rank.clone(), record)));
+    }
+    records
+}
+
 impl StackRecord {
     fn new(device: &DeviceProfile, total: StackTotal, code: &Code<'_>, options: &Options) -> Self {
         let Site { path, line } = Site::new(code, total.stack(), options);
@@ -258,86 +266,24 @@ impl<'a> LeakRecord<'a> {
     }
 }
 
-/// An occurrence of a phase.
-#[derive(Debug, Default, Serialize)]
-struct PhaseRecord {
-    device: u32,
-    name: String,
-    source: &'static str,
-    occurrence: u32,
-    depth: u32,
-    first_event: u64,
-    events: u64,
-    start: u64,
-    peak: u64,
-    end: u64,
-    change: i128,
-    begins: bool,
-    ends: bool,
-}
-
-fn phases(profile: &Profile, options: &Options) -> Vec<PhaseRecord> {
+/// The phases of each device, behind its number.
+fn phases<'a>(profile: &'a Profile, options: &Options) -> Vec<(u32, PhaseRecord<'a>)> {
     let mut records = Vec::new();
     for device in &profile.devices {
-        records.extend(options.phases_of(device).map(|phase| PhaseRecord::new(device.device, phase)));
+        let phases = options.phases_of(device);
+        records.extend(phases.map(|phase| (device.device, PhaseRecord::new(printable(&phase.name), phase))));
     }
     records
 }
 
-impl PhaseRecord {
-    fn new(device: u32, phase: &Occurrence) -> Self {
-        Self {
-            device,
-            name: printable(&phase.name),
-            source: phase.source.name(),
-            occurrence: phase.number,
-            depth: phase.depth,
-            first_event: phase.from,
-            events: phase.to - phase.from,
-            start: phase.start,
-            peak: phase.peak,
-            end: phase.end,
-            change: phase.change(),
-            begins: phase.begins,
-            ends: phase.ends,
-        }
-    }
-}
-
-/// A part of a history.
-#[derive(Debug, Default, Serialize)]
-struct IntervalRecord {
-    device: u32,
-    name: String,
-    first_event: u64,
-    events: u64,
-    start: u64,
-    peak: u64,
-    end: u64,
-    reserved_peak: Option<u64>,
-}
-
-fn intervals(profile: &Profile) -> Vec<IntervalRecord> {
+/// The parts of the history of each device, behind its number.
+fn intervals(profile: &Profile) -> Vec<(u32, IntervalRecord<'_>)> {
     let mut records = Vec::new();
     for device in &profile.devices {
-        records.extend(device.intervals.iter().map(|part| IntervalRecord::new(device.device, part)));
+        let parts = device.intervals.iter();
+        records.extend(parts.map(|part| (device.device, IntervalRecord::new(printable(&part.name), part))));
     }
     records
-}
-
-impl IntervalRecord {
-    fn new(device: u32, part: &Interval) -> Self {
-        Self {
-            device,
-            name: printable(&part.name),
-            first_event: part.from,
-            events: part.to - part.from,
-            start: part.start,
-            peak: part.peak,
-            end: part.end,
-            reserved_peak: part.reserved_peak,
-        }
-    }
 }
 
 /// A phase of a comparison.

@@ -13,6 +13,7 @@ mod json;
 mod junit;
 mod known;
 mod markdown;
+mod phases;
 mod place;
 mod ranks;
 mod run;

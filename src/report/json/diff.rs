@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
-use super::phases::PhaseChangeReport;
-use super::shared::{CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
+use super::shared::{
+    ChangeReport, CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames,
+};
 use super::tree::{self, TreeReport};
-use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, Row, RowLine, Side, Sides, Touched};
+use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, PhaseRow, Row, RowLine, Side, Sides, Touched};
 use crate::profile::Bucket;
 use crate::report::Options;
 use crate::snapshot::Tables;
@@ -222,6 +223,29 @@ impl<'a> RowReport<'a> {
             lines: row.lines.all.iter().map(SummedReport::new).collect(),
             label: row.label,
             key: row.key,
+        }
+    }
+}
+
+/// A phase on both sides.
+#[derive(Debug, Serialize)]
+pub(super) struct PhaseChangeReport<'a> {
+    name: &'a str,
+    source: &'static str,
+    before_occurrence: Option<u32>,
+    after_occurrence: Option<u32>,
+    #[serde(flatten)]
+    peak: ChangeReport,
+}
+
+impl<'a> PhaseChangeReport<'a> {
+    pub(super) fn new(row: &'a PhaseRow) -> Self {
+        Self {
+            name: &row.name,
+            source: row.source.name(),
+            before_occurrence: row.number.before,
+            after_occurrence: row.number.after,
+            peak: ChangeReport::new(row.peak),
         }
     }
 }

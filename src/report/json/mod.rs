@@ -7,7 +7,6 @@
 mod diff;
 mod history;
 mod leak;
-mod phases;
 mod profile;
 mod ranks;
 mod scale;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::phases::{IntervalReport, PhaseReport};
 use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Profile, StackTotal};
 use crate::replay::{Checks, Counter, Figures, History, Oom, Position};
 use crate::report::Options;
 use crate::report::known::KnownCounter;
+use crate::report::phases::{IntervalRecord, PhaseRecord};
 use crate::snapshot::Tables;
 use crate::tree::of_device;
 use crate::verdict::Judgement;
@@ -51,9 +51,9 @@ struct DeviceReport<'a> {
     ooms: Vec<OomReport<'a>>,
     at_event: Option<i64>,
     stacks: Vec<StackReport<'a>>,
-    phases: Vec<PhaseReport<'a>>,
+    phases: Vec<PhaseRecord<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    intervals: Option<Vec<IntervalReport<'a>>>,
+    intervals: Option<Vec<IntervalRecord<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeReport>>,
 }
@@ -200,8 +200,9 @@ impl<'a> DeviceReport<'a> {
             ooms: ooms(device, &profile.tables),
             at_event: at_event(device),
             stacks: if has_stacks { stacks(device, profile, options) } else { Vec::new() },
-            phases: options.phases_of(device).map(PhaseReport::new).collect(),
-            intervals: every.map(|_| device.intervals.iter().map(IntervalReport::new).collect()),
+            phases: options.phases_of(device).map(|phase| PhaseRecord::new(&*phase.name, phase)).collect(),
+            intervals: every
+                .map(|_| device.intervals.iter().map(|part| IntervalRecord::new(&*part.name, part)).collect()),
             tree: if has_stacks { tree_of(device, profile, options) } else { None },
         }
     }

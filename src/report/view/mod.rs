@@ -24,23 +24,29 @@ mod explain;
 mod held;
 mod history;
 mod leak;
+mod mark;
 mod phases;
 mod recording;
 mod remarks;
 mod scale;
 mod site;
 mod snapshot;
+mod stacks;
 mod table;
+mod timeline;
 mod tree;
 mod value;
 
 pub(crate) use acceptance::Acceptance;
 pub(crate) use explain::StackLine;
 pub(crate) use history::view as view_of_history;
+pub(crate) use mark::Mark;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
 pub(crate) use scale::view as view_of_scale;
 pub(crate) use site::Site;
+pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, SummedLine};
 pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
+pub(crate) use timeline::{Curve, Marks, Timeline};
 pub(crate) use value::{Distance, Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
 
 use std::cmp::Reverse;
@@ -51,9 +57,7 @@ use crate::diff::Kind;
 use crate::leak::Point;
 use crate::picture::Picture;
 use crate::sides::Side;
-use crate::tree::Frame;
-use crate::units::Delta;
-use crate::verdict::{Check, Headline, Outcome, Standing, Verdict};
+use crate::verdict::{Headline, Standing, Verdict};
 
 /// Everything that a report tells.
 #[derive(Debug, Default)]
@@ -232,92 +236,6 @@ impl Fact {
     }
 }
 
-/// Curves on one scale.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Timeline {
-    /// The curves, before the after.
-    pub(crate) curves: Vec<Curve>,
-    /// The highest value of all curves, which is the top of the scale.
-    pub(crate) top: u64,
-    /// A line that says what the values are, where they are not allocated bytes over the recording.
-    pub(crate) caption: Option<Phrase>,
-}
-
-/// Allocated bytes over the recording, or at the end of each step.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Curve {
-    /// Which side it is of; none where there is only one.
-    pub(crate) side: Option<Side>,
-    /// The highest value in each of as many equal parts of the recording.
-    pub(crate) points: Vec<u64>,
-    /// The highest value.
-    pub(crate) peak: u64,
-    /// Where that lies and what was held at the start, where the curve is worth such marks.
-    pub(crate) marks: Option<Marks>,
-}
-
-/// Marks below a curve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marks {
-    /// Bytes at the start of the recording.
-    pub(crate) baseline: u64,
-    /// The event at which the peak lies.
-    pub(crate) peak_event: usize,
-    /// The number of events.
-    pub(crate) events: usize,
-}
-
-/// Call stacks of rows.
-#[derive(Debug)]
-pub(crate) struct CallStacks {
-    /// A title for all of them.
-    pub(crate) title: &'static str,
-    /// Each stack, in the order of the rows.
-    pub(crate) stacks: Vec<CallStack>,
-}
-
-/// A call stack.
-#[derive(Debug)]
-pub(crate) struct CallStack {
-    /// Bytes that its row holds or gained.
-    pub(crate) amount: Value,
-    /// The label of its row.
-    pub(crate) label: String,
-    /// Labels of further stacks in the same row.
-    pub(crate) also: Vec<String>,
-    /// The lines that its row sums; none where it is one line.
-    pub(crate) lines: Vec<SummedLine>,
-    /// Its frames, the outermost first.
-    pub(crate) frames: Vec<Frame>,
-    /// Its line in the checkout.
-    pub(crate) site: Option<Site>,
-}
-
-/// One of the lines that a row sums, with its operator.
-#[derive(Debug, Clone)]
-pub(crate) struct SummedLine {
-    /// Bytes that it holds or gained.
-    pub(crate) amount: Value,
-    /// Its label.
-    pub(crate) label: String,
-}
-
-/// Lines of one row that are listed.
-pub(crate) const MOST_SUMMED: usize = 10;
-
-/// The difference between the call stacks of a row before and after.
-#[derive(Debug)]
-pub(crate) struct StackChange {
-    /// Bytes gained.
-    pub(crate) delta: Delta,
-    /// The label of its row.
-    pub(crate) label: String,
-    /// The lines of code that its row sums; none where it is one line.
-    pub(crate) summed: Vec<SummedLine>,
-    /// The lines of a unified diff.
-    pub(crate) lines: Vec<StackLine>,
-}
-
 /// The stack that explains a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Explanation {
@@ -331,33 +249,6 @@ pub(crate) struct Explanation {
     pub(crate) manner: Option<String>,
     /// Its innermost line of the user.
     pub(crate) place: Option<Place>,
-}
-
-/// The finding of the checks about a row, a figure or a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mark {
-    /// Their finding.
-    pub(crate) standing: Standing,
-    /// Whether it is ok only because the growth was agreed to.
-    pub(crate) accepted: bool,
-}
-
-impl Mark {
-    /// The mark of a check.
-    pub(crate) fn of(check: &Check) -> Self {
-        Self { standing: check.standing(), accepted: check.accepted && check.outcome == Outcome::Pass }
-    }
-
-    /// The word for it in a table.
-    pub(crate) fn word(self) -> &'static str {
-        match self.standing {
-            Standing::Ok if self.accepted => "accepted",
-            Standing::Ok => "ok",
-            Standing::Warning => "WARN",
-            Standing::Inconclusive => "?",
-            Standing::Exceeded => "FAIL",
-        }
-    }
 }
 
 impl Block {

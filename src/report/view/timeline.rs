@@ -1,0 +1,39 @@
+//! Curves over a recording.
+
+use super::Phrase;
+use crate::sides::Side;
+
+/// Curves on one scale.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Timeline {
+    /// The curves, before the after.
+    pub(crate) curves: Vec<Curve>,
+    /// The highest value of all curves, which is the top of the scale.
+    pub(crate) top: u64,
+    /// A line that says what the values are, where they are not allocated bytes over the recording.
+    pub(crate) caption: Option<Phrase>,
+}
+
+/// Allocated bytes over the recording, or at the end of each step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    /// Which side it is of; none where there is only one.
+    pub(crate) side: Option<Side>,
+    /// The highest value in each of as many equal parts of the recording.
+    pub(crate) points: Vec<u64>,
+    /// The highest value.
+    pub(crate) peak: u64,
+    /// Where that lies and what was held at the start, where the curve is worth such marks.
+    pub(crate) marks: Option<Marks>,
+}
+
+/// Marks below a curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Bytes at the start of the recording.
+    pub(crate) baseline: u64,
+    /// The event at which the peak lies.
+    pub(crate) peak_event: usize,
+    /// The number of events.
+    pub(crate) events: usize,
+}

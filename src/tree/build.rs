@@ -1,0 +1,230 @@
+//! Puts stacks together to a tree.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{DEEPEST, Frame, Node, Options, Tree};
+use crate::diff::{DeviceDiff, Row, Sides};
+use crate::pattern::{Naming, Pattern, Selector};
+use crate::profile::{DeviceProfile, Held, Member, StackTotal};
+use crate::snapshot::{FrameId, StackId};
+use crate::stack::{Code, Owner, Token};
+
+/// The identity of a child among its siblings.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Identity {
+    /// A function, in one snapshot with its line.
+    Function(Token, Option<u32>),
+    Name(String),
+}
+
+pub(super) struct Step {
+    identity: Identity,
+    pub(super) frame: Frame,
+}
+
+impl Step {
+    pub(super) fn named(name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { identity: Identity::Name(name.clone()), frame: Frame::named(name) }
+    }
+}
+
+/// The tree of one device at the moment that was asked for.
+#[must_use]
+pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Tree {
+    let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
+    let label = options.grep.as_ref().map(|pattern| {
+        Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
+    });
+    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
+    for total in &device.stacks {
+        let mut rest = total.at;
+        for member in &total.members {
+            let held = Sides { before: Held::default(), after: member.at };
+            builder.add(
+                || steps(code, member.stack, options.internals, true),
+                |pattern| naming_of_member(pattern, total, member, code),
+                held,
+            );
+            rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
+            rest.blocks = rest.blocks.saturating_sub(member.at.blocks);
+        }
+        // Memory without a stack.
+        builder.add(
+            || vec![Step::named(&*total.label)],
+            |pattern| pattern.naming(&total.label, NO_NAMES),
+            Sides { before: Held::default(), after: rest },
+        );
+    }
+    builder.finish()
+}
+
+/// The tree of a comparison. Functions are told apart without their lines, which move.
+#[must_use]
+pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
+    let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
+    let mut builder = Builder::new(options, label.filter(Selector::is_literal));
+    for row in &device.rows {
+        builder.add(|| steps_of_row(row, codes, options.internals), |pattern| row.naming(pattern), row.held);
+    }
+    builder.finish()
+}
+
+/// The stack of a row, as in the after where it exists there.
+fn steps_of_row(row: &Row, codes: &Sides<Code<'_>>, internals: bool) -> Vec<Step> {
+    match (row.stack.after, row.stack.before) {
+        (Some(stack), _) => steps(&codes.after, stack, internals, false),
+        (None, Some(stack)) => steps(&codes.before, stack, internals, false),
+        (None, None) => vec![Step::named(&*row.label)],
+    }
+}
+
+/// The frames of a stack that say something, from the outermost inwards, the operation last.
+#[must_use]
+pub fn frames(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
+    frames_with(code, stack, false)
+}
+
+/// The same, also with what is hidden otherwise ([`Options::internals`]).
+pub(crate) fn frames_with(code: &Code<'_>, stack: StackId, internals: bool) -> Vec<Frame> {
+    steps(code, stack, internals, true).into_iter().map(|step| step.frame).collect()
+}
+
+/// A stack from the outermost frame inwards. PyTorch's order of frames holds within a language only: C++ comes
+/// below Python.
+fn steps(code: &Code<'_>, stack: StackId, internals: bool, lines: bool) -> Vec<Step> {
+    let mut python: Vec<FrameId> = if internals { code.python(stack).collect() } else { code.shown_frames(stack) };
+    python.reverse();
+    let mut steps: Vec<Step> = Vec::new();
+    if code.is_backward(stack) {
+        steps.push(Step::named("backward"));
+    }
+    steps.extend(python.into_iter().take(DEEPEST).map(|frame| {
+        let line = code.line(frame);
+        Step {
+            identity: Identity::Function(code.token(frame), line.filter(|_| lines)),
+            frame: Frame {
+                name: code.function(frame).to_owned(),
+                path: Some(code.path(frame).to_owned()),
+                line,
+                is_user: code.owner(frame) == Owner::User,
+            },
+        }
+    }));
+    let cpp = if internals { code.cpp_names(stack) } else { code.operation_names(stack) };
+    steps.extend(cpp.into_iter().map(Step::named));
+    if steps.is_empty() {
+        steps.push(Step::named(code.label(stack)));
+    }
+    steps
+}
+
+/// Names that there are not.
+const NO_NAMES: [&str; 0] = [];
+
+/// The way in which a pattern names a single stack: as the group that it is in, or as the line that it is.
+fn naming_of_member(pattern: &Pattern, total: &StackTotal, member: &Member, code: &Code<'_>) -> Option<Naming> {
+    pattern.naming(&total.label, std::iter::once_with(|| code.label(member.stack)))
+}
+
+/// Frames of stacks without a match that are remembered, to name those that are nearest to a pattern.
+const MOST_MISSED: usize = 1_000;
+
+pub(super) struct Builder<'o> {
+    options: &'o Options,
+    /// The label that is searched for, where it is one.
+    label: Option<Selector<'o>>,
+    tree: Tree,
+    children: HashMap<(usize, Identity), usize>,
+    /// Frames that the pattern did not match, as long as it matched none.
+    missed: BTreeSet<String>,
+}
+
+impl<'o> Builder<'o> {
+    pub(super) fn new(options: &'o Options, label: Option<Selector<'o>>) -> Self {
+        let nothing = Sides::<Held>::default();
+        let frame = Frame::named("");
+        let root = Node { parent: None, children: Vec::new(), frame, held: nothing, own: nothing, marked: false };
+        let tree = Tree { nodes: vec![root], total: nothing, near: String::new() };
+        Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }
+    }
+
+    /// Adds what a stack holds at the end of its path. `naming` tells how a pattern names the stack.
+    pub(super) fn add(
+        &mut self,
+        path: impl FnOnce() -> Vec<Step>,
+        naming: impl FnOnce(&Pattern) -> Option<Naming>,
+        held: Sides<Held>,
+    ) {
+        if held.before.blocks == 0 && held.after.blocks == 0 {
+            return;
+        }
+        self.tree.total = self.tree.total.plus(held);
+        let mut path = path();
+        if let Some(pattern) = &self.options.focus {
+            let Some(at) = path.iter().position(|step| step.frame.matches(pattern)) else { return self.miss(&path) };
+            path.drain(..at);
+        }
+        let is_named = self.label.is_some_and(|label| label.selects(naming(label.pattern)));
+        let is_found = match &self.label {
+            Some(_) => is_named,
+            None => self.options.grep.is_none() || path.iter().any(|step| self.is_match(step)),
+        };
+        if !is_found {
+            return self.miss(&path);
+        }
+        path.truncate(self.options.depth.unwrap_or(DEEPEST).min(DEEPEST));
+        let mut at = 0;
+        for step in path {
+            let marked = self.is_match(&step);
+            let nodes = &mut self.tree.nodes;
+            let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
+                let nothing = Sides::<Held>::default();
+                let frame = step.frame.clone();
+                nodes.push(Node { parent: Some(at), children: Vec::new(), frame, held: nothing, own: nothing, marked });
+                let child = nodes.len() - 1;
+                nodes[at].children.push(child);
+                child
+            });
+            if nodes[child].frame.line != step.frame.line {
+                nodes[child].frame.line = None;
+            }
+            at = child;
+        }
+        self.tree.nodes[at].marked |= is_named;
+        self.tree.nodes[at].own = self.tree.nodes[at].own.plus(held);
+    }
+
+    /// Whether a frame is one that is searched for.
+    fn is_match(&self, step: &Step) -> bool {
+        self.label.is_none() && self.options.grep.as_ref().is_some_and(|pattern| step.frame.matches(pattern))
+    }
+
+    /// Remembers the frames of a stack that is left out.
+    fn miss(&mut self, path: &[Step]) {
+        let nothing_matched = self.tree.nodes.len() == 1;
+        for step in path.iter().filter(|_| nothing_matched) {
+            if self.missed.len() == MOST_MISSED {
+                return;
+            }
+            self.missed.insert(step.frame.text());
+        }
+    }
+
+    /// Rolls up: children come after their parents.
+    pub(super) fn finish(mut self) -> Tree {
+        for at in (0..self.tree.nodes.len()).rev() {
+            let own = self.tree.nodes[at].own;
+            self.tree.nodes[at].held = self.tree.nodes[at].held.plus(own);
+            let held = self.tree.nodes[at].held;
+            if let Some(parent) = self.tree.nodes[at].parent {
+                self.tree.nodes[parent].held = self.tree.nodes[parent].held.plus(held);
+            }
+        }
+        let pattern = self.options.focus.as_ref().or(self.options.grep.as_ref());
+        if let (Some(pattern), 1) = (pattern, self.tree.nodes.len()) {
+            self.tree.near = pattern.unmatched("frame", self.missed.iter().map(String::as_str));
+        }
+        self.tree
+    }
+}

@@ -1,0 +1,81 @@
+//! Reports of large results stay within what their readers take.
+
+use super::DEFAULT;
+use super::names::{compare, profile_of, snapshot_of};
+use crate::support::readers::{Reports, check_markdown};
+use ptmem::leak;
+use ptmem::profile::{Moment, Profile};
+use ptmem::report::{Format, Options, Subject};
+use ptmem::stack::GroupBy;
+use ptmem::verdict::{self, Finding, Gate, LeakGate};
+
+const MANY: u64 = 20_000;
+
+/// So many stacks, all of which grew, the last one most.
+fn many_stacks() -> [Profile; 2] {
+    let stacks = |size: &dyn Fn(u64) -> u64| {
+        let frame = |name: String, line| (name, "/repo/model.py".to_owned(), line);
+        let stack = |i: u64| vec![frame(format!("layer_{i}"), 7), frame("main".to_owned(), 3)];
+        snapshot_of(&(0..MANY).map(|i| (stack(i), size(i))).collect::<Vec<_>>(), "many")
+    };
+    [stacks(&|_| 512), stacks(&|i| 1024 + 512 * i)].map(|snapshot| profile_of(&snapshot, "many.pkl", GroupBy::Stack))
+}
+
+#[test]
+fn reports_of_many_leaks_stay_within_what_readers_take() {
+    let options = leak::Options { min_growth: Some(1), ..leak::Options::default() };
+    let mut series = leak::Series::new(options);
+    for mut profile in many_stacks() {
+        profile.options.at = Moment::End;
+        series.add(profile);
+    }
+    let search = series.finish();
+    assert_eq!(search.leaks().count() as u64, MANY);
+    let judgement = verdict::judge_leaks(&search, 0, false);
+    let gate = LeakGate { findings: vec![Finding { search, judgement }] };
+    let gate = Subject::Leaks(&gate);
+    for top in [0, 10] {
+        let options = Options { top, ..Options::default() };
+        Reports::of(gate, &options).check(DEFAULT);
+        for max_bytes in [4096, DEFAULT, 1 << 20] {
+            let text = Format::Markdown.render(gate, &Options { max_bytes, ..options.clone() }).unwrap();
+            check_markdown(&text, max_bytes);
+            let rows = text.lines().filter(|line| line.starts_with("| +") && line.contains("layer_")).count();
+            assert!(text.contains("`layer_19999 (model.py:7)`"), "{}", &text[..1024]);
+            let others = text.find(" others").map(|end| text[..end].rsplit(';').next().unwrap());
+            let left_out = text.lines().filter_map(|line| line.strip_prefix("… and ")?.strip_suffix(" more leaks"));
+            let left_out = left_out.map(|number| number.replace(',', "")).chain(others.map(str::to_owned));
+            let left_out: u64 = left_out.map(|number| number.parse::<u64>().unwrap()).sum();
+            assert_eq!(rows as u64 + left_out, MANY, "{top} {max_bytes}");
+        }
+    }
+}
+
+#[test]
+fn reports_of_many_stacks_stay_within_what_readers_take() {
+    let [before, after] = many_stacks();
+    let gate = Gate { comparisons: vec![compare(None, before, after, &["5%", "stack=0"])], ranks: Vec::new() };
+    assert!(gate.comparisons[0].judgement.checks.len() > 20_000);
+    let gate = Subject::Gate(&gate);
+    let all = Reports::of(gate, &Options { top: 0, ..Options::default() });
+    assert_eq!(all.json()["devices"][0]["stacks"].as_array().unwrap().len(), 20_000);
+    assert_eq!(all.text(Format::Github).lines().count(), 20);
+    Reports::of(gate, &Options::default()).check(DEFAULT);
+    for top in [0, 10, 100] {
+        let options = Options { top, ..Options::default() };
+        for max_bytes in [4096, DEFAULT, 1 << 20] {
+            let text = Format::Markdown.render(gate, &Options { max_bytes, ..options.clone() }).unwrap();
+            check_markdown(&text, max_bytes);
+            assert!(text.contains("`layer_19999 (model.py:7)` grew: **+"), "{}", &text[..1024]);
+            // The rows that are shown, and the number of those that are not.
+            let (_, stacks) = text.split_once("**Stacks at the peak**").unwrap();
+            let rows = stacks.lines().skip(4).take_while(|line| line.starts_with('|')).count();
+            let others = stacks.find(" others").map(|end| stacks[..end].rsplit(';').next().unwrap());
+            let left_out = stacks.lines().filter_map(|line| line.strip_prefix("… and ")?.strip_suffix(" more stacks"));
+            let left_out = left_out.map(|number| number.replace(',', "")).chain(others.map(str::to_owned));
+            let left_out: u64 = left_out.map(|number| number.parse::<u64>().unwrap()).sum();
+            assert_eq!(rows as u64 + left_out, MANY, "{top} {max_bytes}");
+            assert!(rows > 10 || top == 10, "{rows}");
+        }
+    }
+}

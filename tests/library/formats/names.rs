@@ -1,0 +1,257 @@
+//! Names that mean to harm stay names in every format.
+
+use super::{DEFAULT, fixture, suite};
+use crate::support::pickle::{self, Value, write};
+use crate::support::readers::{ESCAPE, Reports};
+use ptmem::diff;
+use ptmem::leak;
+use ptmem::profile::{self, Kind, Profile, Source};
+use ptmem::report::{Options, Subject};
+use ptmem::snapshot;
+use ptmem::stack::GroupBy;
+use ptmem::verdict::{self, Comparison, Finding, Gate, Growth, LeakGate, Level, Thresholds};
+
+/// Names of functions, files and comparisons that a format could take for its own.
+fn hostile_names() -> Vec<String> {
+    let names = [
+        "a|b",
+        "|",
+        "`tick`",
+        "`````",
+        "a`````b|c",
+        "<script>alert(1)</script>",
+        "</code><script>|</script>",
+        "<!-- x -->",
+        "-->",
+        "]]>",
+        "</details>",
+        "```\n</details>",
+        "a\nb",
+        "a\r\nb",
+        "a\rb",
+        "a\tb",
+        "a\u{2028}b",
+        "%0A%0D%25",
+        "::error::x",
+        "\n::error file=a,line=1::x",
+        "##[error]x",
+        "###[stop-commands]x",
+        "'\"'",
+        "\\",
+        "a\\|b",
+        "ends in \\",
+        "a,b",
+        "a;b",
+        ";",
+        "=1+1",
+        "🎉👩‍👩‍👧",
+        "\u{202e}abc",
+        "\u{2066}abc",
+        "\0",
+        "\u{1}\u{7f}\u{85}\u{9b}",
+        "\u{fffe}\u{ffff}",
+        ESCAPE,
+        "@everyone",
+        "@everyone|",
+        "#1",
+        "#1|`",
+        "https://evil.example",
+        "https://evil.example/|",
+        "https://evil.example/`\\",
+        "www.evil.example",
+        "www.evil.example|",
+        "someone@evil.example",
+        "someone@evil.example|",
+        "${{ x }}",
+        "$x$ $`x`$",
+        "\"><img src=x>",
+        "*x* __y__ ~~z~~",
+        "[x](https://evil.example) ![x](y) [^1]",
+        "[x](https://evil.example)|`x`",
+        "# x",
+        "- x",
+        "1. x",
+        "> x",
+        "---",
+        "    x",
+        "&amp;&#124;&quot;",
+        " ",
+        "aten::mm",
+        "…",
+    ];
+    names.map(str::to_owned).into_iter().chain(["x".repeat(300), "漢".repeat(100), "|`".repeat(150)]).collect()
+}
+
+fn list(items: impl IntoIterator<Item = Value>) -> Value {
+    Value::List(items.into_iter().collect())
+}
+
+/// A call stack, innermost frame first: function, file, line.
+type Stack = Vec<(String, String, i64)>;
+
+const MIB: u64 = 1 << 20;
+
+/// A snapshot in which every stack allocates one block, each in a segment of its own.
+pub(super) fn snapshot_of(stacks: &[(Stack, u64)], tag: &str) -> Vec<u8> {
+    let (mut segments, mut events) = (Vec::new(), Vec::new());
+    for (i, (stack, size)) in (0_u64..).zip(stacks) {
+        let frame = |(name, file, line): &(String, String, i64)| {
+            Value::dict([("name", (&**name).into()), ("filename", (&**file).into()), ("line", (*line).into())])
+        };
+        let (address, frames) = ((i + 1) << 36, list(stack.iter().map(frame)));
+        for action in ["segment_alloc", "alloc"] {
+            events.push(Value::dict([
+                ("action", action.into()),
+                ("addr", address.into()),
+                ("size", (*size).into()),
+                ("stream", 0.into()),
+                ("time_us", (1_700_000_000_000_000 + i).into()),
+                ("frames", frames.clone()),
+                ("user_metadata", tag.into()),
+                ("compile_context", tag.into()),
+            ]));
+        }
+        let block = Value::dict([
+            ("address", address.into()),
+            ("size", (*size).into()),
+            ("requested_size", (*size).into()),
+            ("state", "active_allocated".into()),
+            ("frames", frames),
+        ]);
+        segments.push(Value::dict([
+            ("device", 0.into()),
+            ("address", address.into()),
+            ("total_size", (*size).into()),
+            ("allocated_size", (*size).into()),
+            ("active_size", (*size).into()),
+            ("stream", 0.into()),
+            ("segment_type", "large".into()),
+            ("segment_pool_id", Value::Tuple(vec![0.into(), 0.into()])),
+            ("is_expandable", false.into()),
+            ("frames", list([])),
+            ("blocks", list([block])),
+        ]));
+    }
+    let value = Value::dict([("segments", list(segments)), ("device_traces", list([list(events)]))]);
+    write(&value, pickle::Options::default())
+}
+
+pub(super) fn profile_of(snapshot: &[u8], path: &str, group_by: GroupBy) -> Profile {
+    let source = Source { path: path.to_owned(), bytes: snapshot.len() as u64, kind: Kind::Snapshot };
+    let options = profile::Options { group_by, ..profile::Options::default() };
+    profile::measure(snapshot::read(snapshot).unwrap(), source, options).unwrap()
+}
+
+pub(super) fn compare(name: Option<&str>, before: Profile, after: Profile, growth: &[&str]) -> Comparison {
+    let diff = diff::compare(before, after, diff::Options::default());
+    let fail = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap());
+    let warn = ["end=0", "stack:*99*=0"].map(|limit| Growth::parse(limit, Level::Warn).unwrap());
+    let thresholds = Thresholds {
+        growth: fail.chain(warn).collect(),
+        maximum: vec!["reserved=1B".parse().unwrap()],
+        min_delta: 0,
+        ..Thresholds::default()
+    };
+    let judgement = verdict::judge_diff(&diff, &thresholds);
+    Comparison { name: name.map(str::to_owned), member: None, diff, judgement, min_delta: 0 }
+}
+
+/// Stacks with a name as function, as Python file and as any file: in the before with one block, in the after with one
+/// twice as large, and one more stack.
+fn hostile_snapshots(name: &str) -> [Vec<u8>; 2] {
+    let frame = |name: &str, file: &str, line| (name.to_owned(), file.to_owned(), line);
+    let main = || frame("main", "/repo/main.py", 1);
+    let stacks = |size: u64| {
+        vec![
+            (vec![frame(name, "/repo/train.py", 1), main()], size),
+            (vec![frame("step", &format!("/repo/{name}.py"), 2), main()], size + 512),
+            (vec![frame("step", &format!("/repo/{name}/model.py"), 3), main()], size + 1024),
+            (vec![frame("step", name, 4), main()], size + 1536),
+            (vec![frame(name, name, 5), main()], size + 2048),
+            (
+                vec![frame("aten::mm", "??", 0), frame(name, "/repo/a.cpp", 6), frame(name, &format!("{name}.py"), 6)],
+                size,
+            ),
+        ]
+    };
+    let mut after = stacks(4 * MIB);
+    after.push((vec![frame(name, "/repo/new.py", 7), main()], MIB));
+    [snapshot_of(&stacks(2 * MIB), name), snapshot_of(&after, name)]
+}
+
+/// Renders comparisons, leaks and profiles of snapshots that hold the name wherever a name can be.
+fn check_reports_with(name: &str, group_by: GroupBy) {
+    let [before, after] = hostile_snapshots(name);
+    // How a path begins is up to who runs the tool.
+    let path = format!("snapshots/{name}");
+    let profile = |bytes: &[u8]| profile_of(bytes, &path, group_by);
+    let comparisons = |names: &[Option<&str>]| -> Vec<_> {
+        let limits = ["0", "stack=0", "stack:nothing=0"];
+        names.iter().map(|name| compare(*name, profile(&before), profile(&after), &limits)).collect()
+    };
+    let options = Options::default();
+    for names in [&[None][..], &[Some(name)], &[Some(name), Some("other")]] {
+        let gate = Gate { comparisons: comparisons(names), ranks: Vec::new() };
+        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+    }
+    let leaks = |name: Option<&str>| {
+        let options = leak::Options { group_by, min_growth: Some(1), ..leak::Options::default() };
+        let mut series = leak::Series::new(options);
+        [&before, &after].into_iter().for_each(|bytes| series.add(profile(bytes)));
+        let mut search = series.finish();
+        (search.name, search.rank) = (name.map(str::to_owned), name.map(|_| 3));
+        assert_ne!(search.leaks().count(), 0);
+        let judgement = verdict::judge_leaks(&search, 0, true);
+        Finding { search, judgement }
+    };
+    for names in [&[None][..], &[Some(name), Some("other")]] {
+        let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
+        Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
+    }
+    if group_by == GroupBy::Stack {
+        let options = Options { phases: true, ..Options::default() };
+        let limits = ["phase:*=0", "phase:nothing=0"];
+        let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
+        let gate = Gate { comparisons, ranks: Vec::new() };
+        // What metadata and compile contexts are called.
+        let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
+        assert!(name.is_empty() || grew.count() >= 2, "{name}");
+        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+        Reports::of(Subject::Profile(&profile(&after), None), &options).check(DEFAULT);
+    }
+    let profile = profile(&after);
+    let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
+    let judgement = verdict::judge_profile(&profile, &thresholds);
+    for judgement in [None, Some(&judgement)] {
+        Reports::of(Subject::Profile(&profile, judgement), &options).check(DEFAULT);
+    }
+}
+
+#[test]
+fn names_stay_names_in_every_format() {
+    for name in hostile_names() {
+        check_reports_with(&name, GroupBy::Stack);
+    }
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn names_stay_names_in_every_format_and_grouping() {
+    for name in hostile_names() {
+        for group_by in GroupBy::ALL {
+            check_reports_with(&name, group_by);
+        }
+    }
+}
+
+/// Names of comparisons go through the configuration, and come out of JSON and CSV as they are.
+#[test]
+fn names_of_comparisons_stay_names() {
+    let names: Vec<_> = hostile_names();
+    let pair = |name| (name, fixture("leak.pkl"), fixture("no-leak.pkl"));
+    let reports = suite(&names.iter().map(|name| pair(&**name)).collect::<Vec<_>>(), &[]);
+    reports.check(DEFAULT);
+    let json = reports.json();
+    let named: Vec<_> = json["comparisons"].as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap()).collect();
+    assert_eq!(named, names);
+}

@@ -1,0 +1,109 @@
+//! Equal parts of a history.
+
+use super::limits::peaks;
+use super::{Event, alloc, clock, events, fixture, free, pickle_of};
+use proptest::prelude::*;
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{self, Every, Options, Profile};
+
+fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
+    let options = Options { every: Some(every.parse::<Every>().unwrap()), ..Options::default() };
+    profile::read(bytes, "made.pkl", options)
+}
+
+#[test]
+fn equal_parts_have_their_peaks() {
+    let events = [alloc(100, 5), free(150, 1), alloc(250, 3), alloc(900, 2), free(905, 2)];
+    let pickle = pickle_of(&events, &[]);
+    let parts = |length: &str| -> Vec<(String, u64, u64, u64, u64)> {
+        let profile = every(&pickle, length).unwrap();
+        let part = |part: &profile::Interval| {
+            (part.name.clone(), part.to - part.from, part.start >> 20, part.peak >> 20, part.end >> 20)
+        };
+        profile.devices[0].intervals.iter().map(part).collect()
+    };
+    let part = |name: &str, events, start, peak, end| (name.to_owned(), events, start, peak, end);
+    assert_eq!(
+        parts("2events"),
+        [part("events 0 to 1", 2, 0, 5, 0), part("events 2 to 3", 2, 0, 5, 5), part("event 4", 1, 5, 5, 2)]
+    );
+    let by_time = parts("400us");
+    assert_eq!(
+        by_time,
+        [
+            part("0 s to 0.0004 s", 3, 0, 5, 3),
+            part("0.0004 s to 0.0008 s", 0, 3, 3, 3),
+            part("0.0008 s to 0.0012 s", 2, 3, 5, 2)
+        ]
+    );
+    assert_eq!(parts("1min").len(), 1);
+    assert_eq!(parts("99999events").len(), 1);
+}
+
+#[test]
+fn steps_are_parts() {
+    let leak = std::fs::read(fixture("leak.pkl")).unwrap();
+    let names = |profile: &Profile| -> Vec<String> {
+        profile.devices[0].intervals.iter().map(|part| part.name.clone()).collect()
+    };
+    let profile = every(&leak, "5steps").unwrap();
+    assert_eq!(
+        names(&profile),
+        ["ProfilerStep#0 to ProfilerStep#4", "ProfilerStep#5 to ProfilerStep#9", "ProfilerStep#10 to ProfilerStep#11"]
+    );
+    let (device, phases) = (&profile.devices[0], &profile.devices[0].phases.all);
+    // A step lasts until the next; the last one until the dump.
+    let from = |index: usize| {
+        phases.iter().find(|phase| &*phase.name == "ProfilerStep" && phase.number as usize == index).unwrap().from
+    };
+    assert_eq!(device.intervals.iter().map(|part| part.from).collect::<Vec<_>>(), [0, from(5), from(10)]);
+    assert_eq!(device.intervals[2].to, device.events);
+    // By name, and with what lies before the first one.
+    let named = |pattern: &str| {
+        let pattern = ptmem::pattern::Pattern::search(pattern).unwrap();
+        let options = Options { every: Some(Every::Steps(1, Some(pattern))), ..Options::default() };
+        profile::read(&*std::fs::read(fixture("phases-after.pkl")).unwrap(), "x", options)
+    };
+    assert_eq!(
+        names(&named("backward").unwrap()),
+        ["before the first step", "backward", "backward", "backward", "backward"]
+    );
+    let message = named("sideways").unwrap_err().to_string();
+    assert!(message.contains("no step is named 'sideways'"), "{message}");
+    let message = every(&pickle_of(&clock(3), &[]), "1step").unwrap_err().to_string();
+    assert!(message.contains("no steps are found, which parts of 1step need"), "{message}");
+}
+
+#[test]
+fn parts_that_nobody_could_read_are_refused() {
+    let pickle = pickle_of(&[alloc(0, 1), alloc(1_000_000_000, 1)], &[]);
+    let error = every(&pickle, "1ms").unwrap_err();
+    assert_eq!(error.to_string(), "device 0: the history has 1000001 parts of 1ms, and at most 10000 are shown");
+    let profile::Error::TooManyIntervals { better, .. } = error else { panic!("{error}") };
+    assert_eq!(better.to_string(), "200ms");
+    assert_eq!(every(&pickle, "200ms").unwrap().devices[0].intervals.len(), 5001);
+    let far = pickle_of(&[alloc(i64::MIN + 1, 1), alloc(i64::MAX, 1)], &[]);
+    assert!(matches!(every(&far, "1us"), Err(profile::Error::TooManyIntervals { .. })));
+    let timeless = pickle_of(&[Event { time: None, ..alloc(0, 1) }, Event { time: None, ..alloc(0, 1) }], &[]);
+    assert!(every(&timeless, "1s").unwrap_err().to_string().contains("no times (PyTorch before 2.2)"));
+    let saved = text_of(&peaks(&[("a", 1)]), Bound::default(), &[]);
+    let message = every(saved.as_bytes(), "1s").unwrap_err().to_string();
+    assert!(message.contains("a saved profile has no history"), "{message}");
+}
+
+proptest! {
+    #[test]
+    fn parts_of_any_history_cover_it(events in events(), length in 1..50_u64, by_time in any::<bool>()) {
+        let pickle = pickle_of(&events, &[]);
+        let text = if by_time { format!("{length}us") } else { format!("{length}events") };
+        let Ok(profile) = every(&pickle, &text) else {
+            return Ok(());
+        };
+        for device in profile.devices.iter().filter(|device| !device.intervals.is_empty()) {
+            let parts = &device.intervals;
+            prop_assert_eq!((parts[0].from, parts[parts.len() - 1].to), (0, device.events));
+            prop_assert!(parts.windows(2).all(|pair| pair[0].to == pair[1].from && pair[0].end == pair[1].start));
+            prop_assert_eq!(parts.iter().map(|part| part.peak).max(), device.figures.allocated.peak);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Limits on phases.
+
+use super::{alloc, free, load, profile_of};
+use ptmem::config::Config;
+use ptmem::diff::{self, Occurrences, PhaseOptions};
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{self, Options, Profile};
+use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
+
+fn thresholds(growth: &[&str]) -> Thresholds {
+    let growth = growth.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    Thresholds { growth, ..Thresholds::default() }
+}
+
+pub(super) fn judge(before: Profile, after: Profile, phases: PhaseOptions, growth: &[&str]) -> Judgement {
+    let diff = diff::compare(before, after, diff::Options { phases, ..diff::Options::default() });
+    judge_diff(&diff, &thresholds(growth))
+}
+
+/// `name` with a peak of so many MiB in each occurrence.
+pub(super) fn peaks(occurrences: &[(&'static str, i64)]) -> Profile {
+    let (mut events, mut marks) = (Vec::new(), Vec::new());
+    for (i, &(name, mib)) in (0_i64..).zip(occurrences) {
+        marks.extend([("START", name, i * 100), ("END", name, i * 100 + 50)]);
+        events.extend([alloc(i * 100 + 10, mib), free(i * 100 + 20, i + 1)]);
+    }
+    profile_of(&events, &marks)
+}
+
+#[test]
+fn a_peak_may_hide_the_growth_of_a_phase() {
+    let judge =
+        |growth: &[&str]| judge(load("phases-before.pkl"), load("phases-after.pkl"), PhaseOptions::default(), growth);
+    assert_eq!(judge(&["0", "stack=0"]).verdict, Verdict::Pass);
+    let failed = judge(&["0", "phase:*=0"]);
+    assert_eq!(failed.verdict, Verdict::Regression);
+    let check = &failed.checks[0];
+    let growth = check.delta.unwrap();
+    assert_eq!((check.scope.as_deref(), &*check.metric), (Some("forward #0"), "phase:*"));
+    assert_eq!(growth, 4 << 20);
+    assert_eq!(check.reason.as_deref(), Some("4 of 4 occurrences exceed it"));
+    // One check for the phase, not one per occurrence.
+    assert_eq!(failed.checks.len(), 2);
+    assert_eq!(judge(&["phase:forward=4MiB"]).verdict, Verdict::Pass);
+    assert_eq!(judge(&["phase:backward=0"]).headline().to_string(), "PASS no phase:backward grew by more than 0 B");
+}
+
+#[test]
+fn saved_profiles_gate_phases() {
+    let saved = |name: &str| {
+        profile::read(text_of(&load(name), Bound::default(), &[]).as_bytes(), "x", Options::default()).unwrap()
+    };
+    for after in [load("phases-after.pkl"), saved("phases-after.pkl")] {
+        let judgement = judge(saved("phases-before.pkl"), after, PhaseOptions::default(), &["phase:forward=5%"]);
+        assert_eq!(judgement.verdict, Verdict::Regression);
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_inconclusive() {
+    let each = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+    for (before, after, limit, expected) in [
+        (
+            peaks(&[("a", 5)]),
+            peaks(&[("a", 5)]),
+            "phase:b=0",
+            "the pattern matches no phase on either side; the nearest phase is 'a'",
+        ),
+        (peaks(&[]), peaks(&[]), "phase:b=0", "neither side"),
+        (peaks(&[("a", 5)]), peaks(&[("b", 5)]), "phase:b=0", "phase b: the phase is missing in the before"),
+        (peaks(&[("a", 5), ("b", 5)]), peaks(&[("b", 5)]), "phase:*=0", "phase a: the phase is missing in the after"),
+        (load("phases-before.pkl"), load("state-only.pkl"), "phase:forward=0", "the after records no allocations"),
+        (load("torch-1.13.pkl"), load("phases-after.pkl"), "phase:forward=0", "the before records no allocations"),
+        (load("empty.pkl"), load("phases-after.pkl"), "phase:forward=0", "the device is missing in the before"),
+    ] {
+        let judgement = judge(before, after, each, &[limit]);
+        assert_eq!(judgement.verdict, Verdict::Inconclusive, "{limit}: {}", judgement.headline());
+        assert!(judgement.headline().sentence.contains(expected), "{expected}: {}", judgement.headline());
+    }
+    // What failed, failed, whatever else is missing.
+    let judgement = judge(peaks(&[("a", 5), ("b", 5)]), peaks(&[("b", 6)]), each, &["phase:*=0"]);
+    assert_eq!(judgement.verdict, Verdict::Regression);
+}
+
+#[test]
+fn names_may_hold_what_limits_are_written_with() {
+    let judgement = judge(
+        peaks(&[("step=1:forward", 5)]),
+        peaks(&[("step=1:forward", 6)]),
+        PhaseOptions::default(),
+        &["phase:step=?:forward=10%", "phase:{step=1:*,x}=1GiB"],
+    );
+    assert_eq!(judgement.headline().to_string(), "FAIL phase step=1:forward grew 1.00 MiB (+20.0 %), allowed 10 %");
+    assert_eq!(judgement.checks.len(), 2);
+}
+
+#[test]
+fn occurrences_are_compared_by_number_or_by_their_highest() {
+    let before = || peaks(&[("a", 9), ("a", 4), ("a", 5)]);
+    let after = || peaks(&[("a", 9), ("a", 5), ("a", 5), ("a", 20)]);
+    let compare =
+        |phases: PhaseOptions| diff::compare(before(), after(), diff::Options { phases, ..diff::Options::default() });
+    let wanted = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+    let each = compare(wanted);
+    let deltas: Vec<_> = each.devices[0].phases.iter().map(|row| (row.title(), row.delta().unwrap() >> 20)).collect();
+    assert_eq!(deltas, [("a #0".to_owned(), 0), ("a #1".to_owned(), 1), ("a #2".to_owned(), 0)]);
+    let note = each.diagnostics.iter().find(|d| d.code.name() == "phase-occurrences-differ").unwrap();
+    assert!(note.message.contains("(a 3 before, 4 after)"), "{}", note.message);
+    assert!(judge_diff(&each, &thresholds(&["phase:a=0"])).headline().sentence.contains("phase a #1 grew 1.00 MiB"));
+    // Nobody is told who does not ask for phases.
+    assert!(compare(PhaseOptions::default()).diagnostics.iter().all(|d| d.code.name() != "phase-occurrences-differ"));
+    let worst = compare(PhaseOptions { occurrences: Occurrences::Worst, ..wanted });
+    let rows = &worst.devices[0].phases;
+    assert_eq!((rows.len(), rows[0].title(), rows[0].delta()), (1, "a #0 -> #3".to_owned(), Some(11 << 20)));
+    assert!(worst.diagnostics.iter().all(|d| d.code.name() != "phase-occurrences-differ"));
+    // Without those that warm up.
+    let later = compare(PhaseOptions { skip_first: 2, ..wanted });
+    let rows: Vec<_> = later.devices[0].phases.iter().map(|row| (row.title(), row.delta())).collect();
+    assert_eq!(rows, [("a #2".to_owned(), Some(0))]);
+    assert_eq!(judge_diff(&later, &thresholds(&["phase:a=0"])).verdict, Verdict::Pass);
+    let none = compare(PhaseOptions { skip_first: 3, ..wanted });
+    assert_eq!(judge_diff(&none, &thresholds(&["phase:a=0"])).verdict, Verdict::Inconclusive);
+}
+
+#[test]
+fn growth_of_a_phase_can_be_accepted() {
+    let config = |bytes: &str| {
+        let text = format!(
+            "max-growth = \"phase:forward=5%\"\nphase-occurrence = \"max\"\n[[accept]]\nmetric = \"phase:forw*\"\nbytes = \
+             \"{bytes}\"\nreason = \"a wider layer\"\nexpires = 2026-12-31"
+        );
+        Config::parse(&text).unwrap()
+    };
+    assert_eq!(config("1MiB").phase_occurrence, Some(Occurrences::Worst));
+    for (bytes, today, verdict) in [
+        ("4MiB", (2026, 12, 31), Verdict::Pass),
+        ("1MiB", (2026, 12, 31), Verdict::Regression),
+        ("4MiB", (2027, 1, 1), Verdict::Regression),
+    ] {
+        let config = config(bytes);
+        let today = Day::from_date(today.0, today.1, today.2).unwrap();
+        let thresholds =
+            Thresholds { growth: config.limits.growth, accepted: config.accepted, today, ..Thresholds::default() };
+        let diff = diff::compare(load("phases-before.pkl"), load("phases-after.pkl"), diff::Options::default());
+        let judgement = judge_diff(&diff, &thresholds);
+        assert_eq!(judgement.verdict, verdict, "{bytes} {}", judgement.headline());
+        let check = &judgement.checks[0];
+        assert_eq!(check.accepted, verdict == Verdict::Pass);
+        assert!(check.reason.as_deref().unwrap().contains("a wider layer"), "{check:?}");
+        let told = judgement.diagnostics.iter().filter(|d| d.message.contains("phase forward #0 exceeds its limit"));
+        assert_eq!(told.count(), usize::from(check.accepted));
+    }
+    for text in ["max = \"phase:a=1MiB\"", "phase-occurrence = \"all\"", "max-growth = \"phase=5%\""] {
+        assert!(Config::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn phases_that_are_not_recorded_in_full_say_so() {
+    let events = |mib| [alloc(10, mib), free(20, 1), alloc(30, 1)];
+    let marks = [("END", "a", 25)];
+    let judgement =
+        judge(profile_of(&events(5), &marks), profile_of(&events(6), &marks), PhaseOptions::default(), &["phase:a=0"]);
+    assert_eq!(judgement.checks[0].outcome, Outcome::Exceeded);
+    assert_eq!(judgement.checks[0].reason.as_deref(), Some("not recorded from its beginning to its end"));
+}
+
+// Saved profiles that were changed.
+
+#[test]
+fn figures_of_phases_that_cannot_be_are_refused() {
+    let good = text_of(&peaks(&[("a", 5), ("a", 6), ("b", 7)]), Bound::default(), &[]);
+    let line = good.lines().find(|line| line.contains("\"name\":\"a\"")).unwrap().trim().to_owned();
+    let refusal = |from: &str, to: &str| {
+        assert!(line.contains(from), "{line}");
+        let text = good.replacen(&line, &line.replacen(from, to, 1), 1);
+        profile::read(crate::support::signed(&text).as_bytes(), "x.json", Options::default()).unwrap_err().to_string()
+    };
+    for (from, to, expected) in [
+        ("annotation", "dream", "has an unknown source"),
+        ("\"name\":\"a\"", "\"name\":\"b\"", "is there twice"),
+        ("\"events\":[2,2]", "\"events\":[2]", "different lengths"),
+        ("\"events\":[2,2]", "\"events\":[2,400]", "is beyond the events"),
+        ("\"events\":[2,2]", "\"events\":[2,18446744073709551615]", "figures that cannot be"),
+        ("\"from\":[0,2]", "\"from\":[3,2]", "is beyond the events"),
+        ("\"start\":[0,0]", "\"start\":[0,18446744073709551615]", "figures that cannot be"),
+        ("\"below\":[", "\"below\":[9999", "figures that cannot be"),
+        ("\"above\":[", "\"above\":[-", "invalid value"),
+    ] {
+        let message = refusal(from, to);
+        assert!(message.contains(expected), "{from}: {message}");
+    }
+}
