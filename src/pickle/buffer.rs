@@ -37,7 +37,7 @@ impl<R: Read> Buffer<R> {
         self.position += count;
     }
 
-    /// Tries to have `count` bytes buffered (at most the capacity). Returns whether it has.
+    /// Tries to have `count` bytes buffered (at most the capacity). Returns true if it has.
     #[inline]
     pub(super) fn ensure(&mut self, count: usize) -> io::Result<bool> {
         if self.end - self.position >= count { Ok(true) } else { self.fill(count) }
@@ -60,7 +60,7 @@ impl<R: Read> Buffer<R> {
         Ok(self.end >= count)
     }
 
-    /// Brings as much of the stream into the buffer as fits. Returns whether that was more than before.
+    /// Brings as much of the stream into the buffer as fits. Returns true if that is more than before.
     #[cold]
     pub(super) fn fill_up(&mut self) -> io::Result<bool> {
         let before = self.end - self.position;

@@ -15,7 +15,7 @@ impl<T: Copy> Memo<T> {
         Self { dense: Vec::new(), sparse: HashMap::new() }
     }
 
-    /// MEMOIZE: the number is how many there are. Returns whether something stood there.
+    /// MEMOIZE: the number is the count of values so far. Returns true if it replaces a value.
     #[inline]
     pub(super) fn push(&mut self, value: T) -> bool {
         if self.sparse.is_empty() {
@@ -34,7 +34,7 @@ impl<T: Copy> Memo<T> {
         }
     }
 
-    /// Returns whether something stood there.
+    /// Returns true if it replaces a value.
     pub(super) fn put(&mut self, index: u64, value: T) -> bool {
         let length = self.dense.len() as u64;
         if index < length

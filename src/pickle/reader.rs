@@ -12,8 +12,7 @@ use super::opcode::{self as op, name};
 use super::runs::Runs;
 use super::{Error, ErrorKind, Visitor};
 
-/// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are not
-/// looked at.
+/// Reads one pickle up to its STOP and returns the value that it leaves. Bytes after STOP are ignored.
 ///
 /// Memory is bounded by the stack, the memo and what the visitor keeps, each of them at most
 /// proportional to what was read; a declared length or memo index allocates nothing.
@@ -82,9 +81,8 @@ where
         }
     }
 
-    /// Carries out the opcodes of which snapshots are made, as far as they lie in the buffer, with one look at its
-    /// end for each. Stops before everything else, and before all that is wrong: [`Machine::any`] can do all of it
-    /// again, and knows what to say.
+    /// Fast path: carries out the common opcodes of snapshots that lie in the buffer, with one bounds check each. Stops
+    /// before any other opcode and before any error: [`Machine::any`] handles both.
     fn common(&mut self) {
         let bytes = self.input.buffered();
         let mut at = 0;
@@ -135,7 +133,7 @@ where
                 op::EMPTY_DICT => {
                     let dict = self.visitor.dict();
                     self.stack.push(dict);
-                    // So begins one that has items.
+                    // A dictionary with items begins like this.
                     if [a, b] == [op::MEMOIZE, op::MARK] {
                         self.runs.outdate_if(self.memo.push(self.visitor.keep(dict)));
                         self.marks.push(self.stack.len());
@@ -147,7 +145,7 @@ where
                 op::EMPTY_LIST => {
                     let list = self.visitor.list();
                     self.stack.push(list);
-                    // So begins a list that has items.
+                    // A list with items begins like this.
                     if [a, b] == [op::MEMOIZE, op::MARK] {
                         // First, because it may outdate the run that follows.
                         self.runs.outdate_if(self.memo.push(self.visitor.keep(list)));
@@ -197,7 +195,7 @@ where
                 [0..=5] => {}
                 [protocol] => return Err(ErrorKind::Protocol(protocol)),
             },
-            // Advisory: how much one could read at once.
+            // Advisory: the length of a part that can be read at once.
             op::FRAME => {
                 self.take::<8>(name)?;
             }

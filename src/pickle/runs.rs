@@ -7,7 +7,7 @@
 
 use super::opcode as op;
 
-/// The runs that were seen, and what the visitor remembered of each.
+/// The runs seen so far, each with the visitor's handle.
 ///
 /// Valid only while no memo entry is overwritten. Every answer is compared with the input in full, so a
 /// clever choice of bytes can only make it miss.
@@ -49,7 +49,7 @@ pub(super) enum Scan {
 
 /// A run that is known, at the beginning of some bytes.
 pub(super) struct KnownRun<T> {
-    /// What the visitor remembered of it.
+    /// The visitor's handle to it.
     pub(super) value: T,
     /// Its length with its APPENDS.
     pub(super) length: usize,

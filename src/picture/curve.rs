@@ -2,7 +2,7 @@
 
 use super::Pictured;
 use crate::align::Correspondence;
-use crate::profile::{DeviceProfile, Occurrence, Point, Profile, Whose};
+use crate::profile::{Attribution, DeviceProfile, Occurrence, Point, Profile};
 use crate::replay::{History, Position};
 use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper};
@@ -266,8 +266,8 @@ fn areas(profile: &Profile, device: &DeviceProfile, area_points: &[usize]) -> Ve
     for life in &lifetimes.lives {
         let category = *known.entry(life.owner).or_insert_with(|| {
             let name = match life.owner {
-                Whose::Stack(stack) => grouper.label(stack),
-                Whose::Bucket(bucket) => bucket.label().to_owned(),
+                Attribution::Stack(stack) => grouper.label(stack),
+                Attribution::Bucket(bucket) => bucket.label().to_owned(),
             };
             names.iter().position(|known| *known == name).unwrap_or_else(|| {
                 names.push(name);

@@ -5,7 +5,7 @@ use super::curve::highest_in_parts;
 use super::flame::{Holdings, MomentKind};
 use super::units::Units;
 use crate::align::Correspondence;
-use crate::profile::{DeviceProfile, Held, Lifetimes, Moment, Owned, Whose};
+use crate::profile::{Attribution, DeviceProfile, Held, Lifetimes, Moment, Owned};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
 
@@ -154,8 +154,8 @@ fn add_samples(holdings: &mut Holdings, first: usize, side: Side, lifetimes: &Li
 fn add_rows(holdings: &mut Holdings, pictured: &Pictured<'_>, units: &mut Units<'_>) {
     for row in pictured.rows.unwrap_or_default() {
         let unit = match (row.stack.after, row.stack.before) {
-            (Some(stack), _) => units.of(Side::After, Whose::Stack(stack)),
-            (None, Some(stack)) => units.of(Side::Before, Whose::Stack(stack)),
+            (Some(stack), _) => units.of(Side::After, Attribution::Stack(stack)),
+            (None, Some(stack)) => units.of(Side::Before, Attribution::Stack(stack)),
             (None, None) => units.of_label(&row.label),
         };
         holdings.add(0, unit, Side::Before, row.held.before);
@@ -165,7 +165,7 @@ fn add_rows(holdings: &mut Holdings, pictured: &Pictured<'_>, units: &mut Units<
     for total in device.map(|device| &*device.stacks).unwrap_or_default() {
         let mut rest = total.at;
         for member in &total.members {
-            let unit = units.of(Side::After, Whose::Stack(member.stack));
+            let unit = units.of(Side::After, Attribution::Stack(member.stack));
             holdings.add(0, unit, Side::After, member.at);
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Pictured;
-use crate::profile::{Bucket, Whose};
+use crate::profile::{Attribution, Bucket};
 use crate::replay::Position;
 
 /// The lifetimes of the blocks that a stack holds at the peak, in events.
@@ -48,11 +48,11 @@ pub(super) fn spans(pictured: &Pictured<'_>) -> HashMap<String, Span> {
     if grouper.by().is_tag() {
         return spans;
     }
-    let mut keys: HashMap<Whose, String> = HashMap::new();
+    let mut keys: HashMap<Attribution, String> = HashMap::new();
     for life in lifetimes.lives.iter().filter(|life| life.born <= peak && peak < life.freed) {
         let key = keys.entry(life.owner).or_insert_with(|| match life.owner {
-            Whose::Stack(stack) => grouper.key(stack).0,
-            Whose::Bucket(bucket) => Bucket::label(bucket).to_owned(),
+            Attribution::Stack(stack) => grouper.key(stack).0,
+            Attribution::Bucket(bucket) => Bucket::label(bucket).to_owned(),
         });
         let nothing = Span { born: EventRange::default(), freed: EventRange::default() };
         let span = spans.entry(key.clone()).or_insert(nothing);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::Pictured;
-use crate::profile::Whose;
+use crate::profile::Attribution;
 use crate::sides::{Side, Sides};
 use crate::snapshot::StackId;
 use crate::stack::{Code, Grouper};
@@ -49,8 +49,8 @@ impl<'p> Units<'p> {
         // A row is called after its stack in the after: so is its place in the picture.
         for row in pictured.rows.unwrap_or_default() {
             match (row.stack.after, row.stack.before) {
-                (Some(stack), _) => _ = units.of(Side::After, Whose::Stack(stack)),
-                (None, Some(stack)) => _ = units.of(Side::Before, Whose::Stack(stack)),
+                (Some(stack), _) => _ = units.of(Side::After, Attribution::Stack(stack)),
+                (None, Some(stack)) => _ = units.of(Side::Before, Attribution::Stack(stack)),
                 (None, None) => {}
             }
         }
@@ -64,9 +64,9 @@ impl<'p> Units<'p> {
     }
 
     /// The number of the unit that memory belongs to.
-    pub(super) fn of(&mut self, side: Side, owner: Whose) -> u32 {
+    pub(super) fn of(&mut self, side: Side, owner: Attribution) -> u32 {
         match owner {
-            Whose::Stack(stack) => {
+            Attribution::Stack(stack) => {
                 if let Some(&unit) = self.of_stack.of(side).get(&stack) {
                     return unit;
                 }
@@ -74,7 +74,7 @@ impl<'p> Units<'p> {
                 self.of_stack.of_mut(side).insert(stack, unit);
                 unit
             }
-            Whose::Bucket(bucket) => self.named(bucket.label().to_owned(), || vec![Frame::named(bucket.label())]),
+            Attribution::Bucket(bucket) => self.named(bucket.label().to_owned(), || vec![Frame::named(bucket.label())]),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::stack::{Grouper, Languages};
 /// Stacks that a saved profile does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// How many groups of them there were.
+    /// Number of their groups.
     pub stacks: usize,
     /// The most bytes that one of them held.
     pub largest: u64,
@@ -95,7 +95,7 @@ impl DeviceProfile {
         self.stacks = grouped.stacks;
         self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
         let recorded = self.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0);
-        for stack in recorded.filter_map(|exact| exact.whose.stack()) {
+        for stack in recorded.filter_map(|exact| exact.attribution.stack()) {
             self.recorded_frames |= grouper.languages(stack);
         }
     }

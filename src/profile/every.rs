@@ -99,9 +99,9 @@ impl Every {
 pub struct Interval {
     /// From where to where, in words.
     pub name: String,
-    /// How many events lie before it.
+    /// Number of events before it.
     pub from: u64,
-    /// How many events lie before its end.
+    /// Number of events before its end.
     pub to: u64,
     /// Allocated bytes just before its first event.
     pub start: u64,

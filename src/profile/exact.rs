@@ -14,16 +14,16 @@ use crate::replay::{Allocation, Origin, Position, Replay};
 use crate::snapshot::{Copier, Device, Event, Snapshot, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
-/// To whom memory belongs.
+/// The owner of some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Whose {
+pub(crate) enum Attribution {
     /// A known stack.
     Stack(StackId),
     /// The bucket in place of an unknown stack.
     Bucket(Bucket),
 }
 
-impl Whose {
+impl Attribution {
     /// The stack, where it is known.
     pub(crate) fn stack(self) -> Option<StackId> {
         match self {
@@ -33,7 +33,7 @@ impl Whose {
     }
 }
 
-impl From<Origin> for Whose {
+impl From<Origin> for Attribution {
     fn from(origin: Origin) -> Self {
         match origin {
             Origin::Stack(stack) => Self::Stack(stack),
@@ -87,10 +87,10 @@ impl Sums {
 /// The totals of one stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
-    pub(super) whose: Whose,
+    pub(super) attribution: Attribution,
     /// The tag of its allocations, where they are told apart by one.
     pub(super) tag: Option<StringId>,
-    /// The digest of its C++ frames, where it had more of them than it has now.
+    /// The digest of all its C++ frames, where some of them were dropped.
     pub(super) cpp: Option<CppDigest>,
     pub(super) sums: Sums,
     /// The most that it held, where that is known.
@@ -101,13 +101,13 @@ pub(super) struct Exact {
 }
 
 impl Exact {
-    pub(super) fn new(whose: Whose, tag: Option<StringId>, sums: Sums) -> Self {
-        Self { whose, tag, cpp: None, sums, highest: None, group_highest: None }
+    pub(super) fn new(attribution: Attribution, tag: Option<StringId>, sums: Sums) -> Self {
+        Self { attribution, tag, cpp: None, sums, highest: None, group_highest: None }
     }
 }
 
-/// The totals of every stack, the largest first, and the same by the tags of the allocations. Where no allocation has a
-/// tag, the stacks say it all.
+/// The totals of every stack, the largest first, and the same by the tags of the allocations; `None` where no
+/// allocation has such a tag.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) stacks: Vec<Exact>,
@@ -138,7 +138,7 @@ impl Totals {
         std::iter::once(&mut self.stacks).chain(tagged)
     }
 
-    /// Puts the largest first, and what is equally large in an order that only the contents decide: numbers of stacks
+    /// Puts the largest first, and equally large ones in an order that only their contents decide: numbers of stacks
     /// differ between a snapshot and its saved profile.
     pub(super) fn sort(&mut self, tables: &Tables) {
         let mut keys = None;
@@ -148,9 +148,9 @@ impl Totals {
                 let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
                 equal.sort_by_cached_key(|exact| {
                     let tag = exact.tag.map(|tag| tables.string(tag));
-                    match exact.whose {
-                        Whose::Bucket(bucket) => (Some(bucket), None, tag, None),
-                        Whose::Stack(stack) => {
+                    match exact.attribution {
+                        Attribution::Bucket(bucket) => (Some(bucket), None, tag, None),
+                        Attribution::Stack(stack) => {
                             (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack)))
                         }
                     }
@@ -172,18 +172,18 @@ type Wanted = [Option<StringId>; 3];
 /// Picks one of the tags.
 type Tag = fn(Wanted) -> Option<StringId>;
 
-/// Sums by where memory comes from and its tags.
+/// Sums by origin and tags.
 struct Parts<'s> {
     snapshot: &'s Snapshot,
     events: &'s [Event],
-    /// Names that no tag states.
+    /// Group names from annotations or pools.
     origins: &'s Origins,
     /// By [`TagsId::index`](crate::snapshot::TagsId::index); empty where no allocation is tagged.
     tags: Vec<Wanted>,
     /// The moments of the sums.
     moments: [Position; 5],
     dump: Position,
-    /// Where in `sums` those of a stack are that have no tags: nearly all, where there are enough for a table.
+    /// The places in `sums` of stacks without tags: nearly all. Empty where a table would not pay.
     stacks: Vec<Option<u32>>,
     others: FxHashMap<(Origin, Wanted), u32>,
     sums: Vec<(Origin, Wanted, Sums)>,
@@ -203,7 +203,7 @@ impl<'s> Parts<'s> {
         if tags.iter().all(|tags| *tags == Wanted::default()) {
             tags.clear();
         }
-        // Not a table for each of many devices that hold next to nothing.
+        // A table does not pay for devices that hold next to nothing, of which there may be many.
         let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= allocations);
         Self {
             snapshot,
@@ -283,15 +283,15 @@ impl<'s> Parts<'s> {
     }
 
     fn family(&self, tag: Tag) -> Vec<Exact> {
-        let parts = self.sums.iter().map(|(origin, tags, sums)| ((Whose::from(*origin), tag(*tags)), sums));
-        merged(parts).into_iter().map(|((whose, tag), sums)| Exact::new(whose, tag, sums)).collect()
+        let parts = self.sums.iter().map(|(origin, tags, sums)| ((Attribution::from(*origin), tag(*tags)), sums));
+        merged(parts).into_iter().map(|((attribution, tag), sums)| Exact::new(attribution, tag, sums)).collect()
     }
 
     /// The parts that each of the totals is made of.
     fn members(&self, totals: &[Exact], tag: Tag) -> Groups {
-        let places = (0_u32..).zip(totals).map(|(place, exact)| ((exact.whose, exact.tag), place));
+        let places = (0_u32..).zip(totals).map(|(place, exact)| ((exact.attribution, exact.tag), place));
         let places: FxHashMap<_, u32> = places.collect();
-        let of_part = self.sums.iter().map(|&(origin, tags, _)| places[&(Whose::from(origin), tag(tags))]);
+        let of_part = self.sums.iter().map(|&(origin, tags, _)| places[&(Attribution::from(origin), tag(tags))]);
         Groups { of_part: of_part.collect(), count: totals.len() }
     }
 }
@@ -374,7 +374,7 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile], totals: &mut
     let mut copy = Copier::new(from, &mut to);
     for (device, Attributed { totals, .. }) in devices.iter_mut().zip(totals) {
         for exact in totals.all_mut().flatten() {
-            if let Whose::Stack(stack) = &mut exact.whose {
+            if let Attribution::Stack(stack) = &mut exact.attribution {
                 *stack = copy.stack(*stack);
             }
             exact.tag = exact.tag.map(|tag| copy.string(tag));

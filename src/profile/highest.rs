@@ -58,8 +58,8 @@ impl<'g> Counters<'g> {
     }
 }
 
-/// As much of an allocation as tells when its part held how much. (Half of the size of an allocation, so that a list of
-/// these takes the place of a list of those.)
+/// The part of an allocation that says when its group held how much. (Half the size of an allocation, so that a list of
+/// these fits in the place of a list of those.)
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Holding {
     bytes: u64,

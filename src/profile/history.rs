@@ -2,7 +2,7 @@
 //! allocation, from which the memory held at any moment follows. It is as long as the recording, so it is kept only
 //! where [`super::Options::history`] asks for it.
 
-use super::exact::Whose;
+use super::exact::Attribution;
 use super::{DeviceProfile, Held};
 use crate::replay::{History as Kind, Position, Replay};
 use crate::snapshot::{Action, Device, Event, Snapshot, StackId};
@@ -37,7 +37,7 @@ pub(crate) struct Point {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     /// The stack that allocated it.
-    pub(crate) owner: Whose,
+    pub(crate) owner: Attribution,
     /// Bytes of its block.
     pub(crate) bytes: u64,
     /// The event that allocated it; the start for older ones.
@@ -58,7 +58,7 @@ impl History {
         let lives = replay.allocations.iter().filter(|allocation| allocation.born < allocation.freed);
         let mut lives: Vec<Life> = lives
             .map(|allocation| Life {
-                owner: Whose::from(allocation.origin(snapshot)),
+                owner: Attribution::from(allocation.origin(snapshot)),
                 bytes: allocation.bytes,
                 born: allocation.born,
                 freed: allocation.freed,
@@ -79,7 +79,7 @@ impl History {
     /// Gives every stack its number in other tables.
     pub(super) fn renumber(&mut self, mut stack: impl FnMut(StackId) -> StackId) {
         for life in &mut self.lives {
-            if let Whose::Stack(id) = &mut life.owner {
+            if let Attribution::Stack(id) = &mut life.owner {
                 *id = stack(*id);
             }
         }
@@ -105,7 +105,7 @@ impl History {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owned {
     /// The stack.
-    pub(crate) owner: Whose,
+    pub(crate) owner: Attribution,
     /// Held before the first event.
     pub(crate) baseline: Held,
     /// Held at the allocated peak.
@@ -122,7 +122,7 @@ impl DeviceProfile {
     /// The memory of every single stack at the moments that a profile knows.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
         self.totals.stacks.iter().map(|exact| Owned {
-            owner: exact.whose,
+            owner: exact.attribution,
             baseline: exact.sums.baseline,
             peak: exact.sums.peak,
             end: exact.sums.end,

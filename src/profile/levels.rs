@@ -6,7 +6,7 @@ use crate::replay::{Level, Part, Position};
 /// The counters over a part of a history.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct HeldOver {
-    /// At its begin.
+    /// At its beginning.
     pub(super) start: Level,
     /// The highest, its ends included.
     pub(super) peak: Level,

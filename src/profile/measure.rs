@@ -53,17 +53,10 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             failed_request: None,
         });
     }
-    if !devices.iter().any(DeviceProfile::is_active) {
-        diagnostics.push(Diagnostic::new(
-            diagnostic::Code::EmptyRecording,
-            None,
-            "nothing is recorded and nothing is held on any device. Call \
-             torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
-        ));
-    }
+    diagnostics.extend(nothing_recorded(&devices));
     let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices, &mut attributed));
     let settings = std::mem::take(&mut snapshot.settings);
-    // The memory that grouping takes must not come on top of that of the events.
+    // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
     for (device, attributed) in devices.iter_mut().zip(attributed) {
@@ -85,6 +78,19 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     })
 }
 
+/// The diagnostic of a snapshot in which no device does anything.
+fn nothing_recorded(devices: &[DeviceProfile]) -> Option<Diagnostic> {
+    let is_empty = !devices.iter().any(DeviceProfile::is_active);
+    is_empty.then(|| {
+        Diagnostic::new(
+            diagnostic::Code::EmptyRecording,
+            None,
+            "nothing is recorded and nothing is held on any device. Call \
+             torch.cuda.memory._record_memory_history() in this process before the step, and dump before disabling it",
+        )
+    })
+}
+
 /// The stacks of the requests that failed, where they were captured.
 fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {
     let stacks = ooms.iter().map(|oom| events.get(oom.event as usize)?.stack);
@@ -93,7 +99,7 @@ fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<
 
 /// The plan for each device.
 fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
-    // Few need it.
+    // Computed on demand: few need it.
     let code = LazyCell::new(|| Code::new(&snapshot.tables, &options.rules));
     let mut plans = Vec::with_capacity(snapshot.devices.len());
     for (&id, device) in &snapshot.devices {

@@ -66,7 +66,7 @@ impl Metric {
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
-    /// The value, or the least that it was.
+    /// The value, or a lower bound of it.
     fn seen(self, device: &DeviceProfile) -> Option<u64> {
         let figures = &device.figures;
         match self {
@@ -96,7 +96,7 @@ impl Metric {
         }
     }
 
-    /// True if no more is known than the least that it was.
+    /// True if only a lower bound is known.
     fn is_least(self, device: &DeviceProfile) -> bool {
         let figures = &device.figures;
         match self {

@@ -1,5 +1,5 @@
-//! The figures of one snapshot, per device: what is left of it once it is replayed. Saved to a file, they stand in for
-//! the snapshot.
+//! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they stand in for the
+//! snapshot.
 
 pub mod course;
 mod device;
@@ -41,8 +41,8 @@ use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::text::nearest;
+pub(crate) use exact::Attribution;
 use exact::Totals;
-pub(crate) use exact::Whose;
 pub(crate) use history::{History as Lifetimes, Owned, Point};
 
 /// The kind of input that a profile was computed from.
@@ -88,11 +88,11 @@ pub struct Source {
 pub struct Options {
     /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// For which moment [`StackTotal::at`] is computed.
+    /// The moment of [`StackTotal::at`].
     pub at: Moment,
     /// Rules of the user about the code.
     pub rules: Rules,
-    /// How long the parts are that [`DeviceProfile::intervals`] tells about.
+    /// Length of the parts in [`DeviceProfile::intervals`]; `None` for no parts.
     pub every: Option<Every>,
     /// The most that a compressed input may expand to, in bytes; [`DEFAULT_MAX_BYTES`](crate::input::DEFAULT_MAX_BYTES) where nothing is set.
     pub max_input: Option<u64>,
@@ -111,7 +111,7 @@ pub struct Options {
 pub struct Raise {
     /// The reason that the user gave.
     pub reason: String,
-    /// Which figures, and by how much.
+    /// The figures, each with its change.
     pub changes: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ pub struct Raise {
 pub struct Profile {
     /// Where it came from.
     pub source: Source,
-    /// Where a saved profile came from when it was saved.
+    /// For a saved profile, the snapshot that it was computed from.
     pub recorded: Option<Source>,
     /// Why its figures were raised since it was first stored.
     pub raises: Vec<Raise>,
@@ -147,7 +147,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Why groups of stacks are not whole, where a saved profile does not list all stacks.
+    /// The reason why groups of stacks are incomplete, for a saved profile that does not list all stacks.
     #[must_use]
     pub fn broken_groups(&self) -> Option<String> {
         if self.devices.iter().all(|device| device.cut.is_none()) {
@@ -161,8 +161,8 @@ impl Profile {
         differ.then(|| "by other rules (strip-prefix, own, foreign) than those of this run".to_owned())
     }
 
-    /// Leaves nothing but what a report shows of one profile among many, and moves the stacks to tables that these
-    /// share, which [`Profile::tables`] has to be set to in the end.
+    /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
+    /// sets [`Profile::tables`] to these in the end.
     pub fn pool(&mut self, shared: &mut Tables) {
         let mut copy = Copier::new(&self.tables, shared);
         for device in &mut self.devices {
@@ -181,20 +181,21 @@ impl Profile {
         self.facts = None;
     }
 
-    /// The place of the allocation that made the peak of a device, where it is known and no start.
+    /// The place of the allocation that made the peak of a device; `None` where it is not known, or the peak is the
+    /// start.
     #[must_use]
     pub fn peak_allocation(&self, device: u32) -> Option<u64> {
         let device = self.devices.iter().find(|known| known.device == device)?;
         device.course.as_ref()?.peak.map(|peak| peak.place)
     }
 
-    /// The names of phases that are most like a mistyped one, as the end of a sentence.
+    /// Names of phases similar to a mistyped one, as the end of a sentence.
     #[must_use]
     pub fn nearest_phases(&self, name: &str) -> String {
         nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
     }
 
-    /// Leaves out all devices but one, and what is said of the others.
+    /// Keeps one device and its diagnostics.
     fn restrict_to(&mut self, device: u32) -> Result<(), Error> {
         if !self.devices.iter().any(|known| known.device == device) {
             return Err(Error::NoDevice { device, known: self.devices.iter().map(|known| known.device).collect() });
@@ -204,7 +205,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Leaves nothing but what a report shows of one side of a comparison among many.
+    /// Drops everything that a report on many comparisons does not show.
     pub(crate) fn forget_stacks(&mut self) {
         for device in &mut self.devices {
             device.totals = Totals::default();

@@ -1,4 +1,4 @@
-//! Moments at which one can ask who held the memory.
+//! Moments at which memory is attributed to stacks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,12 +30,11 @@ pub enum Moment {
     Phase(Arc<PhaseMoment>),
     /// At the highest allocated bytes between two moments.
     Between(Arc<[Moment; 2]>),
-    /// At the peak of the after, and where the before does the same.
+    /// At the peak of the after, and at the matching place of the before.
     Aligned(Arc<Places>),
 }
 
-/// Moments by device: just after an allocation, by its place among those of the device, or without one the start. Devices that
-/// are not there are looked at in their peak.
+/// Moments by device: just after the allocation of this number, or the start for `None`. Other devices use their peak.
 pub type Places = BTreeMap<u32, Option<u64>>;
 
 /// A point of a phase.
@@ -43,9 +42,9 @@ pub type Places = BTreeMap<u32, Option<u64>>;
 pub struct PhaseMoment {
     /// The name of the phase.
     pub name: String,
-    /// Which occurrence, counted from 0 as in reports; without a number the one with the highest peak.
+    /// Number of the occurrence, from 0 as in reports; `None` for the one with the highest peak.
     pub number: Option<u32>,
-    /// Where in it.
+    /// The point within it.
     pub point: PhasePoint,
 }
 
@@ -139,12 +138,12 @@ impl Moment {
         ends.map(|ends| Self::Between(Arc::new(ends))).ok_or_else(|| ParseMomentError(window.to_owned()))
     }
 
-    /// Whether a window can begin or end at it.
+    /// True if a window can begin or end at it.
     pub(crate) fn can_end_a_window(&self) -> bool {
         !matches!(self, Self::Between(_) | Self::Aligned(_))
     }
 
-    /// Whether it is one more than those that every saved profile keeps.
+    /// True if a saved profile keeps it only on request.
     pub(super) fn is_kept_on_request(&self) -> bool {
         match self {
             Self::Event(_) | Self::Time(_) | Self::Phase(_) | Self::Between(_) => true,
@@ -152,7 +151,7 @@ impl Moment {
         }
     }
 
-    /// Whether it goes by the times of events.
+    /// True if it depends on the times of events.
     #[must_use]
     pub fn needs_times(&self) -> bool {
         match self {
@@ -168,7 +167,7 @@ impl Moment {
         }
     }
 
-    /// The names of the phases that it goes by.
+    /// The names of the phases that it mentions.
     #[must_use]
     pub fn phase_names(&self) -> Vec<&str> {
         match self {
@@ -212,7 +211,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// The history of a device, as far as moments are looked for in it.
+/// The history of a device, in which moments are located.
 pub(crate) struct Recording<'r> {
     pub(crate) snapshot: &'r Snapshot,
     pub(crate) device: u32,
@@ -236,7 +235,7 @@ struct HighestAt {
 }
 
 impl Recording<'_> {
-    /// Where the moment is in the history, or `None` where the history has none such.
+    /// The position of a moment; `None` if the history has no such moment.
     pub(crate) fn position(&self, moment: &Moment) -> Option<Position> {
         let figures = &self.replay.figures;
         match moment {

@@ -1,4 +1,4 @@
-//! Names by which allocations are grouped that no tag of their events states: the annotation that was open, and the pool.
+//! Group names of allocations that no tag of their events states: the open annotation, and the pool.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -16,7 +16,7 @@ pub(crate) enum Origins {
     /// None are asked for.
     #[default]
     None,
-    /// From which event on which annotation is the innermost that is open, in order.
+    /// The innermost open annotation from each of these events on, in order.
     Annotations(Vec<(u32, Option<StringId>)>),
     /// The pools, with their streams.
     Pools(Pools),
@@ -62,7 +62,7 @@ impl Origins {
     }
 }
 
-/// From which event on which annotation is the innermost that is open.
+/// The innermost open annotation from each of these events on.
 fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
     let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
     let mut open = phases(snapshot, snapshot.events_of(of));
@@ -73,7 +73,7 @@ fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringI
     innermost(&open).into_iter().map(|(from, phase)| (from, phase.map(|phase| names[phase]))).collect()
 }
 
-/// From which event on which of the phases is the one that began last of those that are open; they are in order.
+/// The open phase that began last, from each of these events on. `phases` are in order.
 fn innermost(phases: &[Phase]) -> Vec<(u32, Option<usize>)> {
     let mut borders: Vec<_> = phases.iter().flat_map(|phase| [phase.from, phase.to]).collect();
     borders.sort_unstable();

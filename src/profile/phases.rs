@@ -29,13 +29,13 @@ pub struct Occurrence {
     pub name: Arc<str>,
     /// Source of the name.
     pub source: Source,
-    /// Which one of that name and source it is, from 0, in the order in which they begin.
+    /// Its number among those of that name and source, from 0, in the order in which they begin.
     pub number: u32,
-    /// How many other phases are around it.
+    /// Number of other phases around it.
     pub depth: u32,
-    /// How many events lie before it.
+    /// Number of events before it.
     pub from: u64,
-    /// How many events lie before its end.
+    /// Number of events before its end.
     pub to: u64,
     /// Allocated bytes just before its first event.
     pub start: u64,
@@ -69,11 +69,11 @@ impl Occurrence {
 pub struct Phases {
     /// In the order in which they begin, outer ones first.
     pub all: Vec<Occurrence>,
-    /// How many more there are, which were not looked at.
+    /// Number of further phases, which were skipped.
     pub cut: u64,
 }
 
-/// `torch.profiler` numbers its steps, by when it was started: those of two runs are the same phase all the same.
+/// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
 fn name_of(text: &str) -> &str {
     match text.split_once('#') {
         Some((name @ "ProfilerStep", number)) if is_number(number) => name,
@@ -131,7 +131,7 @@ struct Named {
     /// Its place among the names.
     index: usize,
     name: Arc<str>,
-    /// How many phases of that name came before.
+    /// Number of phases of that name so far.
     occurrences: u32,
 }
 
@@ -141,7 +141,7 @@ impl Named {
     }
 }
 
-/// Phases that are not what they seem to be.
+/// Counts of phases with irregular ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct Irregular {
     annotated: u64,
@@ -196,7 +196,7 @@ impl Plan {
         &self.found
     }
 
-    /// Memory held in each phase, if the history tells; and diagnostics about that.
+    /// Measures the memory held in each phase, if the history is complete, and reports irregular phases.
     pub(super) fn measure(self, snapshot: &Snapshot, replay: &Replay, diagnostics: &mut Vec<Diagnostic>) -> Measured {
         let figures = &replay.figures;
         let is_known = figures.allocated.peak.is_some() && !figures.allocated.is_least;

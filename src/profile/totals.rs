@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::exact::{Exact, Sums, Whose};
+use super::exact::{Attribution, Exact, Sums};
 use super::highest::Highest;
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
@@ -132,7 +132,7 @@ impl StackTotal {
         }
     }
 
-    /// The row of so many stacks that are not listed.
+    /// The row for this many stacks that are not listed.
     #[must_use]
     pub fn others(count: usize) -> Self {
         Self::new(others(count), Key(Bucket::Others.label().to_owned()), Some(Bucket::Others))
@@ -188,8 +188,8 @@ pub struct Identity {
 /// The group that memory belongs to, by where it comes from and the tag of its allocation.
 #[must_use]
 pub fn identity(origin: Origin, tag: Option<StringId>, grouper: &Grouper<'_>) -> Identity {
-    let Group { key, bucket, .. } = group(Whose::from(origin), tag, None, grouper);
-    let label = label(Whose::from(origin), bucket, tag, grouper, 0);
+    let Group { key, bucket, .. } = group(Attribution::from(origin), tag, None, grouper);
+    let label = label(Attribution::from(origin), bucket, tag, grouper, 0);
     Identity { key, label, bucket }
 }
 
@@ -203,30 +203,41 @@ pub(super) struct Group {
 }
 
 /// The group that memory belongs to.
-pub(super) fn group(whose: Whose, tag: Option<StringId>, cpp: Option<CppDigest>, grouper: &Grouper<'_>) -> Group {
+pub(super) fn group(
+    attribution: Attribution,
+    tag: Option<StringId>,
+    cpp: Option<CppDigest>,
+    grouper: &Grouper<'_>,
+) -> Group {
     let is_tag = grouper.by().is_tag();
-    let stack = whose.stack();
-    match whose {
-        Whose::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
-        Whose::Stack(exact) if grouper.by() == GroupBy::Frames => {
+    let stack = attribution.stack();
+    match attribution {
+        Attribution::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
+        Attribution::Stack(exact) if grouper.by() == GroupBy::Frames => {
             Group { key: grouper.exact(exact, cpp), bucket: None, stack }
         }
-        Whose::Stack(known) => Group { key: grouper.key(known), bucket: None, stack },
+        Attribution::Stack(known) => Group { key: grouper.key(known), bucket: None, stack },
         // Tagged memory has a group even without frames.
-        Whose::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
+        Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
         // Memory of any age lies in a pool.
-        Whose::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => {
+        Attribution::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => {
             Group { key: grouper.tagged(tag).0, bucket: None, stack }
         }
-        Whose::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket), stack },
+        Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket), stack },
     }
 }
 
-fn label(whose: Whose, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>, cut: usize) -> String {
-    match (bucket, whose) {
+fn label(
+    attribution: Attribution,
+    bucket: Option<Bucket>,
+    tag: Option<StringId>,
+    grouper: &Grouper<'_>,
+    cut: usize,
+) -> String {
+    match (bucket, attribution) {
         (Some(Bucket::Others), _) => others(cut),
         (Some(bucket), _) => bucket.label().to_owned(),
-        (None, Whose::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
+        (None, Attribution::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
         (None, _) => grouper.tagged(tag).1,
     }
 }
@@ -237,14 +248,14 @@ pub(super) fn keep_highest(groups: &[StackTotal], stacks: &mut [Exact], by: Grou
     let firsts: HashMap<StackId, Highest> =
         several.filter_map(|group| Some((group.stack()?, group.highest?))).collect();
     for exact in stacks {
-        exact.group_highest = match exact.whose {
-            Whose::Stack(stack) => firsts.get(&stack).copied(),
-            Whose::Bucket(_) => None,
+        exact.group_highest = match exact.attribution {
+            Attribution::Stack(stack) => firsts.get(&stack).copied(),
+            Attribution::Bucket(_) => None,
         };
     }
 }
 
-/// Gives groups of one label different ones: what has one name in a report cannot be told apart, nor be given a limit.
+/// Gives groups that share a label distinct ones: readers and limits tell rows apart by their labels.
 fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
     let mut by_label: HashMap<String, Vec<(Key, usize, StackId)>> = HashMap::new();
     for (index, total) in groups.iter().enumerate() {
@@ -275,13 +286,13 @@ impl Grouping {
     pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Self {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
-        for &Exact { whose, tag, cpp, ref sums, highest, .. } in stacks {
-            let Group { key, bucket, stack } = group(whose, tag, cpp, grouper);
+        for &Exact { attribution, tag, cpp, ref sums, highest, .. } in stacks {
+            let Group { key, bucket, stack } = group(attribution, tag, cpp, grouper);
             let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
                 Some(&index) => index,
                 None => {
-                    let label = label(whose, bucket, tag, grouper, cut);
+                    let label = label(attribution, bucket, tag, grouper, cut);
                     grouping.totals.push(StackTotal::new(label, key.clone(), bucket));
                     by_key.insert(key, next);
                     next
@@ -319,7 +330,7 @@ impl Grouping {
     }
 }
 
-/// The groups of stacks whose own highest is known at most.
+/// The groups of stacks. The highest of a group is known only where it is a single stack.
 pub(super) fn by_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
     Grouping::new(stacks, grouper, cut).finish(grouper)
 }

@@ -1,6 +1,6 @@
-//! Fits of bytes as a constant, a line or a parabola of what was varied.
+//! Fits bytes by a constant, a line or a parabola in the number that was varied.
 
-/// How bytes depend on what was varied.
+/// How bytes depend on the number that was varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shape {
     /// Not at all.
@@ -26,7 +26,7 @@ impl Shape {
     }
 }
 
-/// A run: what was varied, and bytes.
+/// A run: the number that was varied, and bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) x: f64,
@@ -75,7 +75,7 @@ impl Polynomial {
 /// A fit, and others that the samples do not rule out.
 #[derive(Debug, Clone)]
 pub struct Fit {
-    /// How bytes depend on what was varied.
+    /// How bytes depend on the number that was varied.
     pub shape: Shape,
     /// The simplest polynomial that the samples agree with; for an irregular one the one that comes closest.
     pub best: Polynomial,
@@ -102,16 +102,17 @@ const MODELS: [&[u8]; 4] = [&[0], &[0, 1], &[0, 2], &[0, 1, 2]];
 /// Blocks are rounded up to this many bytes.
 const ROUNDING: f64 = 512.0;
 
-/// A part of the largest sample that a polynomial may miss without any doubt.
+/// Share of the largest sample by which an exact fit may miss.
 const EXACT: f64 = 0.003;
 
-/// A part of the largest sample that it may miss at all: blocks that are not split, workspaces.
+/// Share of the largest sample by which any fit may miss, for blocks that are not split and workspaces.
 const PART: f64 = 0.01;
 
 /// A polynomial is ruled out only where it misses by more than this many times the tolerance.
 const DOUBT: f64 = 3.0;
 
-/// A polynomial that could follow any samples counts where each of its terms is as large a part of the largest sample.
+/// A polynomial with as many coefficients as samples counts only if each term is at least this share of the largest
+/// sample.
 const MATERIAL: f64 = 0.05;
 
 /// A polynomial, and how well it follows the samples.
@@ -119,11 +120,11 @@ const MATERIAL: f64 = 0.05;
 struct Candidate {
     polynomial: Polynomial,
     misses: f64,
-    /// Whether there are more samples than it has numbers to choose, so that it could have missed them.
+    /// True if there are more samples than coefficients, so that a wrong shape would miss some.
     is_tested: bool,
-    /// Whether memory can be like this.
+    /// True if memory can grow like this.
     is_plausible: bool,
-    /// Whether every one of its terms matters.
+    /// True if each of its terms matters.
     is_material: bool,
 }
 
@@ -173,7 +174,7 @@ impl Fit {
         Some(Self { shape, best: best.polynomial, misses: best.misses, possible })
     }
 
-    /// The bytes at a place. `reach` is how many times as far as the farthest sample that is.
+    /// The bytes at a place. `reach` is the place in multiples of the farthest sample's.
     #[must_use]
     pub fn at(&self, x: f64, reach: f64) -> Range {
         let best = self.best.at(x).max(0.0);

@@ -1,4 +1,4 @@
-//! How memory scales with what was varied from run to run: a batch size, a context length, a number of layers.
+//! How memory scales with a number that differs from run to run: a batch size, a context length, a number of layers.
 
 mod fit;
 mod moments;
@@ -19,20 +19,20 @@ pub struct Options {
     pub at: Vec<f64>,
     /// Memory of the device in bytes.
     pub device_memory: Option<u64>,
-    /// Whether the moments are the same ones of the program in all runs.
+    /// True if the moments are the same ones of the program in all runs.
     pub is_aligned: bool,
 }
 
 /// The runs, and what follows from them.
 #[derive(Debug)]
 pub struct Scale {
-    /// The runs, by what was varied.
+    /// The runs, by the number that was varied.
     pub runs: Vec<Run>,
     /// Each device.
     pub devices: Vec<DeviceScale>,
     /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// Whether the runs are compared at the same moments of the program; otherwise each at its own peak.
+    /// True if the runs are compared at the same moments of the program; otherwise each at its own peak.
     pub is_aligned: bool,
     /// Notes and warnings about the runs.
     pub diagnostics: Vec<Diagnostic>,
@@ -111,7 +111,7 @@ pub struct Check {
 /// The place at which a device is full.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Full {
-    /// The first place that the samples allow; `None` where it never is, as far as anybody would go.
+    /// The first place that the samples allow; `None` where it is never full within reach.
     pub earliest: Option<f64>,
     /// The most likely one.
     pub best: Option<f64>,
@@ -119,12 +119,13 @@ pub struct Full {
     pub latest: Option<f64>,
 }
 
-/// How many times as far as the last run the device is looked at.
+/// The farthest place to look for a full device, in multiples of the last run's.
 const FARTHEST: f64 = 1e6;
 
 impl Scale {
-    /// Fits runs in the order of what was varied. For each moment that may be the peak there is a profile of every run,
-    /// whose [`crate::profile::StackTotal::at`] is for that moment; for a single one that may be the peak of each run.
+    /// Fits runs in the order of the number that was varied. For each moment that may be the peak there is a profile of
+    /// every run, whose [`crate::profile::StackTotal::at`] is for that moment; a single moment may be the peak of each
+    /// run.
     #[must_use]
     pub fn new(runs: Vec<Run>, moments: &[Vec<Profile>], options: &Options) -> Self {
         let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
@@ -162,7 +163,7 @@ impl MomentScale {
             let range = stack.fit.at(x, reach);
             all = Range { low: all.low + range.low, best: all.best + range.best, high: all.high + range.high };
         }
-        // The sum as a whole is another opinion.
+        // The fit of the sum is a second estimate.
         match self.whole.as_ref().map(|fit| fit.at(x, reach).best) {
             Some(whole) => Range { low: all.low.min(whole), high: all.high.max(whole), ..all },
             None => all,
@@ -276,9 +277,9 @@ impl Overheads {
     }
 }
 
-/// The first place, from a small one on, at which something holds that holds for all later ones.
+/// The first place at which a condition holds that also holds at all later places.
 fn first_place(last: f64, holds: impl Fn(f64) -> bool) -> Option<f64> {
-    /// Enough to tell places a thousandth of one apart.
+    /// Enough for any precision that is printed.
     const HALVINGS: u32 = 60;
     let mut high = last / 1024.0;
     while !holds(high) {

@@ -1,5 +1,5 @@
-//! Moments of a program that every run passes, so that each run is looked at there: the peak of one run may lie at another
-//! place of the program than that of the next.
+//! Moments of the program that every run passes, at which the runs are compared: their peaks may lie at different
+//! places of the program.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ pub struct Levels {
     /// Device ordinal.
     pub device: u32,
     steps: Vec<Step>,
-    /// Stacks that allocate, by what they are compared by.
+    /// Keys of the stacks that allocate.
     stacks: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ impl Levels {
         Ok(all)
     }
 
-    /// The steps by what they do, in order. What has no stack is left out.
+    /// The steps by what they do, in order. Those without a stack are left out.
     fn by_deed(&self) -> HashMap<(&str, bool), Vec<usize>> {
         let mut places: HashMap<(&str, bool), Vec<usize>> = HashMap::new();
         for (at, Step { deed, .. }) in self.steps.iter().enumerate() {
@@ -99,10 +99,10 @@ pub struct Aligned {
     pub events: Vec<u32>,
 }
 
-/// How many times as far as the last run is looked at.
+/// Places to look at, in multiples of the last run's.
 const REACH: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
 
-/// Where fewer of the steps have a partner in all runs, the programs are too different.
+/// The programs are too different where fewer than one in this many steps has a partner in all runs.
 const LEAST_ALIGNED: usize = 2;
 
 /// The moments that may be the peak of a run, or at one of the places. `None` where the runs are too different to say which

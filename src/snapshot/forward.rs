@@ -1,4 +1,4 @@
-//! `forward_frames`: where the forward pass made what the backward pass now works on.
+//! `forward_frames`: the code of the forward pass to which an allocation of the backward pass belongs.
 //!
 //! PyTorch writes them for autograd's anomaly mode, as lines of a traceback that is formatted already.
 

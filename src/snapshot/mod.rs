@@ -88,7 +88,7 @@ pub struct Segment {
     pub small_pool: bool,
     /// `stream` that it serves, a raw pointer. `None` where the file does not say.
     pub stream: Option<i128>,
-    /// `segment_pool_id`: (0, 0) is everybody's, others are private. `None` before release 2.1.
+    /// `segment_pool_id`: (0, 0) is the default pool, others are private. `None` before release 2.1.
     pub pool_id: Option<(u64, u64)>,
     /// Mapped piecewise (`cuMemMap`) rather than by one `cudaMalloc`.
     pub is_expandable: bool,

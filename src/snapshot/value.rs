@@ -19,7 +19,7 @@ pub(super) enum Kind {
     List(u32),
     Dict(u32),
     Tuple(u32),
-    /// A frame that stands in a list that was taken apart again.
+    /// A frame in a list that was a stack before it grew.
     Frame(u32),
     /// The index of one that a [`Short`] has no room for. No value of a pickle.
     Long(u32),

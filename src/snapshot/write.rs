@@ -2,10 +2,12 @@
 //!
 //! Every string, frame and list of frames is written once: the file is smaller than PyTorch's by far.
 
+mod frames;
+
 use rustc_hash::FxHashMap;
 
 use super::field::Key;
-use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Frame, FrameId, Segment};
+use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Segment};
 use super::{StackId, StringId, Tables, Tags};
 use crate::pickle::{Reference, Writer};
 
@@ -278,73 +280,6 @@ impl<'s> SnapshotWriter<'s> {
             }
         }
         self.pool_id(Key::PoolId, tags.pool_id);
-    }
-
-    /// A list of frames; an empty one where nothing is known.
-    fn stack(&mut self, stack: Option<StackId>) {
-        let known = match stack {
-            Some(stack) => self.stacks[stack.index()],
-            None => self.empty_list,
-        };
-        if let Some(reference) = known {
-            return self.out.refer(reference);
-        }
-        self.out.begin_list();
-        let frames = stack.map_or(&[][..], |stack| self.contents.tables.stack(stack));
-        for &frame in frames {
-            self.out.next();
-            self.frame(frame);
-        }
-        self.out.end();
-        let reference = Some(self.out.remember());
-        match stack {
-            Some(stack) => self.stacks[stack.index()] = reference,
-            None => self.empty_list = reference,
-        }
-    }
-
-    fn frame(&mut self, id: FrameId) {
-        if let Some(reference) = self.frames[id.index()] {
-            return self.out.refer(reference);
-        }
-        let frame = *self.contents.tables.frame(id);
-        self.out.begin_dict();
-        self.key(Key::Name);
-        self.string(frame.name);
-        self.key(Key::Filename);
-        self.string(frame.filename);
-        self.entry(Key::Line, frame.line);
-        if let Some(original) = frame.original {
-            self.key(Key::FxOriginalTrace);
-            let text = self.traceback_entry(*self.contents.tables.frame(original));
-            self.out.str(&text);
-        }
-        self.out.end();
-        self.frames[id.index()] = Some(self.out.remember());
-    }
-
-    /// A frame as Python's tracebacks have it.
-    fn traceback_entry(&self, frame: Frame) -> String {
-        let tables = self.contents.tables;
-        format!("  File \"{}\", line {}, in {}\n", tables.string(frame.filename), frame.line, tables.string(frame.name))
-    }
-
-    /// The frames of the forward pass, where a stack has some: a formatted traceback, the outermost frame first.
-    fn forward_frames(&mut self, stack: Option<StackId>) {
-        let tables = self.contents.tables;
-        let Some(stack) = stack.filter(|&stack| !tables.forward(stack).is_empty()) else { return };
-        self.key(Key::ForwardFrames);
-        if let Some(&reference) = self.forward.get(&stack) {
-            return self.out.refer(reference);
-        }
-        self.out.begin_list();
-        for &frame in tables.forward(stack).iter().rev() {
-            self.out.next();
-            let text = self.traceback_entry(*tables.frame(frame));
-            self.out.str(&text);
-        }
-        self.out.end();
-        self.forward.insert(stack, self.out.remember());
     }
 
     fn settings(&mut self) {

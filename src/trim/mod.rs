@@ -21,11 +21,11 @@ pub use between::{Between, ParseBetweenError};
 /// Part of a snapshot to keep.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The window of the history; all of it where nothing is said.
+    /// The window of the history; `None` keeps all of it.
     pub between: Option<Between>,
     /// The devices; all of them where none is named.
     pub devices: Vec<u32>,
-    /// How many stacks, those that hold most at the peak within the window; all of them for 0.
+    /// Number of stacks to keep, the largest at the peak within the window; 0 keeps all.
     pub top: usize,
     /// The largest file: where more would be left, the longest window around the peak that fits.
     pub max_bytes: Option<u64>,
@@ -49,7 +49,7 @@ pub struct TrimmedDevice {
     pub device: u32,
     /// The events that are kept, before those of other stacks are left out.
     pub window: std::ops::Range<usize>,
-    /// Events that there were.
+    /// Events in the snapshot.
     pub events: usize,
     /// Events in the file.
     pub kept: usize,
@@ -155,7 +155,7 @@ struct History<'s> {
     events: &'s [Event],
     replay: Replay,
     window: Window,
-    /// Which of the allocations are kept; all where that is not said.
+    /// For each allocation, true if it is kept; `None` keeps all.
     kept: Option<Vec<bool>>,
 }
 
@@ -308,7 +308,7 @@ fn part_of(length: usize, share: u32) -> usize {
     usize::try_from(length as u64 * u64::from(share) / u64::from(WHOLE)).unwrap_or(length)
 }
 
-/// Whether an event begins or ends this use of a block.
+/// True if an event begins or ends this use of a block.
 fn is_about(event: &Event, allocation: &Allocation) -> bool {
     let is_use = matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
     is_use && event.addr == allocation.addr
@@ -318,13 +318,13 @@ fn is_about(event: &Event, allocation: &Allocation) -> bool {
 fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Trimmed {
     let mut events = Vec::new();
     let mut devices = Vec::new();
-    let mut told = Vec::new();
+    let mut trimmed = Vec::new();
     for (history, &window) in histories.iter().zip(windows) {
         let first = events.len();
         events.extend(history.kept_events(window));
         let segments = history.state(snapshot, window);
         devices.push((history.id, Device { segments, events: first..events.len() }));
-        told.push(TrimmedDevice {
+        trimmed.push(TrimmedDevice {
             device: history.id,
             window: window.from.count()..window.to.count().min(history.events.len()),
             events: history.events.len(),
@@ -333,7 +333,7 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
             peak_within: history.peak_within(window).0,
         });
     }
-    let is_whole = told.iter().all(|device| device.window == (0..device.events));
+    let is_whole = trimmed.iter().all(|device| device.window == (0..device.events));
     let annotations = if is_whole { snapshot.annotations.clone() } else { annotations::within(snapshot, &events) };
     let bytes = snapshot::write(Contents {
         tables: &snapshot.tables,
@@ -344,5 +344,5 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
         has_traces: snapshot.has_traces,
         lacks_block_addresses: snapshot.lacks_block_addresses,
     });
-    Trimmed { bytes, devices: told }
+    Trimmed { bytes, devices: trimmed }
 }

@@ -1,9 +1,13 @@
 //! A sequence with its loops folded: `a b c b c b c d` is `a (b c)*3 d`.
 //!
-//! A history repeats itself, layer by layer and step by step. Folded it is as long as the program that made it, not as
-//! the time that this ran.
+//! A history repeats itself, layer by layer and step by step. Folded, it is as long as the program, however long that
+//! ran.
+
+mod places;
 
 use rustc_hash::FxHashMap;
+
+use places::{Due, Last};
 
 /// An item of a folded sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,7 +32,7 @@ pub struct Folded {
     pub bodies: Vec<Vec<Entry>>,
 }
 
-/// More places where a repetition may begin are not tried for one entry.
+/// The most places that are tried as the start of a repetition, per entry.
 const MOST_CANDIDATES: usize = 8;
 
 /// The base of the rolling hash; any large odd number does.
@@ -129,7 +133,7 @@ pub(super) fn length(entries: &[Entry], lengths: &[u64]) -> u64 {
 #[derive(Debug, Default)]
 struct Folder {
     out: Vec<Entry>,
-    /// For every entry the one before it that is equal.
+    /// For each entry the latest equal one before it.
     earlier: Vec<Option<u32>>,
     last: Last,
     /// A hash of all entries up to each.
@@ -140,71 +144,6 @@ struct Folder {
     known: FxHashMap<Vec<Entry>, u32>,
     /// Entries, those of bodies included.
     size: usize,
-}
-
-/// The last of equal entries.
-#[derive(Debug, Default)]
-struct Last {
-    /// By symbol: these are numbered without gaps.
-    symbols: Vec<Option<u32>>,
-    loops: FxHashMap<(u32, u64), u32>,
-}
-
-impl Last {
-    /// Notes the last entry that is equal to this one, if there is any left. Returns the one that was noted before.
-    fn set(&mut self, entry: Entry, at: Option<u32>) -> Option<u32> {
-        match (entry, at) {
-            (Entry::One(symbol), at) => {
-                let symbol = symbol as usize;
-                if self.symbols.len() <= symbol {
-                    self.symbols.resize(symbol + 1, None);
-                }
-                std::mem::replace(&mut self.symbols[symbol], at)
-            }
-            (Entry::Loop { body, count }, Some(at)) => self.loops.insert((body, count), at),
-            (Entry::Loop { body, count }, None) => self.loops.remove(&(body, count)),
-        }
-    }
-}
-
-/// Loops by the length that the sequence has when one more round of them is complete. Of several with one length, the
-/// latest comes first.
-#[derive(Debug, Default)]
-struct Due {
-    /// The latest loop by that length.
-    latest: Vec<u32>,
-    /// The loop of the same length before each, by their places.
-    before: Vec<u32>,
-}
-
-impl Due {
-    /// No loop.
-    const NONE: u32 = u32::MAX;
-
-    /// Adds a loop, which is the last entry so far.
-    fn push(&mut self, length: usize, at: u32) {
-        if self.latest.len() <= length {
-            self.latest.resize(length + 1, Self::NONE);
-        }
-        if self.before.len() <= at as usize {
-            self.before.resize(at as usize + 1, Self::NONE);
-        }
-        self.before[at as usize] = std::mem::replace(&mut self.latest[length], at);
-    }
-
-    /// Takes away the loop that was added last with that length.
-    fn pop(&mut self, length: usize) {
-        if let Some(latest) = self.latest.get_mut(length) {
-            *latest = self.before.get(*latest as usize).copied().unwrap_or(Self::NONE);
-        }
-    }
-
-    /// The places of the loops with that length.
-    fn at(&self, length: usize) -> impl Iterator<Item = usize> {
-        let latest = self.latest.get(length).copied();
-        let places = std::iter::successors(latest, |&at| self.before.get(at as usize).copied());
-        places.take_while(|&at| at != Self::NONE).map(|at| at as usize)
-    }
 }
 
 impl Folder {
@@ -263,7 +202,7 @@ impl Folder {
         self.powers.get(exponent).copied().unwrap_or(0)
     }
 
-    /// True if what ends the sequence was one more round of something, which then is folded.
+    /// Folds the end of the sequence if that is one more round of a loop. Returns true if it is.
     fn fold_once(&mut self) -> bool {
         self.next_round() || self.round_before() || self.second_round()
     }

@@ -22,7 +22,7 @@ const WINDOWS: u64 = 128;
 /// Number of equal parts of the allocations in which held bytes are sampled.
 const SAMPLES: u64 = 200;
 
-/// Who allocates.
+/// The origin of an allocation, as a symbol of the sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Symbol {
     /// A stack.
@@ -145,7 +145,7 @@ fn is_recorded(allocation: &Allocation, replay: &Replay) -> bool {
     allocation.born != Position::START && allocation.born != replay.dump
 }
 
-/// Numbers for those that allocate.
+/// Numbers the symbols.
 struct Table {
     symbols: Vec<Symbol>,
     /// By stack.

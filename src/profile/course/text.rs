@@ -14,10 +14,10 @@ const SHORTEST_NAME: usize = 6;
 /// Name of allocations without frames.
 const NO_FRAMES: &str = "-";
 
-/// Loops within loops are at most so deep.
+/// The deepest nesting of loops.
 const DEEPEST: usize = 100;
 
-/// Levels are kept in parts of the highest.
+/// Levels are kept in thousandths of the highest.
 const PARTS: u64 = 1000;
 
 /// A course as it is written.
@@ -128,7 +128,7 @@ fn bytes_of(part: u16, highest: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// As much of each key as tells it from the others.
+/// The shortest beginnings of the keys that tell them apart.
 fn names(keys: &[String]) -> Vec<&str> {
     let mut sorted: Vec<&str> = keys.iter().map(String::as_str).collect();
     sorted.sort_unstable();
@@ -159,7 +159,7 @@ fn text(entry: Entry, sequence: &Folded, names: &[&str]) -> String {
 /// Reads what [`Course::saved`] wrote. `stacks` are the keys of the stacks that are listed.
 ///
 /// # Errors
-/// In words, where it is not of that form.
+/// Where it is malformed, with the problem in words.
 pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> Result<Course, String> {
     let mut parser = Parser { stacks, course: Folded::default(), symbols: Vec::new(), numbers: HashMap::new() };
     for entry in &saved.sequence {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::exact::{Exact, Sums, Totals, Whose, merged};
+use super::super::exact::{Attribution, Exact, Sums, Totals, merged};
 use super::super::totals::Bucket;
 use super::super::{Cut, DeviceProfile};
 use super::Bound;
@@ -56,9 +56,9 @@ impl<'t> Family<'t> {
     }
 
     fn group(&self, exact: &Exact) -> String {
-        match exact.whose {
-            Whose::Stack(stack) if self.by == GroupBy::Stack => self.grouper.key(stack).0,
-            Whose::Bucket(bucket) if self.by == GroupBy::Stack || bucket != Bucket::NoFrames => {
+        match exact.attribution {
+            Attribution::Stack(stack) if self.by == GroupBy::Stack => self.grouper.key(stack).0,
+            Attribution::Bucket(bucket) if self.by == GroupBy::Stack || bucket != Bucket::NoFrames => {
                 bucket.label().to_owned()
             }
             _ => exact.tag.map_or_else(String::new, |tag| self.grouper.code().tables().string(tag).to_owned()),
@@ -82,12 +82,12 @@ impl<'t> Family<'t> {
         if beyond.is_empty() {
             return None;
         }
-        let whose = Whose::Bucket(Bucket::Others);
-        let mut others = Exact::new(whose, None, Sums::default());
+        let attribution = Attribution::Bucket(Bucket::Others);
+        let mut others = Exact::new(attribution, None, Sums::default());
         let mut totals = Vec::new();
         for exact in self.totals {
             // A stack that an earlier bound left out belongs to the others.
-            if exact.whose == whose || beyond.contains_key(&self.group(exact)) {
+            if exact.attribution == attribution || beyond.contains_key(&self.group(exact)) {
                 others.sums.add(&exact.sums);
             } else {
                 totals.push(*exact);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-/// The part of the file that an array or an object is.
+/// The role of an array or object in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// The whole.

@@ -5,6 +5,7 @@
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
 mod bounded;
+mod figures;
 mod format;
 mod layout;
 mod names;
@@ -47,10 +48,10 @@ impl Bound {
 /// Why a file cannot be read as a saved profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No JSON, or not of the shape.
+    /// Invalid JSON, or of another shape.
     #[error("this looks like JSON, but cannot be read as a saved profile: {0}; {EXPECTED}")]
     Json(String),
-    /// JSON of something else.
+    /// JSON of another kind.
     #[error("this looks like JSON, but no saved profile: {0}; {EXPECTED}")]
     NotAProfile(Document),
     /// A profile that contradicts itself.

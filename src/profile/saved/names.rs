@@ -9,8 +9,8 @@ use super::bounded::Kept;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
 
-/// Names for the frames of the stacks that are kept. Those of the user stay in any case: the names of files depend
-/// on what other files there are.
+/// Names for the frames of the stacks that are kept. Frames of the user always stay: the names of files depend on which
+/// other files there are.
 pub(super) fn frame_names(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> BTreeMap<FrameId, String> {
     let tables = code.tables();
     let mut frames = kept_frames(code, devices, kept);
@@ -36,7 +36,7 @@ fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Vec
     let tables = code.tables();
     let mut wanted = vec![false; tables.frames().len()];
     let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
-    let totals = kept.iter().flat_map(|kept| &kept.totals.stacks).filter_map(|exact| exact.whose.stack());
+    let totals = kept.iter().flat_map(|kept| &kept.totals.stacks).filter_map(|exact| exact.attribution.stack());
     for stack in totals.chain(failed) {
         for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
             wanted[frame.index()] = true;

@@ -1,5 +1,5 @@
-//! Phases in the file: a line per name, with a list of each figure over its occurrences. There may be thousands in which
-//! nothing happens: figures are kept as what they differ by, which then is 0.
+//! Phases in the file: a line per name, with a list of each figure over its occurrences. Figures are kept as
+//! differences, which are 0 for the thousands of phases in which nothing may happen.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::super::course::{self, Course, SavedCourse};
-use super::super::exact::{Exact, Sums, Totals, Whose};
+use super::super::exact::{Attribution, Exact, Sums, Totals};
 use super::super::totals::{Bucket, Held, by_saved_group};
 use super::super::{DeviceProfile, Moment, Options, Profile, Source};
+use super::figures::*;
 use super::format::*;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
@@ -165,14 +166,14 @@ impl Reader {
     fn stacks(&mut self, saved: &[SavedStack]) -> Result<Vec<Exact>, Error> {
         let mut stacks = Vec::with_capacity(saved.len());
         for stack in saved {
-            let whose = match &stack.bucket {
-                Some(code) => Whose::Bucket(bucket(code)?),
-                None => Whose::Stack(self.stack(stack)?),
+            let attribution = match &stack.bucket {
+                Some(code) => Attribution::Bucket(bucket(code)?),
+                None => Attribution::Stack(self.stack(stack)?),
             };
             let cpp = stack.cpp.as_deref().map(cpp_digest).transpose()?;
             let highest = stack.highest.map(SavedHighest::highest);
             let group_highest = stack.group_highest.map(SavedHighest::highest);
-            stacks.push(Exact { cpp, highest, group_highest, ..Exact::new(whose, None, self.sums(&stack.sums)) });
+            stacks.push(Exact { cpp, highest, group_highest, ..Exact::new(attribution, None, self.sums(&stack.sums)) });
         }
         Ok(stacks)
     }
@@ -184,7 +185,7 @@ impl Reader {
             // Which stacks it was is not kept: what has a tag goes by that.
             let bucket = tag.bucket.as_deref().map_or(Ok(Bucket::NoFrames), bucket)?;
             let name = tag.tag.as_deref().map(|tag| self.tables.intern_string(tag));
-            tags.push(Exact::new(Whose::Bucket(bucket), name, self.sums(&tag.sums)));
+            tags.push(Exact::new(Attribution::Bucket(bucket), name, self.sums(&tag.sums)));
         }
         Ok((!tags.is_empty()).then_some(tags))
     }
@@ -282,7 +283,7 @@ impl Reader {
 fn read_course(course: &SavedCourse, saved: &[SavedStack], stacks: &[Exact]) -> Result<Course, String> {
     let mut listed = BTreeMap::new();
     for (saved, exact) in saved.iter().zip(stacks) {
-        if let Whose::Stack(stack) = exact.whose {
+        if let Attribution::Stack(stack) = exact.attribution {
             listed.insert(saved.key.clone(), stack);
         }
     }

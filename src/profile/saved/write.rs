@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::exact::{Exact, Whose, merged};
+use super::super::exact::{Attribution, Exact, merged};
 use super::super::totals::{Bucket, others};
 use super::super::{DeviceProfile, Moment, Profile, Raise};
 use super::bounded::{Kept, bounded};
+use super::figures::*;
 use super::format::*;
 use super::layout::Layout;
 use super::names::frame_names;
@@ -124,8 +125,8 @@ impl Writer<'_> {
     fn stack(&self, exact: &Exact, cut: usize) -> SavedStack {
         let sums = SavedSums::new(&exact.sums, self.keeps_moment());
         let highest = exact.highest.map(SavedHighest::new);
-        match exact.whose {
-            Whose::Stack(stack) => SavedStack {
+        match exact.attribution {
+            Attribution::Stack(stack) => SavedStack {
                 label: self.grouper.code().label_without_line(stack),
                 key: self.grouper.key(stack).0,
                 cpp: Some(format!("{:016x}", exact.cpp.unwrap_or_else(|| self.keys.cpp(stack)))),
@@ -136,7 +137,7 @@ impl Writer<'_> {
                 frames: self.frame_list(&self.grouper.code().essential(stack)),
                 forward_frames: self.frame_list(self.profile.tables.forward(stack)),
             },
-            Whose::Bucket(bucket) => SavedStack {
+            Attribution::Bucket(bucket) => SavedStack {
                 label: if bucket == Bucket::Others { others(cut) } else { bucket.label().to_owned() },
                 key: bucket.label().to_owned(),
                 cpp: None,
@@ -188,9 +189,9 @@ impl Writer<'_> {
 
 /// The bucket of memory that goes by no tag.
 fn bucket_of_tag(exact: &Exact) -> Option<Bucket> {
-    match exact.whose {
-        Whose::Stack(_) | Whose::Bucket(Bucket::NoFrames) => None,
-        Whose::Bucket(bucket) => Some(bucket),
+    match exact.attribution {
+        Attribution::Stack(_) | Attribution::Bucket(Bucket::NoFrames) => None,
+        Attribution::Bucket(bucket) => Some(bucket),
     }
 }
 

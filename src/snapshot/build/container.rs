@@ -20,7 +20,7 @@ pub(super) enum List {
     Empty,
     /// Frames that came at once and that nothing refers to yet.
     Stack(StackId),
-    /// Frames that something refers to: must not change any more.
+    /// Frames that something refers to: must no longer change.
     Used(StackId),
     /// An index.
     Items(u32),

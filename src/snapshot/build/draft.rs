@@ -44,13 +44,13 @@ pub(super) struct AnnotationDraft {
     pub(super) time_us: Option<u64>,
 }
 
-/// An event, and which of the keys that it needs it has.
+/// An event, and the required keys that it has so far.
 pub(super) struct EventDraft {
     pub(super) event: Event,
     pub(super) present: Present,
 }
 
-/// Which of the keys that it needs an event has, and well-formed.
+/// The required keys that an event has, with well-formed values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Present(u8);
 

@@ -59,7 +59,7 @@ impl Builder {
         at
     }
 
-    /// Notes what the event at `at` has, where it lacks something.
+    /// Notes an incomplete event, so that more of its dictionary can complete it.
     #[inline]
     fn note_lack(&mut self, at: usize, present: Present) {
         if present != Present::ALL {
@@ -192,7 +192,7 @@ impl Builder {
         EventDraft { event, present }
     }
 
-    /// The tags `before` with what is present of stream, compile context, metadata and pool.
+    /// `before` with the values that are present of stream, compile context, metadata and pool.
     #[inline]
     fn tags_with(&mut self, before: TagsId, values: [Value; 4]) -> TagsId {
         if before == self.no_tags && values == self.latest_tags.0 {

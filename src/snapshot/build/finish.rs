@@ -147,7 +147,7 @@ impl Builder {
         }
     }
 
-    /// Adds the frames of the forward pass to the stacks of the backward pass. What is no traceback is left out.
+    /// Adds the frames of the forward pass to the stacks of the backward pass. Anything but a traceback is skipped.
     fn finish_forward(&mut self) -> Result<(), Error> {
         // Events of one operation share their list.
         let mut known: HashMap<(StackId, Value), StackId> = HashMap::new();
@@ -350,7 +350,7 @@ impl Builder {
         }
     }
 
-    /// Annotations are an aid: what is malformed is left out.
+    /// Annotations are an aid: malformed ones are skipped.
     fn finish_annotations(&self, value: Value) -> Vec<Annotation> {
         let handles = self.list_items(value).unwrap_or_default();
         let drafts = handles.iter().filter_map(|&handle| self.record(handle, Kind::Annotation));

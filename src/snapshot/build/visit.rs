@@ -1,0 +1,248 @@
+//! Takes the values of the pickle as they come.
+
+use super::container::{self, Dict, List, Packed};
+use super::shape::EventShape;
+use super::{Builder, Kind, SHORT};
+use crate::pickle::{Integer, Visitor};
+use crate::snapshot::value::{Kind as ValueKind, Short, Value};
+use crate::snapshot::{Damage, StackId};
+use crate::text::cut;
+
+fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '_ {
+    items.as_chunks::<2>().0.iter().map(|&[key, value]| (key, value))
+}
+
+impl Visitor for Builder {
+    type Value = Value;
+    type Kept = Short;
+    type Run = (StackId, u32);
+    type Error = Damage;
+
+    #[inline]
+    fn keep(&mut self, value: Value) -> Short {
+        Short::of(value).unwrap_or_else(|| {
+            self.long.push(value);
+            let handle = self.handle(self.long.len() - 1, "integers in the memo", ValueKind::Long);
+            Short::of(handle).unwrap_or(Short::OPAQUE)
+        })
+    }
+
+    #[inline]
+    fn kept(&self, kept: Short) -> Value {
+        let value = Value::from(kept);
+        match value.kind() {
+            ValueKind::Long(index) => self.long.get(index as usize).copied().unwrap_or(value),
+            _ => value,
+        }
+    }
+
+    fn none(&mut self) -> Value {
+        Value::OPAQUE
+    }
+
+    fn bool(&mut self, value: bool) -> Value {
+        Value::new(ValueKind::Bool(value))
+    }
+
+    #[inline]
+    fn int(&mut self, value: i64) -> Value {
+        Value::small_int(value).unwrap_or_else(|| self.wide_int(Integer::Fits(i128::from(value))))
+    }
+
+    fn wide_int(&mut self, value: Integer) -> Value {
+        self.wide.push(value);
+        self.handle(self.wide.len() - 1, "integers of more than 60 bits", ValueKind::Wide)
+    }
+
+    fn float(&mut self, value: f64) -> Value {
+        self.floats.push(value);
+        self.handle(self.floats.len() - 1, "floats", ValueKind::Float)
+    }
+
+    #[inline]
+    fn str(&mut self, utf8: &[u8]) -> Value {
+        if let Some(Some((bytes, value))) = self.latest_strings.get(utf8.len())
+            && bytes[..utf8.len()] == *utf8
+        {
+            return *value;
+        }
+        let id = match std::str::from_utf8(utf8) {
+            Ok(text) => self.tables.intern_string(cut(text, LONGEST_TEXT)),
+            Err(_) => {
+                let text = escape_invalid(&utf8[..utf8.len().min(LONGEST_TEXT)]);
+                self.tables.intern_string(&text)
+            }
+        };
+        let value = self.handle(id.index(), "distinct strings", ValueKind::Str);
+        if let Some(latest) = self.latest_strings.get_mut(utf8.len()) {
+            let mut bytes = [0; SHORT];
+            bytes[..utf8.len()].copy_from_slice(utf8);
+            *latest = Some((bytes, value));
+        }
+        value
+    }
+
+    fn bytes(&mut self, _bytes: &[u8]) -> Value {
+        Value::OPAQUE
+    }
+
+    fn tuple(&mut self, items: &[Value]) -> Result<Value, Damage> {
+        // From release 2.12 on every event has a tuple of its own, nearly always the same two numbers.
+        if let Some(last) = self.last_tuple
+            && *self.tuples[last as usize] == *items
+        {
+            return Ok(Value::new(ValueKind::Tuple(last)));
+        }
+        let id = match self.tuple_ids.get(items) {
+            Some(&id) => id,
+            None => {
+                let id = u32::try_from(self.tuples.len()).map_err(|_| Damage::TooMany("distinct tuples"))?;
+                self.tuples.push(items.into());
+                self.tuple_ids.insert(items.into(), id);
+                id
+            }
+        };
+        self.last_tuple = Some(id);
+        Ok(Value::new(ValueKind::Tuple(id)))
+    }
+
+    fn list(&mut self) -> Value {
+        self.lists.push(Packed::EMPTY);
+        self.handle(self.lists.len() - 1, "lists", ValueKind::List)
+    }
+
+    fn dict(&mut self) -> Value {
+        self.dicts.push(Packed::EMPTY);
+        self.handle(self.dicts.len() - 1, "dictionaries", ValueKind::Dict)
+    }
+
+    fn set(&mut self) -> Value {
+        Value::OPAQUE
+    }
+
+    fn extend(&mut self, list: Value, items: &[Value]) -> Result<(), Option<Damage>> {
+        let ValueKind::List(index) = list.kind() else {
+            return Err(None);
+        };
+        self.check_room()?;
+        if items.is_empty() {
+            return Ok(());
+        }
+        let index = index as usize;
+        let new = match self.lists[index].list() {
+            List::Empty => match self.stack_of(items) {
+                Some(stack) => List::Stack(stack),
+                None => {
+                    self.items.push(items.to_vec());
+                    List::Items(container::index(self.items.len() - 1))
+                }
+            },
+            List::Items(at) | List::NoStack(at) => {
+                self.items[at as usize].extend_from_slice(items);
+                return Ok(());
+            }
+            // More than one batch: take the stack apart once, so that many small batches stay linear.
+            List::Stack(stack) => {
+                let frames = self.tables.stack(stack);
+                let mut all: Vec<_> = Vec::with_capacity(frames.len() + items.len());
+                #[allow(clippy::cast_possible_truncation, reason = "ids are made from 32 bits")]
+                all.extend(frames.iter().map(|id| Value::new(ValueKind::Frame(id.index() as u32))));
+                all.extend_from_slice(items);
+                self.items.push(all);
+                List::Items(container::index(self.items.len() - 1))
+            }
+            List::Used(_) => return Err(Some(Damage::FramesChange)),
+        };
+        self.lists[index] = new.into();
+        Ok(())
+    }
+
+    fn update(&mut self, dict: Value, items: &[Value]) -> Result<(), Option<Damage>> {
+        let ValueKind::Dict(index) = dict.kind() else {
+            return Err(None);
+        };
+        let index = index as usize;
+        self.check_room()?;
+        let now = self.dicts[index].dict();
+        if now == Dict::Empty
+            && let Some(event) = self.event_like_the_latest(items)
+        {
+            self.dicts[index] = event.into();
+            return Ok(());
+        }
+        let pairs = pairs_of(items);
+        let new = match now {
+            Dict::Empty => match Self::kind_of(pairs.clone()) {
+                Some(kind) => {
+                    if kind == Kind::Event {
+                        self.shape = EventShape::of(items);
+                    }
+                    self.begin(kind, pairs)
+                }
+                None if items.is_empty() => return Ok(()),
+                None => {
+                    self.pairs.push(pairs.collect());
+                    Dict::Pairs(container::index(self.pairs.len() - 1))
+                }
+            },
+            Dict::Pairs(at) => match Self::kind_of(pairs.clone()) {
+                Some(kind) => {
+                    let earlier = std::mem::take(&mut self.pairs[at as usize]);
+                    self.begin(kind, earlier.into_iter().chain(pairs))
+                }
+                None => {
+                    self.pairs[at as usize].extend(pairs);
+                    return Ok(());
+                }
+            },
+            Dict::Record(kind, at) => self.fill(kind, at, pairs),
+        };
+        self.dicts[index] = new.into();
+        Ok(())
+    }
+
+    fn add(&mut self, set: Value, _items: &[Value]) -> Result<(), Option<Damage>> {
+        if set == Value::OPAQUE { Ok(()) } else { Err(None) }
+    }
+
+    fn remember(&mut self, list: Value) -> Option<Self::Run> {
+        match list.kind() {
+            ValueKind::List(index) => match self.lists[index as usize].list() {
+                List::Stack(stack) => Some((stack, self.frame_changes)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn recall(&mut self, list: Value, (stack, changes): Self::Run) -> bool {
+        let ValueKind::List(index) = list.kind() else {
+            return false;
+        };
+        match self.lists.get_mut(index as usize) {
+            Some(list) if list.list() == List::Empty && changes == self.frame_changes => {
+                *list = List::Stack(stack).into();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Longer texts are cut: far beyond any symbol or path, and few bytes of a file can refer to one text
+/// millions of times.
+const LONGEST_TEXT: usize = 16 << 10;
+
+/// Escapes invalid bytes as Python does (`backslashreplace`), so that distinct names stay distinct.
+fn escape_invalid(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
