@@ -2,8 +2,11 @@
 # Keeps one comment per key on the pull request up to date. A comment is a courtesy: a problem with it is a notice or
 # a warning and never fails the job. Only invalid inputs do, with exit code 2.
 set -euo pipefail
+scripts=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=action/common.sh
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$scripts/common.sh"
+# shellcheck source=action/github.sh
+. "$scripts/github.sh"
 
 mode=${PTMEM_COMMENT:-auto}
 key=${PTMEM_COMMENT_KEY:-default}
@@ -51,84 +54,19 @@ folder=$(new_folder)
 trap 'rm -rf "$folder"' EXIT
 
 marker="<!-- ptmem:$key -->"
+run=${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}
+# The hidden line by which a comment without sections tells which gate wrote it.
+writer=
+if [ -z "$name" ] && [ -n "${GITHUB_RUN_ID:-}" ]; then
+  writer="<!-- ptmem-run:$run ${folder##*.} -->"$'\n'
+fi
 # GitHub takes no longer comments.
 most=65000
 
-# body EXISTING: writes body.json. Without a name the report is the comment. Of several gates with names each has a section,
-# behind a hidden line with its name and the run that wrote it; sections of earlier runs are gone, lest a gate that no longer
-# runs keeps its verdict. Where all are too long, the others give way to their headings.
-#
-# The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
+# body: writes body.json from the report and from the comment in existing.md.
 body() {
-  jq -R -s --arg marker "$marker" --arg name "$name" --arg run "${GITHUB_RUN_ID:-}.${GITHUB_RUN_ATTEMPT:-1}" \
-    --argjson most "$most" --rawfile existing "$1" '
-    def begin: "<!-- ptmem-section:";
-    def text: begin + .name + " " + .run + " -->\n" + .report;
-    def sections:
-      split("\r") | join("") | split("\n" + begin) | .[1:]
-      | map(capture("^(?<name>[A-Za-z0-9._/-]+) (?<run>[0-9.]*) -->\n")
-          + {report: (.[index("\n") + 1:] | rtrimstr("\n"))});
-    def whole: [$marker] + map(text) | join("\n");
-    split("\n")
-    | if .[0] | startswith("<!-- ptmem:") then .[1:] else . end
-    | join("\n")
-    | if $name == "" then $marker + "\n" + . else
-        {name: $name, run: $run, report: (split(begin) | join("<!-- ptmem section:") | rtrimstr("\n"))} as $own
-        | ($existing | sections | map(select(.run == $run))) as $others
-        | (if any($others[]; .name == $name)
-           then $others | map(if .name == $name then $own else . end)
-           else $others + [$own] end)
-        | if (whole | length) > $most
-          then map(if .name == $name then . else .report |= (split("\n")[0] + "\n\nThe rest is in the log of the run.") end)
-          else . end
-        | whole
-      end
-    | {body: .}
-  ' < "$report" > "$folder/body.json"
-}
-
-# request METHOD PATH [FILE]: the status goes to $status, 000 where there is no connection, and the answer to
-# answer.json. The token goes through standard input: anybody on the machine can read a command line.
-request() {
-  local method=$1 path=$2 file=${3:-}
-  status=$(
-    printf 'header = "Authorization: Bearer %s"\n' "$token" | curl -q -K - --silent --show-error --globoff \
-      --connect-timeout 10 --max-time 60 --request "$method" \
-      --header 'Accept: application/vnd.github+json' --header 'X-GitHub-Api-Version: 2022-11-28' \
-      --header 'Content-Type: application/json' --header 'User-Agent: ptmem-action' \
-      ${file:+--data-binary "@$file"} \
-      --output "$folder/answer.json" --write-out '%{http_code}' "$api/repos/$GITHUB_REPOSITORY/$path"
-  ) || status=000
-}
-
-# Looks for the comment that begins with the marker: its number goes to $found. Fails if an answer is no success.
-#
-# Anybody can write a comment with the marker. The token of a workflow writes as a bot, so no comment of a person is
-# taken for its own.
-find_comment() {
-  local page=1 author=any count
-  found=
-  case $token in ghs_*) author=Bot ;; esac
-  while [ $page -le 100 ]; do
-    request GET "issues/$number/comments?per_page=100&page=$page"
-    [ "$status" = 200 ] || return 1
-    found=$(jq -r --arg marker "$marker" --arg author "$author" '
-      first(.[]
-        | select($author == "any" or .user.type == $author)
-        | select(.body // "" | startswith($marker))
-        | .id) // empty
-    ' "$folder/answer.json" 2> /dev/null | tr -d '\r') || {
-      status="200 but no list of comments"
-      return 1
-    }
-    if [ -n "$found" ]; then
-      jq -j --argjson id "$found" 'first(.[] | select(.id == $id)) | .body' "$folder/answer.json" > "$folder/existing.md"
-      return 0
-    fi
-    count=$(jq length "$folder/answer.json" | tr -d '\r')
-    [ "$count" -ge 100 ] || return 0
-    page=$((page + 1))
-  done
+  jq -R -s -f "$scripts/comment.jq" --arg marker "$marker" --arg name "$name" --arg run "$run" --arg writer "$writer" \
+    --argjson most "$most" --rawfile existing "$folder/existing.md" < "$report" > "$folder/body.json"
 }
 
 # Whether a comment that is not there yet is wanted.
@@ -140,26 +78,81 @@ wanted() {
   esac
 }
 
-# One attempt. It begins with the search, since an earlier one may have got further than its answer says.
-publish() {
-  : > "$folder/existing.md"
-  find_comment || return 0
-  body "$folder/existing.md"
-  if [ -n "$found" ]; then
-    request PATCH "issues/comments/$found" "$folder/body.json"
-  elif wanted; then
-    request POST "issues/$number/comments" "$folder/body.json"
+# A gate without a name takes the place of what another one of the same run wrote.
+warn_of_overwriting() {
+  local of_run="<!-- ptmem-run:$run "
+  if [ -n "$writer" ] && grep -qF "$of_run" "$folder/existing.md" && ! grep -qF "${writer%$'\n'}" "$folder/existing.md"; then
+    warning "another gate of this run wrote the comment with the comment-key '$key', and this one takes its place; give \
+each gate a name, or a comment-key of its own"
   fi
 }
 
+# One attempt. It begins with the search, since an earlier one may have got further than its answer says.
+publish() {
+  find_comment || return 0
+  body
+  written=false
+  if [ -n "$found" ]; then
+    warn_of_overwriting
+    request PATCH "issues/comments/$found" "$folder/body.json"
+    written=true
+  elif wanted; then
+    request POST "issues/$number/comments" "$folder/body.json"
+    created=$(jq -r '.id // empty' "$folder/answer.json" 2> /dev/null | tr -d '\r') || created=
+    written=true
+  fi
+}
+
+# publish_or_retry: up to three attempts, where the server fails or does not answer.
+publish_or_retry() {
+  local attempt
+  for attempt in 1 2 3; do
+    publish
+    case $status in
+      5?? | 000) [ "$attempt" -eq 3 ] || sleep "$delay" ;;
+      *) break ;;
+    esac
+  done
+}
+
+# has_section: whether the comment in existing.md still has the section that this gate wrote.
+has_section() { grep -qF "<!-- ptmem-section:$name $run -->" "$folder/existing.md"; }
+
+# keep_section: jobs that run at the same time read the comment before they write it, so that the last one may drop what
+# another just wrote, or both create one. Whoever misses its own section writes it again, into the first comment. Each
+# looks at another time.
+keep_section() {
+  local round
+  for round in 1 2 3 4 5 6; do
+    [ "$delay" = 0 ] || sleep $((delay + RANDOM % 3))
+    # The comment was written, whatever becomes of this look at it.
+    find_comment || break
+    if [ -n "$created" ] && [ -n "$found" ] && [ "$created" != "$found" ]; then
+      request DELETE "issues/comments/$created"
+      created=
+    fi
+    if has_section; then
+      break
+    fi
+    if [ "$round" -eq 6 ]; then
+      warning "other jobs overwrite the section of $name; give this job a comment-key of its own"
+    fi
+    publish_or_retry
+  done
+  status=200
+}
+
 delay=${PTMEM_RETRY_DELAY:-2}
-for attempt in 1 2 3; do
-  publish
-  case $status in
-    5?? | 000) [ $attempt -eq 3 ] || sleep "$delay" ;;
-    *) break ;;
-  esac
-done
+created=
+written=false
+publish_or_retry
+case $status in
+  200 | 201)
+    if [ -n "$name" ] && [ $written = true ]; then
+      keep_section
+    fi
+    ;;
+esac
 
 case $status in
   200 | 201) ;;

@@ -82,26 +82,6 @@ commit_of_run() {
   printf '%s' "${head:-${GITHUB_SHA:-}}"
 }
 
-# could_not_run_report KEY REASON: what the comment and the summary say in place of a verdict. The reason may quote
-# anything: in a block of code it is neither Markdown nor a mention, and nothing in it ends the block. Nobody would
-# scroll there, so long lines are broken.
-could_not_run_report() {
-  local key=$1 reason=$2 quote="'" commit title
-  commit=$(commit_of_run)
-  title="could not run${commit:+ at ${commit:0:7}}"
-  if [ "$key" != default ]; then
-    title="\`$key\` $title"
-  fi
-  printf '<!-- ptmem:%s -->\n### ⚠️ %s\n\n' "$key" "$title"
-  # shellcheck disable=SC2016 # The backticks are Markdown's.
-  printf '```text\n%s\n```\n' "$(fold -s -w 96 <<< "${reason//\`/$quote}" | sed 's/ *$//')"
-  printf '\nThere is no verdict on this commit.'
-  if [ -n "${GITHUB_RUN_ID:-}" ]; then
-    printf ' [Log of the run](%s)' "$(run_address)"
-  fi
-  printf '\n'
-}
-
 # A folder of its own below RUNNER_TEMP. Windows gives RUNNER_TEMP with backslashes; slashes mean the same to all.
 new_folder() {
   local temporary=${RUNNER_TEMP:-${TMPDIR:-/tmp}}

@@ -7,6 +7,11 @@
 gpu=${PTMEM_GPU:-a100}
 steps=${PTMEM_RECORD_STEPS:-all}
 base_folder=
+# The snapshot of the last recording, or the reason why there is none.
+recorded=
+record_reason=
+# The reason why there is no before that the checkout could be compared with; empty where there is one.
+lacking=
 
 remove_base() {
   if [ -n "$base_folder" ]; then
@@ -15,8 +20,8 @@ remove_base() {
 }
 
 # record SIDE COMMIT FOLDER: runs the command in the folder of a commit, for the before or the after, and sets $recorded to
-# the snapshot, or to the folder of those of several ranks. The code under test gets none of the files through which a step
-# talks to GitHub.
+# the snapshot, or to the folder of those of several ranks; fails with the reason in $record_reason. The code under test gets
+# none of the files through which a step talks to GitHub.
 record() {
   local side=$1 commit=$2 where=$3 status=0
   local shell=(env -u GITHUB_OUTPUT -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_STEP_SUMMARY -u GITHUB_STATE)
@@ -38,15 +43,57 @@ record() {
   printf '%s\n' "recording the $commit"
   without_commands "$folder/record.log" "$where" ${prefix[@]+"${prefix[@]}"} "${shell[@]}" || status=$?
   if [ $status != 0 ]; then
-    could_not_run "record: on the $commit the command ended with exit code $status:
+    record_reason="record: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/record.log" | without_colours)"
+    return 1
   fi
   if [ -f "$PTMEM_SNAPSHOT" ]; then
     recorded=$PTMEM_SNAPSHOT
   elif [ -n "$(ls -A "$folder/$side")" ]; then
     recorded=$folder/$side
   else
-    could_not_run "record: on the $commit the command wrote no snapshot to the file that PTMEM_SNAPSHOT names"
+    record_reason="record: on the $commit the command wrote no snapshot to the file that PTMEM_SNAPSHOT names"
+    return 1
+  fi
+}
+
+# is_new PATH FOLDER: whether the checkout has a file or folder, relative to the working directory, that its base, in
+# FOLDER, lacks. One that the change renamed is not new: the base has it under another name.
+is_new() {
+  git --literal-pathspecs ls-files --error-unmatch -- "$1" > /dev/null 2>&1 || return 1
+  [ ! -e "$2/$1" ] || return 1
+  ! git diff --relative --find-renames --diff-filter=R --name-only "$base" -- 2> /dev/null |
+    new=$1 awk '$0 == ENVIRON["new"] || ENVIRON["new"] == "." { found = 1 } END { exit !found }'
+}
+
+# new_in_command FOLDER: the first word of the command that names a file or a module of Python that the base, in FOLDER,
+# lacks.
+new_in_command() {
+  local word path
+  while IFS= read -r word; do
+    word=${word#./}
+    for path in "$word" "${word//.//}.py" "${word//.//}/__main__.py"; do
+      if is_new "$path" "$1"; then
+        printf '%s' "$path"
+        return 0
+      fi
+    done
+  done < <(tr -s "[:space:]\"'();|&<>=" '\n' < "$folder/command.sh" | grep -v -e '^-' -e '^$' -e '^/')
+}
+
+# record_base FOLDER: the before. Where the base cannot have the command, because it lacks the folder or a file that the
+# command names, $lacking says so.
+record_base() {
+  local short=${base:0:7} new
+  lacking=
+  if ! [ -d "$1" ]; then
+    is_new . "$1" ||
+      could_not_run "record: the base $short has no folder '$(git rev-parse --show-prefix)', which is the working-directory"
+    lacking="the base $short has no folder \`$(git rev-parse --show-prefix)\`"
+  elif ! record before "base $short" "$1"; then
+    new=$(new_in_command "$1")
+    [ -n "$new" ] || could_not_run "$record_reason"
+    lacking="the base $short has no \`${new//\`/}\`, which the command names"
   fi
 }
 
@@ -64,10 +111,11 @@ record_both() {
     base_folder=
     could_not_run "record: the base ${base:0:7} cannot be checked out: $(cat "$folder/worktree.log")"
   }
-  [ -d "$base_folder/$prefix" ] ||
-    could_not_run "record: the base ${base:0:7} has no folder '$prefix', which is the working-directory"
-  record before "base ${base:0:7}" "$base_folder/$prefix"
+  record_base "$base_folder/$prefix"
   before=$recorded
-  record after checkout "$PWD"
+  record after checkout "$PWD" || could_not_run "$record_reason"
   after=$recorded
+  if [ -n "$lacking" ]; then
+    nothing_to_compare "$lacking" "$after"
+  fi
 }

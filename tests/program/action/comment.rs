@@ -306,7 +306,102 @@ fn post(server: &Server, run: &str, name: &str, report: &str) -> String {
     let mut job = commenting(&server.url);
     fs::write(job.path("report.md"), format!("<!-- ptmem:{name} -->\n{report}\n")).unwrap();
     job.set("GITHUB_RUN_ID", run).set("PTMEM_NAME", name).run("comment.sh").is_quiet();
-    server.requests().last().unwrap().text()
+    last_written(server)
+}
+
+/// The text of the last request that wrote a comment.
+fn last_written(server: &Server) -> String {
+    let requests = server.requests();
+    requests.iter().rfind(|request| ["POST", "PATCH"].contains(&&*request.method)).unwrap().text()
+}
+
+/// A gate `train` of run 1.
+fn training(server: &Server) -> Job {
+    let mut job = commenting(&server.url);
+    fs::write(job.path("report.md"), "<!-- ptmem:train -->\n### train\n").unwrap();
+    job.set("GITHUB_RUN_ID", "1").set("PTMEM_NAME", "train");
+    job
+}
+
+const OF_TRAINING: &str = "<!-- ptmem-section:train 1.1 -->\n### train";
+
+/// The comment of another job of run 1, which wrote it without the section of this one.
+const OF_ANOTHER: &str = "<!-- ptmem:default -->\n<!-- ptmem-section:infer 1.1 -->\n### infer";
+
+#[test]
+fn a_section_that_another_job_overwrites_is_written_again() {
+    if skipped() {
+        return;
+    }
+    // The first text is replaced at once by what another job made of the comment as it was before.
+    let body = std::sync::Mutex::new("<!-- ptmem:default -->\n".to_owned());
+    let overwritten = AtomicBool::new(false);
+    let server = Server::start(move |request| {
+        let mut body = body.lock().unwrap();
+        if request.method == "GET" {
+            return answer(200, &json!([comment(5, &body)]));
+        }
+        *body = if overwritten.swap(true, Ordering::SeqCst) { request.text() } else { OF_ANOTHER.to_owned() };
+        answer(200, &json!({}))
+    });
+    training(&server).run("comment.sh").is_quiet();
+    assert_eq!(last_written(&server), format!("{OF_ANOTHER}\n{OF_TRAINING}"));
+    let methods: Vec<_> = server.requests().into_iter().map(|request| request.method).collect();
+    assert_eq!(methods, ["GET", "PATCH", "GET", "GET", "PATCH", "GET"]);
+}
+
+#[test]
+fn of_two_comments_that_jobs_create_at_once_the_first_stays() {
+    if skipped() {
+        return;
+    }
+    let created = AtomicBool::new(false);
+    let first = std::sync::Mutex::new(OF_ANOTHER.to_owned());
+    let server = Server::start(move |request| match request.method.as_str() {
+        "GET" if !created.load(Ordering::SeqCst) => answer(200, &json!([])),
+        "GET" => answer(200, &json!([comment(8, &first.lock().unwrap()), comment(9, "<!-- ptmem:default -->\n")])),
+        "POST" => {
+            created.store(true, Ordering::SeqCst);
+            answer(201, &json!({"id": 9}))
+        }
+        "DELETE" => (204, Vec::new()),
+        _ => {
+            *first.lock().unwrap() = request.text();
+            answer(200, &json!({}))
+        }
+    });
+    training(&server).run("comment.sh").is_quiet();
+    let comments = COMMENTS.replace("/7", "");
+    let written: Vec<_> = server.lines().into_iter().filter(|line| !line.starts_with("GET")).collect();
+    assert_eq!(written, [format!("POST {COMMENTS}"), format!("DELETE {comments}/9"), format!("PATCH {comments}/8")]);
+    assert_eq!(last_written(&server), format!("{OF_ANOTHER}\n{OF_TRAINING}"));
+}
+
+#[test]
+fn jobs_that_always_overwrite_a_section_are_a_warning() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![comment(5, OF_ANOTHER)]);
+    let finished = training(&server).run("comment.sh");
+    finished.says(0, "::warning::ptmem: other jobs overwrite the section of train; give this job a comment-key");
+}
+
+#[test]
+fn gates_of_one_run_without_names_say_that_they_overwrite_each_other() {
+    if skipped() {
+        return;
+    }
+    let server = pull_request(vec![comment(5, "<!-- ptmem:default -->\n<!-- ptmem-run:1.1 abc -->\n### ✅ PASS")]);
+    let mut job = commenting(&server.url);
+    let finished = job.set("GITHUB_RUN_ID", "1").run("comment.sh");
+    finished.says(0, "::warning::ptmem: another gate of this run wrote the comment with the comment-key 'default'");
+    assert!(
+        last_written(&server).starts_with("<!-- ptmem:default -->\n<!-- ptmem-run:1.1 "),
+        "{}",
+        last_written(&server)
+    );
+    job.set("GITHUB_RUN_ID", "2").run("comment.sh").is_quiet();
 }
 
 #[test]

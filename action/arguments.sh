@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# Puts the command line of the tool together, in $command. Sourced by run.sh, whose variables these are.
+# shellcheck disable=SC2034,SC2154
+
+# add_path PATH: a file whose name begins with a dash is neither an option nor standard input.
+add_path() {
+  case $1 in
+    -*) command+=("./$1") ;;
+    *) command+=("$1") ;;
+  esac
+}
+
+add_limit() { command+=(--max-growth "$1"); }
+
+# add_lines FUNCTION TEXT: calls the function with each line. Lines of YAML come with blanks around them.
+add_lines() {
+  local line
+  while IFS= read -r line; do
+    line=${line#"${line%%[![:space:]]*}"}
+    line=${line%"${line##*[![:space:]]}"}
+    if [ -n "$line" ]; then
+      "$1" "$line"
+    fi
+  done <<< "$2"
+}
+
+# add_inputs: the snapshots, and the limits that have an input of their own.
+add_inputs() {
+  if [ "$subcommand" = diff ]; then
+    if [ -n "$before" ] && [ -n "$after" ]; then
+      add_path "$before"
+      add_path "$after"
+    elif [ -n "$before$after" ]; then
+      could_not_run "before and after: both are needed, or neither with --suite in args"
+    elif [ "$suite" = false ]; then
+      could_not_run "before and after: these inputs are required, unless args holds --suite"
+    fi
+    add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
+  elif [ -n "$before" ]; then
+    could_not_run "before: ptmem $subcommand compares with no before; give the snapshot as after"
+  elif [[ ${PTMEM_MAX_GROWTH:-} =~ [^[:space:]] ]]; then
+    could_not_run "max-growth: is a limit of ptmem diff; give those of ptmem $subcommand in args"
+  elif ! [[ $after =~ [^[:space:]] ]]; then
+    could_not_run "after: this input is required"
+  elif [ "$subcommand" = check ]; then
+    add_path "$after"
+  else
+    add_lines add_path "$after"
+  fi
+}
+
+# add_base: the commit by which rows are marked, where there is one.
+add_base() {
+  if [ "$subcommand" != diff ] || [ "${PTMEM_BASE:-}" = none ]; then
+    return 0
+  fi
+  if [ -n "$base" ] || find_base; then
+    command+=(--git "$base")
+  elif [ -n "${PTMEM_BASE:-}" ]; then
+    could_not_run "base: $base_reason"
+  elif [ "$is_pull_request" = true ]; then
+    printf 'rows are not marked by the change: %s\n' "$base_reason"
+  fi
+}
+
+# add_exports: the reports for the steps that follow.
+add_exports() {
+  command+=(
+    --export "json=$folder/report.json"
+    --export "markdown=$folder/report.md"
+    --export "github=$folder/annotations.txt"
+    --export "github-output=$folder/outputs.txt"
+  )
+  if [ "$with_page" = true ]; then
+    command+=(--export "html=$folder/report.html")
+  fi
+  if [ -n "${PTMEM_SARIF:-}" ]; then
+    command+=(--export "sarif=$PTMEM_SARIF")
+  fi
+  command+=(--comment-key "${name:-$key}")
+}
+
+command_line() {
+  command=(ptmem "$subcommand")
+  add_inputs
+  if [ -n "${PTMEM_CONFIG:-}" ]; then
+    command+=(--config "$PTMEM_CONFIG")
+  fi
+  if [ "$exit_zero" = true ]; then
+    command+=(--exit-zero)
+  fi
+  if [ "$subcommand" = diff ] && [ -n "${PTMEM_APPROVE_LABEL:-}" ]; then
+    command+=("--approve-label=$PTMEM_APPROVE_LABEL")
+  fi
+  add_base
+  # Several gates share the room of a comment.
+  if [ -n "$name" ]; then
+    command+=(--max-bytes 20000)
+  fi
+  # An empty array is an unset one to the bash of macOS.
+  command+=(${words[@]+"${words[@]}"})
+  add_exports
+}

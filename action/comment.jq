@@ -1,0 +1,36 @@
+# The text of a comment: a hidden first line with the key, and the report. Of several gates with names each has a section,
+# behind a hidden line with its name and the run that wrote it. Sections of other runs go, lest a gate that no longer runs
+# keeps its verdict. Where all are too long, the others give way to their headings.
+#
+# The report may come from a pull request: its first line is no proof of the key, and it holds no section of its own.
+
+def begin: "<!-- ptmem-section:";
+
+def text: begin + .name + " " + .run + " -->\n" + .report;
+
+def sections:
+  split("\n" + begin) | .[1:]
+  | map(capture("^(?<name>[A-Za-z0-9._/-]+) (?<run>[0-9.]*) -->\n")
+      + {report: (.[index("\n") + 1:] | rtrimstr("\n"))});
+
+# The attempts of a run are on one commit.
+def run: .run | split(".")[0];
+
+def whole: [$marker] + map(text) | join("\n");
+
+def in_sections:
+  {name: $name, run: $run, report: (split(begin) | join("<!-- ptmem section:") | rtrimstr("\n"))} as $own
+  | ($existing | sections | map(select(run == ($own | run)))) as $others
+  | (if any($others[]; .name == $name)
+     then $others | map(if .name == $name then $own else . end)
+     else $others + [$own] end)
+  | if (whole | length) > $most
+    then map(if .name == $name then . else .report |= (split("\n")[0] + "\n\nThe rest is in the log of the run.") end)
+    else . end
+  | whole;
+
+split("\n")
+| if .[0] | startswith("<!-- ptmem:") then .[1:] else . end
+| join("\n")
+| if $name != "" then in_sections else $marker + "\n" + $writer + . end
+| {body: .}

@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# Asks the API of GitHub for the comments of a pull request. Sourced by comment.sh, whose variables these are.
+# shellcheck disable=SC2034,SC2154
+
+# request METHOD PATH [FILE]: the status goes to $status, 000 where there is no connection, and the answer to
+# answer.json. The token goes through standard input: anybody on the machine can read a command line.
+request() {
+  local method=$1 path=$2 file=${3:-}
+  status=$(
+    printf 'header = "Authorization: Bearer %s"\n' "$token" | curl -q -K - --silent --show-error --globoff \
+      --connect-timeout 10 --max-time 60 --request "$method" \
+      --header 'Accept: application/vnd.github+json' --header 'X-GitHub-Api-Version: 2022-11-28' \
+      --header 'Content-Type: application/json' --header 'User-Agent: ptmem-action' \
+      ${file:+--data-binary "@$file"} \
+      --output "$folder/answer.json" --write-out '%{http_code}' "$api/repos/$GITHUB_REPOSITORY/$path"
+  ) || status=000
+}
+
+# find_comment: looks for the first comment that begins with the marker. Its number goes to $found, its text to existing.md.
+# Fails if an answer is no success.
+#
+# Anybody can write a comment with the marker. The token of a workflow writes as a bot, so no comment of a person is
+# taken for its own.
+find_comment() {
+  local page=1 author=any count
+  found=
+  : > "$folder/existing.md"
+  case $token in ghs_*) author=Bot ;; esac
+  while [ $page -le 100 ]; do
+    request GET "issues/$number/comments?per_page=100&page=$page"
+    [ "$status" = 200 ] || return 1
+    found=$(jq -r --arg marker "$marker" --arg author "$author" '
+      first(.[]
+        | select($author == "any" or .user.type == $author)
+        | select(.body // "" | startswith($marker))
+        | .id) // empty
+    ' "$folder/answer.json" 2> /dev/null | tr -d '\r') || {
+      status="200 but no list of comments"
+      return 1
+    }
+    if [ -n "$found" ]; then
+      jq -j --argjson id "$found" 'first(.[] | select(.id == $id)) | .body' "$folder/answer.json" |
+        tr -d '\r' > "$folder/existing.md"
+      return 0
+    fi
+    count=$(jq length "$folder/answer.json" | tr -d '\r')
+    [ "$count" -ge 100 ] || return 0
+    page=$((page + 1))
+  done
+}
