@@ -95,7 +95,7 @@ fn scaled_quotient(value: u128, scale: u128, divisor: u128) -> u128 {
     value.saturating_mul(scale).saturating_add(divisor / 2) / divisor
 }
 
-/// Growth to this multiple of the amount before is no longer told in percent.
+/// Growth to this multiple of the amount before is printed as a multiple, not in percent.
 const MULTIPLE_FROM: u128 = 11;
 
 /// The change from `before` by `delta` in percent, as `+7.1 %`; `None` where `before` is 0.

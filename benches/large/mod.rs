@@ -56,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// The same with as many events as make a file of about `bytes` with stacks of `depth` frames.
+    /// The same in a size that gives a file of about `bytes` with stacks of `depth` frames.
     pub(crate) fn of_size(bytes: u64, depth: usize) -> Self {
         const SAMPLES: [u64; 2] = [10_000, 30_000];
         let [few, more] = SAMPLES.map(|events| {
@@ -88,7 +88,7 @@ impl Write for Counter {
 /// # Errors
 /// Those of `output`.
 pub(crate) fn write(plan: &Plan, output: impl Write) -> io::Result<()> {
-    // The final state stands before the events, so the history runs once for each.
+    // The final state comes before the events, so the history runs once for each.
     let devices = (0..plan.devices.max(1))
         .map(|device| {
             let mut events = 0;
@@ -236,7 +236,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The frames of a traceback: one list object for each, wherever it stands.
+    /// The frames of a traceback: one list object for each, wherever it occurs.
     fn frames(&mut self, capture: allocator::Capture) -> io::Result<()> {
         let known = self.latest.filter(|(id, _)| *id == capture.id).map(|(_, memo)| memo);
         if let Some(memo) = known.or_else(|| self.captured.get(&capture.id).copied()) {

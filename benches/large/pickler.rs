@@ -86,7 +86,7 @@ impl<W: Write> Pickler<W> {
         self.memoize()
     }
 
-    /// A string that is one object wherever it stands.
+    /// A string that is one object wherever it occurs.
     pub(super) fn word(&mut self, text: &'static str) -> io::Result<()> {
         match self.words.get(text) {
             Some(&entry) => self.get(entry),

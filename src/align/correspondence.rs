@@ -12,16 +12,16 @@ use super::{Common, Run, in_common};
 use crate::profile::course::{Entry, Folded};
 use crate::sides::Sides;
 
-/// Histories of which a smaller part has a partner, one allocation in as many of the shorter one, do not correspond.
+/// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
 const LEAST_PART: usize = 5;
 
-/// A stretch without partners that is longer than one part in as many of the longer history is missing on the other side.
+/// A stretch without partners that is longer than the longer history divided by this is missing on the other side.
 const WIDEST_GAP_PART: usize = 64;
 
 /// A shorter stretch than this is a change to the code.
 const SHORTEST_MISSING: usize = 64;
 
-/// Sequences of more allocations are aligned by their rarest stacks alone, as many as there is room for.
+/// Allocations of both sides that are aligned; of longer histories those of the rarest stacks.
 const MOST_ALLOCATIONS: u64 = 1 << 22;
 
 /// How the allocations of two histories correspond. The place of a moment is the number of allocations before it.
@@ -106,7 +106,7 @@ struct Written {
     place: u64,
 }
 
-/// The symbols that occur least often on both sides, of as many allocations as there is room for.
+/// The symbols that occur least often on both sides, up to a number of allocations.
 struct Rarest(Vec<bool>);
 
 impl Rarest {

@@ -1,4 +1,4 @@
-//! Parts that one of two recordings lacks, told to whoever reads the comparison.
+//! Parts that one of two recordings lacks, and peaks that moved, as diagnostics.
 
 use super::{DeviceDiff, Options, Sides, pairs};
 use crate::align::{End, Missing, Run, corresponding_allocation, missing as missing_parts};
@@ -242,7 +242,7 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
     }
 }
 
-/// Adds that it is not known whether a side lacks a part, where a side does not tell in which order its stacks allocate.
+/// Adds that missing parts were not checked, where the order of allocations of a side is not known.
 fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
     let Some(index) = device.index.both() else { return };
     let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
@@ -278,7 +278,7 @@ fn how_to_record(end: End, events: u64) -> String {
     }
 }
 
-/// Entries for twice as many events, as a round number.
+/// Entries for twice the number of events, rounded up to a round number.
 fn room_for(events: u64) -> u64 {
     let wanted = events.saturating_mul(2).max(100_000);
     let unit = 10_u64.saturating_pow(wanted.ilog10());

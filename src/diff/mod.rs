@@ -133,7 +133,7 @@ pub struct Diff {
 
 impl Diff {
     /// Leaves nothing but what a report shows of one comparison among many, and moves the stacks to tables that these
-    /// share, which [`Diff::share`] has to be told in the end.
+    /// share, which [`Diff::share`] must get in the end.
     pub fn pool(&mut self, shared: &mut Sides<Tables>) {
         let mut before = Copier::new(&self.profiles.before.tables, &mut shared.before);
         let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);

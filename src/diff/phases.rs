@@ -24,7 +24,7 @@ pub enum Occurrences {
 pub struct PhaseOptions {
     /// Which occurrences.
     pub occurrences: Occurrences,
-    /// Without so many of each name, the first ones.
+    /// Number of first occurrences of each name to leave out.
     pub skip_first: u32,
     /// True if phases are shown or limited: only then it is said where the numbers of occurrences differ.
     pub wanted: bool,
@@ -183,7 +183,7 @@ pub struct ListedPhases<'r> {
     pub same: usize,
 }
 
-/// The phases to list, of which `explains` tells those that explain the verdict.
+/// The phases to list; `explains` is true for those that explain the verdict.
 #[must_use]
 pub fn listed_phases(
     rows: &[PhaseRow],

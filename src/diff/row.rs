@@ -69,12 +69,12 @@ pub enum RowKind {
     Stack,
     /// Memory whose stack is not known.
     Bucket(Bucket),
-    /// The sum of so many rows that are not listed.
+    /// The sum of rows that are not listed, with their number.
     Others(usize),
 }
 
 impl RowKind {
-    /// The bucket that it stands for; none for a group of stacks.
+    /// Its bucket; none for a group of stacks.
     #[must_use]
     pub fn bucket(self) -> Option<Bucket> {
         match self {
@@ -136,7 +136,7 @@ impl Row {
         selector.selects(self.naming(selector.pattern))
     }
 
-    /// The row that stands for so many others.
+    /// The row that stands for `count` others.
     pub(super) fn others(count: usize, held: Sides<Held>) -> Self {
         Self {
             kind: RowKind::Others(count),
@@ -224,15 +224,15 @@ fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
 /// Which rows to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listing {
-    /// At most so many; 0 is all.
+    /// The most rows; 0 is all.
     pub top: usize,
-    /// Only what changed by at least so many bytes.
+    /// Only rows that changed by at least this many bytes.
     pub min_delta: u64,
     /// Also what did not change.
     pub unchanged: bool,
 }
 
-/// The rows to show, those that `explain` the verdict first, and one that stands for the rest, so that they still
+/// The rows to show, those that `explain` the verdict first, and one that sums the rest, so that they still
 /// add up.
 #[must_use]
 pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {

@@ -95,7 +95,7 @@ fn may_be_cut(total: &StackTotal, cut: Option<Cut>) -> bool {
     total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
 }
 
-/// Gives rows of one label different ones: they could not be told apart, nor be given a limit each. The label that they
+/// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The label that they
 /// share stays a name of all of them.
 fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
     let mut by_label: HashMap<String, Vec<usize>> = HashMap::new();
@@ -233,7 +233,7 @@ fn row(
     Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack, lines, touched })
 }
 
-/// The exact stacks of a row, paired across the change as far as their order tells.
+/// The exact stacks of a row, paired across the change by their order.
 #[derive(Default)]
 struct Members {
     pairs: Vec<Sides<Option<Member>>>,

@@ -13,7 +13,7 @@ const MOST_BANDS: usize = 80;
 /// Failed allocations of one device that are drawn.
 const MOST_FAILURES: usize = 50;
 
-/// Moments at which the memory of each category is told.
+/// Moments at which the memory of each category is computed.
 const AREA_SAMPLES: usize = 240;
 
 /// The curves of one side.
@@ -33,7 +33,7 @@ pub(crate) struct Curve {
     pub(crate) bands: Vec<Band>,
     /// The allocated memory by what it is for, the largest part first.
     pub(crate) areas: Vec<Area>,
-    /// The points at which [`Area::bytes`] are told.
+    /// The points of which [`Area::bytes`] has the values.
     pub(crate) area_points: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum EventKind {
     AllocatedPeak,
     /// The peak of reserved memory.
     ReservedPeak,
-    /// A failed allocation of as many bytes.
+    /// A failed allocation.
     OutOfMemory {
         /// Bytes that were asked for.
         requested: u64,
@@ -129,7 +129,7 @@ impl Scale<'_> {
         Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
     }
 
-    /// The moment after as many events.
+    /// The moment after a number of events.
     fn spot_of_event(&self, events: u64) -> Spot {
         self.spot(Position::of_count(usize::try_from(events).unwrap_or(usize::MAX)))
     }

@@ -7,7 +7,7 @@ use crate::replay::Position;
 use crate::sides::{Side, Sides};
 use crate::tree::{DEEPEST, Frame};
 
-/// A node below one part in as many of the largest total is drawn as part of its caller.
+/// A node below the largest total divided by this is drawn as part of its caller.
 const LEAST_PART: u64 = 20_000;
 
 /// Nodes of one picture.
@@ -145,7 +145,7 @@ impl Flame {
         held
     }
 
-    /// Adds to every node what stands below it.
+    /// Adds to every node the values below it.
     fn roll_up<T: Copy>(&self, values: &mut [T], plus: impl Fn(T, T) -> T) {
         for node in (0..self.nodes.len()).rev() {
             if let Some(parent) = self.nodes[node].parent {
@@ -154,7 +154,7 @@ impl Flame {
         }
     }
 
-    /// Leaves out nodes that nobody could see: their bytes count as their caller's own.
+    /// Leaves out nodes that are too small to see: their bytes count as their caller's own.
     fn without_small_ones(mut self) -> Self {
         let mut most = vec![0_u64; self.nodes.len()];
         let mut total = 0_u64;

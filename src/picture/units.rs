@@ -1,5 +1,5 @@
-//! Stacks as pictures tell them apart: of one snapshot each by itself, of a comparison those that are the same on both
-//! sides together.
+//! The units of a picture: each stack of a single snapshot, and in a comparison the stacks that are the same on both
+//! sides.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Units<'p> {
     groupers: Sides<Option<Grouper<'p>>>,
     /// Whether frames that only pass calls on are shown.
     internals: bool,
-    /// Whether stacks are told apart by the key of their group, which is the same on both sides.
+    /// Whether stacks with the same key, which holds for both sides, are one unit.
     by_key: bool,
     /// Keys of the before whose group has another key in the after, since its code changed.
     moved: HashMap<String, String>,
@@ -26,7 +26,7 @@ pub(super) struct Units<'p> {
 }
 
 impl<'p> Units<'p> {
-    /// No units yet, and the rules by which they are told apart.
+    /// No units yet, and the rules that distinguish them.
     pub(super) fn new(pictured: &Pictured<'p>) -> Self {
         let groupers = pictured.profiles.map(|profile| profile.map(crate::profile::Profile::grouper));
         let mut units = Self {
@@ -57,7 +57,7 @@ impl<'p> Units<'p> {
         units
     }
 
-    /// The key of a group; `None` where groups are not told apart by their frames alone.
+    /// The key of a group; `None` where frames alone do not distinguish groups.
     fn key(&self, side: Side, stack: StackId) -> Option<String> {
         let grouper = self.groupers.of(side).as_ref()?;
         (!grouper.by().is_tag()).then(|| grouper.key(stack).0)
@@ -102,7 +102,7 @@ impl<'p> Units<'p> {
         unit
     }
 
-    /// The unit of a row that stands for several others.
+    /// The unit of a row that sums several others.
     pub(super) fn of_label(&mut self, label: &str) -> u32 {
         self.named(label.to_owned(), || vec![Frame::named(label)])
     }

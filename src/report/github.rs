@@ -146,7 +146,7 @@ fn is_told(diagnostic: &Diagnostic) -> bool {
     diagnostic.severity() == Severity::Warning || diagnostic.code == Code::AcceptedGrowth
 }
 
-/// The diagnostics of ranks are told once for all of a job.
+/// The diagnostics of the ranks of a job are written once for all.
 fn of_gate(gate: &Gate) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for comparison in gate.comparisons.iter().filter(|comparison| comparison.member.is_none()) {

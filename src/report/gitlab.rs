@@ -9,7 +9,7 @@ use super::finding::{Finding, across_ranks, findings, rule_id, source_path};
 use super::{Options, Subject};
 use crate::text::printable;
 
-/// More issues than these nobody reads.
+/// Issues that are listed.
 const MOST_ISSUES: usize = 5_000;
 
 #[derive(Debug, Serialize)]

@@ -35,7 +35,7 @@ enum CaseResult {
     /// A warning does not fail the test.
     Warned,
     Failed,
-    /// It cannot be told.
+    /// It is inconclusive.
     Error,
 }
 

@@ -1,4 +1,4 @@
-//! Figures as machines are told them: where a figure is not known, or not how far it may be off, there is none.
+//! Figures of machine formats: none where a figure or its bound is not known.
 
 use crate::diff::{Change, DeviceDiff};
 use crate::profile::{DeviceProfile, Metric, Profile};

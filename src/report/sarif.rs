@@ -11,7 +11,7 @@ use super::{Options, Subject};
 use crate::diff::Metric;
 use crate::verdict::About;
 
-/// More frames of one stack nobody reads.
+/// Frames of one stack that are listed.
 const MOST_FRAMES: usize = 256;
 
 /// Code scanning takes no more results of one run.

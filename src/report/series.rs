@@ -67,7 +67,7 @@ fn imbalance(ranks: &Ranks) -> Option<Series> {
     Some(Series { name, figures: vec![(IMBALANCE, ranks.imbalance.after?)] })
 }
 
-/// The leaks of every device on which they can be told, in bytes per snapshot or step.
+/// The leaks of every device with a clear result, in bytes per snapshot or step.
 fn of_leaks(finding: &Finding) -> Vec<Series> {
     let search = &finding.search;
     let clear = search.devices.iter().filter(|device| device.unclear.is_none());

@@ -33,7 +33,7 @@ pub(crate) struct ExcerptLine {
 
 impl Excerpt {
     /// The lines around a place in a function; none where the checkout does not have the file, or has it in another form
-    /// than the one that was recorded, as far as that can be told.
+    /// than the one that was recorded, as far as the line shows it.
     pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
         let all = options.sources.get(&place.path)?;
         let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
@@ -60,7 +60,7 @@ impl Excerpt {
 }
 
 impl ExcerptLine {
-    /// The line behind its number in so many digits.
+    /// The line behind its number, which is padded to a number of digits.
     fn numbered(&self, digits: usize) -> String {
         let sign = if self.is_marked { '>' } else { ' ' };
         format!("{sign} {:>digits$}  {}", self.number, self.text).trim_end().to_owned()
@@ -92,7 +92,7 @@ fn lies_in(lines: &[String], at: usize, function: &str) -> bool {
 fn enclosing(lines: &[String], at: usize) -> Option<&str> {
     let mut outside = indent(&lines[at]);
     for line in lines[..at].iter().rev() {
-        // A bracket that closes the head of a function stands as far to the left as the head.
+        // A bracket that closes the head of a function has the indent of the head.
         let is_end_of_head = line.trim_start().starts_with([')', ']', '}']);
         if !is_code(line) || is_end_of_head || indent(line) >= outside {
             continue;

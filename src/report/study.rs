@@ -1,4 +1,4 @@
-//! Reports on what several profiles tell together: the memory over time, or over what was varied.
+//! Reports on several profiles together: the memory over time, or over a number that was varied.
 
 use std::fmt;
 

@@ -59,7 +59,7 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
     builder.finish()
 }
 
-/// The tree of a comparison. Functions are told apart without their lines, which move.
+/// The tree of a comparison. Functions are compared without their lines, which move.
 #[must_use]
 pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
     let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
@@ -149,7 +149,7 @@ impl<'o> Builder<'o> {
         Self { options, label, tree, children: HashMap::new(), missed: BTreeSet::new() }
     }
 
-    /// Adds what a stack holds at the end of its path. `naming` tells how a pattern names the stack.
+    /// Adds what a stack holds at the end of its path. `naming` is the way in which a pattern names the stack.
     pub(super) fn add(
         &mut self,
         path: impl FnOnce() -> Vec<Step>,

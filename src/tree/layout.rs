@@ -12,10 +12,10 @@ pub struct Line<'t> {
     /// How far it is from the root, in lines.
     pub depth: usize,
     /// A frame with those that it calls and that nothing else comes between, outermost first; or none, where
-    /// the line stands for smaller ones.
+    /// the line sums smaller ones.
     pub chain: Vec<&'t Node>,
-    /// Without a chain, how many siblings it stands for; 0 where it is what the frame above holds itself, beside
-    /// what it calls.
+    /// Without a chain, the number of siblings that it sums; 0 for the memory of the frame above itself, beside
+    /// its callees.
     pub others: usize,
     /// Memory that is held there and below.
     pub held: Sides<Held>,

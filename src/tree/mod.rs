@@ -42,7 +42,7 @@ pub struct Tree {
 /// A frame within its callers.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Index of the caller; `None` for the root, which stands for everything.
+    /// Index of the caller; `None` for the root, which contains everything.
     parent: Option<usize>,
     /// Children by index, unsorted.
     children: Vec<usize>,
@@ -56,7 +56,7 @@ pub struct Node {
     pub marked: bool,
 }
 
-/// A frame as it stands in the tree.
+/// A frame of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// Function, operator, or the name of memory without a stack.
@@ -136,7 +136,7 @@ mod tests {
         let expected = [
             (0, "main", 84),
             (1, "train", 84),
-            // Memory that it holds itself stands beside that of its callees.
+            // Its own memory is a line beside those of its callees.
             (2, "[0]", 4),
             (2, "forward", 50),
             (2, "loss", 30),

@@ -220,7 +220,7 @@ fn all_changes_at_once_are_no_change() {
     }
 }
 
-/// What the label of a stack must hold: its function and its new line.
+/// The function and the new line that the label of a stack must contain.
 fn expected_label(stack: &[Frame]) -> Option<(String, String)> {
     let site = stack.iter().find(|frame| frame.is_user())?;
     let file = site.file.rsplit('/').next().unwrap();

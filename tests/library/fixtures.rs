@@ -30,7 +30,7 @@ fn load(name: &str) -> Profile {
     load_with(name, Options::default())
 }
 
-/// What the story says of a file; for the files of a folder it is all in one place.
+/// The true figures of a file, from its story. The files of a folder share one.
 fn truth(name: &str) -> Value {
     let (story, file) = name.split_once('/').map_or((name, None), |(story, file)| (story, Some(file)));
     let text = std::fs::read_to_string(folder().join(format!("{story}.json"))).unwrap();
@@ -60,7 +60,7 @@ fn the_tool_agrees_with_the_simulated_allocator() {
     }
 }
 
-/// Every figure is equal, and said to be exact wherever the file tells it.
+/// Every figure is equal, and marked exact wherever the file determines it.
 fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Value) {
     let counters: [(&str, &Counter); 4] = [
         ("allocated", &device.figures.allocated),
@@ -96,7 +96,7 @@ fn compare_counters(story: &str, place: &str, device: &DeviceProfile, truth: &Va
 /// Release 2.0 does not record frees of blocks that are older than the recording.
 const UNRECORDED_FREES: &str = "torch-2.0";
 
-/// What a file does not tell. In `mid-run` and `wrapped`, blocks of the large pool that are older than the
+/// Figures that a file does not determine. In `mid-run` and `wrapped`, blocks of the large pool that are older than the
 /// recording are freed in it; `wrapped` and `state-only` also begin between the two events of a free.
 const NOT_EXACT: [(&str, &str, &str); 6] = [
     ("mid-run", "allocated", "baseline"),

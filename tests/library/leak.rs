@@ -1,4 +1,4 @@
-//! What leaks is found, with its line and its bytes, and nothing else is.
+//! Leaks are found, with their lines and bytes, and nothing else is.
 
 use std::fs::File;
 use std::io::Write;
@@ -64,7 +64,7 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
         let found = search(&path, &Options::default());
         let leaks: Vec<_> = found.leaks().collect();
         let name = path.display();
-        // Of a series each holds a few steps only, whatever the program does.
+        // Each snapshot of a series holds only a few steps.
         let few = name.to_string().contains("-series");
         match (truth.is_null() || few, &leaks[..]) {
             (true, []) => {
@@ -94,7 +94,7 @@ fn the_leaks_of_all_stories_are_found_and_no_others() {
     assert!(leaking >= 4 && clean >= 40 && told >= 14, "{leaking} leaking, {clean} clean, {told} with an answer");
 }
 
-/// The same story tells of the same leak whether its steps have names or not.
+/// The same story has the same leak whether its steps have names or not.
 #[test]
 fn steps_are_found_without_names() {
     for (named, plain, how) in [("drip", "drip-plain", "Optimizer.step#*"), ("cache", "cache-plain", "ProfilerStep#*")]
@@ -183,7 +183,7 @@ fn real_snapshots_raise_no_alarm() {
     assert!(count >= 11);
 }
 
-/// Steps with names, each of which does something and then what it is told to.
+/// Steps with names, each of which does some work and then what `each` adds.
 fn steps(count: usize, mut each: impl FnMut(&mut Program, usize)) -> Program {
     let mut program = Program::default();
     for step in 0..count {
@@ -266,7 +266,7 @@ fn a_leak_may_miss_a_step() {
             program.alloc("leak", "train:30", 2048);
         }
     };
-    // Steps 1 to 18 of 0 to 19 can tell; 2, 8 and 14 of them leave nothing.
+    // Steps 1 to 18 of 0 to 19 are usable; 2, 8 and 14 of them leave nothing.
     let search = steps(20, nearly).search(&Options::default());
     let [leak] = &only_device(&search).leaks[..] else { panic!() };
     assert_eq!((leak.grew, leak.judged, leak.bytes), (15, 18, 15 * 2048));
@@ -294,7 +294,7 @@ fn several_leaks_are_told_apart() {
     assert_eq!(leaks(&program), [("train (job.py:40)".to_owned(), 4608), ("log (job.py:30)".to_owned(), 512)]);
     let search = program.search(&Options::default());
     assert_eq!(only_device(&search).leaks[0].also, ["train (job.py:41)"]);
-    // What is too small is left out when asked.
+    // Small leaks are left out when asked.
     let large = Options { min_growth: Some(10_000), ..Options::default() };
     assert_eq!(program.search(&large).leaks().count(), 1);
     // By line they are three.

@@ -108,7 +108,7 @@ fn loops() -> Vec<Inference> {
     for layers in [1, 2, 12] {
         for rounds in [6, 9] {
             for wrappers in [0, 2] {
-                // Of a single layer within several calls nothing tells that it is no layer itself.
+                // A call around a single layer looks like a layer itself.
                 if layers > 1 || wrappers == 0 {
                     loops.push(Inference { layers, rounds, wrappers, ..PLAIN });
                 }

@@ -122,7 +122,7 @@ fn many_stacks_that_grow_a_little_are_a_leak_together() {
     assert_eq!(verdict(&found), Verdict::Regression);
 }
 
-/// One night for each item, in which a line holds so many blocks of 1 MiB.
+/// One night for each item: the number of blocks of 1 MiB that a line holds.
 fn nights(blocks: &[usize]) -> Vec<Profile> {
     let mut program = Program::default();
     let mut held = 0;

@@ -1,4 +1,4 @@
-//! What is said of a failed allocation: what was held, what was free for it, and who held the rest.
+//! Reports of failed allocations: memory held, memory free for the request, and who held the rest.
 
 use crate::support::history::{A, B, C, KIB, MIB, event, file, frames, free, oom, pool, segment};
 use crate::support::pickle::{self, Value};
@@ -90,7 +90,7 @@ fn a_request_has_the_free_blocks_of_its_stream_and_size() {
                 segments.clear();
             }
             let ooms = ooms(segments, events);
-            // What was allocated before the history, and is freed in it, may be larger than its request.
+            // A block from before the history that is freed in it may be larger than its request.
             let error = if kept || first == 0 { 0 } else { 2 * MIB };
             for (oom, expected) in ooms.iter().zip(expected) {
                 let place = format!("kept {kept}, from {first}, {oom:?}");

@@ -43,7 +43,7 @@ fn expected(folder: &Path) -> BTreeMap<String, Value> {
     }
 }
 
-/// Every figure and every stack total of the JSON report, as whoever reads it would compare them.
+/// Every figure and every stack total of the JSON report.
 #[test]
 fn every_figure_is_exact() {
     let Some(folder) = folder() else { return };

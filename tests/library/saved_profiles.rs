@@ -49,7 +49,7 @@ fn parse(text: &str, options: Options) -> Profile {
 
 /// Everything that a report says of a comparison.
 fn told(diff: &Diff) -> String {
-    // Of groups of several stacks a saved profile knows the highest only as grouped by default.
+    // A saved profile knows the highest of a group of several stacks only in the default grouping.
     let knows_highest = diff.profiles.after.options.group_by == GroupBy::Stack;
     let change = |row: &Row| knows_highest.then_some((row.change, row.highest));
     let row = |row: &Row| format!("{:?}", (&row.label, &row.key, change(row), row.moved, row.held));
@@ -147,7 +147,7 @@ fn profiles_are_small_and_always_the_same() {
         assert_eq!(text(&path), first, "{}", path.display());
         assert!(first.len() < 300_000, "{}: {} bytes", path.display(), first.len());
         assert!(first.ends_with("}\n") && !first.contains('\r'));
-        // What was read and is written again is the same file.
+        // Reading and writing gives the same file.
         assert_eq!(whole(&parse(&first, Options::default())), first, "{}", path.display());
     }
 }
@@ -189,7 +189,7 @@ fn what_a_bound_leaves_out_is_summed() {
                     short.stacks.iter().any(|s| s.label.ends_with("others]") || s.label == "[1 other]")
                 );
             }
-            // Against its own snapshot, nothing has changed but what cannot be told apart any more.
+            // Against its own snapshot, only stacks that can no longer be distinguished have changed.
             let back = diff::compare(
                 parse(&text_of(&live, bound, &[]), Options::default()),
                 load(&path, GroupBy::Stack),
@@ -232,7 +232,7 @@ fn when_memory_ran_out_and_one_more_moment_are_kept() {
         let error = profile::read(text.as_bytes(), "saved.json", at(Moment::Event(7))).unwrap_err().to_string();
         assert!(error.contains(&format!("{known}, not at 'event:7'")), "{error}");
     }
-    // Where memory did not run out, nothing is said of it.
+    // Where memory did not run out, the report does not mention it.
     let other = self::text(&path.with_file_name("before.pkl"));
     assert!(!other.contains("\"oom\":"), "{other}");
     assert_eq!(parse(&other, at(Moment::Oom)).devices[0].at, None);
@@ -282,7 +282,7 @@ fn profiles_that_were_changed_are_refused() {
     let read = profile::read(newer.as_bytes(), "x.json", Options::default()).unwrap();
     let codes: Vec<_> = read.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert_eq!(codes, ["unknown-diagnostic"]);
-    // Sums that no memory could hold, where no figure stands beside them.
+    // Sums that no memory could hold, without a figure beside them.
     let huge = good.replace("\"allocations\":", "\"at\":9223372036854775808,\"allocations\":");
     let huge = signed(&huge.replace("\"at\": \"peak\"", "\"at\": \"event:50\""));
     let options = Options { at: Moment::Event(50), ..Options::default() };

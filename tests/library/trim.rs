@@ -75,7 +75,7 @@ fn a_window_has_the_counters_of_the_whole_there() {
     let mut compared = 0;
     for path in snapshots() {
         let whole = open(&path);
-        // What 2.0 does not record cannot be wound back.
+        // PyTorch 2.0 does not record enough to wind back.
         if whole.lacks_block_addresses || !whole.has_traces {
             continue;
         }

@@ -126,7 +126,7 @@ fn a_saved_profile_of_a_state_is_not_exact() {
         assert_eq!(saved["devices"][0][counter]["exact"], json!(false), "{counter}");
         assert_eq!(saved["devices"][0][counter]["max_error"], Json::Null, "{counter}");
     }
-    // The same is told of what is read back.
+    // A saved profile gives the same report.
     let read = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
     assert_eq!(parsed(&shown(&read, Format::Bencher)), parsed(&shown(&load(STATE_ONLY), Format::Bencher)));
 }

@@ -57,7 +57,7 @@ fn read(segments: Vec<Value>, traces: Vec<Vec<Value>>) -> Profile {
     profile::read(&*pickle::write(&value, pickle::Options::default()), "x.pkl", Options::default()).unwrap()
 }
 
-/// One device that allocates a block of so many MiB, and then what is given.
+/// One device that allocates a block of `mib` MiB, followed by the given events.
 fn allocating(mib: u64, then: Vec<Value>) -> Profile {
     let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, mib * MIB)];
     events.extend(then);
@@ -93,7 +93,7 @@ fn memory_that_ran_out_in_the_after_is_a_regression() {
     }
     let allowed = Thresholds { allow_oom: true, ..growth(&["0", "stack=0"]) };
     assert_eq!(judge_diff(&ran_out(), &allowed).verdict, Verdict::Pass);
-    // What no longer runs out is mended.
+    // A program that no longer runs out of memory passes.
     let mended = compare(allocating(4, vec![oom()]), allocating(4, vec![]));
     assert_eq!(judge_diff(&mended, &growth(&["0"])).verdict, Verdict::Pass);
 }

@@ -86,7 +86,7 @@ fn open(bytes: &[u8], max_input: Option<u64>) -> Result<Opened, String> {
     profile::open(bytes, "x", options).map_err(|error| error.to_string())
 }
 
-/// What it is, in full.
+/// The whole content of an input, as text.
 fn content(bytes: &[u8]) -> String {
     match open(bytes, None).unwrap() {
         Opened::Snapshot(snapshot, source) => {
@@ -140,7 +140,7 @@ fn what_expands_to_more_than_is_allowed_is_refused() {
         let more = [&plain[..], &vec![0; 1 << 20]].concat();
         assert!(open(&gzip(&more), Some(size + 4096)).unwrap_err().contains("expands to more"));
     }
-    // What is not compressed may have any size.
+    // Uncompressed input may have any size.
     assert!(open(&plain, Some(1)).is_ok());
     // A gibibyte of one byte, in a mebibyte.
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

@@ -1,4 +1,4 @@
-//! What the command line says about input that is no snapshot, and about arguments that mean nothing.
+//! Errors of the command line: input that is no snapshot, and arguments that mean nothing.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -63,7 +63,7 @@ fn refused(directory: &Path, name: &str) -> String {
     first
 }
 
-/// A sentence that stands in a message twice says that its causes were printed on top of it.
+/// A sentence that appears twice in a message shows that its causes were printed again.
 fn no_echo(message: &str) {
     let parts: Vec<&str> = message.split(": ").collect();
     for (i, part) in parts.iter().enumerate().filter(|(_, part)| part.len() > 12) {
@@ -103,7 +103,7 @@ fn files_that_are_no_snapshot_say_what_they_look_like_and_what_is_expected() {
         fs::write(directory.path().join(name), content).unwrap();
         let message = refused(directory.path(), name);
         assert!(message.contains(looks), "{message}");
-        // What is damaged is what was expected, only not whole.
+        // A damaged file is of the expected kind.
         let is_damaged = ["truncated", "archive", "data"].iter().any(|word| looks.contains(word));
         assert!(message.contains("torch.cuda.memory._dump_snapshot()") || is_damaged, "{message}");
         no_echo(&message);
@@ -212,7 +212,7 @@ fn a_pickle_that_would_run_a_command_does_not() {
         ("instance.pkl", format!("(S'{command}'\nios\nsystem\np0\n.").into_bytes(), "INST"),
         ("protocol-2.pkl", format!("\u{0}cos\nsystem\n(S'{command}'\ntR.").into_bytes(), "GLOBAL"),
         ("protocol-4.pkl", [b"\x80\x04", &call[..], b"."].concat(), "STACK_GLOBAL"),
-        // Behind a snapshot's beginning, as a value that nobody looks at.
+        // After the beginning of a snapshot, as a value of an unknown key.
         (
             "hidden.pkl",
             [b"\x80\x04}(", &short("segments")[..], b"]", &short("x"), &call, b"u."].concat(),

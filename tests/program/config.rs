@@ -140,7 +140,7 @@ fn a_suite_has_one_verdict() {
     config("max-growth = \"70%\"\n");
     assert_eq!(verdict(&suite(&[])), (0, "PASS all 2 comparisons".to_owned()));
     assert_eq!(verdict(&suite(&["--max-growth", "1%"])).0, 1, "flags win over all of them");
-    // What cannot be told is never hidden by what passes, and never hides what fails.
+    // A pass does not hide an inconclusive check, and that does not hide a failure.
     let third = "max-growth = \"70%\"\n[[suite.nightly.compare]]\nname = \"three\"\nbefore = \"before.pkl\"\n\
                  after = \"state-only.pkl\"\n";
     config(third);

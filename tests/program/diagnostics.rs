@@ -47,7 +47,7 @@ impl Case {
         self.codes(&["show", "made.pkl"])
     }
 
-    /// A folder of nightly snapshots, each of which holds so many MiB at its end.
+    /// A folder of nightly snapshots, with the MiB that each holds at its end.
     fn series(&self, held: &[u64]) -> PathBuf {
         let folder = self.path("nights");
         fs::create_dir(&folder).unwrap();

@@ -160,7 +160,7 @@ fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     assert_eq!(verdict(&output), (1, line));
     let report = text(&output.stdout);
     let rows: Vec<_> = report.lines().filter(|line| line.contains("grew") && line.contains("model.py")).collect();
-    // Of rows of the same size, the one that changed here comes first.
+    // Among rows of the same size, the one that changed here comes first.
     assert!(
         rows[0].contains("grew, changed here  layer (") && rows[1].contains("grew                relu ("),
         "{report}"
@@ -184,7 +184,7 @@ fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     let marks: Vec<_> = text(&output.stdout).lines().map(|line| line.rsplit(',').next().unwrap().to_owned()).collect();
     assert_eq!(marks, ["changed_here", "true", "false"]);
 
-    // Without the option nothing is said of it.
+    // Without the option the report does not mention it.
     let plain = text(&checkout.ptmem(&["--max-growth", "5%"]).stdout);
     assert!(!plain.contains("changed here") && !plain.contains("through lines"), "{plain}");
 }

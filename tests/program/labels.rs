@@ -1,4 +1,4 @@
-//! Labels can be told apart, are the same in every format, and can be pasted into limits, `[[accept]]` and `--grep`.
+//! Labels are distinct, are the same in every format, and can be pasted into limits, `[[accept]]` and `--grep`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -164,7 +164,7 @@ fn files_are_named_from_the_root_of_the_checkout_on() {
     let diff = ["diff", "inputs/before.pkl", "inputs/after.pkl", "--max-growth", "stack=1MiB"];
     let report = text(&ptmem(folder.path(), &[&diff[..], &["--format", "github"]].concat()).stdout);
     assert!(report.contains("file=src/ourlib/model.py,line=40,"), "{report}");
-    // A package that is nobody's but the environment's stays there.
+    // A package that only the environment has stays there.
     fs::remove_file(folder.path().join("src/ourlib/model.py")).unwrap();
     let all = labels(".", &["show", "inputs/after.pkl"]);
     assert!(all.contains("> attention (ourlib/model.py:") && !all.contains("src/"), "{all}");

@@ -35,7 +35,7 @@ fn memory_goes_by_the_innermost_annotation() {
     let (rows, peak) = held(&folder, &["metadata-phases.pkl", "--group-by", "annotation"]);
     assert_eq!(rows.iter().filter(|(name, _)| *name != "<before recording>").count(), 1, "{rows:?}");
     assert!(rows.contains_key("<no annotation>") && rows.values().sum::<u64>() == peak);
-    // What leaks goes by it as well.
+    // Leaks are grouped by it too.
     let leaks = ptmem(&folder, &["leak", "leak.pkl", "--group-by", "annotation"]);
     assert!(text(&leaks.stdout).contains("ProfilerStep leaks"), "{}", text(&leaks.stdout));
 }
@@ -58,7 +58,7 @@ fn memory_goes_by_the_pool_and_its_stream() {
     ];
     fs::write(folder.path().join("pools.pkl"), file(segments, events)).unwrap();
     let (rows, peak) = held(folder.path(), &["pools.pkl", "--group-by", "pool"]);
-    // Memory that is older than the recording lies in a pool; a segment that is gone was of one that nothing tells.
+    // Memory that is older than the recording lies in a pool; the pool of a segment that is gone is not known.
     let expected = [("<pool not known>", 40), ("default pool", 20), ("private pool 1, stream 1", 30)];
     assert_eq!(rows, expected.into_iter().map(|(name, mib)| (name.to_owned(), mib * MIB)).collect());
     assert_eq!(rows.values().sum::<u64>(), peak);

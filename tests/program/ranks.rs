@@ -12,7 +12,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-/// What the tool says where it could not run.
+/// The error of the tool where it cannot run.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let output = ptmem(folder, arguments);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
@@ -223,7 +223,7 @@ fn profiles_stand_in_for_snapshots() {
         let (from, to) = (format!("b/rank{rank}.pkl"), format!("profiles/rank{rank}.ptmem.json"));
         assert!(ptmem(folder.path(), &["profile", &from, "-o", &to]).status.success());
     }
-    // What else lies there is left alone.
+    // Other files there are left alone.
     fs::write(folder.path().join("profiles/README.md"), "rank 0").unwrap();
     fs::write(folder.path().join("profiles/rank0.json"), "{\"devices\": []}").unwrap();
     let of = |before: &str| {
@@ -277,7 +277,7 @@ fn what_cannot_be_read_is_named() {
             assert!(error.contains("a/rank2.pkl") && error.contains("the file is empty"), "{error}");
         }
     }
-    // Of several, the first by rank.
+    // The first of several by rank.
     fs::write(folder.path().join("a/rank1.pkl"), "text\n").unwrap();
     let error = refused(folder.path(), &["diff", "b", "a", "--jobs", "4"]);
     assert!(error.contains("a/rank1.pkl") && error.contains("looks like text"), "{error}");

@@ -135,10 +135,10 @@ fn the_number_at_which_the_device_is_full_is_found() {
     let places = [256, 128, 64];
     let folder = runs(&places, |_| 0);
     let report = scale(folder.path(), &places, &["--device-memory", "16GiB"]);
-    // Given in any order, told in that of the numbers.
+    // Given in any order, reported in the order of the numbers.
     assert_eq!(report["runs"][0]["x"].as_f64(), Some(64.0));
     let full = &report["devices"][0]["full"];
-    // What is reserved is 8 GiB in each run: as much more in relation to the peak of the last.
+    // Each run reserves 8 GiB: more in relation to the smaller peaks.
     let [earliest, best, latest] = ["earliest", "best", "latest"].map(|key| full[key].as_f64().unwrap());
     assert!(earliest <= best && best <= latest, "{full}");
     let ample = scale(folder.path(), &places, &["--device-memory", "1EiB"]);

@@ -76,7 +76,7 @@ fn an_improvement_is_reported_with_the_command_that_records_it() {
         shown.contains("note[improved]") && shown.contains("ptmem diff --update 'the base.json' before.pkl"),
         "{shown}"
     );
-    // Not where a snapshot is the before, which nobody keeps, and not where nothing is better.
+    // Not where the before is a snapshot, which is not kept, and not where nothing improved.
     for arguments in [["diff", "after.pkl", "before.pkl"], ["diff", "the base.json", "after.pkl"]] {
         let shown = String::from_utf8(succeeds(folder.path(), &arguments).stdout).unwrap();
         assert!(!shown.contains("improved"), "{shown}");
@@ -110,7 +110,7 @@ fn the_stored_before_only_falls_unless_a_reason_is_given() {
     let (code, said, now) = update(&[&["after.pkl", "--max", "peak=1MiB"], &reason[..]].concat());
     assert!(code == 1 && said.contains("stays as it is: the verdict is regression"), "{said}");
     assert_eq!(now, low);
-    // The limit stands in ptmem.toml: the reason accepts the growth beyond it.
+    // The limit is in ptmem.toml: the reason accepts the growth beyond it.
     fs::write(folder.path().join("ptmem.toml"), "max-growth = \"5%\"\n").unwrap();
     let (code, said, now) = update(&["after.pkl", "--allow-raise", "--reason", "why not"]);
     assert!(code == 0 && said.contains("updated: device 0 peak +53.80 MiB (+19.2 %)"), "{said}");
@@ -318,7 +318,7 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     // Attention is listed, and grew for certain.
     let attention = ["short.json", "after.pkl", "--max-growth", "stack:attention*=0"];
     assert_eq!(diff(&attention).0, 1);
-    // Of the others it cannot be told: they may have been as large before.
+    // The others are not listed: they may have been as large before.
     let (code, line) = diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=0"]);
     assert!(code == 3 && line.contains("lists no stacks below"), "{code} {line}");
     assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=64MiB"]).0, 0);

@@ -50,7 +50,7 @@ fn memory_that_runs_out_fails_a_search_for_leaks() {
     let (code_of_both, line) = verdict(&nights([true, false, false, true]));
     assert_eq!(code_of_both, 3, "{line}");
 
-    // A single snapshot, whatever else can be told of it.
+    // A single snapshot.
     assert_eq!(code(folder.path(), &["leak", "night-3.pkl"]), Some(1));
     assert_eq!(code(folder.path(), &["leak", "night-3.pkl", "--allow-oom"]), Some(3));
     let allowing = ["leak", "night-1.pkl", "night-2.pkl", "night-3.pkl", "--allow-oom"];
@@ -95,7 +95,7 @@ fn a_pool_that_grows_in_every_step_is_a_leak_unless_the_steps_need_it() {
     assert_eq!((&leak["metric"], &leak["label"]), (&"fragmentation".into(), &"<fragmentation>".into()));
     assert_eq!(leak["bytes_per_step"], 20 * MIB);
     assert_eq!(code(folder.path(), &["leak", "grows.pkl", "--max-leak", "20MiB"]), Some(0));
-    // What is given back is no leak.
+    // Memory that is given back is no leak.
     write(folder.path(), "flat.pkl", &steps(|_| 0, |_| 20));
     let flat = json(folder.path(), &["leak", "flat.pkl"]);
     assert_eq!((&flat["verdict"], flat["leaks"].as_array().unwrap().len()), (&"pass".into(), 0));
@@ -180,7 +180,7 @@ fn a_block_alone_in_a_segment_that_is_gone_may_have_filled_it() {
         events.push(event("segment_free", A, 20 * MIB));
         snapshot(Vec::new(), events).with("allocator_settings", settings.clone())
     };
-    // Of a pool that splits its segments, where two blocks share one.
+    // Blocks of a pool that splits its segments, each in one of its own or both in one.
     for (name, shared, peak, error) in [("alone.pkl", false, 3, 17), ("shared.pkl", true, 6, 0)] {
         write(folder.path(), name, &story(shared));
         let allocated = &json(folder.path(), &["show", name])["devices"][0]["allocated"];

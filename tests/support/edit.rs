@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::pickle::{Memo, Node, Options, Tree, Value, Writer, decode};
 
-/// A frame as it stands in a file.
+/// A frame of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frame {
     pub name: String,
@@ -335,7 +335,7 @@ impl Edited {
         segments.push(segment);
     }
 
-    /// What one stack allocated, another one allocates.
+    /// Gives the allocations of one stack to another.
     pub fn reattribute(&mut self, from: &[Frame], to: &[Frame]) {
         let to =
             self.lists.iter().find(|&&list| self.stack(list) == to).map(|&list| self.items(list).to_vec()).unwrap();
@@ -478,7 +478,7 @@ pub fn drift_cpp(snapshot: &mut Edited) {
     });
 }
 
-/// What torch.compile made of a file: generated code inside of its functions.
+/// Compiles a file as torch.compile does: generated code inside of its functions.
 pub fn compile(snapshot: &mut Edited, file: &str) {
     let generated = [
         Frame::new("call", "/tmp/torchinductor_me/xy/cxyzabcdefgh.py", 120),

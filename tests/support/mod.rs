@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers that tests share.
 
 pub mod edit;
 pub mod fixtures;

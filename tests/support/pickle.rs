@@ -299,7 +299,7 @@ pub struct Options {
     pub memo: Memo,
     /// Equal parts are one object.
     pub share: bool,
-    /// Starts a FRAME once the one before has so many bytes; also between memo references.
+    /// Starts a new FRAME once one has this many bytes, also between memo references.
     pub frame: Option<usize>,
     pub batch: Batch,
     /// Lists and dictionaries get their number before their items, as in Python.
@@ -307,7 +307,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// What `pickle.dump` does.
+    /// As `pickle.dump` writes.
     fn default() -> Self {
         Self {
             protocol: 4,

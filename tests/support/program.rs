@@ -1,4 +1,4 @@
-//! Small programs, told as what they allocate and free, and the snapshots that they leave.
+//! Small programs as lists of what they allocate and free, and the snapshots that they leave.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, dead_code, unreachable_pub)]
 
@@ -36,7 +36,7 @@ impl Program {
         1_700_000_000_000_000 + self.clock
     }
 
-    /// `function:line` allocates so many bytes, a multiple of 512 up to 1 MiB.
+    /// `function:line` allocates `bytes`, a multiple of 512 up to 1 MiB.
     pub fn alloc(&mut self, name: impl Into<String>, place: &str, bytes: u64) {
         let (function, line) = place.split_once(':').unwrap();
         let frame = |name: &str, line: u64| {
@@ -46,7 +46,7 @@ impl Program {
         self.alloc_with(name, frames, bytes);
     }
 
-    /// Frames such as `/work/model.py:forward:12`, innermost first, allocate so many bytes.
+    /// Frames such as `/work/model.py:forward:12`, innermost first, allocate `bytes`.
     pub fn alloc_under(&mut self, name: impl Into<String>, frames: &[&str], bytes: u64) {
         let frame = |text: &&str| {
             let [line, name, filename] = text.rsplitn(3, ':').collect::<Vec<_>>()[..] else { panic!("{text}") };
@@ -93,7 +93,7 @@ impl Program {
         ]));
     }
 
-    /// What one step of any program does beside: some tensors that come and go.
+    /// The ordinary work of a step: some tensors that come and go.
     pub fn work(&mut self) {
         self.alloc("a", "forward:10", 512 * 700);
         self.alloc("b", "forward:11", 512 * 300);

@@ -12,7 +12,7 @@ use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
 use serde_json::Value;
 use uppsala::XsdValidator;
 
-/// What one run says, by the names of the formats.
+/// The reports of one run, by the names of their formats.
 pub struct Reports(pub BTreeMap<&'static str, String>);
 
 impl Reports {
@@ -108,7 +108,7 @@ pub fn check_json(json: &Value) {
     require(&contract.closed, json, "the schema without further keys");
 }
 
-/// What moves the cursor or turns text around.
+/// Whether a character moves the cursor or turns text around.
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
@@ -119,7 +119,7 @@ fn require_printable(text: &str, what: &str) {
     }
 }
 
-/// Where the name that stands for an escape sequence in the tests ends up as one.
+/// Where the placeholder of an escape sequence ends up as one.
 pub const ESCAPE: &str = "\u{1b}[7;35;43m";
 
 pub fn check_table(text: &str) {
@@ -274,7 +274,7 @@ fn xsds() -> &'static [XsdValidator; 2] {
     })
 }
 
-/// What is wrong with a JUnit report.
+/// The errors of a JUnit report.
 pub fn junit_errors(text: &str) -> Vec<String> {
     match uppsala::parse(text) {
         Ok(document) => xsds().iter().flat_map(|xsd| xsd.validate(&document)).map(|error| error.to_string()).collect(),
@@ -348,7 +348,7 @@ fn devices(json: &Value) -> Vec<(&str, &Value, &Value)> {
     }
 }
 
-/// What the stacks of a device add up to: before and after, or at the moment. Nothing where that is not known.
+/// The sums of the stacks of a device: before and after, or at the moment. None where they are not known.
 fn totals(report: &Value, device: &Value) -> Vec<Option<u64>> {
     let moment = report["at"].as_str().unwrap();
     match (report["schema"].as_str().unwrap(), moment) {
@@ -378,7 +378,7 @@ pub fn check_csv(text: &str, json: &Value) {
         let printable = record.iter().skip(usize::from(&header[0] == "comparison"));
         printable.for_each(|field| require_printable(field, "csv"));
     }
-    // What is not known is empty.
+    // An unknown figure is an empty field.
     let number = |record: &csv::StringRecord, name: &str| match &record[column(name)] {
         "" => 0,
         number => number.parse::<i128>().unwrap(),

@@ -33,7 +33,7 @@ pub(super) struct Finding<'a> {
     pub(super) explanation: Explanation,
 }
 
-/// The code that explains a check; nothing where the check passes or cannot be told.
+/// The code that explains a check; none where the check passes or is inconclusive.
 #[derive(Debug, Default)]
 pub(super) struct Explanation {
     /// The line of the user.
@@ -60,7 +60,7 @@ const MOST_ROWS: usize = 10;
 const ALL_DEVICES: &str = "all devices";
 
 impl Finding<'_> {
-    /// Whether the gate fails by it, or cannot tell.
+    /// Whether the gate fails by it, or is inconclusive.
     pub(super) fn is_bad(&self) -> bool {
         self.check.outcome != Outcome::Pass
     }

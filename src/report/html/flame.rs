@@ -14,7 +14,7 @@ use crate::units::{Delta, Size};
 /// Height of a box in pixels.
 const ROW: usize = 19;
 
-/// Boxes narrower than one part in as many of the picture are left to the script.
+/// Boxes narrower than the picture divided by this are left to the script.
 const LEAST_PART: u64 = 400;
 
 /// A box of the picture.
@@ -88,7 +88,7 @@ fn boxes(flame: &Flame, moment: &Moment, is_compared: bool, subject: &str) -> Ma
     }
 }
 
-/// The boxes that are wide enough to be seen, each below the one that it stands in, the widest to the left.
+/// The boxes that are wide enough to be seen, each below the one that contains it, the widest to the left.
 fn places(flame: &Flame, widths: &[u64], total: u64) -> Vec<Place> {
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.nodes.len()];
     let mut outermost = Vec::new();

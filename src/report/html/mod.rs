@@ -43,7 +43,7 @@ fn with_pictures(options: &Options) -> Options {
     Options { pictures: true, unchanged: true, explain: false, top, ..options.clone() }
 }
 
-/// A name as it is shown: without signs that move or turn what follows, and no longer than anybody reads.
+/// A name as it is shown: without control characters, and cut to a readable length.
 fn name(text: &str) -> String {
     let text = crate::text::printable(text);
     let short = crate::text::cut(&text, LONGEST_NAME);

@@ -67,7 +67,7 @@ fn title(row: &Row) -> String {
     name(&texts.collect::<Vec<_>>().join(", "))
 }
 
-/// The number of the section that tells about the rank of a row.
+/// The number of the section about the rank of a row.
 fn section_of(group: &Group, row: &Row, sections: &[(&Group, &Section)]) -> Option<usize> {
     let label = row.cells.first()?.to_string();
     sections.iter().position(|(of, section)| std::ptr::eq(*of, group) && section.name == label)

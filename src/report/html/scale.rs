@@ -5,7 +5,7 @@ use crate::units::Size;
 /// The width and the height of every chart in its own units.
 pub(super) const SPAN: u64 = 1_000;
 
-/// A number in thousandths of a unit, printed with as many decimals as it needs.
+/// A number in thousandths of a unit, printed without trailing zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Milli(pub(super) i64);
 

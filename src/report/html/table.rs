@@ -185,7 +185,7 @@ pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
     }
 }
 
-/// A value as it stands in a cell.
+/// A value in a cell.
 pub(super) fn cell(value: &Value) -> Markup {
     match value {
         Value::Label(Label { text, kind: LabelKind::Code, more }) => html! { code { (name(text)) } (more.to_string()) },

@@ -20,10 +20,10 @@ pub(super) struct LeakReport<'a> {
     sources: Vec<SourceReport<'a>>,
     mode: &'static str,
     group_by: String,
-    /// Of the device that leaks most.
+    /// The steps of the device that leaks most.
     steps: Vec<StepReport<'a>>,
     leaks: Vec<RowReport<'a>>,
-    /// Of the device that leaks most.
+    /// The growth of the device that leaks most.
     totals: TotalsReport,
     devices: Vec<DeviceReport<'a>>,
     checks: Vec<RankCheck<'a>>,
@@ -195,7 +195,7 @@ impl<'a> DeviceReport<'a> {
     }
 }
 
-/// How the steps were told apart.
+/// How the steps were found.
 fn steps_by(how: &How) -> String {
     match how {
         How::Named(pattern) => printable(pattern),

@@ -47,7 +47,7 @@ fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
 }
 
 /// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
-/// hundreds of megabytes, and nobody reads them.
+/// hundreds of megabytes, and of no use to a reader.
 fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
     let most = if options.top == 0 { lines.len() } else { options.top.min(lines.len()) };
     &lines[..most]

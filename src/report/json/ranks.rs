@@ -42,7 +42,7 @@ struct LineReport<'a> {
     figures: Values<'a>,
 }
 
-/// A stack of the rank that stands first, and the bytes that it holds on the others.
+/// A stack of the first rank, and the bytes that it holds on the others.
 #[derive(Debug, Serialize)]
 struct RowReport {
     label: String,

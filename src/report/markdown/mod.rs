@@ -41,7 +41,7 @@ const MOST_CHECKS: usize = 10;
 /// Devices that are shown in the open.
 const MOST_SECTIONS: usize = 4;
 
-/// Room that the figures of a device take: with less there is no use in beginning.
+/// Room that the figures of a device need: with less, none are written.
 const LEAST_SECTION: usize = 1024;
 
 /// Frames of one stack that are shown: the innermost ones.
@@ -270,7 +270,7 @@ fn quotes(page: &mut Page, group: &Group, remarks: &[&Remark]) {
 }
 
 fn quote(remark: &Remark, scope: &str) -> String {
-    // In front of a name, lest one such as `1. x` begins a list.
+    // The icon comes first, so that a name such as `1. x` does not begin a list.
     let icon = if remark.is_open() { "⚠️ " } else { "ℹ️ " };
     format!("\n> {icon}{}{scope}{} ({})\n", remark.scope(), prose(&remark.message), code(remark.code.name()))
 }

@@ -43,7 +43,7 @@ impl Page {
         Self { text, limit, links: Links::default() }
     }
 
-    /// Whether there is room for as many bytes.
+    /// Whether there is room for this many bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.text.len() + bytes + RESERVE <= self.limit
     }
@@ -57,7 +57,7 @@ impl Page {
         fits
     }
 
-    /// Adds as many pieces as there is room for, and returns their number.
+    /// Adds the pieces that fit, and returns their number.
     pub(super) fn add_all(&mut self, pieces: impl Iterator<Item = String>) -> usize {
         let mut added = 0;
         for piece in pieces {

@@ -1,4 +1,4 @@
-//! Tables: a header, and as many rows as there is room for.
+//! Tables: a header, and the rows that fit.
 
 use super::LONGEST_NAME;
 use super::escape::{code, prose, sentence, unbroken};
@@ -38,7 +38,7 @@ pub(super) fn write(page: &mut Page, table: &Table) {
     }
 }
 
-/// The sum of all rows, as it stands behind a title.
+/// The sum of all rows, behind a title.
 fn total(parts: &[Phrase]) -> String {
     if parts.is_empty() { String::new() } else { format!(" ({})", phrases(parts)) }
 }
@@ -60,7 +60,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Adds as many rows as there is room for, and says how many things the others stand for.
+/// Adds the rows that fit, and the number of things that the others stand for.
 fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
     let header = header(table);
     let links = page.links.clone();

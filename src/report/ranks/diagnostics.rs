@@ -1,4 +1,4 @@
-//! Diagnostics of all ranks of a job, each told once with the ranks that it holds for.
+//! Diagnostics of all ranks of a job, each listed once with its ranks.
 
 use std::collections::HashMap;
 

@@ -168,7 +168,7 @@ pub(super) fn elsewhere<'a>(lines: &'a [Compared<'_>], options: &Options) -> Vec
     grew
 }
 
-/// Whether a row is a stack that grew by at least as many bytes.
+/// Whether a row is a stack that grew by at least `min_delta` bytes.
 fn is_growth(row: &Row, min_delta: u64) -> bool {
     let delta = row.delta();
     delta > 0 && delta.unsigned_abs() >= u128::from(min_delta) && !matches!(row.kind, RowKind::Others(_))

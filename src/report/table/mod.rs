@@ -1,6 +1,6 @@
 //! The view as text for people: readable at 80 columns, coloured where the terminal wants colour.
 //!
-//! Text is written with ANSI styles; whoever prints it strips them where they are not wanted. Rows are never wrapped:
+//! Text has ANSI styles; the caller strips them where they are not wanted. Rows are never wrapped:
 //! names that are too long are shortened in the middle.
 
 mod frames;
@@ -110,7 +110,7 @@ impl Page {
         self.is_fresh = false;
     }
 
-    /// The columns that are left beside as many, for a name.
+    /// The columns that are left for a name beside others.
     fn room(&self, taken: usize) -> usize {
         self.width.saturating_sub(taken).max(NARROWEST_NAME)
     }

@@ -38,7 +38,7 @@ fn columns(width: usize, taken: usize) -> usize {
     width.saturating_sub(taken).clamp(NARROWEST, WIDEST)
 }
 
-/// The baseline and the peak. The mark of the peak stands beside its column where there is room, else on a line of
+/// The baseline and the peak. The mark of the peak is beside its column where there is room, else on a line of
 /// its own.
 fn write_marks(out: &mut String, curve: &Curve, marks: &Marks, columns: usize) -> fmt::Result {
     let column = column_of(marks.peak_event, marks.events, curve.points.len(), columns);

@@ -8,7 +8,7 @@ use crate::report::Options;
 use crate::text::count;
 use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 
-/// Entries that are proposed: nobody pastes more.
+/// Entries that are proposed: more are not worth pasting.
 const MOST_ENTRIES: usize = 10;
 
 /// The ways to accept the growth that fails a gate.

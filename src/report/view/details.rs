@@ -4,7 +4,7 @@ use super::{Column, Distance, Value};
 use crate::picture::{EventRange, Span};
 use crate::sides::Sides;
 
-/// Rows whose frames are told: the first ones.
+/// Rows with their frames: the first ones.
 pub(super) const MOST_FRAMES: usize = 60;
 
 /// Mean size, highest, and the lifetimes of the blocks.

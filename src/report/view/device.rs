@@ -10,7 +10,7 @@ use crate::text::thousands;
 /// The moment of stacks where no history says what the peak and the baseline were.
 pub(super) const IN_STATE: &str = "in the state at the dump";
 
-/// Failed allocations that are told in full: a job that catches and retries runs out of memory many times.
+/// Failed allocations that are listed in full: a job that catches and retries runs out of memory many times.
 const MOST_FAILURES: usize = 3;
 
 /// Facts about the recording.

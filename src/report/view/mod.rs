@@ -1,4 +1,4 @@
-//! The one model of what is told: each result as typed sections, tables and cells.
+//! The one model of a report: each result as typed sections, tables and cells.
 //!
 //! ```text
 //! result (comparison, snapshot, leaks, ranks) -> View -> text, Markdown, …
@@ -8,7 +8,7 @@
 //! ([`Value`]), timelines keep their points, stacks keep their frames. A renderer decides about columns, colours, room
 //! and escaping, and about nothing else.
 //!
-//! * To tell something more, add a [`Block`] to a section in the file of that result (`comparison`, `snapshot`,
+//! * To report something more, add a [`Block`] to a section in the file of that result (`comparison`, `snapshot`,
 //!   `leak`, …). Every format shows it.
 //! * To add a format, write a function of [`View`]: `headline`, `explanation` and `overview` are about everything;
 //!   then come the groups with their sections, remarks and checks. `match` on [`Content`] and [`Value`] says what
@@ -59,7 +59,7 @@ use crate::picture::Picture;
 use crate::sides::Side;
 use crate::verdict::{Headline, Standing, Verdict};
 
-/// Everything that a report tells.
+/// The content of a report.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// The verdict on everything; none where nothing was judged.
@@ -83,7 +83,7 @@ pub(crate) struct View {
 pub(crate) struct Overview {
     /// The rows.
     pub(crate) table: Table,
-    /// Whether the groups, read one after the other, tell the same: a terminal leaves the table out then.
+    /// Whether the groups, read one after the other, have the same content: a terminal leaves the table out then.
     pub(crate) is_in_groups: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Group {
 /// A file or directory that a group is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Source {
-    /// On which side it stands; none where nothing is compared.
+    /// Its side; none where nothing is compared.
     pub(crate) side: Option<Side>,
     /// Its path.
     pub(crate) path: String,
@@ -143,7 +143,7 @@ pub(crate) struct Section {
     pub(crate) standing: Standing,
     /// Bytes by which its peak grew; zero where nothing was compared.
     pub(crate) growth: i128,
-    /// Its parts, in the order in which they are told.
+    /// Its parts, in order.
     pub(crate) blocks: Vec<Block>,
     /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,

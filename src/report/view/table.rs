@@ -92,11 +92,11 @@ pub(crate) struct Row {
     pub(crate) note: Option<Note>,
     /// Whether it is beside the point, so that a page may fold it away.
     pub(crate) aside: bool,
-    /// The number of things it stands for, where it is a sum of others.
+    /// The number of things that it sums, where it is a sum of others.
     pub(crate) others: Option<usize>,
     /// Its line in the checkout.
     pub(crate) site: Option<Site>,
-    /// True if the source of that line stands below the row.
+    /// True if the source of that line is shown below the row.
     pub(crate) shows_source: bool,
     /// The lines that it sums, where its frames are asked for.
     pub(crate) summed: Vec<SummedLine>,

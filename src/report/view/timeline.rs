@@ -19,7 +19,7 @@ pub(crate) struct Timeline {
 pub(crate) struct Curve {
     /// Which side it is of; none where there is only one.
     pub(crate) side: Option<Side>,
-    /// The highest value in each of as many equal parts of the recording.
+    /// The highest value in each of several equal parts of the recording.
     pub(crate) points: Vec<u64>,
     /// The highest value.
     pub(crate) peak: u64,

@@ -5,7 +5,7 @@ use crate::profile::{Held, others};
 use crate::sides::Sides;
 use crate::tree::{Layout, Line, Options, Tree};
 
-/// Nodes below one part in as many of the total are hidden.
+/// Nodes below the total divided by this are hidden.
 const HIDDEN_PART: u64 = 200;
 
 /// A tree as it is shown.

@@ -1,4 +1,4 @@
-//! The values that a report tells, with their types, and phrases made of them.
+//! The values of a report, with their types, and phrases made of them.
 //!
 //! A renderer asks a [`Value`] for its text with `to_string()`: one definition for every format. Only what a format
 //! lays out in its own way (labels, standings, frames) it takes from the value itself.
@@ -122,9 +122,9 @@ impl fmt::Display for Distance {
 pub(crate) enum Exactness {
     /// All of them are exact.
     Exact,
-    /// The baseline alone may be off by as many bytes.
+    /// The baseline alone may be off, by at most these bytes.
     Baseline(u64),
-    /// All of them may be off by as many bytes.
+    /// All of them may be off, by at most these bytes.
     Within(u64),
     /// Nobody knows by how much.
     Unreliable,
@@ -146,7 +146,7 @@ pub(crate) struct Label {
 pub(crate) enum LabelKind {
     /// A stack, a function, a phase, a path: code.
     Code,
-    /// A device, a rank, a row that stands for others: words.
+    /// A device, a rank, a row for several others: words.
     Words,
 }
 
@@ -170,7 +170,7 @@ impl Value {
         Self::Label(Label { text: text.into(), kind: LabelKind::Code, more })
     }
 
-    /// The name of a device or a rank, or of a row that stands for others.
+    /// The name of a device or a rank, or of a row for several others.
     pub(crate) fn words(text: impl Into<String>) -> Self {
         Self::Label(Label { text: text.into(), kind: LabelKind::Words, more: More::default() })
     }

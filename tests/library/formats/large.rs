@@ -11,7 +11,7 @@ use ptmem::verdict::{self, Finding, Gate, LeakGate};
 
 const MANY: u64 = 20_000;
 
-/// So many stacks, all of which grew, the last one most.
+/// [`MANY`] stacks, all of which grew, the last one most.
 fn many_stacks() -> [Profile; 2] {
     let stacks = |size: &dyn Fn(u64) -> u64| {
         let frame = |name: String, line| (name, "/repo/model.py".to_owned(), line);

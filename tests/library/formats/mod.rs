@@ -51,7 +51,7 @@ fn reports_in(folder: &Path, arguments: &[&str]) -> Reports {
 
 const DEFAULT: usize = 65_536;
 
-// What the tool writes about the fixtures.
+// Reports about the fixtures.
 
 #[test]
 fn what_is_said_of_a_snapshot_can_be_read() {
@@ -235,7 +235,7 @@ fn each_object(json: &mut Json, place: &str, see: &mut impl FnMut(&str)) {
     }
 }
 
-/// What a saved profile may lack: what is 0 or empty.
+/// Whether a saved profile may leave a key out: one that is 0 or empty.
 fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/") || place.contains("/metadata/") || place.contains("/compile_contexts/");
     let lines_of_a_map = place.ends_with("/actions") || place.ends_with("/settings") || place.ends_with("/frames");
@@ -292,7 +292,7 @@ fn a_suite_holds_what_a_comparison_is() {
     for key in ["type", "required", "properties", "allOf"] {
         assert_eq!(comparison[key], diff[key], "{key}");
     }
-    // What is the same in a profile is said in the same words.
+    // Definitions that a profile shares are the same in both schemas.
     let profile = schema("profile");
     for (name, definition) in diff["$defs"].as_object().unwrap() {
         let differs = ["diagnostic", "tree_line"].contains(&&**name) || profile["$defs"].get(name).is_none();

@@ -213,7 +213,7 @@ fn check_reports_with(name: &str, group_by: GroupBy) {
         let limits = ["phase:*=0", "phase:nothing=0"];
         let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
         let gate = Gate { comparisons, ranks: Vec::new() };
-        // What metadata and compile contexts are called.
+        // Names of metadata and compile contexts.
         let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
         assert!(name.is_empty() || grew.count() >= 2, "{name}");
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);

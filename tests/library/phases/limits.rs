@@ -17,7 +17,7 @@ pub(super) fn judge(before: Profile, after: Profile, phases: PhaseOptions, growt
     judge_diff(&diff, &thresholds(growth))
 }
 
-/// `name` with a peak of so many MiB in each occurrence.
+/// A phase of each name, with its peak in MiB.
 pub(super) fn peaks(occurrences: &[(&'static str, i64)]) -> Profile {
     let (mut events, mut marks) = (Vec::new(), Vec::new());
     for (i, &(name, mib)) in (0_i64..).zip(occurrences) {
@@ -77,7 +77,7 @@ fn what_cannot_be_compared_is_inconclusive() {
         assert_eq!(judgement.verdict, Verdict::Inconclusive, "{limit}: {}", judgement.headline());
         assert!(judgement.headline().sentence.contains(expected), "{expected}: {}", judgement.headline());
     }
-    // What failed, failed, whatever else is missing.
+    // A limit that is exceeded decides, even where another phase is missing.
     let judgement = judge(peaks(&[("a", 5), ("b", 5)]), peaks(&[("b", 6)]), each, &["phase:*=0"]);
     assert_eq!(judgement.verdict, Verdict::Regression);
 }
@@ -107,7 +107,7 @@ fn occurrences_are_compared_by_number_or_by_their_highest() {
     let note = each.diagnostics.iter().find(|d| d.code.name() == "phase-occurrences-differ").unwrap();
     assert!(note.message.contains("(a 3 before, 4 after)"), "{}", note.message);
     assert!(judge_diff(&each, &thresholds(&["phase:a=0"])).headline().sentence.contains("phase a #1 grew 1.00 MiB"));
-    // Nobody is told who does not ask for phases.
+    // There is no diagnostic unless phases are asked for.
     assert!(compare(PhaseOptions::default()).diagnostics.iter().all(|d| d.code.name() != "phase-occurrences-differ"));
     let worst = compare(PhaseOptions { occurrences: Occurrences::Worst, ..wanted });
     let rows = &worst.devices[0].phases;

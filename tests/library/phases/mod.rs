@@ -38,7 +38,7 @@ struct Event {
     time: Option<i64>,
     metadata: &'static str,
     context: &'static str,
-    /// Of a thread that runs no Python.
+    /// True for an event of a thread that runs no Python.
     autograd: bool,
 }
 
@@ -215,7 +215,7 @@ fn what_was_not_recorded_is_taken_to_reach_the_border() {
         "of 3 annotated phases 1 has no recorded beginning and is taken to begin with the recording, 1 has no recorded \
          end and is taken to last until the dump"
     );
-    // Of two starts and one end, the end belongs to the later start.
+    // An end after two starts belongs to the later start.
     let marks = [("START", "a", 5), ("START", "a", 25), ("END", "a", 35)];
     assert_eq!(found(&clock(5), &marks), ["a0 0..5>", "a1 2..3"]);
 }
@@ -225,7 +225,7 @@ fn events_of_the_same_microsecond_are_inside() {
     let events: Vec<Event> = [10, 20, 20, 20, 30].map(|time| alloc(time, 1)).to_vec();
     assert_eq!(found(&events, &[("START", "a", 20), ("END", "a", 20)]), ["a0 1..4"]);
     assert_eq!(found(&events, &[("START", "a", 11), ("END", "a", 12)]), ["a0 1..1"]);
-    // What was over before the first event is no part of the history.
+    // A phase that ended before the first event is no part of the history.
     assert_eq!(
         found(&events, &[("START", "a", 0), ("END", "a", 5), ("START", "a", 10), ("END", "a", 11)]),
         ["a0 0..1"]
@@ -248,7 +248,7 @@ fn without_times_there_are_no_annotated_phases() {
 
 #[test]
 fn runs_of_metadata_are_phases() {
-    // What autograd's threads do belongs to what goes on around them.
+    // Events of autograd's threads belong to the phase around them.
     let events = [said("a"), SILENT, SILENT, said("a"), SILENT, said("b"), SILENT];
     assert_eq!(found(&events, &[]), ["a0 0..4<", "b0 5..6"]);
     // A thread that runs Python and says nothing ends a run.
@@ -268,7 +268,7 @@ fn compiled_regions_are_phases() {
     assert!(profile.devices[0].phases.all.iter().map(source).all(|source| source == Source::CompileContext));
 }
 
-// What is held.
+// Memory within phases.
 
 #[test]
 fn phases_hold_what_the_simulated_allocator_says() {
@@ -310,7 +310,7 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     assert_eq!((phases.all.len(), phases.cut), (MOST_PHASES, 5));
     let cut = before.diagnostics.iter().find(|d| d.code.name() == "phases-cut").unwrap();
     assert_eq!(cut.severity(), ptmem::diagnostic::Severity::Warning);
-    // What is not looked at could have grown, also where profiles are saved.
+    // A phase beyond the limit could have grown, in saved profiles too.
     let saved = profile::read(text_of(&before, Bound::default(), &[]).as_bytes(), "x", Options::default()).unwrap();
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
     let judgement = judge(saved, profile_of(&events, &marks), PhaseOptions::default(), &["phase:a=5%"]);
@@ -376,7 +376,7 @@ proptest! {
                 prop_assert_eq!(phase.peak, *inside.iter().max().unwrap());
             }
         }
-        // What is saved and read is the same, and nothing has changed against it.
+        // A saved profile reads back the same, and comparing it with the original shows no change.
         let text = text_of(&profile, Bound::default(), &[]);
         let saved = profile::read(text.as_bytes(), "x", Options::default()).unwrap();
         for (saved, live) in saved.devices.iter().zip(&profile.devices) {

@@ -40,7 +40,7 @@ impl<'d> Dribble<'d> {
 impl Read for Dribble<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.turn += 1;
-        // What a signal does.
+        // As a signal would.
         if self.turn.is_multiple_of(1013) {
             return Err(std::io::ErrorKind::Interrupted.into());
         }

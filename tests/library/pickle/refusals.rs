@@ -38,10 +38,10 @@ fn opcodes_that_run_code_are_refused_by_name_and_place() {
         assert!(text.contains(&format!("byte {offset}: ")), "{text}");
         assert!(text.contains(&format!("opcode {name})")), "{text}");
         assert!(text.contains("may be malicious") && text.contains("Nothing was run"), "{text}");
-        // The same words for whoever reads a snapshot, and whatever comes before the opcode.
+        // The message is the same in every reader, whatever comes before the opcode.
         let text = snapshot::read(&cat(&[before, bytes, b"."])[..]).unwrap_err().to_string();
         assert!(text.contains(name) && text.contains("Nothing was run"), "{text}");
-        // What the opcode would need need not be there.
+        // It is refused even without its arguments on the stack.
         assert!(read(&cat(&[&bytes[opcode..], b"."])).unwrap_err().contains("Nothing was run"), "{name}");
     }
 }

@@ -29,7 +29,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     for format in Format::ALL {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }
-    // What can be computed can be saved, and what was saved can be read.
+    // Every profile that can be computed can be saved and read again.
     let text = text_of(&profile, Bound::default(), &[]);
     let saved = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
     assert_eq!(text_of(&saved, Bound::default(), &[]), text);

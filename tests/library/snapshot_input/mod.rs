@@ -70,7 +70,7 @@ fn of_block(block: Value) -> Value {
     snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block]))]), list([]))
 }
 
-/// The styles of Python, of C++ (`_memory_snapshot_pickled`), of old protocols, and of nobody.
+/// The styles of Python, of C++ (`_memory_snapshot_pickled`), of old protocols, and one that no writer has.
 fn styles() -> Vec<Options> {
     let plain = Options::default();
     vec![

@@ -209,7 +209,7 @@ fn unknown_keys_and_actions_are_skipped() {
     assert_eq!(read_with(&Value::Dict(pairs), |snapshot| snapshot.events.len()), 2);
 }
 
-/// What a reader keeps of the event before must not show in the next one.
+/// The state that a reader keeps from one event must not show in the next.
 #[test]
 fn an_event_is_read_the_same_whatever_stands_before_it() {
     let full = event("alloc", 4096, 512)
@@ -317,7 +317,7 @@ fn lines_of_any_width_are_read() {
     assert_eq!(wide(&[0x55; 40]), -1, "as unknown as -1");
     assert_eq!(wide(&[0xff; 40]), -1);
     assert_eq!(wide(&[]), 0);
-    // As PyTorch writes them: all three are lines that nobody knows, and get no number in a label.
+    // As PyTorch writes them: all three mean an unknown line, and get no number in a label.
     for line in [Value::from(-1), Value::from(u64::MAX), Value::BigInt] {
         let traces = list([list([event("alloc", 4096, 512).with("frames", list([frame("step", line)]))])]);
         let value = snapshot_of(list([segment(4096, 2 << 20)]), traces);

@@ -33,7 +33,7 @@ fn the_first_report_creates_a_comment() {
     }
     let server = pull_request(vec![comment(1, "Nice!"), comment(2, "> <!-- ptmem:default -->\nquoted")]);
     let job = commenting(&server.url);
-    // Everything that curl is called with, as anybody on the machine could see it.
+    // The arguments of curl, which every user of the machine can see.
     let curl = fs::read_link(job.path("bin/curl")).unwrap();
     let arguments = job.path("arguments");
     job.program(

@@ -67,7 +67,7 @@ fn releases(version: &str, archive: Option<Vec<u8>>, checksum: Option<String>) -
     })
 }
 
-/// What the program prints that the following steps find.
+/// The version that the program installed for the following steps prints.
 fn installed(job: &Job) -> String {
     let folder = job.read("path");
     let output = Command::new(Path::new(folder.trim_end()).join("ptmem")).arg("--version").output().unwrap();

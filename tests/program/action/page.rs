@@ -41,7 +41,7 @@ fn an_uploaded_page_is_linked() {
     let mut job = linking(ADDRESS);
     job.run("page.sh").is_quiet();
     assert!(job.read("report.md").contains(&format!("]({ADDRESS}): ")) && job.read("summary").contains(ADDRESS));
-    // What is full already gets no longer.
+    // A report that is full already does not grow.
     fs::write(job.path("report.md"), "x".repeat(65_000)).unwrap();
     job.set("PTMEM_SUMMARY", "false").run("page.sh").is_quiet();
     assert_eq!(job.read("report.md").len(), 65_000);

@@ -34,7 +34,7 @@ pub(super) fn arguments(job: &Job) -> String {
     arguments.split("[--export]").next().unwrap().replace('\n', "")
 }
 
-/// What the last step makes of the outputs.
+/// The exit code that the last step makes of the outputs.
 pub(super) fn verdict(job: &mut Job) -> i32 {
     let code = job.outputs()["exit-code"].clone();
     job.set("PTMEM_EXIT_CODE", code).run("verdict.sh").code

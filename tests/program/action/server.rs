@@ -104,7 +104,7 @@ fn receive(stream: &TcpStream) -> Request {
     Request { method, path, authorization, body }
 }
 
-/// An address that nobody answers. A port that was free a moment ago may be another test's by now.
+/// An address without a server. A port that was free a moment ago may be another test's by now.
 pub(super) fn nowhere() -> String {
     "http://127.0.0.1:1".to_owned()
 }
