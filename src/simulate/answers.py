@@ -5,86 +5,204 @@ Each function here replaces one of PyTorch's or of transformers'. What it alloca
 
 
 def exchange_objects(torch):
-    """Lets ranks send each other Python objects through the store of their job: the simulated NCCL moves no values."""
+    """Has ranks exchange Python objects through the store of their job, if this PyTorch has ranks."""
     import torch.distributed as public
 
-    if not public.is_available():
-        return
-    import torch.distributed.distributed_c10d as c10d
+    if public.is_available():
+        ObjectExchange(torch, public).install()
 
-    rounds = {}
 
-    def store_of(group):
-        """The store of a group and a name for this exchange; None where the group sends values itself."""
-        group = group or c10d._get_default_group()
-        if "nccl" not in str(c10d.get_backend(group)).lower():
+class ObjectExchange:
+    """Lets ranks send each other Python objects through the store of their job: the simulated NCCL moves no values.
+
+    The functions have the parameters of PyTorch's. Tensors are allocated as there, with the sizes of the true objects.
+    """
+
+    NAMES = (
+        "all_gather_object",
+        "gather_object",
+        "broadcast_object_list",
+        "scatter_object_list",
+        "send_object_list",
+        "recv_object_list",
+    )
+
+    def __init__(self, torch, public):
+        import torch.distributed.distributed_c10d as c10d
+
+        self.torch = torch
+        self.public = public
+        self.c10d = c10d
+        self.rounds = {}
+        self.originals = {name: getattr(c10d, name) for name in self.NAMES if hasattr(c10d, name)}
+
+    def install(self):
+        """Puts the functions in the place of PyTorch's."""
+        for name in self.originals:
+            for module in (self.c10d, self.public):
+                setattr(module, name, getattr(self, name))
+
+    def store_of(self, group, *ends):
+        """The store of a group and a name for this exchange; None where the group sends values itself, or is not ours.
+
+        `ends` are the ranks between which it is, where not all take part.
+        """
+        if self.c10d._rank_not_in_group(group):
             return None
-        name = f"ptmem/{rounds.setdefault(group, 0)}"
-        rounds[group] += 1
-        if hasattr(c10d, "_get_process_group_store"):
-            return c10d._get_process_group_store(group), name
-        return c10d._world.pg_map[group][1], name
+        group = group or self.c10d._get_default_group()
+        if "nccl" not in str(self.c10d.get_backend(group)).lower():
+            return None
+        place = (group, *ends)
+        count = self.rounds.setdefault(place, 0)
+        self.rounds[place] += 1
+        name = "/".join(map(str, ("ptmem", *ends, count)))
+        if hasattr(self.c10d, "_get_process_group_store"):
+            return self.c10d._get_process_group_store(group), name
+        return self.c10d._world.pg_map[group][1], name
 
-    def send(store, name, rank, thing):
+    def send(self, found, rank, objects):
         import pickle
 
-        store.set(f"{name}/{rank}", pickle.dumps(thing))
+        store, name = found
+        store.set(f"{name}/{rank}", pickle.dumps([pickle.dumps(thing) for thing in objects]))
 
-    def receive(store, name, rank):
+    def receive(self, found, rank):
+        """The objects that a rank sent, each packed."""
         import pickle
 
+        store, name = found
         return pickle.loads(store.get(f"{name}/{rank}"))
 
-    def rank_in_group(group, rank, rank_of_group):
+    def rank_in_group(self, group, rank, rank_of_group):
         if rank_of_group is not None:
             return rank_of_group
-        return public.get_group_rank(group, rank or 0) if group is not None else rank or 0
+        return self.public.get_group_rank(group, rank or 0) if group is not None else rank or 0
 
-    def all_gather_object(object_list, obj, group=None, *rest, **options):
-        found = None if c10d._rank_not_in_group(group) else store_of(group)
+    def run_original(self, name, size, *arguments, **options):
+        """Runs a function of PyTorch's for what it allocates, as if the object of each rank had this size."""
+        c10d, torch = self.c10d, self.torch
+        to_tensor, to_object = c10d._object_to_tensor, c10d._tensor_to_object
+
+        def to_sized_tensor(*of_object):
+            values, length = to_tensor(*of_object)
+            if size is not None:
+                length.copy_(torch.tensor([size]))
+            return values, length
+
+        c10d._object_to_tensor, c10d._tensor_to_object = to_sized_tensor, lambda *_: None
+        try:
+            return self.originals[name](*arguments, **options)
+        finally:
+            c10d._object_to_tensor, c10d._tensor_to_object = to_tensor, to_object
+
+    def take(self, packed, device, move):
+        """Allocates what a rank that receives a list does: PyTorch's function would ask the device for the sizes."""
+        torch = self.torch
+        device = device or torch.device("cuda", torch.cuda.current_device())
+        sizes = torch.empty(len(packed), dtype=torch.long, device=device)
+        move(sizes)
+        torch.sum(sizes).item()
+        values = torch.empty(sum(map(len, packed)), dtype=torch.uint8, device=device)
+        move(values)
+        offset = 0
+        for size in sizes:
+            values[offset : offset + size]
+            offset += size
+
+    def unpack(self, packed, object_list):
+        import pickle
+
+        object_list[:] = [pickle.loads(thing) for thing in packed]
+
+    def gathered(self, found, group, obj):
+        """The packed objects of all ranks of a group."""
+        self.send(found, self.public.get_rank(group), [obj])
+        return [self.receive(found, rank)[0] for rank in range(self.public.get_world_size(group))]
+
+    def all_gather_object(self, object_list, obj, group=None, *rest, **options):
+        found = self.store_of(group)
         if found is None:
-            return gather_all(object_list, obj, group, *rest, **options)
-        send(*found, public.get_rank(group), obj)
-        for rank in range(public.get_world_size(group)):
-            object_list[rank] = receive(*found, rank)
+            return self.originals["all_gather_object"](object_list, obj, group, *rest, **options)
+        packed = self.gathered(found, group, obj)
+        self.run_original("all_gather_object", max(map(len, packed)), object_list, obj, group, *rest, **options)
+        self.unpack(packed, object_list)
         return None
 
-    def gather_object(obj, object_gather_list=None, dst=None, group=None, *rest, **options):
-        found = None if c10d._rank_not_in_group(group) else store_of(group)
+    def gather_object(self, obj, object_gather_list=None, dst=None, group=None, *rest, **options):
+        if dst is None and options.get("group_dst") is None:
+            dst = 0
+        arguments = (obj, object_gather_list, dst, group, *rest)
+        found = self.store_of(group)
         if found is None:
-            return gather(obj, object_gather_list, dst, group, *rest, **options)
-        send(*found, public.get_rank(group), obj)
+            return self.originals["gather_object"](*arguments, **options)
+        packed = self.gathered(found, group, obj)
+        self.run_original("gather_object", max(map(len, packed)), *arguments, **options)
         if object_gather_list is not None:
-            for rank in range(public.get_world_size(group)):
-                object_gather_list[rank] = receive(*found, rank)
+            self.unpack(packed, object_gather_list)
         return None
 
-    def broadcast_object_list(object_list, src=None, group=None, *rest, **options):
-        found = None if c10d._rank_not_in_group(group) else store_of(group)
+    def broadcast_object_list(self, object_list, src=None, group=None, device=None, **options):
+        if src is None and options.get("group_src") is None:
+            src = 0
+        found = self.store_of(group)
         if found is None:
-            return broadcast(object_list, src, group, *rest, **options)
-        in_group = rank_in_group(group, src, options.get("group_src"))
-        if public.get_rank(group) == in_group:
-            send(*found, in_group, list(object_list))
-        else:
-            object_list[:] = receive(*found, in_group)
+            return self.originals["broadcast_object_list"](object_list, src, group, device, **options)
+        source = self.rank_in_group(group, src, options.get("group_src"))
+        if self.public.get_rank(group) == source:
+            self.send(found, source, object_list)
+            return self.run_original("broadcast_object_list", None, object_list, src, group, device, **options)
+        packed = self.receive(found, source)
+        of_source = {"group_src": source} if options.get("group_src") is not None else {"src": src}
+        self.take(packed, device, lambda tensor: self.public.broadcast(tensor, group=group, **of_source))
+        self.unpack(packed, object_list)
         return None
 
-    def scatter_object_list(output, inputs=None, src=None, group=None, *rest, **options):
-        found = None if c10d._rank_not_in_group(group) else store_of(group)
+    def scatter_object_list(
+        self, scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, **options
+    ):
+        if src is None and options.get("group_src") is None:
+            src = 0
+        arguments = (scatter_object_output_list, scatter_object_input_list, src, group)
+        found = self.store_of(group)
         if found is None:
-            return scatter(output, inputs, src, group, *rest, **options)
-        in_group = rank_in_group(group, src, options.get("group_src"))
-        if public.get_rank(group) == in_group:
-            send(*found, in_group, list(inputs))
-        output[0] = receive(*found, in_group)[public.get_rank(group)]
+            return self.originals["scatter_object_list"](*arguments, **options)
+        source = self.rank_in_group(group, src, options.get("group_src"))
+        if self.public.get_rank(group) == source:
+            self.send(found, source, scatter_object_input_list)
+        packed = self.receive(found, source)
+        self.run_original("scatter_object_list", None, *arguments, **options)
+        mine = []
+        self.unpack([packed[self.public.get_rank(group)]], mine)
+        scatter_object_output_list[0] = mine[0]
         return None
 
-    gather_all, gather = c10d.all_gather_object, c10d.gather_object
-    broadcast, scatter = c10d.broadcast_object_list, c10d.scatter_object_list
-    for function in (all_gather_object, gather_object, broadcast_object_list, scatter_object_list):
-        for module in (c10d, public):
-            setattr(module, function.__name__, function)
+    def send_object_list(self, object_list, dst=None, group=None, device=None, **options):
+        target = self.rank_in_group(group, dst, options.get("group_dst"))
+        mine = self.public.get_rank(group)
+        found = self.store_of(group, mine, target)
+        if found is not None:
+            self.send(found, mine, object_list)
+        return self.originals["send_object_list"](object_list, dst, group, device, **options)
+
+    def recv_object_list(self, object_list, src=None, group=None, device=None, **options):
+        nobody = src is None and options.get("group_src") is None
+        source = self.rank_in_group(group, src, options.get("group_src"))
+        found = None if nobody else self.store_of(group, source, self.public.get_rank(group))
+        if found is None:
+            return self.originals["recv_object_list"](object_list, src, group, device, **options)
+        packed = self.receive(found, source)
+        sender = self.public.get_global_rank(group, source) if group is not None else source
+
+        def receive_tensor(tensor):
+            if options.get("use_batch"):
+                operation = self.public.P2POp(self.public.irecv, tensor, sender, group)
+                self.public.batch_isend_irecv([operation]).pop().wait()
+            else:
+                self.public.recv(tensor, sender, group)
+
+        self.take(packed, device, receive_tensor)
+        self.unpack(packed, object_list)
+        return sender
 
 
 def end_generation(utils):

@@ -193,8 +193,15 @@ def objects():
     dist.broadcast_object_list(shared, src=1)
     assert shared == ["from 1"], shared
     mine = [None]
-    dist.scatter_object_list(mine, ["for 0", "for 1"] if local == 0 else None, src=0)
+    both = ["for 0", "for 1"]
+    dist.scatter_object_list(
+        scatter_object_output_list=mine, scatter_object_input_list=both if local == 0 else None, src=0
+    )
     assert mine == [f"for {local}"], mine
+    if hasattr(dist, "send_object_list"):
+        letter = ["a letter", local] if local == 0 else [None, None]
+        dist.send_object_list(letter, dst=1) if local == 0 else dist.recv_object_list(letter, src=0)
+        assert letter == ["a letter", 0], letter
     collected = [None, None] if local == 0 else None
     dist.gather_object(local, collected, dst=0)
     assert local == 1 or collected == [0, 1], collected
