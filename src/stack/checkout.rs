@@ -255,18 +255,21 @@ mod tests {
 
     #[test]
     fn installed_code_is_found_where_it_can_be_one_file_only() {
-        let found = |files: &[&str], file: &str| checkout(files).of_installed(file);
-        let files = ["src/ourlib/model.py", "src/ourlib/__init__.py", "src/ourlib/utils/io.py", "third_party/lib/x.py"];
-        assert_eq!(found(&files, "ourlib/model.py").as_deref(), Some("src/ourlib/model.py"));
-        assert_eq!(found(&files, "model.py"), None);
-        assert_eq!(found(&files, "utils/io.py"), None, "ourlib.utils is no package of its own");
-        assert_eq!(found(&files, "lib/x.py"), None);
-        assert_eq!(found(&["a/ourlib/m.py", "b/ourlib/m.py"], "ourlib/m.py"), None);
-        assert_eq!(
-            found(&["packages/a/src/ourlib/m.py"], "ourlib/m.py").as_deref(),
-            Some("packages/a/src/ourlib/m.py")
-        );
-        assert_eq!(found(&["src/mod.py"], "mod.py").as_deref(), Some("src/mod.py"));
-        assert_eq!(found(&["ourlib/m.py.bak/x.py"], "ourlib/m.py"), None);
+        const FILES: [&str; 4] =
+            ["src/ourlib/model.py", "src/ourlib/__init__.py", "src/ourlib/utils/io.py", "third_party/lib/x.py"];
+        let cases: [(&[&str], &str, Option<&str>); 8] = [
+            (&FILES, "ourlib/model.py", Some("src/ourlib/model.py")),
+            (&FILES, "model.py", None),
+            // ourlib.utils is no package of its own.
+            (&FILES, "utils/io.py", None),
+            (&FILES, "lib/x.py", None),
+            (&["a/ourlib/m.py", "b/ourlib/m.py"], "ourlib/m.py", None),
+            (&["packages/a/src/ourlib/m.py"], "ourlib/m.py", Some("packages/a/src/ourlib/m.py")),
+            (&["src/mod.py"], "mod.py", Some("src/mod.py")),
+            (&["ourlib/m.py.bak/x.py"], "ourlib/m.py", None),
+        ];
+        for (files, installed, found) in cases {
+            assert_eq!(checkout(files).of_installed(installed).as_deref(), found, "{installed} in {files:?}");
+        }
     }
 }

@@ -207,14 +207,18 @@ impl<'t> FilesOfFrames<'t> {
 /// The owner of the code in a file, by the rules of the user and those that are built in.
 fn place(path: &str, prefixes: &Names, rules: &Rules) -> Place {
     let mut place = Place::of(prefixes.stripped(path).unwrap_or(path));
-    let in_checkout = || installed(path).is_some_and(|name| rules.checkout.of_installed(name).is_some());
     place.owner = match place.owner {
         _ if matches_any(&rules.own, path) => Owner::User,
-        Owner::Library if !matches_any(&rules.foreign, path) && in_checkout() => Owner::User,
+        Owner::Library if !matches_any(&rules.foreign, path) && is_of_checkout(path, rules) => Owner::User,
         Owner::User if matches_any(&rules.foreign, path) => Owner::Library,
         owner => owner,
     };
     place
+}
+
+/// True for installed code that the checkout holds as well.
+fn is_of_checkout(path: &str, rules: &Rules) -> bool {
+    installed(path).is_some_and(|name| rules.checkout.of_installed(name).is_some())
 }
 
 fn matches_any(patterns: &[Pattern], path: &str) -> bool {

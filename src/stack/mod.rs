@@ -9,9 +9,12 @@ mod category;
 mod checkout;
 mod classify;
 mod code;
+mod exact;
 mod facts;
 mod find;
+mod group_by;
 mod label;
+mod languages;
 mod more;
 mod operator;
 mod order;
@@ -19,145 +22,26 @@ mod pairing;
 mod path;
 mod rules;
 
-use std::fmt;
-use std::sync::OnceLock;
-
 use sha1::{Digest as _, Sha1};
 
 pub use category::CATEGORIES;
 pub use checkout::Checkout;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
+pub use exact::{CppDigest, ExactKeys, is_python};
 pub use facts::Facts;
+pub use group_by::GroupBy;
 pub use label::distinct_labels;
+pub use languages::Languages;
 pub use more::{Label, More, without_more};
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, pair};
 pub use rules::{CategoryRule, Rules};
 
-use crate::snapshot::{Frame, FrameId, StackId, StringId, Tables, Tags};
+use crate::snapshot::{StackId, StringId, Tables};
 use crate::text::cut;
 use code::sha1;
-
-/// The rule for stacks that count as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum GroupBy {
-    /// Every frame with its line, exactly as recorded.
-    Frames,
-    /// Python frames without line numbers; without Python frames, the C++ operator.
-    #[default]
-    Stack,
-    /// The line of the innermost frame of the user.
-    Line,
-    /// The function of the innermost frame of the user.
-    Function,
-    /// The file of the innermost frame of the user.
-    File,
-    /// The purpose of the memory.
-    Category,
-    /// `user_metadata` of the allocation.
-    Metadata,
-    /// `compile_context` of the allocation.
-    CompileContext,
-    /// The innermost annotation (`record_function`) that was open at the allocation.
-    Annotation,
-    /// The pool that the memory is from, and its stream.
-    Pool,
-}
-
-impl GroupBy {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Frames,
-        Self::Stack,
-        Self::Line,
-        Self::Function,
-        Self::File,
-        Self::Category,
-        Self::Metadata,
-        Self::CompileContext,
-        Self::Annotation,
-        Self::Pool,
-    ];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Frames => "frames",
-            Self::Stack => "stack",
-            Self::Line => "line",
-            Self::Function => "function",
-            Self::File => "file",
-            Self::Category => "category",
-            Self::Metadata => "metadata",
-            Self::CompileContext => "compile-context",
-            Self::Annotation => "annotation",
-            Self::Pool => "pool",
-        }
-    }
-
-    /// The word for a group.
-    #[must_use]
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Frames | Self::Stack => "stack",
-            Self::CompileContext => "region",
-            by => by.name(),
-        }
-    }
-
-    /// The word for several groups.
-    #[must_use]
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Frames | Self::Stack => "stacks",
-            Self::Line => "lines",
-            Self::Function => "functions",
-            Self::File => "files",
-            Self::Category => "categories",
-            Self::Metadata => "metadata",
-            Self::CompileContext => "regions",
-            Self::Annotation => "annotations",
-            Self::Pool => "pools",
-        }
-    }
-
-    /// True for groups that are places in the code, which a change to it can move. The others go by their name.
-    #[must_use]
-    pub fn is_place(self) -> bool {
-        !matches!(self, Self::Category) && !self.is_tag()
-    }
-
-    /// The tag of an allocation that it groups by.
-    #[must_use]
-    pub fn tag(self, tags: &Tags) -> Option<StringId> {
-        match self {
-            Self::Metadata => tags.user_metadata,
-            Self::CompileContext => tags.compile_context,
-            _ => None,
-        }
-    }
-
-    /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
-    #[must_use]
-    pub fn is_origin(self) -> bool {
-        matches!(self, Self::Annotation | Self::Pool)
-    }
-
-    /// True for groups that go by tags of allocations, not by stacks.
-    #[must_use]
-    pub fn is_tag(self) -> bool {
-        matches!(self, Self::Metadata | Self::CompileContext) || self.is_origin()
-    }
-}
-
-impl fmt::Display for GroupBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use group_by::tag_name;
 
 /// The identity of a group of stacks: a SHA-1 in hexadecimal, the same on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -305,128 +189,6 @@ impl<'t> Grouper<'t> {
 /// Stacks without a Python frame have no file of the user.
 fn no_file(code: &Code<'_>, stack: StackId) -> &'static str {
     if code.is_backward(stack) { "<backward>" } else { "<C++>" }
-}
-
-/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code.
-fn tag_name(by: GroupBy, text: Option<&str>) -> String {
-    match (by, text) {
-        (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
-        (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
-        (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
-        (GroupBy::Annotation | GroupBy::Pool, Some(text)) => legible(text).to_owned(),
-        (_, None | Some("")) => "<no metadata>".to_owned(),
-        (_, Some(text)) => {
-            let mut folded = String::new();
-            let mut after_name = false;
-            for part in legible(text).split_inclusive('.') {
-                let name = part.trim_end_matches('.');
-                let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-                folded.push_str(&if number && after_name { part.replace(name, "*") } else { part.to_owned() });
-                // The digits behind the point of a number are no layer.
-                after_name = number && after_name || name.ends_with(|c: char| c.is_alphabetic() || c == '_');
-            }
-            folded
-        }
-    }
-}
-
-/// True for a frame in Python, as far as its own names tell.
-#[must_use]
-pub fn is_python(tables: &Tables, frame: FrameId) -> bool {
-    let frame = tables.frame(frame);
-    classify::is_python(tables.string(frame.name), tables.string(frame.filename))
-}
-
-/// A digest of the C++ frames of a stack.
-pub type CppDigest = u64;
-
-/// Digests of stacks with all of their frames and lines: of those in Python, and of those in C++, of which a saved
-/// profile keeps nothing else.
-#[derive(Debug)]
-pub struct ExactKeys<'t> {
-    tables: &'t Tables,
-    /// By frame; made when they are first asked for.
-    frames: Vec<OnceLock<ExactFrame>>,
-    /// Digests of strings, likewise.
-    strings: Vec<OnceLock<Digest>>,
-}
-
-/// A frame with its line.
-#[derive(Debug, Clone, Copy)]
-struct ExactFrame {
-    digest: Digest,
-    is_cpp: bool,
-}
-
-impl<'t> ExactKeys<'t> {
-    /// For the stacks of a snapshot.
-    #[must_use]
-    pub fn new(tables: &'t Tables) -> Self {
-        let frames = tables.frames().iter().map(|_| OnceLock::new());
-        let strings = (0..tables.string_count()).map(|_| OnceLock::new());
-        Self { tables, frames: frames.collect(), strings: strings.collect() }
-    }
-
-    fn string(&self, id: StringId) -> &Digest {
-        self.strings[id.index()].get_or_init(|| sha1(&[self.tables.string(id).as_bytes()]))
-    }
-
-    fn frame(&self, id: FrameId) -> ExactFrame {
-        *self.frames[id.index()].get_or_init(|| {
-            let Frame { name, filename, line, .. } = self.tables.frame(id);
-            let digest = sha1(&[self.string(*name), self.string(*filename), &line.to_le_bytes()]);
-            ExactFrame { digest, is_cpp: !is_python(self.tables, id) }
-        })
-    }
-
-    fn part(&self, stack: StackId, in_cpp: bool) -> Digest {
-        let mut hash = Sha1::new();
-        let frames = self.tables.stack(stack).iter().map(|&frame| self.frame(frame));
-        frames.filter(|frame| frame.is_cpp == in_cpp).for_each(|frame| hash.update(frame.digest));
-        hash.finalize().into()
-    }
-
-    /// The digest of the C++ frames of a stack.
-    #[must_use]
-    pub fn cpp(&self, stack: StackId) -> CppDigest {
-        code::head(&self.part(stack, true))
-    }
-
-    /// The digest of a stack, without the frames of its forward pass. Its C++ frames are those of `cpp`, if that is
-    /// given.
-    #[must_use]
-    pub fn of(&self, stack: StackId, cpp: Option<CppDigest>) -> Digest {
-        let cpp = cpp.unwrap_or_else(|| self.cpp(stack));
-        sha1(&[&self.part(stack, false), &cpp.to_le_bytes()])
-    }
-}
-
-/// The languages that frames were recorded in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Languages {
-    /// Some frame is Python.
-    pub python: bool,
-    /// Some frame is C or C++.
-    pub cpp: bool,
-}
-
-impl Languages {
-    /// The frames in them, in words.
-    pub(crate) fn name(self) -> &'static str {
-        match (self.python, self.cpp) {
-            (true, true) => "Python and C++ frames",
-            (true, false) => "Python frames",
-            (false, true) => "C++ frames",
-            (false, false) => "no frames",
-        }
-    }
-}
-
-impl std::ops::BitOrAssign for Languages {
-    fn bitor_assign(&mut self, other: Self) {
-        self.python |= other.python;
-        self.cpp |= other.cpp;
-    }
 }
 
 /// The part of a name that is shown.

@@ -83,12 +83,15 @@ mod tests {
 
     #[test]
     fn further_lines_and_operators_are_counted() {
-        let more = |labels: &[Label]| More::of(labels.iter()).to_string();
-        assert_eq!(more(&[label("a", " aten::mm")]), "");
-        assert_eq!(more(&[label("a", " aten::mm"), label("b", " aten::mm")]), " (+1 more line)");
-        assert_eq!(more(&[label("a", ""), label("a", " aten::mm"), label("a", " aten::t")]), " (+2 more operators)");
-        let both = [label("a", ""), label("a", " aten::mm"), label("b", ""), label("c", "")];
-        assert_eq!(more(&both), " (+2 more lines)");
+        let cases: [(&[Label], &str); 4] = [
+            (&[label("a", " aten::mm")], ""),
+            (&[label("a", " aten::mm"), label("b", " aten::mm")], " (+1 more line)"),
+            (&[label("a", ""), label("a", " aten::mm"), label("a", " aten::t")], " (+2 more operators)"),
+            (&[label("a", ""), label("a", " aten::mm"), label("b", ""), label("c", "")], " (+2 more lines)"),
+        ];
+        for (labels, more) in cases {
+            assert_eq!(More::of(labels.iter()).to_string(), more);
+        }
     }
 
     #[test]

@@ -116,8 +116,7 @@ impl Names {
 
     /// The path as people see it.
     pub(super) fn shown<'p>(&'p self, path: &'p str) -> &'p str {
-        let name = || self.shown.get(path).map_or(path, String::as_str);
-        self.stripped(path).unwrap_or_else(name)
+        self.stripped(path).unwrap_or_else(|| self.shown.get(path).map_or(path, String::as_str))
     }
 
     /// The path as it is compared.
@@ -134,9 +133,10 @@ fn shown(files: &BTreeSet<&str>, checkout: &Checkout, suffixes: &BTreeMap<String
     let plain: BTreeSet<&str> = files.iter().copied().filter(|path| cell(path).is_none()).collect();
     let placed = checkout.place(&plain);
     let taken: BTreeSet<&str> = placed.values().map(String::as_str).collect();
-    let elsewhere = || plain.iter().copied().filter(|path| !placed.contains_key(path));
-    let folders: BTreeSet<&str> = elsewhere().filter(|path| is_absolute(path)).filter_map(folder).collect();
-    for path in elsewhere() {
+    let elsewhere: Vec<&str> = plain.iter().copied().filter(|path| !placed.contains_key(path)).collect();
+    let absolute = elsewhere.iter().copied().filter(|path| is_absolute(path));
+    let folders: BTreeSet<&str> = absolute.filter_map(folder).collect();
+    for path in elsewhere {
         let of_package = topmost(path, &folders).map_or(path, |folder| &path[folder.len() + 1..]);
         let unique = &path[path.len() - suffixes.get(path).copied().unwrap_or(path.len())..];
         let name = if unique.len() > of_package.len() { unique } else { of_package };
@@ -149,7 +149,7 @@ fn shown(files: &BTreeSet<&str>, checkout: &Checkout, suffixes: &BTreeMap<String
 
 /// The folder of a file; none directly below the root or a drive.
 fn folder(path: &str) -> Option<&str> {
-    let (folder, _) = path.rsplit_once('/')?;
+    let folder = &path[..path.rfind('/')?];
     (!folder.is_empty() && !folder.ends_with(':')).then_some(folder)
 }
 

@@ -1,12 +1,14 @@
 //! Keys, names and groups of stacks.
 
 use super::*;
+use crate::snapshot::Frame;
 
 fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
     let ids: Vec<_> = frames
         .iter()
         .map(|&(name, file, line)| {
-            let (name, filename) = (tables.intern_string(name), tables.intern_string(file));
+            let name = tables.intern_string(name);
+            let filename = tables.intern_string(file);
             let frame = Frame { name, filename, line, original: None };
             tables.intern_frame(frame)
         })
@@ -16,12 +18,20 @@ fn stack(tables: &mut Tables, frames: &[(&str, &str, i128)]) -> StackId {
 
 /// The keys of stacks, each in a snapshot of its own.
 fn keys(by: GroupBy, stacks: &[&[(&str, &str, i128)]]) -> Vec<Key> {
-    let key = |frames: &&[(&str, &str, i128)]| {
-        let mut tables = Tables::default();
-        let id = stack(&mut tables, frames);
-        Grouper::new(&tables, by, &Rules::default()).key(id)
-    };
-    stacks.iter().map(key).collect()
+    stacks.iter().map(|frames| key(by, frames)).collect()
+}
+
+fn key(by: GroupBy, frames: &[(&str, &str, i128)]) -> Key {
+    let mut tables = Tables::default();
+    let id = stack(&mut tables, frames);
+    Grouper::new(&tables, by, &Rules::default()).key(id)
+}
+
+/// The label of a stack in a snapshot of its own.
+fn label_by(by: GroupBy, frames: &[(&str, &str, i128)]) -> String {
+    let mut tables = Tables::default();
+    let id = stack(&mut tables, frames);
+    Grouper::new(&tables, by, &Rules::default()).label(id)
 }
 
 fn label(frames: &[(&str, &str, i128)], strip_prefix: &[&str]) -> String {
@@ -80,8 +90,7 @@ fn stacks_that_differ_in_what_they_call_say_so() {
     let mut tables = Tables::default();
     let callees = [("_init_group", 114), ("_multi_tensor_adamw", 564)];
     let adam = "/e/lib/python3.11/site-packages/torch/optim/adamw.py";
-    let mut of = |(name, line)| stack(&mut tables, &[("zeros", LINEAR, 1), (name, adam, line), step]);
-    let stacks = callees.map(&mut of);
+    let stacks = callees.map(|(name, line)| stack(&mut tables, &[("zeros", LINEAR, 1), (name, adam, line), step]));
     let grouper = Grouper::new(&tables, GroupBy::Stack, &Rules::default());
     let labels = distinct_labels(&grouper.label(stacks[0]), &stacks.map(|stack| (&grouper, stack)));
     let expected = [
@@ -107,23 +116,20 @@ fn lambdas_and_comprehensions_are_named_after_the_function_around_them() {
 
 #[test]
 fn the_backward_pass_of_a_compiled_graph_is_named_after_that() {
-    let torch = |path: &str| format!("/e/lib/python3.11/site-packages/torch/{path}");
-    let [ops, cloner, wrappers, function] = [
-        torch("_ops.py"),
-        torch("_dynamo/backends/cudagraphs.py"),
-        torch("_functorch/_aot_autograd/runtime_wrappers.py"),
-        torch("autograd/function.py"),
+    let files = [
+        "_ops.py",
+        "_dynamo/backends/cudagraphs.py",
+        "_functorch/_aot_autograd/runtime_wrappers.py",
+        "autograd/function.py",
     ];
+    let [ops, cloner, wrappers, function] = files.map(|file| format!("/e/lib/python3.11/site-packages/torch/{file}"));
     let apply = ("apply", &*function, 317);
     let backward = ("backward", &*wrappers, 2748);
     let frames = [("__call__", &*ops, 865), ("cloner", &*cloner, 21), backward, apply];
     assert_eq!(label(&frames, &[]), "backward: compiled graph > cloner (torch/_dynamo/backends/cudagraphs.py:21)");
     let generated = [MM, ("call", "/tmp/torchinductor_me/ab/cab.py", 99), backward, apply];
     assert_eq!(label(&generated, &[]), "backward: compiled graph > call (<inductor>) aten::mm");
-    let mut tables = Tables::default();
-    let id = stack(&mut tables, &frames);
-    let label_by = |by: GroupBy| Grouper::new(&tables, by, &Rules::default()).label(id);
-    let labels = [GroupBy::Category, GroupBy::File, GroupBy::Line].map(label_by);
+    let labels = [GroupBy::Category, GroupBy::File, GroupBy::Line].map(|by| label_by(by, &frames));
     assert_eq!(labels, ["backward", "<backward>", "backward: compiled graph"]);
     // A function of the user that autograd calls is the user's line.
     let own = [("backward", "/home/me/repo/ops.py", 12), apply];
@@ -154,7 +160,8 @@ fn generated_code_is_named_after_what_it_was_generated_from() {
     let caller = stack(&mut tables, &[("main", "/r/train.py", 9)]);
     let original = stack(&mut tables, &[("forward", "/r/model.py", 54)]);
     let original = tables.stack(original)[0];
-    let (name, filename) = (tables.intern_string("forward"), tables.intern_string("fx_generated_0a.py"));
+    let name = tables.intern_string("forward");
+    let filename = tables.intern_string("fx_generated_0a.py");
     let generated = tables.intern_frame(Frame { name, filename, line: 3, original: Some(original) });
     let frames = [generated, tables.stack(caller)[0]];
     let id = tables.intern_stack(&frames);
@@ -196,15 +203,17 @@ fn groups_are_as_fine_as_asked_for() {
         &[("g", "/r/a.py", 3), ("main", "/r/m.py", 1)],
         &[("f", "/r/a.py", 1), ("h", "/r/m.py", 1)],
     ];
-    let groups = |by| {
+    for (by, expected) in [
+        (GroupBy::Frames, [0, 1, 2, 3]),
+        (GroupBy::Stack, [0, 0, 2, 3]),
+        (GroupBy::Line, [0, 1, 2, 0]),
+        (GroupBy::Function, [0, 0, 2, 0]),
+        (GroupBy::File, [0, 0, 0, 0]),
+    ] {
         let keys = keys(by, &stacks);
-        keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap()).collect::<Vec<_>>()
-    };
-    assert_eq!(groups(GroupBy::Frames), [0, 1, 2, 3]);
-    assert_eq!(groups(GroupBy::Stack), [0, 0, 2, 3]);
-    assert_eq!(groups(GroupBy::Line), [0, 1, 2, 0]);
-    assert_eq!(groups(GroupBy::Function), [0, 0, 2, 0]);
-    assert_eq!(groups(GroupBy::File), [0, 0, 0, 0]);
+        let groups: Vec<_> = keys.iter().map(|key| keys.iter().position(|other| other == key).unwrap()).collect();
+        assert_eq!(groups, expected, "{by}");
+    }
 }
 
 #[test]
@@ -226,33 +235,37 @@ fn without_python_the_operation_counts_and_not_the_text() {
 
 #[test]
 fn layers_are_not_told_apart_by_their_tags() {
-    let name = |text| tag_name(GroupBy::Metadata, Some(text));
-    assert_eq!(name("layers.0.attention"), "layers.*.attention");
-    assert_eq!(name("layers.11"), "layers.*");
-    assert_eq!(name("blocks.3.7"), "blocks.*.*");
-    assert_eq!(name("lr=0.5"), "lr=0.5");
-    assert_eq!(name(""), "<no metadata>");
+    for (text, expected) in [
+        ("layers.0.attention", "layers.*.attention"),
+        ("layers.11", "layers.*"),
+        ("blocks.3.7", "blocks.*.*"),
+        ("lr=0.5", "lr=0.5"),
+        ("", "<no metadata>"),
+    ] {
+        assert_eq!(tag_name(GroupBy::Metadata, Some(text)), expected);
+    }
     assert_eq!(tag_name(GroupBy::CompileContext, Some("N/A")), "<not compiled>");
     assert_eq!(tag_name(GroupBy::CompileContext, Some("Torch-Compiled Region: 0/1")), "Torch-Compiled Region: 0/1");
 }
 
 #[test]
 fn categories_say_what_memory_is_for() {
-    let category = |frames: &[(&str, &str, i128)]| {
-        let mut tables = Tables::default();
-        let id = stack(&mut tables, frames);
-        Grouper::new(&tables, GroupBy::Category, &Rules::default()).label(id)
-    };
+    const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
+    const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";
     let user = ("main", "/r/m.py", 1);
-    let torch = |file: &'static str| ("f", file, 1);
     let accumulate = ("torch::autograd::AccumulateGrad::apply(std::vector<X>&&)", "??", 0);
-    assert_eq!(category(&[MM, accumulate, ENGINE]), "gradients");
-    assert_eq!(category(&[MM, NODE, ENGINE]), "backward");
-    assert_eq!(category(&[torch("/e/site-packages/torch/optim/adam.py"), user]), "optimizer");
-    assert_eq!(category(&[torch("/e/site-packages/torch/distributed/c10d.py"), user]), "communication");
-    assert_eq!(category(&[("_apply", MODULE, 1), user]), "parameters");
-    assert_eq!(category(&[("forward", LINEAR, 1), user]), "forward");
-    assert_eq!(category(&[user]), "other");
+    let cases: [(&[_], &str); 7] = [
+        (&[MM, accumulate, ENGINE], "gradients"),
+        (&[MM, NODE, ENGINE], "backward"),
+        (&[("f", ADAM, 1), user], "optimizer"),
+        (&[("f", C10D, 1), user], "communication"),
+        (&[("_apply", MODULE, 1), user], "parameters"),
+        (&[("forward", LINEAR, 1), user], "forward"),
+        (&[user], "other"),
+    ];
+    for (frames, category) in cases {
+        assert_eq!(label_by(GroupBy::Category, frames), category);
+    }
 }
 
 #[test]
@@ -262,7 +275,7 @@ fn the_kernel_around_the_cells_of_a_notebook_is_not_shown() {
     let mut tables = Tables::default();
     let id = stack(&mut tables, &[("forward", "/home/me/net/model.py", 7), cell, kernel]);
     let code = Code::new(&tables, &Rules::default());
-    let texts = |frames: Vec<FrameId>| frames.into_iter().map(|frame| code.text(frame)).collect::<Vec<_>>();
-    assert_eq!(texts(code.shown_frames(id)), ["forward (model.py:7)", "<module> (cell 3105878423:2)"]);
+    let shown: Vec<String> = code.shown_frames(id).into_iter().map(|frame| code.text(frame)).collect();
+    assert_eq!(shown, ["forward (model.py:7)", "<module> (cell 3105878423:2)"]);
     assert_eq!(code.identifying_frames(id).len(), 3);
 }

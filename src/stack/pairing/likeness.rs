@@ -68,12 +68,20 @@ impl Part<'_> {
     }
 }
 
+/// The likeness of two unknown functions.
+#[derive(Debug, Clone, Copy)]
+struct Likeness {
+    /// Of themselves.
+    alike: f64,
+    /// A little for their places.
+    same_place: f64,
+}
+
 /// The likeness of every unknown function of one part to every one of another, and the most that pairs of them can add up
 /// to from there on: the longest common subsequence with weights.
 struct Table {
     columns: usize,
-    /// Likeness, and a little for the place.
-    values: Vec<(f64, f64)>,
+    values: Vec<Likeness>,
     best: Vec<f64>,
 }
 
@@ -86,7 +94,7 @@ impl Table {
                 // A little for any pair: functions in the same place are more likely the same. But a wrapper that stands
                 // there again and again is no new name of a function that stood there once.
                 let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
-                values.push((pairing.alike(old.unknown(i), new.unknown(j)), same_place));
+                values.push(Likeness { alike: pairing.alike(old.unknown(i), new.unknown(j)), same_place });
             }
         }
         let best = vec![0.0; (old.unknown.len() + 1) * (columns + 1)];
@@ -101,12 +109,12 @@ impl Table {
     }
 
     fn alike(&self, i: usize, j: usize) -> f64 {
-        self.values[i * self.columns + j].0
+        self.values[i * self.columns + j].alike
     }
 
     fn value(&self, i: usize, j: usize) -> f64 {
-        let (alike, same_place) = self.values[i * self.columns + j];
-        alike + same_place
+        let value = self.values[i * self.columns + j];
+        value.alike + value.same_place
     }
 
     fn best(&self, i: usize, j: usize) -> f64 {

@@ -1,0 +1,149 @@
+//! What counts as one stack.
+
+use std::fmt;
+
+use super::legible;
+use crate::snapshot::{StringId, Tags};
+
+/// The rule for stacks that count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum GroupBy {
+    /// Every frame with its line, exactly as recorded.
+    Frames,
+    /// Python frames without line numbers; without Python frames, the C++ operator.
+    #[default]
+    Stack,
+    /// The line of the innermost frame of the user.
+    Line,
+    /// The function of the innermost frame of the user.
+    Function,
+    /// The file of the innermost frame of the user.
+    File,
+    /// The purpose of the memory.
+    Category,
+    /// `user_metadata` of the allocation.
+    Metadata,
+    /// `compile_context` of the allocation.
+    CompileContext,
+    /// The innermost annotation (`record_function`) that was open at the allocation.
+    Annotation,
+    /// The pool that the memory is from, and its stream.
+    Pool,
+}
+
+impl GroupBy {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Frames,
+        Self::Stack,
+        Self::Line,
+        Self::Function,
+        Self::File,
+        Self::Category,
+        Self::Metadata,
+        Self::CompileContext,
+        Self::Annotation,
+        Self::Pool,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Frames => "frames",
+            Self::Stack => "stack",
+            Self::Line => "line",
+            Self::Function => "function",
+            Self::File => "file",
+            Self::Category => "category",
+            Self::Metadata => "metadata",
+            Self::CompileContext => "compile-context",
+            Self::Annotation => "annotation",
+            Self::Pool => "pool",
+        }
+    }
+
+    /// The word for a group.
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Frames | Self::Stack => "stack",
+            Self::CompileContext => "region",
+            by => by.name(),
+        }
+    }
+
+    /// The word for several groups.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Frames | Self::Stack => "stacks",
+            Self::Line => "lines",
+            Self::Function => "functions",
+            Self::File => "files",
+            Self::Category => "categories",
+            Self::Metadata => "metadata",
+            Self::CompileContext => "regions",
+            Self::Annotation => "annotations",
+            Self::Pool => "pools",
+        }
+    }
+
+    /// True for groups that are places in the code, which a change to it can move. The others go by their name.
+    #[must_use]
+    pub fn is_place(self) -> bool {
+        !matches!(self, Self::Category) && !self.is_tag()
+    }
+
+    /// The tag of an allocation that it groups by.
+    #[must_use]
+    pub fn tag(self, tags: &Tags) -> Option<StringId> {
+        match self {
+            Self::Metadata => tags.user_metadata,
+            Self::CompileContext => tags.compile_context,
+            _ => None,
+        }
+    }
+
+    /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
+    #[must_use]
+    pub fn is_origin(self) -> bool {
+        matches!(self, Self::Annotation | Self::Pool)
+    }
+
+    /// True for groups that go by tags of allocations, not by stacks.
+    #[must_use]
+    pub fn is_tag(self) -> bool {
+        matches!(self, Self::Metadata | Self::CompileContext) || self.is_origin()
+    }
+}
+
+impl fmt::Display for GroupBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code.
+pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
+    match (by, text) {
+        (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
+        (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
+        (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
+        (GroupBy::Annotation | GroupBy::Pool, Some(text)) => legible(text).to_owned(),
+        (_, None | Some("")) => "<no metadata>".to_owned(),
+        (_, Some(text)) => {
+            let mut folded = String::new();
+            let mut after_name = false;
+            for part in legible(text).split_inclusive('.') {
+                let name = part.trim_end_matches('.');
+                let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+                folded.push_str(&if number && after_name { part.replace(name, "*") } else { part.to_owned() });
+                // The digits behind the point of a number are no layer.
+                after_name = number && after_name || name.ends_with(|c: char| c.is_alphabetic() || c == '_');
+            }
+            folded
+        }
+    }
+}

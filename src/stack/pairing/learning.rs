@@ -1,0 +1,123 @@
+//! Learns from pairs beyond doubt which function became which, and which file moved where.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::group::Side;
+use super::{Pairing, SAME_FUNCTION};
+use crate::stack::Token;
+
+/// Changes that pairs beyond doubt show, with the number of times that they do.
+#[derive(Default)]
+struct Votes {
+    /// Functions of the before that became functions of the after.
+    became: BTreeMap<(Token, Token), usize>,
+    /// Functions that stand on one side alone.
+    inserted: BTreeMap<Token, usize>,
+}
+
+impl Votes {
+    /// The renames, the most frequent first: those that are seen at least as often as the function stands there alone.
+    fn renames(&self) -> impl Iterator<Item = (usize, Token, Token)> {
+        let mut renames: Vec<_> = self.became.iter().map(|(&(old, new), &count)| (Reverse(count), old, new)).collect();
+        renames.sort_unstable();
+        let renames = renames.into_iter().map(|(Reverse(count), old, new)| (count, old, new));
+        renames.filter(|(count, old, new)| self.times_inserted(old) <= *count && self.times_inserted(new) <= *count)
+    }
+
+    fn times_inserted(&self, token: &Token) -> usize {
+        self.inserted.get(token).copied().unwrap_or(0)
+    }
+}
+
+impl Pairing<'_> {
+    /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it learnt
+    /// something.
+    pub(super) fn learn(&mut self) -> bool {
+        let mut by_counts: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
+        for (index, group) in self.after.free() {
+            by_counts.entry(group.figures.counts()).or_default().push(index);
+        }
+        for list in by_counts.values_mut() {
+            list.sort_by_key(|&index| (self.after.groups[index].figures, index));
+        }
+        let mut candidates = Vec::new();
+        for (before, group) in self.before.free() {
+            let list = by_counts.get(&group.figures.counts()).map(Vec::as_slice).unwrap_or_default();
+            candidates.extend(self.nearest(list, group).iter().map(|&after| (before, after)));
+        }
+        let confident = self.best_first(candidates, SAME_FUNCTION, |score| score.same_figures || score.ratio > 0.8);
+        let mut votes = Votes::default();
+        for (before, after) in confident {
+            let old = self.translated(&self.before.groups[before]);
+            let new = self.reduced(&self.after.groups[after]);
+            for hunk in self.hunks(&old, &new) {
+                for pair in &hunk.pairs {
+                    *votes.became.entry((pair.old, pair.new)).or_default() += 1;
+                }
+                for &token in hunk.old_only.iter().chain(&hunk.new_only).filter(|token| !self.kept.contains(token)) {
+                    *votes.inserted.entry(token).or_default() += 1;
+                }
+            }
+        }
+        self.adopt(&votes)
+    }
+
+    /// Takes over the changes that most pairs show. Returns whether some are new.
+    fn adopt(&mut self, votes: &Votes) -> bool {
+        let known = self.renamed.len() + self.dropped.len();
+        let mut taken: FxHashSet<Token> = self.renamed.values().copied().collect();
+        let mut files: BTreeMap<(u64, u64), usize> = BTreeMap::new();
+        for (count, old, new) in votes.renames() {
+            if !self.renamed.contains_key(&old) && !taken.contains(&new) {
+                self.renamed.insert(old, new);
+                taken.insert(new);
+                if old.file != new.file {
+                    *files.entry((old.file, new.file)).or_default() += count;
+                }
+            }
+        }
+        // A file moves with all that is in it.
+        let mut files: Vec<_> = files.into_iter().map(|(files, count)| (Reverse(count), files)).collect();
+        files.sort_unstable();
+        files.retain(|&(_, (old, new))| *self.moved.entry(old).or_insert(new) == new);
+        if !files.is_empty() {
+            self.move_files(files.into_iter().map(|(_, files)| files), &mut taken);
+        }
+        for token in votes.inserted.keys() {
+            if !self.renamed.contains_key(token) && !taken.contains(token) {
+                self.dropped.insert(*token);
+            }
+        }
+        self.kept.extend(self.renamed.values());
+        self.measure_shifts();
+        self.renamed.len() + self.dropped.len() > known
+    }
+
+    /// Takes the functions of moved files, old and new, for the same where they have the same name.
+    fn move_files(&mut self, files: impl Iterator<Item = (u64, u64)>, taken: &mut FxHashSet<Token>) {
+        let gone = self.one_sided(&self.before);
+        let there = self.one_sided(&self.after).into_values().flatten();
+        let there: FxHashMap<(u64, u64), Token> = there.map(|token| ((token.file, token.function), token)).collect();
+        for (old_file, new_file) in files {
+            for &old in gone.get(&old_file).into_iter().flatten() {
+                let Some(&new) = there.get(&(new_file, old.function)) else { continue };
+                if !taken.contains(&new) && !self.renamed.contains_key(&old) {
+                    self.renamed.insert(old, new);
+                    taken.insert(new);
+                }
+            }
+        }
+    }
+
+    /// The functions of a side that the other one does not know, by their files.
+    fn one_sided(&self, side: &Side<'_>) -> FxHashMap<u64, Vec<Token>> {
+        let mut files: FxHashMap<u64, Vec<Token>> = FxHashMap::default();
+        for token in side.lines.keys().filter(|token| !self.kept.contains(token)) {
+            files.entry(token.file).or_default().push(*token);
+        }
+        files
+    }
+}

@@ -1,0 +1,209 @@
+//! Finds each stack of the before among those of the after, where the code between them has changed.
+//!
+//! Equal keys come first. The rest differs by the effects of a change to the code: it renamed functions, moved files, put
+//! frames in between. Such a change shows in frames that exist on one side only, and it is the same change in every stack
+//! that it touches. So pairs that are beyond doubt, because their figures agree, teach which function became which; with
+//! that known, most of the rest is equal frame by frame. Stacks that still differ then are paired by similarity, best
+//! first.
+
+mod group;
+mod learning;
+mod likeness;
+mod shift;
+mod similarity;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::order::pair_in_order;
+use super::{Key, Lines, Token};
+use group::Side;
+pub use group::{Figures, Group};
+use shift::{Shift, shape_shift};
+
+/// Deep recursion is cut: the innermost frames tell.
+const DEEPEST: usize = 256;
+
+/// A group is compared with at most this many candidates of one kind, which keeps the time near linear.
+const MOST_CANDIDATES: usize = 8;
+
+/// Rounds of learning, each of which builds on the one before. A change to a code base takes two or three.
+const MOST_ROUNDS: usize = 8;
+
+/// From here on two functions that exist on one side each are taken for the same one.
+const SAME_FUNCTION: f64 = 0.5;
+
+/// Pairs the groups of two sides, each by its index; one without a partner is in no pair. With the groups come
+/// all functions of their snapshot, see [`super::Code::lines`]. `ratio` is how similar, from 0 to 1, stacks must
+/// be whose keys differ.
+#[must_use]
+pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: f64) -> Vec<(usize, usize)> {
+    let mut pairing = Pairing::new(Side::new(before), Side::new(after));
+    pairing.unmoved();
+    pairing.equal_frames();
+    for _ in 0..MOST_ROUNDS {
+        if pairing.is_done() || !pairing.learn() {
+            break;
+        }
+        pairing.equal_frames();
+    }
+    pairing.equal_keys(|_, _| true);
+    pairing.by_similarity(ratio);
+    pairing.pairs.sort_unstable();
+    pairing.pairs
+}
+
+/// Groups of both sides by their functions.
+type Buckets<'g> = foldhash::HashMap<Cow<'g, [Token]>, (Vec<usize>, Vec<usize>)>;
+
+struct Pairing<'g> {
+    before: Side<'g>,
+    after: Side<'g>,
+    pairs: Vec<(usize, usize)>,
+    /// Functions of the before by their new name in the after.
+    renamed: FxHashMap<Token, Token>,
+    /// Files of the before by their new place in the after.
+    moved: FxHashMap<u64, u64>,
+    /// Functions that the change put in between, or took away.
+    dropped: FxHashSet<Token>,
+    /// Functions that both sides know.
+    kept: FxHashSet<Token>,
+    /// The distances that the lines of a file of the after have moved.
+    shifts: FxHashMap<u64, Shift>,
+    /// Names of functions that exist in several files.
+    common_names: FxHashSet<u64>,
+}
+
+impl<'g> Pairing<'g> {
+    fn new(before: Side<'g>, after: Side<'g>) -> Self {
+        let kept: FxHashSet<Token> =
+            before.lines.keys().filter(|token| after.lines.contains_key(token)).copied().collect();
+        let mut files_by_name: FxHashMap<u64, BTreeSet<u64>> = FxHashMap::default();
+        for token in before.lines.keys().chain(after.lines.keys()) {
+            files_by_name.entry(token.function).or_default().insert(token.file);
+        }
+        // A file that was moved shows up as two.
+        let common = files_by_name.into_iter().filter(|(_, files)| files.len() > 2).map(|(name, _)| name);
+        let mut pairing = Self {
+            pairs: Vec::new(),
+            renamed: FxHashMap::default(),
+            moved: FxHashMap::default(),
+            dropped: FxHashSet::default(),
+            shifts: FxHashMap::default(),
+            common_names: common.collect(),
+            kept,
+            before,
+            after,
+        };
+        pairing.measure_shifts();
+        pairing
+    }
+
+    /// For every file of the after the distances that its functions have moved.
+    fn measure_shifts(&mut self) {
+        let mut votes: BTreeMap<u64, BTreeMap<i64, usize>> = BTreeMap::new();
+        for (token, lines) in &self.before.lines {
+            let token = self.renamed.get(token).copied().unwrap_or(*token);
+            if let Some(shift) = self.after.lines.get(&token).and_then(|after| shape_shift(lines, after)) {
+                *votes.entry(token.file).or_default().entry(shift).or_default() += 1;
+            }
+        }
+        self.shifts = votes.into_iter().filter_map(|(file, votes)| Some((file, Shift::of(&votes)?))).collect();
+    }
+
+    fn is_done(&self) -> bool {
+        self.before.free.is_empty() || self.after.free.is_empty()
+    }
+
+    fn take(&mut self, before: usize, after: usize) -> bool {
+        let free = self.before.free.contains(&before) && self.after.free.contains(&after);
+        if free {
+            self.before.free.remove(&before);
+            self.after.free.remove(&after);
+            self.pairs.push((before, after));
+        }
+        free
+    }
+
+    /// Pairs equal keys of the same functions. Keys may hold lines, and then mean little once lines have moved.
+    fn unmoved(&mut self) {
+        for (before, after) in self.same_frames().into_values() {
+            if !self.before.lines_of(&before).eq(self.after.lines_of(&after)) {
+                self.take_in_order(&before, &after);
+            }
+        }
+        self.equal_keys(|before, after| before.tokens == after.tokens);
+    }
+
+    /// Pairs equal keys, where the groups are `fit` for it.
+    fn equal_keys(&mut self, fit: impl Fn(&Group<'_>, &Group<'_>) -> bool) {
+        let by_key: HashMap<&Key, usize> = self.after.free().map(|(index, group)| (&group.key, index)).collect();
+        let equal = self.before.free().filter_map(|(index, group)| Some((index, *by_key.get(&group.key)?)));
+        for (before, after) in equal.collect::<Vec<_>>() {
+            if fit(&self.before.groups[before], &self.after.groups[after]) {
+                self.take(before, after);
+            }
+        }
+    }
+
+    /// Pairs groups of the same functions, which differ in their lines.
+    fn take_in_order(&mut self, before: &[usize], after: &[usize]) {
+        if let ([before], [after]) = (before, after) {
+            self.take(*before, *after);
+            return;
+        }
+        for (old, new) in pair_in_order(&self.before.in_order(before), &self.after.in_order(after)) {
+            self.take(before[old], after[new]);
+        }
+    }
+
+    /// The free groups by their functions, with the changes that are known, and in the order of their lines. Every group
+    /// is in one bucket, so the order of buckets does not matter.
+    fn same_frames(&self) -> Buckets<'g> {
+        let mut buckets = Buckets::default();
+        for (index, group) in self.before.free() {
+            buckets.entry(self.translated(group)).or_default().0.push(index);
+        }
+        for (index, group) in self.after.free() {
+            if let Some((_, after)) = buckets.get_mut(&self.reduced(group)) {
+                after.push(index);
+            }
+        }
+        buckets.retain(|tokens, (_, after)| !tokens.is_empty() && !after.is_empty());
+        for (before, after) in buckets.values_mut() {
+            before.sort_by_key(|&index| (&self.before.groups[index].lines, index));
+            after.sort_by_key(|&index| (&self.after.groups[index].lines, index));
+        }
+        buckets
+    }
+
+    /// The functions of a group of the before as the after calls them.
+    fn translated<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+        if self.renamed.is_empty() {
+            return self.reduced(group);
+        }
+        let kept = group.tokens.iter().take(DEEPEST).filter(|token| !self.dropped.contains(token));
+        kept.map(|token| self.renamed.get(token).copied().unwrap_or(*token)).collect()
+    }
+
+    /// The functions of a group of the after without those that were put in between.
+    fn reduced<'t>(&self, group: &'t Group<'_>) -> Cow<'t, [Token]> {
+        let tokens = &group.tokens[..group.tokens.len().min(DEEPEST)];
+        if self.dropped.is_empty() {
+            return Cow::Borrowed(tokens);
+        }
+        tokens.iter().filter(|token| !self.dropped.contains(token)).copied().collect()
+    }
+
+    /// Pairs groups that are equal frame by frame, given the changes that are known.
+    fn equal_frames(&mut self) {
+        for (before, after) in self.same_frames().into_values() {
+            self.take_in_order(&before, &after);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

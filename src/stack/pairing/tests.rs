@@ -1,0 +1,99 @@
+//! Stacks that are paired across changes of the code.
+
+use super::*;
+
+/// Functions as letters: a small one before a large one of the same file, `a` `A`.
+fn token(letter: char) -> Token {
+    let file = u64::from(u32::from(letter.to_ascii_lowercase()));
+    Token { file: file / 4, base: file / 4, function: u64::from(u32::from(letter)) }
+}
+
+fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
+    let tokens: Vec<Token> = frames.chars().map(token).collect();
+    let lines = vec![line; tokens.len()];
+    let figures = Figures { allocations: figures, blocks: figures, bytes: figures << 20, allocated_total: 0 };
+    Group { key: Key(frames.to_owned()), tokens, site: 0, lines, operators: Vec::new(), figures }
+}
+
+fn pairs(before: &[(&str, u64)], after: &[(&str, u64)]) -> Vec<(usize, usize)> {
+    pair((&groups(before), Lines::default()), (&groups(after), Lines::default()), 0.75)
+}
+
+fn groups(side: &[(&str, u64)]) -> Vec<Group<'static>> {
+    side.iter().map(|(frames, figures)| group(frames, 1, *figures)).collect()
+}
+
+fn function(file: u64, name: char) -> Token {
+    Token { file, base: file, function: u64::from(u32::from(name)) }
+}
+
+fn group_of(key: &str, tokens: &[Token], figures: u64) -> Group<'static> {
+    Group { key: Key(key.to_owned()), tokens: tokens.to_vec(), ..group("x", 1, figures) }
+}
+
+#[test]
+fn equal_keys_come_first() {
+    assert_eq!(pairs(&[("abm", 1), ("acm", 2)], &[("acm", 1), ("abm", 2)]), [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn a_rename_is_learnt_and_holds_everywhere() {
+    // `b` became `x`: beyond doubt in the first two, and so also in the one that grew.
+    let before = [("cbm", 1), ("dbm", 2), ("bm", 3)];
+    let after = [("xm", 90), ("cxm", 1), ("dxm", 2)];
+    assert_eq!(pairs(&before, &after), [(0, 1), (1, 2), (2, 0)]);
+}
+
+#[test]
+fn wrappers_are_learnt() {
+    let before = [("am", 1), ("bm", 2), ("cm", 3)];
+    let after = [("awm", 1), ("bwm", 2), ("cwm", 70)];
+    assert_eq!(pairs(&before, &after), [(0, 0), (1, 1), (2, 2)]);
+}
+
+#[test]
+fn no_function_becomes_one_that_is_there_already() {
+    // `a` and `b` exist on both sides: one stack is gone, another one is new.
+    let before = [("anopqrstm", 5), ("am", 1), ("bm", 2)];
+    let after = [("bnopqrstm", 5), ("am", 1), ("bm", 2)];
+    assert_eq!(pairs(&before, &after), [(1, 1), (2, 2)]);
+}
+
+#[test]
+fn functions_of_one_name_may_go_to_two_files() {
+    let main = function(9, 'm');
+    // `f` of file 1 calls itself under three names of classes, and goes to the files 2 and 3; less is held as well.
+    let [whole, caller, callee] = [1, 2, 3].map(|file| function(file, 'f'));
+    let before =
+        [group_of("a", &[whole, whole, whole, main], 8), group_of("b", &[function(8, 'g'), whole, whole, main], 3)];
+    let after = [
+        group_of("c", &[callee, caller, caller, main], 2),
+        group_of("d", &[function(8, 'g'), caller, caller, main], 3),
+    ];
+    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75), [(0, 0), (1, 1)]);
+}
+
+#[test]
+fn what_has_nothing_in_common_is_not_paired() {
+    assert_eq!(pairs(&[("abm", 1)], &[("xyz", 9)]), []);
+    assert_eq!(pairs(&[], &[("xyz", 9)]), []);
+}
+
+#[test]
+fn another_way_to_the_same_function_is_similar() {
+    let before = [("abcdefm", 1), ("nm", 7)];
+    assert_eq!(pairs(&before, &[("abcdefgm", 4), ("nm", 7), ("gnm", 9)]), [(0, 0), (1, 1)]);
+    // Not with most of it different.
+    assert_eq!(pairs(&[("abcdm", 1), ("hijkm", 2)], &[("ahijkm", 4), ("bcdm", 3)]), []);
+}
+
+fn group_at(line: u32, figures: u64) -> Group<'static> {
+    Group { key: Key(line.to_string()), ..group("am", line, figures) }
+}
+
+#[test]
+fn moved_lines_are_paired_in_their_order() {
+    let before = [(7, 1), (10, 2)].map(|(line, figures)| group_at(line, figures));
+    let after = [(10, 1), (13, 9)].map(|(line, figures)| group_at(line, figures));
+    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75), [(0, 0), (1, 1)]);
+}
