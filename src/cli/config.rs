@@ -11,7 +11,7 @@ use ptmem::verdict::Day;
 use super::args::ConfigArguments;
 use super::checkout;
 
-/// Where a configuration is looked for in a folder; the first that exists counts.
+/// Places of the configuration in a folder; the first that exists counts.
 const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
 /// A configuration, and the folder that its paths begin at.

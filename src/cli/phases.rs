@@ -56,7 +56,7 @@ pub(crate) struct DiffPhases {
 }
 
 impl DiffPhases {
-    /// How phases are compared, given the limits of the comparison.
+    /// Options to compare phases, given the limits of the comparison.
     pub(crate) fn options(&self, limits: &Limits, config: &Config) -> PhaseOptions {
         let gated = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
         let occurrences = self.phase_occurrence.map(|which| match which {

@@ -6,7 +6,7 @@ use ptmem::report::{self, Format, Subject};
 use super::args::{Export, View};
 use super::{checkout, output, surroundings};
 
-/// How much the reports show, as far as all commands have it in common.
+/// The options of reports that all commands have in common.
 pub(super) fn report_options(view: &View, output: &output::Output) -> report::Options {
     report::Options {
         top: view.top,

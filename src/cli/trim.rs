@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells on standard error how much is left.
+/// Prints to standard error how much of the snapshot is left.
 fn tell(trimmed: &Trimmed, before: u64) {
     output::print_note(&format!("wrote {} of {}", Size(trimmed.bytes.len() as u64), Size(before)));
     for device in trimmed.devices.iter().filter(|device| device.events > 0) {

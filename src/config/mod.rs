@@ -22,9 +22,9 @@ pub struct Config {
     pub group_by: Option<GroupBy>,
     /// The allocator settings of the runs, for snapshots that do not state them.
     pub allocator_settings: Option<AllocatorSettings>,
-    /// How similar stacks must be to be paired.
+    /// Least similarity of stacks that are paired.
     pub match_ratio: Option<f64>,
-    /// Which occurrences of a phase are compared.
+    /// The occurrences of a phase that are compared.
     pub phase_occurrence: Option<Occurrences>,
     /// Rules about frames.
     pub rules: Rules,
@@ -56,7 +56,7 @@ pub struct Pair {
     pub limits: Limits,
 }
 
-/// Why a text is no configuration.
+/// The reason why a text is no configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -96,7 +96,7 @@ impl Config {
     /// The suite of a name.
     ///
     /// # Errors
-    /// Where there is none: says which there are.
+    /// If there is none; the error names those that there are.
     pub fn suite(&self, name: &str) -> Result<&Suite, Error> {
         self.suites.get(name).ok_or_else(|| {
             let names: Vec<_> = self.suites.keys().map(String::as_str).collect();

@@ -15,7 +15,7 @@ pub struct Options {
     pub device_memory: Option<u64>,
 }
 
-/// Where a profile of the series comes from.
+/// The origin of a profile of the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// Its file, or the commit in short.
@@ -57,7 +57,7 @@ pub struct DeviceHistory {
     pub device: u32,
     /// Its figures in each profile; `None` where that lacks the device.
     pub figures: Vec<Option<Figures>>,
-    /// Where the peak changed, the oldest first.
+    /// The changes of the peak, the oldest first.
     pub steps: Vec<Step>,
     /// The stacks at the peaks, the largest of the latest profile first.
     pub stacks: Vec<StackTrack>,
@@ -105,7 +105,7 @@ impl Step {
         Self { at: later.at, before: earlier.bytes, after: later.bytes, stacks: changed }
     }
 
-    /// By how much the peak changed.
+    /// The change of the peak in bytes.
     #[must_use]
     pub fn change(&self) -> i128 {
         i128::from(self.after) - i128::from(self.before)
@@ -123,7 +123,7 @@ pub struct Outlook {
     pub headroom: Option<u64>,
     /// The number of further profiles after which the device is full, where memory grows and the device is known.
     pub full_after: Option<u64>,
-    /// How many seconds that will take at the pace of the commits.
+    /// Seconds until then at the pace of the commits.
     pub full_after_seconds: Option<u64>,
 }
 
@@ -195,7 +195,7 @@ fn changes(peaks: &[Known], min_step: u64) -> Vec<usize> {
 impl Outlook {
     fn new(points: &[Point], figures: &[Option<Figures>], min_step: u64, memory: Option<u64>) -> Option<Self> {
         let peak = Pace::of(figures, |figures| figures.peak, min_step)?;
-        // What fills the device is what is reserved, which grows in steps of segments where the peak grows steadily.
+        // Reserved memory is what fills the device. It grows by segments where the peak grows steadily.
         let reserved = Pace::of(figures, |figures| figures.reserved.or(figures.peak), min_step)?;
         let headroom = memory.map(|memory| memory.saturating_sub(reserved.last));
         let faster = if peak.growth() > reserved.growth() { &peak } else { &reserved };

@@ -44,7 +44,7 @@ pub struct Phase {
     pub name: StringId,
     /// Source of the name.
     pub source: Source,
-    /// Which one of that name it is, from 0, in the order in which they begin.
+    /// Its number among those of that name, from 0, in the order in which they begin.
     pub occurrence: u32,
     /// Just before its first event.
     pub from: Position,

@@ -7,7 +7,7 @@ use object::Object as _;
 use object::read::elf::ElfFile64;
 use object::read::{NameOrOrdinal, ReadCache};
 
-/// What a shared object wants from others.
+/// Libraries and functions that a shared object wants from others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imports {
     /// Names of libraries.
@@ -21,7 +21,7 @@ impl Imports {
     ///
     /// # Errors
     ///
-    /// Where it is no 64-bit ELF file, or its tables do not hold together.
+    /// If it is no 64-bit ELF file, or its tables contradict each other.
     pub fn read(file: impl Read + Seek) -> Result<Self, object::Error> {
         let cache = ReadCache::new(file);
         let file: ElfFile64<'_, object::Endianness, _> = ElfFile64::parse(&cache)?;

@@ -11,7 +11,7 @@ use crate::profile::Profile;
 pub struct Comparison {
     /// Name of the comparison, if there are several.
     pub name: Option<String>,
-    /// Which of several ranks it is of.
+    /// Its rank, where there are several.
     pub member: Option<Member>,
     /// Compared profiles and their differences.
     pub diff: Diff,
@@ -33,7 +33,7 @@ pub struct Gate {
 /// One snapshot of several, and what the limits say about it.
 #[derive(Debug)]
 pub struct Reading {
-    /// Which of several ranks it is of.
+    /// Its rank, where there are several.
     pub member: Member,
     /// Its figures.
     pub profile: Profile,

@@ -11,7 +11,7 @@ use crate::phase::Source;
 use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
 use crate::text::thousands;
 
-/// By how many bytes a phase grew beyond its limit, negative where it did not.
+/// The bytes by which a phase grew beyond its limit, negative where it did not.
 fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
     let allowed = i128::try_from(growth.limit.allowed(row.peak.before?)).unwrap_or(i128::MAX);
     Some(row.delta()?.saturating_sub(allowed))
@@ -49,7 +49,7 @@ impl<'a> LimitedPhases<'a> {
         names
     }
 
-    /// How far the peaks may be from the truth.
+    /// The errors of the peaks.
     fn errors(&self) -> Sides<Option<u64>> {
         if Metric::Peak.has_same_bound(self.devices) {
             return NO_ERROR;

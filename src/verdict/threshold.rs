@@ -77,7 +77,7 @@ impl Target {
 pub struct Growth {
     /// Subject of the limit.
     pub target: Target,
-    /// By how much.
+    /// The growth that is allowed.
     pub limit: Limit,
     /// Consequence of exceeding it.
     pub level: Level,
@@ -155,7 +155,7 @@ pub struct Maximum {
     pub limit: u64,
 }
 
-/// Why a threshold cannot be read.
+/// The reason why a threshold cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseThresholdError {
@@ -318,7 +318,7 @@ impl Limits {
     /// The memory that must be left free; `None` where nothing is said of it.
     ///
     /// # Errors
-    /// Where it is not known of how much.
+    /// If the memory of the device is not known.
     pub fn headroom(&self) -> Result<Option<Headroom>, UnknownDeviceMemory> {
         let Some(least) = self.min_headroom else { return Ok(None) };
         let device_memory = self.device_memory.ok_or(UnknownDeviceMemory)?;

@@ -52,7 +52,7 @@ impl Capacity {
     }
 }
 
-/// How doubt and failure affect the verdict and the exit code.
+/// The effect of doubt and failure on the verdict and the exit code.
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::TRUST)]
 pub(crate) struct Trust {

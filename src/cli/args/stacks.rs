@@ -41,7 +41,7 @@ impl Stacks {
         }
     }
 
-    /// How to compute a profile that holds these stacks.
+    /// Options to compute a profile that holds these stacks.
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
         profile::Options {
             group_by: self.grouping.group_by(config),

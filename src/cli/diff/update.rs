@@ -15,9 +15,9 @@ use ptmem::verdict::{Comparison, Verdict};
 use super::super::args::{ConfigArguments, DiffArguments};
 use super::super::output;
 
-/// How the figures of the after stand to those of the before.
+/// The figures of the after against those of the before.
 struct Changes {
-    /// In words, what is higher, or is not known on both sides.
+    /// In words, figures that are higher, or not known on both sides.
     higher: Vec<String>,
     /// Figures that are lower.
     lower: Vec<String>,
@@ -117,7 +117,7 @@ pub(super) fn shell_word(path: &str) -> String {
     }
 }
 
-/// Rewrites the stored before with the after, and says what became of it.
+/// Rewrites the stored before with the after; returns a note on the result.
 pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>) -> Result<String> {
     let name = path.display();
     let Sides { before, after } = &comparison.diff.profiles;

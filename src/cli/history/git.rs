@@ -54,7 +54,7 @@ fn commit(entry: &str) -> Result<Commit> {
 /// The output of a command of git.
 fn git(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let mut command = Command::new("git");
-    // Not the order, colours or signatures that somebody's configuration asks for.
+    // The user's configuration may ask for signatures or quoted paths.
     command.arg("-C").arg(folder).args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
     let output = command.args(arguments).output().context("git: cannot be run; --git needs it")?;
     if !output.status.success() {

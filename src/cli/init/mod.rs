@@ -64,7 +64,7 @@ fn stored(snapshot: &Path) -> Result<File> {
     Ok(File { path: PROFILE, text: saved::text_of(&profile, saved::Bound::default(), &[]) })
 }
 
-/// What the repository looks like.
+/// The facts about the repository.
 fn found(repository: &Repository) -> String {
     let ci = match repository.ci {
         Ci::Github => "GitHub Actions",

@@ -10,7 +10,7 @@ pub(super) struct File {
     pub(super) text: String,
 }
 
-/// Where the memory is recorded.
+/// The machine on which the memory is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
     /// On a simulated GPU, on any runner.

@@ -1,4 +1,4 @@
-//! What a repository looks like: its CI system, its package, the script that trains.
+//! Facts about a repository: its CI system, its package, the script that trains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ pub(super) enum Ci {
     Gitlab,
 }
 
-/// How a repository is installed.
+/// The way to install a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Installation {
     /// As a package, by `pip install .`.
     Package,
     /// By a file of requirements.
     Requirements(String),
-    /// Nothing is known.
+    /// Not known.
     Unknown,
 }
 

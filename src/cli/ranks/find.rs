@@ -13,7 +13,7 @@ use super::name::{self, Stated};
 /// A file that belongs to a set of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Where it lies.
+    /// Its path.
     pub(crate) path: PathBuf,
     /// Its path from the directory, or from where the glob begins, parted by `/`.
     pub(crate) name: String,

@@ -50,7 +50,7 @@ fn one_sided(side: &str, folder: &Path, found: &[Found], other: &str, file: &Pat
     )
 }
 
-/// How many threads to work with.
+/// The number of threads to work with.
 pub(super) fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }

@@ -1,4 +1,4 @@
-//! Which file of the before belongs to which of the after.
+//! Pairs the files of the before with those of the after.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::find::Found;
 use super::name::natural;
 use super::rule::RankRule;
 
-/// More names than these nobody reads in an error.
+/// Names that an error lists.
 const MOST_NAMES: usize = 4;
 
 /// Identity by which the files of one side differ.

@@ -13,7 +13,7 @@ use super::signals;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// How a command ended.
+/// The end of a command.
 pub(super) enum Ended {
     /// With an exit code, which is 128 and the signal's number where a signal ended it.
     Ran(u8),

@@ -95,7 +95,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let caches = CACHES.iter().any(|(_, name)| self.0.join(name).exists());
         for _ in 0..ATTEMPTS {
-            // What cannot be removed now is tried again; what never can stays, and is no reason to fail.
+            // A file that cannot be removed now is tried again; one that never can be stays, and is no reason to fail.
             let _ = fs::remove_dir_all(&self.0);
             if caches {
                 thread::sleep(PAUSE);

@@ -17,7 +17,7 @@ use crate::stack::{Code, Grouper, Key, distinct_labels};
 /// The identity of blocks: their stack, and the tag that they are grouped by.
 type Attribution = (Origin, Option<StringId>);
 
-/// How blocks of the history live: those that are freed in it, and those that are not.
+/// The lives of blocks: those that are freed in the history, and those that are not.
 #[derive(Default)]
 struct Lives {
     /// The longest, in steps, that blocks live that are freed.

@@ -74,8 +74,8 @@ impl DeviceLeaks {
         Some(Diagnostic::new(Code::FragmentationGrows, Some(self.device), message))
     }
 
-    /// True if the pool grows beyond the most that any step needs: what steps of growing size leave free at their end is used within
-    /// them.
+    /// True if the pool grows beyond the most that any step needs: memory that steps of growing size leave free at their end is used
+    /// within them.
     fn pool_outgrows_need(&self, options: &Options) -> bool {
         let unneeded = self.totals(|point| Some(point.reserved?.saturating_sub(point.active_peak?)));
         let reserved = self.totals(|point| point.reserved);

@@ -24,7 +24,7 @@ pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
 /// The standard deviation of the values around their courses, from how they bend: a straight line does not, and a change
 /// of course bends few of them.
 pub(super) fn noise(values: &[f64]) -> f64 {
-    /// How far the middle one of three normal values deviates from the line through the others, in standard deviations.
+    /// The deviation of the middle one of three normal values from the line through the others, in standard deviations.
     const BEND: f64 = 2.449_489_742_783_178;
     let mut bends: Vec<f64> = values.windows(3).map(|around| (around[2] - 2.0 * around[1] + around[0]).abs()).collect();
     bends.sort_by(f64::total_cmp);

@@ -10,7 +10,7 @@ mod tests;
 use self::course::{Course, noise, without_outliers};
 use super::slope::slope;
 
-/// How much growth counts.
+/// The growth that counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Threshold {
     /// The least growth in bytes.
@@ -26,7 +26,7 @@ pub(super) struct Trend {
     pub(super) since: usize,
     /// Change per step, the median of the slopes between all pairs of values; unknown where there is one value only.
     pub(super) slope: Option<i128>,
-    /// True if that is growth.
+    /// Whether that is growth.
     pub(super) growth: Growing,
     /// Number of steps since then in which it grew.
     pub(super) grew: usize,
@@ -34,7 +34,7 @@ pub(super) struct Trend {
     pub(super) steps: usize,
 }
 
-/// True if a series grows at its end.
+/// Whether a series grows at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growing {
     Yes,
@@ -144,7 +144,7 @@ fn float(value: i128) -> f64 {
     value as f64
 }
 
-/// How values are ordered, pair by pair.
+/// The order of values, pair by pair.
 struct Ranks {
     values: i64,
     rising: i64,

@@ -12,7 +12,7 @@ use crate::replay::Position;
 use crate::snapshot::{Action, Event, StackId};
 use crate::stack::Code;
 
-/// Which steps are asked for.
+/// The steps that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Wanted {
     /// Those that the profiler names, else those of the optimizer, else what recurs, else equal parts.
@@ -24,7 +24,7 @@ pub enum Wanted {
     Windows(usize),
 }
 
-/// How steps were found.
+/// The way in which steps were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
     /// By names that match this.
@@ -47,20 +47,20 @@ pub struct Step {
 /// The steps of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Steps {
-    /// How they were found.
+    /// The way in which they were found.
     pub how: How,
     /// In order. What lies before the first belongs to none.
     pub steps: Vec<Step>,
 }
 
 impl Steps {
-    /// Which step the event belongs to that a moment is just after; `None` before the first.
+    /// The step of the event that a moment is just after; `None` before the first.
     #[must_use]
     pub fn at(&self, position: Position) -> Option<usize> {
         self.steps.partition_point(|step| step.from < position).checked_sub(1)
     }
 
-    /// Where they begin.
+    /// Their beginnings.
     #[must_use]
     pub fn borders(&self) -> Vec<Position> {
         self.steps.iter().map(|step| step.from).collect()
@@ -183,7 +183,7 @@ impl Steps {
     }
 }
 
-/// True if nearly every value and the next are in a certain relation.
+/// True if nearly every value and the one after it are related so.
 fn mostly(values: &[u64], are_related: fn(u64, u64) -> bool) -> bool {
     let related = values.windows(2).filter(|pair| are_related(pair[0], pair[1])).count();
     related * 10 >= values.len() * 8

@@ -11,7 +11,7 @@ const MOST_IN_ROUND: usize = 8;
 /// A number of calls after which everything recurs.
 struct Period {
     lag: usize,
-    /// How alike calls at that distance are, in thousandths.
+    /// Likeness of calls at that distance, in thousandths.
     likeness: u64,
 }
 
@@ -46,7 +46,7 @@ fn allocating(events: &[Event]) -> FxHashSet<StackId> {
     events.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
 }
 
-/// How alike rounds at a distance are, in thousandths: the mean share of the stacks of two that both have.
+/// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
 fn likeness(rounds: &[FxHashSet<StackId>], lag: usize) -> u64 {
     let pairs: Vec<u64> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
     pairs.iter().sum::<u64>().checked_div(pairs.len() as u64).unwrap_or(0)

@@ -11,10 +11,10 @@ use crate::replay::Position;
 use crate::snapshot::{Action, Event, FrameId, StackId};
 use crate::stack::Code;
 
-/// More counts than these are not tried: each costs a walk over the history.
+/// Counts that are tried: each costs a walk over the history.
 const MOST_CANDIDATES: usize = 16;
 
-/// More stacks than these are not tried for the one that begins a step.
+/// Stacks that are tried as the one that begins a step.
 const MOST_CLOCKS: usize = 8;
 
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The

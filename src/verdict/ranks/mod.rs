@@ -44,7 +44,7 @@ pub struct Member {
 /// A rank that only one side has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
+    /// The rank.
     pub member: Member,
     /// The side that lacks it.
     pub side: Side,
@@ -59,7 +59,7 @@ pub struct Ranks {
     pub name: Option<String>,
     /// The directory or glob of each side; no before where nothing was compared.
     pub paths: Sides<Option<String>>,
-    /// Which of the comparisons, or of the snapshots, are theirs.
+    /// Their places among the comparisons, or the snapshots.
     pub members: Range<usize>,
     /// Ranks that only one side has.
     pub missing: Vec<Missing>,

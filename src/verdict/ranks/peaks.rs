@@ -148,7 +148,7 @@ fn require_all(is_job: bool, missing: &[Missing], side: Side) -> Result<(), Stri
     }
 }
 
-/// How far an imbalance may be from the truth: it is a difference, and both of its figures may be off.
+/// The largest error of an imbalance: it is a difference, and both of its figures may be off.
 fn error(peaks: &[RankPeak], side: Side) -> Option<u64> {
     let errors = peaks.iter().map(|rank| rank.sides.of(side).error);
     let largest = errors.into_iter().try_fold(0, |largest: u64, error| Some(largest.max(error?)))?;
