@@ -55,7 +55,7 @@ pub fn find_leaks<R: Read>(
         ..profile::Options::default()
     };
     let mut inputs = inputs.into_iter().peekable();
-    let (name, first) = inputs.next().ok_or(FindLeaksError::NoInput)?;
+    let Some((name, first)) = inputs.next() else { return Err(FindLeaksError::NoInput) };
     let search = if inputs.peek().is_none() {
         match profile::open(first, &name, reading).map_err(|error| FindLeaksError::read(&name, error))? {
             Opened::Snapshot(snapshot, source) => {

@@ -14,7 +14,7 @@ use super::args::LeakArguments;
 use super::output::{self, Output};
 use super::ranks::{self, Found, RankRule};
 use super::report::{report_options, write_reports};
-use super::{config, hint, input};
+use super::{advice, config, hint, input};
 
 /// Snapshots of one process, in order.
 struct Run {
@@ -36,6 +36,7 @@ impl Run {
         };
         search.name.clone_from(&self.name);
         search.rank = self.rank;
+        advice::complete_search(&mut search);
         Ok(search)
     }
 }

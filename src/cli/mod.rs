@@ -1,6 +1,7 @@
 //! Arguments, reading inputs, output, exit code: the only place that touches files, environment or
 //! terminal. Every command is a file.
 
+mod advice;
 pub(crate) mod args;
 mod check;
 mod checkout;
@@ -66,4 +67,9 @@ fn headroom(limits: &Limits) -> Result<Option<Headroom>> {
 
 fn exit_code(verdict: Verdict, exit_zero: bool) -> ExitCode {
     ExitCode::from(if exit_zero { 0 } else { verdict.exit_code() })
+}
+
+/// A number of things, in words.
+fn many(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -13,9 +13,9 @@ use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, Grouping, heading};
 use super::output::{self, Output};
 use super::study::StudyView;
-use super::{config, input};
+use super::{config, input, many};
 
-/// Fewer runs tell no line from a parabola.
+/// Fewer runs than these cannot tell a line from a parabola.
 const FEWEST_RUNS: usize = 3;
 
 #[derive(Debug, Args)]
@@ -130,8 +130,4 @@ fn runs(arguments: &ScaleArguments) -> Result<Vec<Run>> {
         bail!("--x has {}; expected three or more different numbers", many(places.len(), "different number"));
     }
     Ok(runs)
-}
-
-fn many(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -1,11 +1,13 @@
 //! Facts about an input or a comparison that whoever reads the report must know.
 
+mod advice;
 mod codes;
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use advice::Advice;
 pub use codes::Code;
 use codes::Weight;
 
@@ -42,7 +44,7 @@ impl Code {
         self.description().weight.severity()
     }
 
-    /// Tells whether `--strict` makes a verdict inconclusive because of it.
+    /// Whether `--strict` makes a verdict inconclusive because of it.
     #[must_use]
     pub const fn is_distrusted(self) -> bool {
         matches!(self.description().weight, Weight::Distrusted)

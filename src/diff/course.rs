@@ -50,8 +50,8 @@ fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
 pub enum NotAligned {
     /// It is not known in which order stacks allocate.
     #[error(
-        "device {device}: the {side} does not tell in which order its stacks allocate, which --at aligned needs: it has no \
-         allocations, or is a profile that was saved without them; give the snapshot itself, or compare with --at peak"
+        "device {device}: the {side} does not tell in which order its stacks allocate, by which moments are aligned: it has \
+         no allocations, or is a profile that was saved without them; give the snapshot itself"
     )]
     NoCourse {
         /// Device ordinal.
@@ -62,7 +62,7 @@ pub enum NotAligned {
     /// The histories are not alike.
     #[error(
         "device {device}: before and after have nothing like each other's course, so no moment of the before corresponds to the \
-         peak of the after (--at aligned); compare with --at peak or --at event:N"
+         peak of the after"
     )]
     NotAlike {
         /// Device ordinal.

@@ -164,11 +164,8 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
     if more > 0 {
         said.push(format!("{more} more phases"));
     }
-    let message = format!(
-        "phases do not occur equally often ({}): those with the same number are compared. --phase-occurrence max \
-         compares the highest ones",
-        said.join("; ")
-    );
+    let message =
+        format!("phases do not occur equally often ({}): those with the same number are compared", said.join("; "));
     Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message))
 }
 

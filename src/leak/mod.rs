@@ -18,7 +18,7 @@ pub use trend::{Forecast, course_changes, forecast};
 
 use std::sync::Arc;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Advice, Diagnostic};
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
 use crate::profile::{Bucket, Held, Oom, Source};
@@ -221,7 +221,7 @@ pub struct Point {
     pub reserved: Option<u64>,
     /// Reserved bytes that are not active.
     pub fragmentation: Option<u64>,
-    /// Of a step, the most active bytes within it.
+    /// The most active bytes within a step.
     pub active_peak: Option<u64>,
 }
 
@@ -260,13 +260,29 @@ impl Failure {
     }
 }
 
+/// The reason why nothing can be said about leaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unclear {
+    /// In words.
+    pub reason: String,
+    /// Advice beside it, where a setting would help.
+    pub advice: Option<Advice>,
+}
+
+impl From<String> for Unclear {
+    fn from(reason: String) -> Self {
+        Self { reason, advice: None }
+    }
+}
+
 /// The growth on one device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct DeviceLeaks {
     /// Device ordinal.
     pub device: u32,
-    /// How the steps of a single snapshot were found.
+    /// The way in which the steps of a single snapshot were found.
     pub how: Option<How>,
     /// The snapshots or steps, in order.
     pub points: Vec<Point>,
@@ -278,13 +294,18 @@ pub struct DeviceLeaks {
     pub leaks: Vec<Leak>,
     /// Growth of the totals.
     pub growth: Growth,
-    /// Why nothing can be said about leaks.
-    pub unclear: Option<String>,
+    /// The reason why nothing can be said about leaks.
+    pub unclear: Option<Unclear>,
     /// Requests that failed for lack of memory, unless that is allowed.
     pub failure: Option<Failure>,
 }
 
 impl DeviceLeaks {
+    /// A device of which nothing can be said about leaks.
+    fn unclear(device: u32, reason: String) -> Self {
+        Self { unclear: Some(reason.into()), ..Self::nothing(device) }
+    }
+
     /// A device of which nothing is known yet.
     fn nothing(device: u32) -> Self {
         Self {
@@ -321,7 +342,7 @@ pub struct Search {
     pub name: Option<String>,
     /// The rank that the snapshots are of, where there are several.
     pub rank: Option<u64>,
-    /// Where the snapshots came from.
+    /// The files of the snapshots.
     pub sources: Vec<Source>,
     /// The subject of a search.
     pub mode: Mode,

@@ -5,7 +5,7 @@ use super::fact::Fact;
 /// The library's list of names, of which each has a counter.
 const NAMES_SOURCE: &str = include_str!("../../simulate/src/names.rs");
 
-/// How the library answers a function that it has only a name for.
+/// The answer of the library to a function that it has only a name for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Success is the whole answer.
@@ -21,9 +21,9 @@ pub enum Kind {
 pub struct Call {
     /// Name of the function.
     pub name: &'static str,
-    /// How it was answered.
+    /// The answer.
     pub kind: Kind,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
 }
 
@@ -48,11 +48,11 @@ impl Ledger {
         let counters = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
         let mut counters = counters.chain(std::iter::repeat(0));
         let facts = counters.by_ref().take(Fact::COUNT).collect();
-        let calls = names().zip(counters).filter(|(_, calls)| *calls > 0);
-        Self { facts, calls: calls.map(|((kind, name), calls)| Call { name, kind, calls }).collect() }
+        let calls = names().zip(counters).map(|((kind, name), calls)| Call { name, kind, calls });
+        Self { facts, calls: calls.filter(|call| call.calls > 0).collect() }
     }
 
-    /// How often something happened.
+    /// Number of times that something happened.
     #[must_use]
     pub fn fact(&self, fact: Fact) -> u64 {
         self.facts.get(fact as usize).copied().unwrap_or_default()
@@ -72,15 +72,11 @@ impl Ledger {
 
 /// Kinds and names in the order of the library's list: its lines are `    Done cublasSaxpy`.
 fn names() -> impl Iterator<Item = (Kind, &'static str)> {
-    NAMES_SOURCE.lines().filter_map(|line| {
-        let (kind, name) = line.strip_prefix("    ")?.split_once(' ')?;
-        let kind = match kind {
-            "Done" => Kind::Done,
-            "Makes" => Kind::Makes,
-            "Asks" => Kind::Asks,
-            _ => return None,
-        };
-        Some((kind, name))
+    NAMES_SOURCE.lines().filter_map(|line| match line.strip_prefix("    ")?.split_once(' ')? {
+        ("Done", name) => Some((Kind::Done, name)),
+        ("Makes", name) => Some((Kind::Makes, name)),
+        ("Asks", name) => Some((Kind::Asks, name)),
+        _ => None,
     })
 }
 

@@ -15,7 +15,7 @@ pub use card::Card;
 pub use fact::Fact;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
-pub use report::{Outcome, json, summary};
+pub use report::{Outcome, json};
 pub use stand_in::{PRELOADED, SONAMES, StandIn};
 
 /// The library for the system that ptmem was built for. Empty where there is none.

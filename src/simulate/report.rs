@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::{Call, Fact, Kind, Ledger, Settings, Unsupported};
-use crate::units::Size;
 
 /// Version of the JSON report.
 const SCHEMA: &str = "ptmem.simulate/1";
@@ -21,53 +20,6 @@ pub struct Outcome<'a> {
     pub ledger: Ledger,
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,
-}
-
-/// One line for people: that nothing was computed, what was simulated, and what may differ from a real run.
-#[must_use]
-pub fn summary(outcome: &Outcome<'_>) -> String {
-    let Settings { card, gpus, memory, fill, .. } = outcome.settings;
-    let plural = if *gpus == 1 { "" } else { "s" };
-    let memory = Size(*memory);
-    let ledger = &outcome.ledger;
-    if ledger.fact(Fact::Processes) == 0 {
-        return "no process loaded the simulated GPU: the command is a static program, or one for another C library"
-            .to_owned();
-    }
-    let mut parts = vec![format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
-    if ledger.fact(Fact::DeviceCounts) == 0 {
-        parts.push(
-            "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?".to_owned(),
-        );
-    }
-    if ledger.fact(Fact::UnsetReads) > 0 {
-        let (unset, reads) = (ledger.fact(Fact::UnsetReads), ledger.fact(Fact::Reads));
-        parts.push(format!("{unset} of {reads} reads were of values that no copy had set: they read as {fill} (losses, norms, conditions)"));
-    }
-    if ledger.fact(Fact::LargeReads) > 0 {
-        parts.push(format!("{} reads of values over 1 MiB read as {fill}", ledger.fact(Fact::LargeReads)));
-    }
-    if ledger.fact(Fact::CudnnPlans) > 0 {
-        let workspace = Size(outcome.settings.cudnn_workspace);
-        parts.push(format!(
-            "{} cuDNN plans had a workspace of {workspace} (--cudnn-workspace)",
-            ledger.fact(Fact::CudnnPlans)
-        ));
-    }
-    if ledger.fact(Fact::ElapsedTimes) > 0 {
-        parts.push(format!(
-            "{} elapsed times were all the same: autotuning took its first candidates",
-            ledger.fact(Fact::ElapsedTimes)
-        ));
-    }
-    if ledger.fact(Fact::OutOfMemory) > 0 {
-        parts.push(format!("{} allocations did not fit", ledger.fact(Fact::OutOfMemory)));
-    }
-    let unanswered: Vec<&str> = ledger.unanswered().map(|call| call.name).collect();
-    if !unanswered.is_empty() {
-        parts.push(format!("not simulated: {}", unanswered.join(", ")));
-    }
-    parts.join("; ")
 }
 
 #[derive(Serialize)]
@@ -125,7 +77,7 @@ impl From<&Call> for Function {
     }
 }
 
-/// The same for machines, with the calls that were only answered.
+/// A run for machines, with the calls that were only answered.
 ///
 /// # Errors
 ///

@@ -81,7 +81,7 @@ pub struct StandIn<'a> {
     pub functions: &'a [&'a str],
 }
 
-/// Where the parts of the file lie.
+/// Places of the parts of the file.
 struct Places {
     dynamic: u64,
     symbols: u64,
@@ -226,7 +226,9 @@ mod tests {
         let stand_in = StandIn { soname: "libcublas.so.19", needed: &[PRELOADED], functions: &functions };
         let table: Vec<u32> =
             stand_in.hash_table().chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
-        let (first, next) = table[2..].split_at(table[0] as usize);
+        let buckets = table[0] as usize;
+        let first = &table[2..2 + buckets];
+        let next = &table[2 + buckets..];
         assert_eq!((first.len(), next.len()), (3, 4));
         for (index, name) in (1..).zip(functions) {
             let mut at = first[hash(name) as usize % first.len()];

@@ -98,9 +98,9 @@ pub enum Subject {
 pub struct Accepted {
     /// Stacks or figure that may grow.
     pub subject: Subject,
-    /// How much, beyond the limit, on each device.
+    /// Bytes beyond the limit, on each device.
     pub bytes: u64,
-    /// Why.
+    /// The reason that was given.
     pub reason: String,
     /// The last day on which it counts.
     pub expires: Day,
@@ -179,6 +179,7 @@ impl<'a> Budget<'a> {
             check.outcome = Outcome::Inconclusive;
             let reason = "whether accepted growth covers it cannot be told: a side does not list all of its stacks";
             check.reason = Some(reason.to_owned());
+            check.advice = None;
         }
     }
 
@@ -230,6 +231,7 @@ impl<'a> Budget<'a> {
         }
         if !said.is_empty() && (excess == 0 || check.outcome == Outcome::Exceeded) {
             check.reason = Some(said.join("; "));
+            check.advice = None;
         }
         if excess > 0 {
             return Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Level, Verdict};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::diff::{DeviceDiff, Row};
 use crate::profile::Metric;
 
@@ -31,7 +31,7 @@ impl Outcome {
     }
 }
 
-/// How bad a check stands, worst last: its result and its level together.
+/// The severity of a check, worst last: its result and its level together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Standing {
@@ -110,6 +110,8 @@ pub struct Check {
     pub outcome: Outcome,
     /// Why it is inconclusive, or another remark.
     pub reason: Option<String>,
+    /// Advice beside the reason, where a setting would help.
+    pub advice: Option<Advice>,
     /// Whether the limit is absolute.
     pub absolute: bool,
     /// Whether it passes only because the growth was agreed to.
@@ -137,6 +139,7 @@ impl Check {
             level,
             outcome: Outcome::Inconclusive,
             reason: None,
+            advice: None,
             absolute: false,
             accepted: false,
             words: None,
@@ -164,7 +167,7 @@ impl Check {
         is_growth && self.standing() == Standing::Exceeded
     }
 
-    /// How bad it stands.
+    /// Its severity.
     #[must_use]
     pub fn standing(&self) -> Standing {
         match (self.outcome, self.level) {
@@ -193,7 +196,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Tells whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
+    /// A test whether a row of a device is a reason for the verdict: it exceeds a limit itself, or it grew where a
     /// figure of its device did by too much.
     pub fn explanation(&self, device: &DeviceDiff) -> impl Fn(&Row) -> bool + use<'_> {
         let keys: HashSet<&str> = self.exceeded_on(device).filter_map(|check| check.key.as_deref()).collect();
@@ -214,7 +217,7 @@ impl Judgement {
         self.verdict == Verdict::Regression && bad.all(Check::fails_by_growth)
     }
 
-    /// How bad it stands with a device: the worst of its checks and of those that concern no single device; at best
+    /// The severity for a device: the worst of its checks and of those that concern no single device; at best
     /// inconclusive where the verdict is, since the reason for that may be no check.
     #[must_use]
     pub fn standing(&self, device: Option<u32>) -> Standing {

@@ -5,6 +5,7 @@ use super::judge::{NO_ERROR, no_history};
 use super::phases::LimitedPhases;
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
+use crate::diagnostic::Advice;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::{Pattern, Selector};
 use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
@@ -124,8 +125,7 @@ impl<'a> Gated<'a> {
         let name = self.growth.target.name();
         (!self.thresholds.allow_partial).then(|| {
             format!(
-                "the {} lacks {} that the other side records ({}); {name} cannot be compared. --allow-partial \
-                 compares anyway",
+                "the {} lacks {} that the other side records ({}); {name} cannot be compared",
                 missing.side,
                 missing.part(),
                 missing.cause()
@@ -197,9 +197,8 @@ impl<'a> Gated<'a> {
                 && certain.unsigned_abs() >= u128::from(self.thresholds.min_delta);
             let consequence = if is_certain { "it may have held up to that before" } else { "so it cannot be told" };
             let most = Size(most);
-            check.reason = Some(format!(
-                "a side lists no stacks below {most}: {consequence}; save it without --top and --min-bytes"
-            ));
+            check.reason = Some(format!("a side lists no stacks below {most}: {consequence}"));
+            check.advice = Some(Advice::KeepAllStacks);
             if !is_certain {
                 check.outcome = Outcome::Inconclusive;
             }
@@ -236,7 +235,7 @@ impl Judge {
             return;
         }
         if let Some(reason) = gated.part_missing() {
-            self.checks.push(gated.inconclusive(reason));
+            self.checks.push(Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(reason) });
             return;
         }
         match &gated.growth.target {

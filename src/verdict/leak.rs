@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{About, Check, Headline, Judge, Judgement, Level, Outcome, Verdict};
-use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search};
+use crate::leak::{DeviceLeaks, Leak, Mode, Nouns, Search, Unclear};
 use crate::text::count;
 use crate::units::Size;
 
@@ -117,8 +117,8 @@ impl Judge {
                 ..check.clone()
             });
         }
-        if let Some(reason) = &device.unclear {
-            self.checks.push(Check { reason: Some(reason.clone()), ..check });
+        if let Some(Unclear { reason, advice }) = &device.unclear {
+            self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() {
             let words = Some(nothing_leaks(device, mode));
             self.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..check });

@@ -331,7 +331,7 @@ fn steps_go_by_names_that_are_asked_for() {
     assert_eq!(found.leaks().next().map(|(_, leak)| (leak.bytes_per_step, leak.judged)), Some((512, 7)));
     // A name that does not occur is answered with those that do.
     let found = program.search(&named("epoch*"));
-    let why = only_device(&found).unclear.clone().unwrap();
+    let why = only_device(&found).unclear.clone().unwrap().reason;
     assert!(why.contains("'epoch*'") && why.contains("{\"batch\": 0}"), "{why}");
     assert_eq!(verdict(&found), Verdict::Inconclusive);
     // Equal parts.

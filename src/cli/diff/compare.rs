@@ -15,7 +15,7 @@ use ptmem::verdict::{self, ComparedRanks, Comparison, Day, Gate, Member, Thresho
 use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
 use super::super::ranks::{self, Found};
-use super::super::{checkout, config, git, output};
+use super::super::{advice, checkout, config, git, output};
 use super::pairs::Pair;
 use super::update::shell_word;
 
@@ -186,7 +186,9 @@ impl<'a> Run<'a> {
             let message = "before and after are the same file: nothing can have changed";
             diff.diagnostics.push(Diagnostic::new(Code::SameInput, None, message));
         }
-        let judgement = verdict::judge_diff(&diff, &thresholds);
+        let mut judgement = verdict::judge_diff(&diff, &thresholds);
+        advice::complete_judgement(&mut judgement);
+        advice::complete_diagnostics(&mut diff.diagnostics);
         let usage = Usage::of(self.config, &diff);
         let min_delta = thresholds.min_delta;
         let comparison =

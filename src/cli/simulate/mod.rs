@@ -9,6 +9,7 @@ mod signals;
 #[path = "signals_elsewhere.rs"]
 mod signals;
 pub(crate) mod stand_ins;
+mod summary;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -24,6 +25,7 @@ use super::output::Output;
 use arguments::Gpu;
 use child::Ended;
 use folder::Folder;
+use summary::summary;
 
 pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
     let Gpu::Card(card) = arguments.gpu else {
@@ -53,7 +55,7 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
         ledger: Ledger::read(&folder.ledger()),
         recorded: folder.recorded(),
     };
-    eprint_line(&simulate::summary(&outcome));
+    eprint_line(&summary(&outcome));
     if let Some(path) = &arguments.report {
         output.write(path, &simulate::json(&outcome)?)?;
     }

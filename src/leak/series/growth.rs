@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::Device;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::leak::trend::{Growing, Threshold, Trend};
 use crate::leak::{
-    DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Names, Options, Point, WORTH_TELLING, sort,
+    DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Names, Options, Point, Unclear, WORTH_TELLING, sort,
 };
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
 use crate::snapshot::StackId;
@@ -48,7 +48,7 @@ impl Device {
             .map(|(profile, index)| Latest { device: &profile.devices[index], grouper: profile.grouper() });
         let Some(latest) = latest else {
             let path = self.missing.last().map_or("", String::as_str);
-            found.unclear = Some(format!("the latest snapshot does not have the device: {path} lacks it"));
+            found.unclear = Some(format!("the latest snapshot does not have the device: {path} lacks it").into());
             return found;
         };
         if judged == 0 {
@@ -66,10 +66,11 @@ impl Device {
 
     /// The reason why so few snapshots say nothing. The first one of a series has nothing to be compared with, and that
     /// is no reason.
-    fn too_few(&self, skip: usize, skipped: usize) -> Option<String> {
+    fn too_few(&self, skip: usize, skipped: usize) -> Option<Unclear> {
         let is_first = self.points.len() == 1 && skip == 0 && skipped == 0 && self.missing.is_empty();
         let enough = count(self.points.len() as u64, "snapshot is", "snapshots are");
-        (!is_first).then(|| format!("{enough} too few where {skip} are warm-up; two more than those are needed"))
+        let reason = format!("{enough} too few where {skip} are warm-up; two more than those are needed");
+        (!is_first).then(|| reason.into())
     }
 
     fn missing_in_some(&self) -> Option<Diagnostic> {
@@ -88,7 +89,7 @@ impl Device {
         Some(Failure { from_the_first: self.ran_out_at_first && self.points.len() > 1, ..failure })
     }
 
-    /// How the totals grow now.
+    /// The present growth of the totals.
     fn growth(&self, options: &Options, skip: usize) -> Growth {
         let growth = Growth {
             allocated: self.slope_of(options, skip, |point| point.allocated),
@@ -109,7 +110,13 @@ impl Device {
     }
 
     /// Collects what leaks; returns a reason where that cannot be told.
-    fn find_leaks(&self, latest: &Latest<'_>, options: &Options, skip: usize, leaks: &mut Vec<Leak>) -> Option<String> {
+    fn find_leaks(
+        &self,
+        latest: &Latest<'_>,
+        options: &Options,
+        skip: usize,
+        leaks: &mut Vec<Leak>,
+    ) -> Option<Unclear> {
         let mut is_cut = false;
         for (total, &track) in latest.device.stacks.iter().zip(&self.latest) {
             let held = self.stacks[track].held.get(skip..).unwrap_or_default();
@@ -126,10 +133,9 @@ impl Device {
             leaks.extend(self.unnamed(leaks, options, skip));
         }
         leaks.extend(self.fragmentation(options, skip));
-        is_cut.then(|| {
-            "the profiles do not list all stacks, and those that they do not list grow together; save them without --top \
-             and --min-bytes"
-                .to_owned()
+        is_cut.then(|| Unclear {
+            reason: "the profiles do not list all stacks, and those that they do not list grow together".to_owned(),
+            advice: Some(Advice::KeepAllStacks),
         })
     }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search};
+use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
+use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Origins, Source};
@@ -29,7 +30,7 @@ const FEWEST: usize = 3;
 /// stack leaks if it left blocks behind in nearly every step that can tell, and still does.
 ///
 /// # Errors
-/// Where the file holds sums that no memory could hold.
+/// If the file holds sums that no memory could hold.
 pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
     let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
@@ -65,10 +66,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
                 };
                 device.find_leaks()
             }
-            None => DeviceLeaks {
-                unclear: Some(no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
-                ..DeviceLeaks::nothing(id)
-            },
+            None => DeviceLeaks::unclear(id, no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
         };
         if found.how.is_some() && found.unclear.is_none() {
             diagnostics.extend(found.add_totals(replay.figures.allocated.peak, options));
@@ -99,7 +97,7 @@ fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Optio
     Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
 }
 
-/// Why there are no steps.
+/// The reason why there are no steps.
 fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wanted) -> String {
     let pattern = match wanted {
         Wanted::Named(pattern) if has_history => pattern,
@@ -183,27 +181,30 @@ impl DeviceSteps<'_> {
     }
 
     /// Requires steps that are enough, and that may be steps; the error is the reason why a leak cannot be told.
-    fn require_steps(&self) -> Result<(), String> {
+    fn require_steps(&self) -> Result<(), Unclear> {
         if self.judged.count() < FEWEST {
             return Err(format!(
                 "the history has {}, of which {} can tell: neither warm-up nor the last one. {FEWEST} are needed; record \
                  more steps, or give two or more snapshots",
                 crate::text::count(self.steps.steps.len() as u64, "step", "steps"),
                 if self.judged.count() == 0 { "none".to_owned() } else { self.judged.count().to_string() },
-            ));
+            )
+            .into());
         }
         if !self.steps.are_plausible(self.events, self.grouper.code()) {
-            return Err(
-                "no steps were found in the history: it looks like less than a few steps. Record more of them, annotate them \
-                 (torch.profiler.record_function) and name them with --step, or give two or more snapshots"
-                    .to_owned(),
-            );
+            return Err(Unclear {
+                reason:
+                    "no steps were found in the history: it looks like less than a few steps. Record more of them, \
+                         annotate them (torch.profiler.record_function), or give two or more snapshots"
+                        .to_owned(),
+                advice: Some(Advice::NameSteps),
+            });
         }
         Ok(())
     }
 
     /// The stacks that leak, or the reason why that cannot be told.
-    fn leaks(&self) -> Result<Vec<Leak>, String> {
+    fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
         let left = self.left_behind();
         let short = left.too_short(self.judged);
         let leaks = left.leaks(self);
@@ -212,32 +213,36 @@ impl DeviceSteps<'_> {
             Some(label) if leaks.is_empty() => Err(format!(
                 "{label} leaves blocks behind that live for some steps, and fewer than {FEWEST} steps are left that can tell; \
                  record more steps, or give two or more snapshots"
-            )),
+            )
+            .into()),
             _ => Ok(leaks),
         }
     }
 
     /// Refuses leaks that may belong to something else than steps, where these are a guess.
-    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), String> {
+    fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), Unclear> {
         let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
         if leaked <= 0 || !self.steps.are_guessed(self.events, self.grouper.code()) {
             return Ok(());
         }
         if self.steps.go_through_sizes(self.events) {
-            return Err(
-                "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays may \
-                 belong to one size each, such as graphs that are captured. Annotate the steps (torch.profiler.record_function) \
-                 and name them with --step, or give two or more snapshots"
-                    .to_owned(),
-            );
+            return Err(Unclear {
+                reason:
+                    "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: \
+                         what stays may belong to one size each, such as graphs that are captured. Annotate the steps \
+                         (torch.profiler.record_function), or give two or more snapshots"
+                        .to_owned(),
+                advice: Some(Advice::NameSteps),
+            });
         }
         if leaked * 4 > self.allocated_in_judged() {
-            return Err(
-                "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
-                 model or an answer, or leaks. Annotate the steps (torch.profiler.record_function) and name them with --step, \
-                 or give two or more snapshots"
+            return Err(Unclear {
+                reason: "the steps are a guess, and much of what they allocate stays: something is built up, such as the \
+                         layers of a model or an answer, or leaks. Annotate the steps (torch.profiler.record_function), or \
+                         give two or more snapshots"
                     .to_owned(),
-            );
+                advice: Some(Advice::NameSteps),
+            });
         }
         Ok(())
     }

@@ -188,7 +188,7 @@ impl<'a> DeviceReport<'a> {
             steps_by: device.how.as_ref().map(steps_by),
             steps_skipped: device.skip,
             steps_judged: device.judged,
-            unclear: device.unclear.as_deref(),
+            unclear: device.unclear.as_ref().map(|unclear| unclear.reason.as_str()),
             steps: steps(device),
             totals: TotalsReport::new(device.growth),
         }

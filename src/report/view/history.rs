@@ -188,7 +188,7 @@ fn points(history: &History, device: &DeviceHistory) -> Table {
         columns,
         rows: (first..history.points.len()).map(|at| point_row(history, device, at)).collect(),
         noun: Noun { one: "profile", many: "profiles" },
-        below: (first > 0).then(|| format!("{first} earlier profiles are not listed; --format csv has all")),
+        below: (first > 0).then(|| format!("{first} earlier profiles are not listed; the CSV format lists all")),
         ..Table::default()
     }
 }

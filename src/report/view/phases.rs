@@ -76,7 +76,7 @@ fn without_phases(device: &DeviceProfile) -> Table {
     let why = if device.phases.all.is_empty() {
         "there are no annotations (record_function), metadata or compile contexts"
     } else {
-        "--skip-first leaves out all of them"
+        "all of them are among the first occurrences, which are skipped"
     };
     Table {
         title: Some("phases".to_owned()),

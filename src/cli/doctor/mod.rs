@@ -1,12 +1,13 @@
 //! `ptmem doctor`: whether a snapshot is fit to gate.
 
+mod examine;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ptmem::doctor::{self, Finding, Health};
 use ptmem::leak;
 use ptmem::profile::{self, Opened};
 use ptmem::report::printable;
@@ -15,6 +16,7 @@ use ptmem::verdict::Verdict;
 use super::args::{ConfigArguments, InputArguments, heading, rules};
 use super::output::Output;
 use super::{config, input};
+use examine::{Finding, Health, examine, health};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
@@ -38,16 +40,16 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         ..profile::Options::default()
     };
     let findings = match input::open(&arguments.snapshot, &options)? {
-        Opened::Profile(profile) => doctor::examine(&profile, None),
+        Opened::Profile(profile) => examine(&profile, None),
         Opened::Snapshot(snapshot, source) => {
             let name = source.path.clone();
             let reading = leak::Options { rules: options.rules.clone(), ..leak::Options::default() };
             let search = leak::search(*snapshot, source, &reading).context(name)?;
             let profile = input::profile(&arguments.snapshot, &options)?;
-            doctor::examine(&profile, Some(&search))
+            examine(&profile, Some(&search))
         }
     };
-    let health = doctor::health(&findings);
+    let health = health(&findings);
     output.print(&report(&findings, health))?;
     let verdict = match health {
         Health::Good | Health::Weak => Verdict::Pass,

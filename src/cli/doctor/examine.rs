@@ -1,14 +1,18 @@
 //! Whether a snapshot is fit to gate, and how to record a better one.
+//!
+//! All of it is advice to whoever runs the commands, with their options by name, so it is no part of the library.
 
-use crate::diagnostic::Code;
-use crate::leak::Search;
-use crate::phase::steps::How;
-use crate::profile::{DeviceProfile, History, Profile};
-use crate::units::{Size, format_share};
+use ptmem::diagnostic::Code;
+use ptmem::leak::Search;
+use ptmem::phase::steps::How;
+use ptmem::profile::{DeviceProfile, History, Profile};
+use ptmem::units::{Size, format_share};
 
-/// How well a recording does in one respect.
+use crate::cli::many;
+
+/// The quality of a recording in one respect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Health {
+pub(super) enum Health {
     /// As well as can be.
     Good,
     /// A gate works, and says less than it could.
@@ -19,8 +23,7 @@ pub enum Health {
 
 impl Health {
     /// Its name in the report.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Good => "ok",
             Self::Weak => "weak",
@@ -31,8 +34,8 @@ impl Health {
 
 /// A respect in which a recording is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aspect {
-    /// What was recorded at all.
+pub(super) enum Aspect {
+    /// The events that were recorded at all.
     History,
     /// Whether the oldest events are missing.
     Beginning,
@@ -52,8 +55,7 @@ pub enum Aspect {
 
 impl Aspect {
     /// Its name in the report.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::History => "history",
             Self::Beginning => "beginning",
@@ -69,18 +71,18 @@ impl Aspect {
 
 /// A finding about a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What was looked at.
-    pub aspect: Aspect,
-    /// How well it does.
-    pub health: Health,
-    /// What was found, in words.
-    pub words: String,
-    /// What to change about the recording, where something can be.
-    pub advice: Option<String>,
+pub(super) struct Finding {
+    /// The respect in which it was looked at.
+    pub(super) aspect: Aspect,
+    /// The quality of the recording.
+    pub(super) health: Health,
+    /// The finding in words.
+    pub(super) words: String,
+    /// A better way to record, where something can be.
+    pub(super) advice: Option<String>,
 }
 
-/// Less of the peak without a stack is not worth a word.
+/// Memory without a stack is no finding below this part of the peak.
 const SMALL_SHARE: u64 = 20;
 
 /// Recording that is on from the start of the process.
@@ -88,8 +90,7 @@ const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
-#[must_use]
-pub fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding> {
+pub(super) fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding> {
     let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
@@ -105,8 +106,7 @@ pub fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding> {
 }
 
 /// The worst of findings: of the whole snapshot.
-#[must_use]
-pub fn health(findings: &[Finding]) -> Health {
+pub(super) fn health(findings: &[Finding]) -> Health {
     findings.iter().map(|finding| finding.health).max().unwrap_or(Health::Good)
 }
 
@@ -151,7 +151,8 @@ fn history(device: &DeviceProfile, devices: usize) -> Finding {
             "frees without allocations: the peak cannot be known",
             "record all actions: no skip_actions",
         ),
-        History::Empty => Finding::unfit(
+        // Empty.
+        _ => Finding::unfit(
             aspect,
             "nothing was allocated",
             "dump after the step: torch.cuda.memory._dump_snapshot(\"snapshot.pkl\")",
@@ -181,7 +182,7 @@ fn memory(devices: &[&DeviceProfile]) -> Finding {
     if count == 0 {
         return Finding::good(Aspect::Memory, "memory never ran out");
     }
-    let times = crate::text::count(count as u64, "time", "times");
+    let times = many(count, "time");
     let words = format!("memory ran out {times}: the peak is the limit of the card, not of the program");
     Finding::unfit(
         Aspect::Memory,
@@ -192,10 +193,10 @@ fn memory(devices: &[&DeviceProfile]) -> Finding {
 
 fn found_steps(search: &Search, device: u32) -> Finding {
     let found = search.devices.iter().find(|other| other.device == device);
-    let (how, count) = found.map_or((None, 0), |found| (found.how.as_ref(), found.points.len()));
+    let count = found.map_or(0, |found| found.points.len());
     let advice = "for 'ptmem leak' and --every 1step, record several and name them: \
                   with torch.profiler.record_function(\"ProfilerStep#1\"): train_step()";
-    match how {
+    match found.and_then(|found| found.how.as_ref()) {
         Some(How::Named(name)) => Finding::good(Aspect::Steps, format!("{count} by {name}")),
         Some(How::Recurring(label)) => Finding::good(Aspect::Steps, format!("{count} by a recurring stack: {label}")),
         Some(How::Windows) | None => {

@@ -1,0 +1,40 @@
+//! Adds to messages of the library the options that its advice means.
+
+use ptmem::diagnostic::{Advice, Code, Diagnostic};
+use ptmem::leak::Search;
+use ptmem::verdict::Judgement;
+
+/// The end of a message with this advice.
+fn words(advice: Advice) -> Option<&'static str> {
+    match advice {
+        Advice::AllowPartial => Some(". --allow-partial compares anyway"),
+        Advice::KeepAllStacks => Some("; save profiles without --top and --min-bytes"),
+        Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
+        _ => None,
+    }
+}
+
+/// Completes the reasons of checks.
+pub(super) fn complete_judgement(judgement: &mut Judgement) {
+    for check in &mut judgement.checks {
+        if let (Some(reason), Some(advice)) = (&mut check.reason, check.advice.take().and_then(words)) {
+            reason.push_str(advice);
+        }
+    }
+}
+
+/// Completes the reasons why nothing can be said about leaks.
+pub(super) fn complete_search(search: &mut Search) {
+    for unclear in search.devices.iter_mut().filter_map(|device| device.unclear.as_mut()) {
+        if let Some(advice) = unclear.advice.take().and_then(words) {
+            unclear.reason.push_str(advice);
+        }
+    }
+}
+
+/// Completes the diagnostics of a comparison.
+pub(super) fn complete_diagnostics(diagnostics: &mut [Diagnostic]) {
+    for diagnostic in diagnostics.iter_mut().filter(|found| found.code == Code::PhaseOccurrencesDiffer) {
+        diagnostic.message.push_str(". --phase-occurrence max compares the highest ones");
+    }
+}

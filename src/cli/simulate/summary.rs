@@ -1,0 +1,53 @@
+//! A run that has ended, in a line for people.
+
+use ptmem::simulate::{Fact, Outcome, Settings};
+use ptmem::units::Size;
+
+/// One line for people: that nothing was computed, what was simulated, and what may differ from a real run.
+pub(super) fn summary(outcome: &Outcome<'_>) -> String {
+    let Settings { card, gpus, memory, fill, .. } = outcome.settings;
+    let plural = if *gpus == 1 { "" } else { "s" };
+    let memory = Size(*memory);
+    let ledger = &outcome.ledger;
+    if ledger.fact(Fact::Processes) == 0 {
+        return "no process loaded the simulated GPU: the command is a static program, or one for another C library"
+            .to_owned();
+    }
+    let mut parts = vec![format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
+    if ledger.fact(Fact::DeviceCounts) == 0 {
+        parts.push(
+            "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?".to_owned(),
+        );
+    }
+    if ledger.fact(Fact::UnsetReads) > 0 {
+        parts.push(format!(
+            "{} of {} reads were of values that no copy had set: they read as {fill} (losses, norms, conditions)",
+            ledger.fact(Fact::UnsetReads),
+            ledger.fact(Fact::Reads)
+        ));
+    }
+    if ledger.fact(Fact::LargeReads) > 0 {
+        parts.push(format!("{} reads of values over 1 MiB read as {fill}", ledger.fact(Fact::LargeReads)));
+    }
+    if ledger.fact(Fact::CudnnPlans) > 0 {
+        let workspace = Size(outcome.settings.cudnn_workspace);
+        parts.push(format!(
+            "{} cuDNN plans had a workspace of {workspace} (--cudnn-workspace)",
+            ledger.fact(Fact::CudnnPlans)
+        ));
+    }
+    if ledger.fact(Fact::ElapsedTimes) > 0 {
+        parts.push(format!(
+            "{} elapsed times were all the same: autotuning took its first candidates",
+            ledger.fact(Fact::ElapsedTimes)
+        ));
+    }
+    if ledger.fact(Fact::OutOfMemory) > 0 {
+        parts.push(format!("{} allocations did not fit", ledger.fact(Fact::OutOfMemory)));
+    }
+    let unanswered: Vec<&str> = ledger.unanswered().map(|call| call.name).collect();
+    if !unanswered.is_empty() {
+        parts.push(format!("not simulated: {}", unanswered.join(", ")));
+    }
+    parts.join("; ")
+}
