@@ -39,7 +39,7 @@ impl Output {
         if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text.as_bytes()) }
     }
 
-    /// Writes a file that is no text; `-` is standard output.
+    /// Writes a binary file; `-` is standard output.
     pub(crate) fn write_bytes(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         if path.as_os_str() == "-" { write_all(io::stdout().lock(), bytes) } else { write_file(path, bytes) }
     }
@@ -63,7 +63,7 @@ fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether the terminal shows more than ASCII, by the locale; one that is not set is no statement.
+/// Whether the terminal shows more than ASCII, by the locale. An unset locale counts as UTF-8.
 pub(crate) fn is_utf8() -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let locale = names.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());

@@ -1,4 +1,4 @@
-//! `ptmem scale`: how memory scales with what was varied from run to run.
+//! `ptmem scale`: how memory scales with a number that differs from run to run.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -107,7 +107,7 @@ fn read_at(runs: &[Run], moment: Aligned, reading: &profile::Options) -> Result<
     Ok(profiles)
 }
 
-/// The runs by what was varied.
+/// The runs in the order of the number that was varied.
 fn runs(arguments: &ScaleArguments) -> Result<Vec<Run>> {
     let ScaleArguments { snapshots, x, .. } = arguments;
     if snapshots.len() != x.len() {

@@ -56,7 +56,7 @@ pub struct Pair {
     pub limits: Limits,
 }
 
-/// The reason why a text is no configuration.
+/// The reason why a text is not a configuration.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {

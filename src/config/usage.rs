@@ -104,7 +104,7 @@ fn matching(patterns: &[Pattern], text: &str) -> Vec<bool> {
     patterns.iter().map(|pattern| pattern.matches(text)).collect()
 }
 
-/// Marks what is used as well.
+/// Adds the rules that another comparison uses.
 fn any(used: &mut Vec<bool>, more: &[bool]) {
     used.resize(used.len().max(more.len()), false);
     for (used, more) in used.iter_mut().zip(more) {

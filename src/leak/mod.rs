@@ -1,6 +1,6 @@
 //! Finds the stacks that grow over a series of snapshots, or over the steps of one.
 //!
-//! A leak is no higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
+//! A leak is not a higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
 //! leaves blocks behind in nearly every step, which are still held at the dump.
 
@@ -88,7 +88,7 @@ pub struct Options {
     pub min_share: f64,
     /// The steps to look for in a single snapshot.
     pub steps: Wanted,
-    /// Memory of the device in bytes, to tell when it runs out.
+    /// Memory of the device in bytes, to compute when it runs out.
     pub device_memory: Option<u64>,
     /// Memory may run out: the program probes for the most that fits.
     pub allow_oom: bool,
@@ -301,12 +301,12 @@ pub struct DeviceLeaks {
 }
 
 impl DeviceLeaks {
-    /// A device of which nothing can be said about leaks.
+    /// A device whose leaks are not clear.
     fn unclear(device: u32, reason: String) -> Self {
         Self { unclear: Some(reason.into()), ..Self::nothing(device) }
     }
 
-    /// A device of which nothing is known yet.
+    /// A device without results yet.
     fn nothing(device: u32) -> Self {
         Self {
             device,

@@ -125,7 +125,7 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
             found.push(phase);
         }
     }
-    // The annotations may reach back further than the events: what was over before them is no part of the history.
+    // The annotations may reach back further than the events: phases that ended before them are not part of the history.
     found.retain(|phase| !(phase.ends && phase.to == Position::START));
     // Whether one that never ends would have is not known.
     found.iter_mut().for_each(|phase| phase.overlaps &= phase.ends);

@@ -20,7 +20,7 @@ impl Day {
         Self(i64::try_from(seconds / 86_400).unwrap_or(i64::MAX))
     }
 
-    /// A day of the Gregorian calendar; `None` where there is no such day.
+    /// A day of the Gregorian calendar; `None` if the calendar has no such day.
     #[must_use]
     pub fn from_date(year: u16, month: u8, day: u8) -> Option<Self> {
         let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -36,7 +36,7 @@ impl Day {
         Some(Self(days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468))
     }
 
-    /// The day after as many days.
+    /// The day that follows after a number of days.
     #[must_use]
     pub fn after(self, days: u32) -> Self {
         Self(self.0.saturating_add(i64::from(days)))
@@ -146,7 +146,7 @@ impl<'a> Budget<'a> {
         let stacks = self.stacks.iter().zip(&self.left);
         let offers: Vec<u64> = stacks.map(|(stacks, &left)| if covers(stacks, row) { left } else { 0 }).collect();
         let excess = match check.outcome {
-            // Growth that cannot be told is at most what it holds now.
+            // Growth that is not known is at most what the stack holds now.
             Outcome::Inconclusive => Some(u128::from(row.held.after.bytes)),
             Outcome::Pass | Outcome::Exceeded => excess(check),
         };

@@ -13,7 +13,7 @@ use crate::profile::Metric;
 pub enum Outcome {
     /// Within the limit.
     Pass,
-    /// Cannot be told.
+    /// Cannot be decided.
     Inconclusive,
     /// Beyond the limit.
     Exceeded,
@@ -58,7 +58,7 @@ impl Standing {
     }
 }
 
-/// The thing that a check is about.
+/// The subject of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum About {
@@ -123,7 +123,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check that nothing is known of yet.
+    /// A check without a result yet.
     pub(super) fn new(about: About, metric: String, limit: String, level: Level) -> Self {
         Self {
             about,
@@ -158,7 +158,7 @@ impl Check {
         if self.is_of_phases() { "phase" } else { "stack" }
     }
 
-    /// Whether it fails, and by growth: what is too much in itself, or ran out of memory, is no growth.
+    /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
         let is_growth = match self.about {
             About::Metric(_) | About::Stacks | About::Phases | About::Imbalance => !self.absolute,
@@ -226,7 +226,7 @@ impl Judgement {
         if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
     }
 
-    /// The check that explains the verdict: the worst failure, else the first that cannot be told, else the
+    /// The check that explains the verdict: the worst failure, else the first that cannot be decided, else the
     /// first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {

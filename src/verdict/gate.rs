@@ -6,7 +6,7 @@ use super::{Check, Headline, Judgement, Member, Outcome, Ranks, Verdict};
 use crate::diff::Diff;
 use crate::profile::Profile;
 
-/// A comparison and what its limits say about it.
+/// A comparison with the verdict by its limits.
 #[derive(Debug)]
 pub struct Comparison {
     /// Name of the comparison, if there are several.
@@ -30,7 +30,7 @@ pub struct Gate {
     pub ranks: Vec<Ranks>,
 }
 
-/// One snapshot of several, and what the limits say about it.
+/// One snapshot of several, with the verdict by the limits.
 #[derive(Debug)]
 pub struct Reading {
     /// Its rank, where there are several.
@@ -119,7 +119,7 @@ impl Gate {
         comparisons
     }
 
-    /// Whether all of it is one job.
+    /// Whether all comparisons are of the ranks of one job.
     #[must_use]
     pub fn is_one_job(&self) -> bool {
         self.ranks.len() == 1 && self.ranks[0].members.len() == self.comparisons.len()

@@ -47,13 +47,13 @@ impl<'a> Gated<'a> {
         Self { diff, device, profiles, growth, thresholds }
     }
 
-    /// A check of the limit on the device that nothing is known of yet.
+    /// A check of the limit on the device, without a result yet.
     fn check(&self) -> Check {
         let Growth { target, limit, level } = self.growth;
         Check { device: self.device.ordinal(), ..Check::new(target.about(), target.name(), limit.to_string(), *level) }
     }
 
-    /// The same, with the reason why it cannot be told.
+    /// The same, inconclusive for a reason.
     fn inconclusive(&self, reason: String) -> Check {
         Check { reason: Some(reason), ..self.check() }
     }
@@ -135,7 +135,7 @@ impl<'a> Gated<'a> {
 
     /// Whether a stack only was held at another moment: its highest stays within the limit.
     fn is_held_elsewhere(&self, row: &Row) -> bool {
-        // At other moments than the peak, what is held then is what counts.
+        // At other moments than the peak, the bytes held then count.
         self.has_rows_at_peak()
             && row.highest.both().is_some_and(|highest| {
                 let delta = i128::from(highest.after) - i128::from(highest.before);

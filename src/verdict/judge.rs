@@ -86,7 +86,7 @@ impl Judge {
         }
     }
 
-    /// Adds a check of a limit on growth that cannot be told, for a reason that concerns no single device.
+    /// Adds an inconclusive check of a limit on growth, for a reason that concerns no single device.
     pub(super) fn cannot_tell(&mut self, growth: &Growth, reason: &str) {
         let Growth { target, limit, level } = growth;
         let check = Check::new(target.about(), target.name(), limit.to_string(), *level);

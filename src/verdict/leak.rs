@@ -91,7 +91,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 
-/// A check of the limit on leaks that nothing is known of yet.
+/// A check of the limit on leaks, without a result yet.
 fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
     let per_step = format!("{} per {}", Size(limit), nouns.one);
     Check {
@@ -102,7 +102,7 @@ fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
 }
 
 impl Judge {
-    /// A check for each leak of a device, or one that nothing leaks or that it cannot be told.
+    /// A check for each leak of a device; else one that passes, or is inconclusive.
     fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, limit: u64) {
         let nouns = device.nouns(mode);
         let check = check(Some(device.device), nouns, limit);

@@ -20,7 +20,7 @@ pub(super) struct Limited<'a> {
 }
 
 impl Maximum {
-    /// A check of the limit that nothing is known of yet.
+    /// A check of the limit, without a result yet.
     fn check(&self) -> Check {
         Check {
             allowed: Some(u128::from(self.limit)),
@@ -237,7 +237,7 @@ impl Judge {
         }
     }
 
-    /// Adds a check of an absolute limit that cannot be told, for a reason that concerns no single device.
+    /// Adds an inconclusive check of an absolute limit, for a reason that concerns no single device.
     pub(super) fn cannot_tell_maximum(&mut self, maximum: &Maximum, reason: &str) {
         self.checks.push(Check { reason: Some(reason.to_owned()), ..maximum.check() });
     }
@@ -268,7 +268,7 @@ pub(super) fn labels(device: &DeviceProfile) -> impl Iterator<Item = &str> {
 }
 
 impl Headroom {
-    /// A check of it that nothing is known of yet: the reserved peak may take all but the headroom.
+    /// A check of it, without a result yet: the reserved peak may take all but the headroom.
     fn check(self) -> Check {
         let limit = format!("{} of {}", Size(self.least), Size(self.device_memory));
         Check {

@@ -1,4 +1,4 @@
-//! Limits, and what they say about a comparison or about one snapshot.
+//! Limits, and the verdict by them on a comparison or on one snapshot.
 
 mod accepted;
 mod checks;
@@ -63,7 +63,7 @@ pub struct Thresholds {
     pub allow_oom: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
-    /// Whether this is one rank of several, so that [`judge_ranks`] tells what concerns all of them.
+    /// Whether this is one rank of several: [`judge_ranks`] then checks what concerns all of them.
     pub one_of_ranks: bool,
 }
 

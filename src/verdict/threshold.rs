@@ -47,7 +47,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The thing that checks of it are about.
+    /// The subject of checks of it.
     pub(super) fn about(&self) -> About {
         match self {
             Self::Metric(metric) => About::Metric(*metric),
@@ -125,7 +125,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The thing that checks of it are about.
+    /// The subject of checks of it.
     pub(super) fn about(&self) -> About {
         match self {
             Self::Metric(metric) => About::Metric(*metric),
@@ -230,7 +230,7 @@ impl Growth {
     /// Reads `[METRIC=]LIMIT`.
     ///
     /// # Errors
-    /// The error names the mistake and what is accepted.
+    /// The error names the mistake and the accepted values.
     pub fn parse(text: &str, level: Level) -> Result<Self, ParseThresholdError> {
         // The limit has no '=', a pattern may.
         let Some((target, limit)) = text.rsplit_once('=') else {
@@ -315,7 +315,7 @@ impl Limits {
         limits
     }
 
-    /// The memory that must be left free; `None` where nothing is said of it.
+    /// The memory that must be left free; `None` where none is required.
     ///
     /// # Errors
     /// If the memory of the device is not known.

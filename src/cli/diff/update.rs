@@ -33,7 +33,7 @@ fn changes(comparison: &Comparison) -> Changes {
         for (metric, change) in &device.metrics {
             let name = format!("{} {}", device.name(), metric.name());
             match change.delta() {
-                // Unknown on both sides is no change.
+                // Unknown on both sides does not count as a change.
                 None if change.before == change.after => {}
                 None => changes.higher.push(format!("{name} is known on one side only")),
                 Some(0) => {}
@@ -108,7 +108,7 @@ pub(super) fn accepting(comparison: &Comparison, arguments: &DiffArguments) -> O
     can_update.then(|| format!("{} --allow-raise --reason \"why it is worth it\"", command(comparison, arguments)))
 }
 
-/// A path as one would type it.
+/// A path as it is typed in a shell.
 pub(super) fn shell_word(path: &str) -> String {
     if !path.is_empty() && path.chars().all(|c| c.is_alphanumeric() || "/._-+,:=@%".contains(c)) {
         path.to_owned()

@@ -1,6 +1,6 @@
 //! Whether a snapshot is fit to gate, and how to record a better one.
 //!
-//! All of it is advice to whoever runs the commands, with their options by name, so it is no part of the library.
+//! All of it is advice to whoever runs the commands, with their options by name, so it is not part of the library.
 
 use ptmem::diagnostic::Code;
 use ptmem::leak::Search;

@@ -1,4 +1,4 @@
-//! The versions of a file in a git repository, as `git` itself tells them.
+//! The versions of a file in a git repository, as `git` lists them.
 
 use std::path::Path;
 use std::process::Command;

@@ -55,7 +55,7 @@ pub(super) fn jobs(asked: Option<NonZeroUsize>) -> usize {
     asked.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }
 
-/// The size of a file; what cannot be told shows when it is read.
+/// The size of a file; 0 if it is not known: reading the file then reports the error.
 pub(super) fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |there| there.len())
 }

@@ -109,7 +109,7 @@ pub(crate) fn members<'f>(path: &Path, found: &'f [Found]) -> Result<Vec<(Member
     Ok(members.into_iter().map(|(identity, found)| (identity.member(), found)).collect())
 }
 
-/// The files of every side by what tells them apart, which has to be the same on all sides.
+/// The files of every side by their identities, which are of the same kind on all sides.
 fn identities<'f, const N: usize>(sides: [(&Path, &'f [Found]); N]) -> Result<[BTreeMap<Identity, &'f Found>; N]> {
     let rule = RankRule::of(&sides.map(|(_, found)| found));
     let mut maps = [(); N].map(|()| BTreeMap::new());

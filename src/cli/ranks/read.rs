@@ -11,7 +11,7 @@ use super::super::input::{self, require_moment};
 use super::super::output;
 use super::{Found, in_order, jobs, members, size};
 
-/// Refuses exports that cannot be what was meant.
+/// Refuses exports that must be a mistake.
 pub(crate) fn check_exports(view: &View, path: &Path, found: Option<&[Found]>) -> Result<()> {
     let of_ranks = found.unwrap_or_default().iter().map(|found| &*found.path);
     output::check_exports(&view.export, [path].into_iter().chain(of_ranks))

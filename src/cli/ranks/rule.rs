@@ -1,4 +1,4 @@
-//! The rule by which every command tells from the names of files which rank wrote them.
+//! The rule by which every command derives ranks from the names of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ fn counts_on_nodes(found: &[Found]) -> bool {
     numbers.len() < places.len()
 }
 
-/// Numbers behind different words, such as `encoder_1` and `decoder_1`, are no ranks.
+/// Numbers behind different words, such as `encoder_1` and `decoder_1`, are not ranks.
 fn bare_numbers_are_alike(found: &[Found]) -> bool {
     let mut first: BTreeMap<u64, &Found> = BTreeMap::new();
     let mut bare = found.iter().filter(|found| found.rank.is_none());

@@ -27,7 +27,7 @@ struct State<T> {
     error: Option<(usize, anyhow::Error)>,
 }
 
-/// Works on items of so many bytes with up to `jobs` threads, and hands the results to `take` in the order of the
+/// Works on items of these sizes with up to `jobs` threads, and hands the results to `take` in the order of the
 /// items.
 ///
 /// # Errors

@@ -83,7 +83,7 @@ fn lossy(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-/// A line for people, apart from what the command prints.
+/// Prints a line for people, apart from the output of the command.
 fn eprint_line(text: &str) {
     anstream::eprintln!("ptmem simulate: {text}");
 }

@@ -109,7 +109,7 @@ impl Device {
         self.points[skip..].iter().filter_map(value).collect()
     }
 
-    /// Collects what leaks; returns a reason where that cannot be told.
+    /// Collects the leaks; returns a reason where they are not clear.
     fn find_leaks(
         &self,
         latest: &Latest<'_>,
@@ -180,7 +180,7 @@ impl Device {
     /// Growth of the total although no single stack grows: a little in each of many, or in new ones every time.
     fn unnamed(&self, leaks: &[Leak], options: &Options, skip: usize) -> Option<Leak> {
         let held = self.others(leaks, skip);
-        // Stacks that leak less than what is worth telling are no news where others leak more.
+        // Stacks below the least growth that is reported are left out where others leak more.
         let course = Course::of(&held, options).filter(|course| course.trend.growth == Growing::Yes)?;
         Some(Leak {
             label: "<many stacks, a little each>".to_owned(),

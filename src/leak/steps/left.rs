@@ -91,7 +91,7 @@ impl DeviceSteps<'_> {
 pub(super) struct LeftBehind(BTreeMap<Key, Left>);
 
 impl LeftBehind {
-    /// The label of a group whose blocks live for so many steps by design that too few are left to tell.
+    /// The label of a group whose blocks live for some steps by design, which leaves too few steps to judge it.
     pub(super) fn too_short(&self, judged: Judged) -> Option<String> {
         let short = self.0.values().find(|left| left.is_too_short(judged))?;
         Some(short.identity.as_ref()?.label.clone())
@@ -201,7 +201,7 @@ impl Left {
         *of_stack = of_stack.plus(held);
     }
 
-    /// True if the blocks live for some steps by design, and too few steps are left to tell whether they leak.
+    /// True if the blocks live for some steps by design, which leaves too few steps to judge them.
     fn is_too_short(&self, judged: Judged) -> bool {
         let left = judged.until(self.lifetime).saturating_sub(judged.from);
         self.lifetime > 0 && left < FEWEST && self.steps.len() >= left.max(1)
@@ -214,7 +214,7 @@ impl Left {
         let count = until.checked_sub(judged.from).filter(|&count| count >= FEWEST)?;
         let steps: Vec<(usize, Held)> = self.steps.into_iter().filter(|(step, _)| *step < until).collect();
         let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
-        // Growth that stopped is no leak.
+        // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
         if !goes_on || !options.is_steady(steps.len(), count) || held.bytes < options.min_growth.unwrap_or(1) {
             return None;

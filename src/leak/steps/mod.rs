@@ -20,14 +20,14 @@ use crate::stack::{GroupBy, Grouper, Rules};
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
 
-/// Fewer steps than these tell a leak from nothing.
+/// Steps that are needed to recognise a leak.
 const FEWEST: usize = 3;
 
 /// Looks for leaks in one snapshot.
 ///
 /// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the
-/// same stack that was freed: what lives for some steps by design is no leak, nor are the last step's own tensors. A
-/// stack leaks if it left blocks behind in nearly every step that can tell, and still does.
+/// same stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
+/// stack leaks if it left blocks behind in nearly every step that counts, and still does.
 ///
 /// # Errors
 /// If the file holds sums that no memory could hold.
@@ -75,7 +75,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         devices.push(found);
     }
     drop(grouper);
-    // Without a leak there is no stack to show.
+    // Without a leak the report shows no stack.
     let leaks = devices.iter().any(|device| !device.leaks.is_empty());
     Ok(Search {
         name: None,
@@ -127,7 +127,8 @@ impl Judged {
         self.last.saturating_sub(self.from)
     }
 
-    /// The step up to which blocks have outlived others that live for so many steps, which may still be freed.
+    /// The step before which blocks have outlived others, of which the longest lives this many steps: later ones may still be
+    /// freed.
     fn until(self, lifetime: usize) -> usize {
         self.last.saturating_sub(lifetime)
     }
@@ -180,7 +181,7 @@ impl DeviceSteps<'_> {
         }
     }
 
-    /// Requires steps that are enough, and that may be steps; the error is the reason why a leak cannot be told.
+    /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not clear.
     fn require_steps(&self) -> Result<(), Unclear> {
         if self.judged.count() < FEWEST {
             return Err(format!(
@@ -203,7 +204,7 @@ impl DeviceSteps<'_> {
         Ok(())
     }
 
-    /// The stacks that leak, or the reason why that cannot be told.
+    /// The stacks that leak, or the reason why that is not clear.
     fn leaks(&self) -> Result<Vec<Leak>, Unclear> {
         let left = self.left_behind();
         let short = left.too_short(self.judged);

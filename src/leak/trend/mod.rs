@@ -38,7 +38,7 @@ pub(super) struct Trend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growing {
     Yes,
-    /// It rose in the last steps, too few to tell a leak from a step up.
+    /// It rose in the last steps, too few to distinguish a leak from a step up.
     TooSoon,
     No,
 }
@@ -123,7 +123,7 @@ impl Trend {
         if gained < least || !is_steady {
             return Growing::No;
         }
-        // After another course more than one step up is needed: a single one is no leak.
+        // After another course more than one step up is needed: a single one is not a leak.
         match self.grew {
             _ if self.since == 0 => Growing::Yes,
             0 | 1 => Growing::No,

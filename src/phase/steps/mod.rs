@@ -101,7 +101,7 @@ pub fn find(events: &[Event], phases: &[Phase], code: &Code<'_>, wanted: &Wanted
     }
 }
 
-/// Steps that begin where phases do. What lies within another one is no step of its own.
+/// Steps that begin where phases do. A phase within another one is not a step of its own.
 fn named(phases: &[Phase], code: &Code<'_>, how: &str, is_step: impl Fn(&Phase, &str) -> bool) -> Option<Steps> {
     let mut steps: Vec<Step> = Vec::new();
     let mut until = None;
@@ -143,7 +143,7 @@ impl Steps {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         begins.push(events.len());
         let rounds = Rounds::new(events, code);
-        // Without Python nothing tells layers from steps.
+        // Without Python, layers and steps look alike.
         rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
     }
 
@@ -154,7 +154,7 @@ impl Steps {
     }
 
     /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after another,
-    /// as when graphs are captured, is no loop that could leak.
+    /// as when graphs are captured, is not a loop that could leak.
     #[must_use]
     pub fn go_through_sizes(&self, events: &[Event]) -> bool {
         let mut sizes: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();

@@ -20,7 +20,7 @@ const MOST_CLOCKS: usize = 8;
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The
 /// stack that comes first among those that allocate equally often, each between two of the others, begins a step.
 ///
-/// Layers recur as well, and so does loading weights. They are told from steps by what goes on between two allocations of a
+/// Layers recur as well, and so does loading weights. They are distinguished from steps by the events between two allocations of a
 /// stack: all of it is within one call of a module, none of it is a backward pass where there is one elsewhere, or
 /// nothing is freed. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
 pub(super) fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
@@ -56,7 +56,7 @@ pub(super) struct Rounds<'e, 'c, 't> {
     pub(super) kinds: FxHashMap<StackId, Kind>,
 }
 
-/// Facts about a stack that tell steps apart.
+/// Facts about a stack by which steps are recognised.
 pub(super) struct Kind {
     /// Its Python frames, outermost first.
     pub(super) python: Vec<FrameId>,

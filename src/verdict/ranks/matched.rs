@@ -56,7 +56,7 @@ impl Matched {
 }
 
 impl Judge {
-    /// A limit whose pattern matches no stack of any rank cannot be told.
+    /// A limit whose pattern matches no stack of any rank is inconclusive.
     pub(super) fn unmatched_on_all_ranks(&mut self, matched: &Matched, thresholds: &Thresholds) {
         for (growth, _) in thresholds.growth.iter().zip(&matched.growth).filter(|(_, is_matched)| !**is_matched) {
             if growth.pattern().is_some() {

@@ -79,7 +79,7 @@ pub struct JudgedRanks {
 }
 
 /// Judges all ranks together: `ranks` of them are on both sides, with these peaks. A limit that `matched` no stack of
-/// any rank cannot be told.
+/// any rank is inconclusive.
 #[must_use]
 pub fn judge_ranks(
     ranks: usize,
@@ -105,7 +105,7 @@ pub fn judge_ranks(
 }
 
 impl Judge {
-    /// Ranks that one side lacks: never a pass, whatever the limits.
+    /// Adds a check where one side lacks ranks: that never passes, whatever the limits.
     fn missing(&mut self, side: Side, missing: &[Missing]) {
         let of_side = missing.iter().filter(|missing| missing.side == side);
         let members: Vec<&Member> = of_side.map(|missing| &missing.member).collect();

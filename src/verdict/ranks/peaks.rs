@@ -119,7 +119,7 @@ pub(super) struct Balance<'p> {
 }
 
 impl<'p> Balance<'p> {
-    /// The balance of so many ranks that are on both sides, and of those that one side lacks.
+    /// The balance of a number of ranks that are on both sides, and of those that one side lacks.
     pub(super) fn new(ranks: usize, peaks: &'p [RankPeak], missing: &[Missing]) -> Self {
         let is_job = ranks + missing.len() >= 2;
         Self {
