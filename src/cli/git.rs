@@ -141,7 +141,7 @@ fn text_of(path: &Path) -> Option<String> {
     limited(fs::File::open(path).ok().filter(|_| path.is_file())?, LARGEST_FILE)
 }
 
-/// A text cut to a number of bytes.
+/// A text; none where it has more bytes than these.
 fn limited(from: impl Read, most: u64) -> Option<String> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes).ok()?;

@@ -112,7 +112,7 @@ pub struct Row {
     pub stack: Sides<Option<StackId>>,
     /// The lines that it sums; none where it is one line.
     pub lines: RowLines,
-    /// The part that changes through lines which a change of the code touches; nothing before [`Diff::mark_touched`].
+    /// The part that changes through lines which a change of the code touches; nothing before [`crate::diff::Diff::mark_touched`].
     pub touched: Touched,
 }
 
@@ -130,7 +130,7 @@ impl Row {
         pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| is_one)
     }
 
-    /// True if a pattern selects it among the rows of its device, see [`DeviceDiff::selector`].
+    /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
     #[must_use]
     pub fn is_selected(&self, selector: &Selector<'_>) -> bool {
         selector.selects(self.naming(selector.pattern))

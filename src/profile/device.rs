@@ -37,7 +37,7 @@ pub struct DeviceProfile {
     pub figures: Figures,
     /// Languages of the stacks that events carry.
     pub recorded_frames: Languages,
-    /// The position that [`Options::at`] means on this device; `None` where there is no such moment.
+    /// The position that [`super::Options::at`] means on this device; `None` where there is no such moment.
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     pub stacks: Vec<StackTotal>,
@@ -45,10 +45,10 @@ pub struct DeviceProfile {
     pub cut: Option<Cut>,
     /// The named parts of the history.
     pub phases: Phases,
-    /// The history in equal parts, where [`Options::every`] asks for them.
+    /// The history in equal parts, where [`super::Options::every`] asks for them.
     pub intervals: Vec<Interval>,
     /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was saved
-    /// before that was kept, or where it was left out ([`Options::skip_course`]).
+    /// before that was kept, or where it was left out ([`super::Options::skip_course`]).
     pub course: Option<Course>,
     /// The life of every allocation, where [`Options::history`] asks for it and the input has a history.
     pub(crate) lifetimes: Option<Lifetimes>,
@@ -105,13 +105,13 @@ impl DeviceProfile {
         totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
     }
 
-    /// Allocated bytes at the moment of [`Options::at`].
+    /// Allocated bytes at the moment of [`super::Options::at`].
     #[must_use]
     pub fn allocated_at(&self) -> u64 {
         self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
     }
 
-    /// The stacks that hold most at the moment of [`Options::at`], at most `top` of them (0 is all) and none with
+    /// The stacks that hold most at the moment of [`super::Options::at`], at most `top` of them (0 is all) and none with
     /// fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold nothing
     /// then are there only if `least` is 0.
     #[must_use]
@@ -125,7 +125,7 @@ impl DeviceProfile {
         self.listed_by(|total| total.oom, top, least)
     }
 
-    /// True if what was held at the moment of [`Options::at`] is what was held when an allocation failed for the first
+    /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the first
     /// time.
     #[must_use]
     pub fn at_is_oom(&self) -> bool {

@@ -49,7 +49,7 @@ pub struct Group<'t> {
     pub key: Key,
     /// The functions that tell it from others, innermost first.
     pub tokens: Vec<Token>,
-    /// The one of them that is to blame, see [`super::Code::site`].
+    /// The one of them that is to blame, see [`crate::stack::Code::site`].
     pub site: usize,
     /// The lines of those functions in one of its stacks; 0 where unknown.
     pub lines: Vec<u32>,
