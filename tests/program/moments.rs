@@ -149,12 +149,13 @@ fn both_sides_are_compared_at_the_same_place_of_the_program() {
 fn histories_that_are_not_alike_have_no_common_moment() {
     let folder = fixtures::folder();
     let said = error(&folder, &["diff", "before.pkl", "kv-cache.pkl", "--at", "aligned"]);
-    assert!(said.contains("nothing like each other's course"), "{said}");
+    assert!(said.contains("nothing like each other's course") && said.contains("--at event:N"), "{said}");
     let without = tempfile::tempdir().unwrap();
     fs::write(without.path().join("state.pkl"), file(vec![segment(A, &[(20 * MIB, true)])], Vec::new())).unwrap();
     fs::write(without.path().join("after.pkl"), steps(30, 40)).unwrap();
     let said = error(without.path(), &["diff", "state.pkl", "after.pkl", "--at", "aligned"]);
     assert!(said.contains("the before does not tell in which order its stacks allocate"), "{said}");
+    assert!(said.contains("compare with --at peak"), "{said}");
 }
 
 #[test]

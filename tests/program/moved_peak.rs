@@ -80,6 +80,11 @@ fn a_missing_part_leaves_peaks_and_stacks_inconclusive() {
         let (code, report) = diff(folder.path(), &["--max-growth", limit, "--allow-partial"]);
         assert_eq!(code, Some(0), "{limit}: {report}");
     }
+    // Every report says how to compare all the same.
+    for format in ["table", "json", "markdown", "html", "github", "junit", "sarif"] {
+        let (_, report) = diff(folder.path(), &["--max-growth", "peak=1TiB", "--format", format]);
+        assert!(report.contains("--allow-partial compares anyway"), "{format}: {report}");
+    }
     // So does the configuration.
     fs::write(folder.path().join("ptmem.toml"), "max-growth = \"1TiB\"\nallow-partial = true\n").unwrap();
     let (code, report) = diff(folder.path(), &[]);

@@ -321,6 +321,7 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     // The others are not listed: they may have been as large before.
     let (code, line) = diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=0"]);
     assert!(code == 3 && line.contains("lists no stacks below"), "{code} {line}");
+    assert!(line.contains("save profiles without --top and --min-bytes"), "{line}");
     assert_eq!(diff(&["short.json", "after.pkl", "--max-growth", "stack:*native_layer_norm*=64MiB"]).0, 0);
     let (code, line) = diff(&["short.json", "before.pkl", "--max-growth", "stack=0"]);
     assert_eq!(code, 3, "{line}");
