@@ -6,12 +6,27 @@
 use std::fmt;
 
 /// A unit of sizes.
-struct Unit {
-    name: &'static str,
+pub(crate) struct Unit {
+    /// Its name: `MiB`.
+    pub(crate) name: &'static str,
     bytes: u64,
 }
 
-const BINARY: [Unit; 7] = [
+impl Unit {
+    /// The largest binary unit that is no larger than a size.
+    pub(crate) fn of(bytes: u64) -> &'static Self {
+        BINARY.iter().rev().find(|unit| unit.bytes <= bytes).unwrap_or(&BINARY[0])
+    }
+
+    /// The number of these units in a size, to three decimals without trailing zeros.
+    pub(crate) fn number(&self, bytes: u64) -> String {
+        let thousandths = scaled_quotient(bytes.into(), 1000, self.bytes.into());
+        let number = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+        number.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+static BINARY: [Unit; 7] = [
     Unit { name: "B", bytes: 1 },
     Unit { name: "KiB", bytes: 1 << 10 },
     Unit { name: "MiB", bytes: 1 << 20 },
@@ -351,6 +366,15 @@ mod tests {
         assert_eq!(Delta(0).to_string(), "0 B");
         assert_eq!(Delta(i128::from(u64::MAX)).to_string(), "+16.00 EiB");
         assert_eq!(format!("{:>10}|", Size(5)), "       5 B|");
+    }
+
+    #[test]
+    fn numbers_of_a_unit_have_three_decimals_at_most() {
+        let unit = Unit::of(1536 << 20);
+        assert_eq!((unit.name, unit.number(1536 << 20)), ("GiB", "1.5".to_owned()));
+        assert_eq!((unit.number(1 << 20), unit.number(0)), ("0.001".to_owned(), "0".to_owned()));
+        assert_eq!((Unit::of(0).name, Unit::of(1023).number(1023)), ("B", "1023".to_owned()));
+        assert_eq!(Unit::of(u64::MAX).name, "EiB");
     }
 
     #[test]

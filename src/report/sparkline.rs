@@ -17,7 +17,8 @@ pub(super) fn sparkline(values: &[u64], top: u64, width: usize) -> String {
         .collect()
 }
 
-fn columns(values: &[u64], width: usize) -> impl Iterator<Item = u64> + '_ {
+/// The highest value in each of at most `width` equal parts of the values.
+pub(super) fn columns(values: &[u64], width: usize) -> impl Iterator<Item = u64> + '_ {
     let count = width.min(values.len());
     (0..count).map(move |column| {
         let from = column * values.len() / count;

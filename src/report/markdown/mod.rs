@@ -2,6 +2,7 @@
 //! rest is folded away. Never longer than the reader takes: what does not fit is left out row by row, the worst last,
 //! and counted.
 
+mod chart;
 mod conversation;
 mod escape;
 mod page;
@@ -79,8 +80,22 @@ pub(super) fn render(view: &View, options: &Options) -> String {
         }
     }
     view.acceptance.iter().for_each(|acceptance| conversation::acceptance(&mut page, acceptance));
+    chart_of_worst(&mut page, view);
     footer(&mut page, view);
     page.text
+}
+
+/// The curves of the worst device as a chart. It comes last: everything else goes before it where there is little room.
+fn chart_of_worst(page: &mut Page, view: &View) {
+    let sections = view.sections();
+    let Some((group, section)) = sections.first() else { return };
+    let Some(timeline) = chart::timeline_of(section) else { return };
+    let name = match sections.len() {
+        1 => String::new(),
+        _ => format!(" of {}{}", scope(group), prose(cut(&section.name, LONGEST_NAME))),
+    };
+    let summary = format!("Memory{name} over the recording{}", chart::legend(timeline));
+    page.details(&summary, |page| _ = page.add(&format!("\n{}", chart::chart(timeline))));
 }
 
 fn heading(page: &mut Page, view: &View, options: &Options) {
