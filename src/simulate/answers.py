@@ -12,6 +12,25 @@ def exchange_objects(torch):
         ObjectExchange(torch, public).install()
 
 
+def count_steps(_torch):
+    """Lets optimizers go on whose counts of steps lie on the device, as with `torch.set_default_device("cuda")`.
+
+    They divide by 1 - beta ** count or by 1 - a product, whose values stay the 0 or 1 that they begin with: a half suits both.
+    """
+    import sys
+
+    modules = [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
+    ask = getattr(sys.modules.get("torch.optim.optimizer"), "_get_value", None)
+
+    def get_value(number):
+        value = ask(number)
+        return 0.5 if getattr(number, "is_cuda", False) and value in (0, 1) else value
+
+    for module in modules:
+        if ask is not None and getattr(module, "_get_value", None) is ask:
+            module._get_value = get_value
+
+
 class ObjectExchange:
     """Lets ranks send each other Python objects through the store of their job: the simulated NCCL moves no values.
 

@@ -89,6 +89,11 @@ fn a_transformer_in_expandable_segments() {
 }
 
 #[test]
+fn steps_that_are_counted_on_the_device() {
+    assert_told_truly(&Story { name: "default_device", ..Story::default() });
+}
+
+#[test]
 fn mixed_precision_with_a_scaler_and_late_events() {
     assert_told_truly(&Story { name: "mixed_precision", options: &["--events", "late"], ..Story::default() });
 }

@@ -239,6 +239,14 @@ def fully_sharded_2():
     train(model)
 
 
+def default_device():
+    """Optimizers whose counts of steps lie on the device."""
+    torch.set_default_device("cuda")
+    train(small_transformer())
+    model = small_transformer()
+    train(model, optimizer=torch.optim.NAdam(model.parameters(), foreach=False))
+
+
 def generation():
     """A loop with a cache of keys and values that grows by one token a step."""
     layers, heads, width = 2, 8, 32
