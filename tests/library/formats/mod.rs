@@ -55,7 +55,17 @@ const DEFAULT: usize = 65_536;
 
 #[test]
 fn what_is_said_of_a_snapshot_can_be_read() {
-    for path in fixtures() {
+    what_is_said_of_snapshots_can_be_read(fixtures().into_iter().step_by(3));
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn what_is_said_of_every_snapshot_can_be_read() {
+    what_is_said_of_snapshots_can_be_read(fixtures().into_iter());
+}
+
+fn what_is_said_of_snapshots_can_be_read(paths: impl Iterator<Item = String>) {
+    for path in paths {
         for more in [&[][..], &["--tree"], &["--at", "end"], &["--top", "3"], &["--group-by", "frames", "--top", "0"]] {
             reports(&[&["show", &path], more].concat()).check(DEFAULT);
         }
