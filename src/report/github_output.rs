@@ -93,7 +93,7 @@ fn growth(device: &DeviceDiff) -> i128 {
     device.metric(Metric::Peak).delta().unwrap_or(i128::MIN)
 }
 
-/// Whether any figure or stack changed, or a phase where there is a limit on phases.
+/// True if a figure or a stack changed, or a phase where there is a limit on phases.
 fn has_changed(comparison: &Comparison) -> bool {
     let phases_matter = comparison.judgement.checks.iter().any(Check::is_of_phases);
     comparison.diff.devices.iter().any(|device| {

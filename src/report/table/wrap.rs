@@ -49,15 +49,14 @@ fn parts(word: &str, first_room: usize, room: usize) -> Vec<&str> {
         }
         let fits = end_within(rest, room);
         let end = rest[..fits].rfind('/').map_or(fits, |slash| slash + 1);
-        let (part, left) = rest.split_at(end);
-        parts.push(part);
-        rest = left;
+        parts.push(&rest[..end]);
+        rest = &rest[end..];
     }
     parts.push(rest);
     parts
 }
 
-/// Where a text of that many columns ends, one character at least.
+/// The end of the text that fits into a number of columns, one character at least.
 fn end_within(text: &str, columns: usize) -> usize {
     let mut used = 0;
     for (at, c) in text.char_indices() {
