@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{About, Check, Judgement, Level, Outcome, touched};
+use crate::text::count;
 use crate::units::{Size, format_percent};
 
 /// The answer.
@@ -86,7 +87,7 @@ impl Judgement {
         };
         let more = self.count_exceeded(Level::Fail).saturating_sub(1);
         if self.verdict == Verdict::Regression && more > 0 {
-            line.push_str(&format!(", and {more} more"));
+            line.push_str(&format!(", and {}", count(more as u64, "more check", "more checks")));
         }
         match self.count_exceeded(Level::Warn) {
             0 => {}

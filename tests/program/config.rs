@@ -37,7 +37,7 @@ fn limits_come_from_the_file_and_flags_win() {
     // A flag takes the place of the same limit, and of no other.
     let flags = |more: &[&str]| verdict(&ptmem(folder.path(), &[&DIFF[..], more].concat()));
     assert_eq!(flags(&["--max-growth", "end=2%"]).0, 0);
-    assert_eq!(flags(&["--max-growth", "1%"]).1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %, and 1 more");
+    assert_eq!(flags(&["--max-growth", "1%"]).1, "FAIL peak grew 53.80 MiB (+19.2 %), allowed 1 %, and 1 more check");
     assert_eq!(flags(&["--no-config"]).1, "PASS nothing was gated: no threshold was given");
     assert_eq!(flags(&["--config", ".github/ptmem.toml"]), fails);
     // One snapshot takes absolute limits from it.

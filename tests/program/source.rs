@@ -100,7 +100,7 @@ fn in_a_job_of_gitlab_rows_lead_to_lines_of_its_commit() {
     command.env("CI_COMMIT_SHA", "abc1234def").env("CI_JOB_URL", "https://gitlab.com/some/model/-/jobs/5");
     let output = command.args(["diff", "before.pkl", "after.pkl", "--format", "markdown"]).output().unwrap();
     let report = text(&output.stdout);
-    let commit = "Commit [`abc1234`](https://gitlab.com/some/model/-/commit/abc1234def)";
+    let commit = "GPU memory at commit [`abc1234`](https://gitlab.com/some/model/-/commit/abc1234def)";
     assert!(report.contains(commit), "{report}");
     assert!(report.contains("](https://gitlab.com/some/model/-/blob/abc1234def/net/model.py#L5) |"), "{report}");
     assert!(report.contains("[log of the run](https://gitlab.com/some/model/-/jobs/5)"), "{report}");

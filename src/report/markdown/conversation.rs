@@ -9,7 +9,7 @@ use crate::report::view::{Acceptance, View};
 pub(super) fn surroundings(page: &mut Page, view: &View, options: &Options) {
     if let Some(run) = &options.run {
         let commit = format!("[`{}`]({})", run.short_commit(), run.commit_address());
-        page.add(&format!("\nCommit {commit}, [log of the run]({})\n", run.log));
+        page.add(&format!("\nGPU memory at commit {commit}, [log of the run]({})\n", run.log));
     }
     if let Some(approval) = &view.approval {
         page.add(&format!("\n☑️ {}\n", prose(&approval.to_string())));

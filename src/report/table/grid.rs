@@ -10,6 +10,7 @@ use super::wrap::wrap;
 use super::{NARROWEST_NAME, frames, unmistakable};
 use crate::report::source::Excerpt;
 use crate::report::view::{Align, Column, Label, Note, Row, Table, Value};
+use crate::stack::More;
 use crate::text::{printable, shorten};
 
 /// Columns between the edge of the terminal and a table.
@@ -79,7 +80,7 @@ impl Grid {
         let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
         let name = match row.cells.last() {
             Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
-            Some(Value::Label(label)) => self.label(&name(label), indent),
+            Some(Value::Label(label)) => self.label(&name(label, &on_one_line(label.more)), indent).replace(WHOLE, " "),
             Some(name) => self.label(&text(name), indent),
             None => String::new(),
         };
@@ -132,14 +133,23 @@ fn figure(value: &Value, width: usize) -> String {
     shorten(&text(value), (width / 2).max(NARROWEST_NAME))
 }
 
-/// A name with the number of further lines behind it.
-fn name(label: &Label) -> String {
-    format!("{}{}", unmistakable(&label.text), label.more)
+/// Stands in for a space where no line may end. No text has it: it is not printable.
+const WHOLE: &str = "\u{1}";
+
+/// The number of further lines behind a label, which no line of a table breaks.
+fn on_one_line(more: More) -> String {
+    let text = more.to_string();
+    text.strip_prefix(' ').map(|words| format!(" {}", words.replace(' ', WHOLE))).unwrap_or_default()
+}
+
+/// A name with what stands behind it.
+fn name(label: &Label, more: &str) -> String {
+    format!("{}{more}", unmistakable(&label.text))
 }
 
 fn text(value: &Value) -> String {
     match value {
-        Value::Label(label) => name(label),
+        Value::Label(label) => name(label, &label.more.to_string()),
         value => printable(&value.to_string()),
     }
 }
@@ -151,7 +161,7 @@ fn note_text(note: &Note) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::view::Tone;
+    use crate::report::view::{LabelKind, Tone};
     use crate::sides::Sides;
 
     fn row(delta: i128, label: &str) -> Row {
@@ -194,6 +204,14 @@ mod tests {
 
     #[test]
     fn labels_go_on_below_their_row_rather_than_be_cut() {
+        let label = Label { text: "run (a.py:7)".to_owned(), kind: LabelKind::Code, more: More::Lines(2) };
+        let cells = [Value::Change(1), Value::Label(label)];
+        let columns = vec![Column::figure("change"), Column::words("stack")];
+        let table = Table { columns, rows: vec![Row::new(Tone::Plain, cells)], ..Table::default() };
+        let mut text = String::new();
+        write(&mut text, &table, 30).unwrap();
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(text.ends_with("run (a.py:7)\n          (+2 more lines)\n"), "{text}");
         assert_eq!(lines(29)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);
         assert_eq!(lines(10)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);
     }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::pattern::Pattern;
+use crate::profile::Metric;
 use crate::report::Options;
 use crate::text::count;
 use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
@@ -32,7 +33,8 @@ impl Acceptance {
         let mut excesses: BTreeMap<String, u128> = BTreeMap::new();
         for comparison in &gate.comparisons {
             for check in &comparison.judgement.checks {
-                if let Some((subject, excess)) = subject(comparison, check).zip(excess(check)) {
+                let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
+                if let Some((subject, excess)) = subject(comparison, check).zip(left) {
                     let largest = excesses.entry(subject).or_default();
                     *largest = excess.max(*largest);
                 }
@@ -49,6 +51,19 @@ impl Acceptance {
         entries.extend((more > 0).then(|| format!("# and {}", count(more as u64, "more entry", "more entries"))));
         Some(Self { commands: ways.commands.clone(), entries, expires: ways.expires, label: ways.label.clone() })
     }
+}
+
+/// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised it.
+fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
+    let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
+    let of_stacks =
+        of_device.filter(|other| other.about == About::Stacks && !other.metric.starts_with("stack-highest"));
+    let covered: Vec<u128> = of_stacks.filter_map(excess).collect();
+    // Where not all of them are listed, nothing is sure to be covered.
+    if check.about != About::Metric(Metric::Peak) || covered.len() > MOST_ENTRIES {
+        return Some(excess_of_check);
+    }
+    excess_of_check.checked_sub(covered.iter().sum()).filter(|left| *left > 0)
 }
 
 /// The line of an entry that names the subject of a check.

@@ -192,7 +192,7 @@ fn the_report_names_its_gate_its_commit_and_its_run() {
     job.set("GITHUB_SHA", "merge00").set("PTMEM_COMMENT_KEY", "large/v2").run("run.sh").says(0, "device 0");
     let report = job.read("summary");
     assert!(report.starts_with("<!-- ptmem:large/v2 -->\n### ❌ FAIL `large/v2`: peak grew"), "{report}");
-    let links = "Commit [`abc1234`](https://github.com/someone/model/commit/abc1234def567890), \
+    let links = "GPU memory at commit [`abc1234`](https://github.com/someone/model/commit/abc1234def567890), \
                  [log of the run](https://github.com/someone/model/actions/runs/55)";
     assert!(report.contains(links), "{report}");
     let line = "](https://github.com/someone/model/blob/abc1234def567890/model.py#L40)";
