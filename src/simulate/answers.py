@@ -3,6 +3,12 @@
 Each function here replaces one of PyTorch's or of transformers'. What it allocates is what it allocated before.
 """
 
+import sys
+import time
+
+# Seconds that a rank waits at its end for the others.
+LONGEST_WAIT = 120
+
 
 def exchange_objects(torch):
     """Has ranks exchange Python objects through the store of their job, if this PyTorch has ranks."""
@@ -12,18 +18,19 @@ def exchange_objects(torch):
         ObjectExchange(torch, public).install()
 
 
-def count_steps(_torch):
+def count_steps(torch):
     """Lets optimizers go on whose counts of steps lie on the device, as with `torch.set_default_device("cuda")`.
 
-    They divide by 1 - beta ** count or by 1 - a product, whose values stay the 0 or 1 that they begin with: a half suits both.
+    They divide by 1 - beta ** count or by 1 - a product. Both stay the 0 or 1 that they begin with: a half suits both.
     """
-    import sys
-
     modules = [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
     ask = getattr(sys.modules.get("torch.optim.optimizer"), "_get_value", None)
 
-    def get_value(number):
+    @torch.jit.ignore  # Some optimizers are compiled as scripts, which call this as Python.
+    def get_value(number) -> float:
         value = ask(number)
+        if isinstance(value, torch.Tensor):
+            return value  # torch.compile leaves it on the device.
         return 0.5 if getattr(number, "is_cuda", False) and value in (0, 1) else value
 
     for module in modules:
@@ -44,6 +51,7 @@ class ObjectExchange:
         "scatter_object_list",
         "send_object_list",
         "recv_object_list",
+        "destroy_process_group",
     )
 
     def __init__(self, torch, public):
@@ -57,9 +65,36 @@ class ObjectExchange:
 
     def install(self):
         """Puts the functions in the place of PyTorch's."""
+        import atexit
+
         for name in self.originals:
             for module in (self.c10d, self.public):
                 setattr(module, name, getattr(self, name))
+        atexit.register(self.wait_at_exit)
+
+    def wait_at_exit(self):
+        """Waits for the other ranks, unless this one fails."""
+        if self.public.is_initialized() and not hasattr(sys, "last_value"):
+            self.wait_for_all()
+
+    def destroy_process_group(self, group=None):
+        if group in (None, self.public.GroupMember.WORLD) and self.public.is_initialized():
+            self.wait_for_all()
+        return self.originals["destroy_process_group"](group)
+
+    def wait_for_all(self):
+        """Waits until all ranks have come to their end: no collective does it, and one of them has the store."""
+        if "nccl" not in str(self.c10d.get_backend()).lower():
+            return
+        store = self.c10d._get_default_store()
+        name, ranks = "ptmem/ended", self.public.get_world_size()
+        deadline = time.monotonic() + LONGEST_WAIT
+        try:
+            store.add(name, 1)
+            while store.add(name, 0) % ranks and time.monotonic() < deadline:
+                time.sleep(0.02)
+        except RuntimeError:
+            pass  # The rank that has the store has seen all others come, and has gone.
 
     def store_of(self, group, *ends):
         """The store of a group and a name for this exchange; None where the group sends values itself, or is not ours.
