@@ -1,6 +1,6 @@
 //! Adds to messages of the library the options that its advice means.
 
-use ptmem::diagnostic::{Advice, Code, Diagnostic};
+use ptmem::diagnostic::{Advice, Diagnostic};
 use ptmem::leak::Search;
 use ptmem::verdict::Judgement;
 
@@ -10,6 +10,8 @@ fn words(advice: Advice) -> Option<&'static str> {
         Advice::AllowPartial => Some(". --allow-partial compares anyway"),
         Advice::KeepAllStacks => Some("; save profiles without --top and --min-bytes"),
         Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
+        Advice::CompareHighestPhases => Some(". --phase-occurrence max compares the highest ones"),
+        Advice::StateAllocatorSettings => Some(". Give others with --allocator-settings"),
         _ => None,
     }
 }
@@ -23,8 +25,9 @@ pub(super) fn complete_judgement(judgement: &mut Judgement) {
     }
 }
 
-/// Completes the reasons why nothing can be said about leaks.
+/// Completes the result of a search for leaks.
 pub(super) fn complete_search(search: &mut Search) {
+    complete_diagnostics(&mut search.diagnostics);
     for unclear in search.devices.iter_mut().filter_map(|device| device.unclear.as_mut()) {
         if let Some(advice) = unclear.advice.take().and_then(words) {
             unclear.reason.push_str(advice);
@@ -32,9 +35,11 @@ pub(super) fn complete_search(search: &mut Search) {
     }
 }
 
-/// Completes the diagnostics of a comparison.
+/// Completes diagnostics.
 pub(super) fn complete_diagnostics(diagnostics: &mut [Diagnostic]) {
-    for diagnostic in diagnostics.iter_mut().filter(|found| found.code == Code::PhaseOccurrencesDiffer) {
-        diagnostic.message.push_str(". --phase-occurrence max compares the highest ones");
+    for diagnostic in diagnostics {
+        if let Some(advice) = diagnostic.advice.take().and_then(words) {
+            diagnostic.message.push_str(advice);
+        }
     }
 }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use ptmem::profile::{self, Moment, Opened, Options, Profile};
 use ptmem::sides::Sides;
 
+use super::advice;
 use super::progress::ProgressReader;
 
 /// Reads two snapshots, at the same time where that is asked for.
@@ -27,7 +28,9 @@ pub(super) fn open(path: &Path, options: &Options) -> Result<Opened> {
 
 /// Reads a snapshot and computes its profile.
 pub(super) fn profile(path: &Path, options: &Options) -> Result<Profile> {
-    read(path, |input, name| profile::read(input, name, options.clone()))
+    let mut profile = read(path, |input, name| profile::read(input, name, options.clone()))?;
+    advice::complete_diagnostics(&mut profile.diagnostics);
+    Ok(profile)
 }
 
 fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, profile::Error>) -> Result<T> {

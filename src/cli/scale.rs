@@ -13,7 +13,7 @@ use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, Grouping, heading};
 use super::output::{self, Output};
 use super::study::StudyView;
-use super::{config, input, many};
+use super::{advice, config, input, many};
 
 /// Fewer runs than these cannot tell a line from a parabola.
 const FEWEST_RUNS: usize = 3;
@@ -74,7 +74,7 @@ fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading>
     let mut peaks = Vec::with_capacity(runs.len());
     let mut levels: Vec<Levels> = Vec::new();
     for run in runs {
-        let profile = match input::open(run.path.as_ref(), reading)? {
+        let mut profile = match input::open(run.path.as_ref(), reading)? {
             Opened::Profile(profile) => *profile,
             Opened::Snapshot(snapshot, source) => {
                 let of_devices = Levels::of(&snapshot, &reading.rules).with_context(|| run.path.clone())?;
@@ -85,6 +85,7 @@ fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading>
                 profile::measure(*snapshot, source, reading.clone()).with_context(|| run.path.clone())?
             }
         };
+        advice::complete_diagnostics(&mut profile.diagnostics);
         input::require_whole_groups(&profile)?;
         peaks.push(profile);
     }

@@ -11,4 +11,8 @@ pub enum Advice {
     KeepAllStacks,
     /// Name the steps by their annotations: [`crate::LeakOptions::steps`].
     NameSteps,
+    /// Compare the highest occurrences of phases instead of those of the same number: [`crate::diff::PhaseOptions`].
+    CompareHighestPhases,
+    /// State the allocator settings of the run: [`crate::ReadOptions::allocator_settings`].
+    StateAllocatorSettings,
 }

@@ -99,12 +99,20 @@ pub struct Diagnostic {
     pub device: Option<u32>,
     /// One or two sentences on what was found here and, where there is something to do, on what to do next.
     pub message: String,
+    /// Advice beside the message, where a setting would help. A saved profile does not keep it.
+    pub advice: Option<Advice>,
 }
 
 impl Diagnostic {
     /// A diagnostic about a device, or about the file.
     pub fn new(code: Code, device: impl Into<Option<u32>>, message: impl Into<String>) -> Self {
-        Self { code, device: device.into(), message: message.into() }
+        Self { code, device: device.into(), message: message.into(), advice: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn with_advice(self, advice: Advice) -> Self {
+        Self { advice: Some(advice), ..self }
     }
 
     /// Weight, which is that of its code.

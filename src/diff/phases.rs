@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Change, Sides};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, Occurrence};
 use crate::text::shorten;
@@ -166,7 +166,7 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
     }
     let message =
         format!("phases do not occur equally often ({}): those with the same number are compared", said.join("; "));
-    Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message))
+    Some(Diagnostic::new(Code::PhaseOccurrencesDiffer, device, message).with_advice(Advice::CompareHighestPhases))
 }
 
 /// The phases that a report lists.

@@ -4,7 +4,7 @@ use super::census::Census;
 use super::lifetimes::Lifetimes;
 use super::sizes::{Setting, SettingSet};
 use super::{Basis, Checks, DeviceView, History, Position};
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Segment};
 use crate::units::Size;
 
@@ -78,6 +78,10 @@ struct Report<'a> {
 impl Report<'_> {
     fn tell(&mut self, code: Code, message: impl Into<String>) {
         self.found.push(Diagnostic::new(code, self.view.id, message));
+    }
+
+    fn tell_with_advice(&mut self, code: Code, message: impl Into<String>, advice: Advice) {
+        self.found.push(Diagnostic::new(code, self.view.id, message).with_advice(advice));
     }
 
     fn kind_of_history(&mut self) {
@@ -295,22 +299,30 @@ impl Report<'_> {
     /// Allocator settings that the file does not state, or that were others for a part of the history.
     fn settings(&mut self) {
         let names: Vec<_> = self.findings.settings_contradicted.iter().map(Setting::name).collect();
-        if !names.is_empty() {
-            let what = if self.findings.settings_assumed {
-                "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block sizes: \
-                 give them with --allocator-settings"
-            } else {
-                "the allocator settings were others before the dump"
-            };
+        let names = names.join(", ");
+        let is_assumed = self.findings.settings_assumed;
+        if !names.is_empty() && is_assumed {
+            self.tell_with_advice(
+                Code::SettingsChanged,
+                format!(
+                    "the file states no allocator settings (PyTorch before 2.3), and the defaults do not explain its block \
+                     sizes ({names}). Sizes that depend on them carry a bound"
+                ),
+                Advice::StateAllocatorSettings,
+            );
+        } else if !names.is_empty() {
             self.tell(
                 Code::SettingsChanged,
-                format!("{what} ({}). Sizes that depend on them carry a bound", names.join(", ")),
+                format!(
+                    "the allocator settings were others before the dump ({names}). Sizes that depend on them carry a bound"
+                ),
             );
-        } else if self.findings.settings_assumed && self.findings.history == History::Recorded {
-            self.tell(
+        } else if is_assumed && self.findings.history == History::Recorded {
+            self.tell_with_advice(
                 Code::SettingsAssumed,
                 "the file states no allocator settings (PyTorch before 2.3): the defaults are assumed, and the block sizes \
-                 do not contradict them. Give others with --allocator-settings",
+                 do not contradict them",
+                Advice::StateAllocatorSettings,
             );
         }
     }

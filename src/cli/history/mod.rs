@@ -15,7 +15,7 @@ use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, Grouping, heading};
 use super::output::Output;
 use super::study::StudyView;
-use super::{config, input, ranks};
+use super::{advice, config, input, ranks};
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArguments {
@@ -56,7 +56,8 @@ impl Series {
     fn add(&mut self, point: Point, profile: Result<Profile>, is_named: bool) -> Result<()> {
         let profile = profile.and_then(|profile| input::require_whole_groups(&profile).map(|()| profile));
         match profile {
-            Ok(profile) => {
+            Ok(mut profile) => {
+                advice::complete_diagnostics(&mut profile.diagnostics);
                 self.points.push(point);
                 self.profiles.push(profile);
             }
