@@ -139,19 +139,27 @@ fn every_point_of_a_curve_is_within_its_recording_and_every_peak_is_on_it() {
 
 #[test]
 fn the_aligned_moment_is_that_of_the_command_line() {
-    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
-    let data = data(&page(&["diff", &before, &after]));
-    let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
-    let aligned =
-        moments.iter().find(|moment| moment["title"].as_str().unwrap().starts_with("peak of the after")).unwrap();
-    let all = ["--all", "--min-delta", "0", "--top", "0", "--format", "json"];
-    let json = report(&[&["diff", &before, &after, "--at", "aligned"][..], &all].concat());
-    let json: Value = serde_json::from_str(&json).unwrap();
-    for side in ["before", "after"] {
-        let drawn = aligned[format!("{side}Bytes")].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap());
-        let stacks = json["devices"][0]["stacks"].as_array().unwrap().iter();
-        let listed = stacks.map(|stack| stack[side].as_u64().unwrap());
-        assert_eq!(drawn.sum::<u64>(), listed.sum::<u64>(), "{side}");
+    for [before, after] in [
+        ["before.pkl", "after.pkl"],
+        ["after.pkl", "before.pkl"],
+        ["before.pkl", "moved.pkl"],
+        ["phases-before.pkl", "phases-after.pkl"],
+        ["phases-after.pkl", "phases-before.pkl"],
+        ["leak.pkl", "no-leak.pkl"],
+    ] {
+        let data = data(&page(&["diff", &fixture(before), &fixture(after)]));
+        let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
+        let aligned =
+            moments.iter().find(|moment| moment["title"].as_str().unwrap().starts_with("peak of the after")).unwrap();
+        let all = ["--at", "aligned", "--all", "--min-delta", "0", "--top", "0", "--format", "json"];
+        let json = report(&[&["diff", &fixture(before), &fixture(after)][..], &all].concat());
+        let json: Value = serde_json::from_str(&json).unwrap();
+        for side in ["before", "after"] {
+            let drawn = aligned[format!("{side}Bytes")].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap());
+            let stacks = json["devices"][0]["stacks"].as_array().unwrap().iter();
+            let listed = stacks.map(|stack| stack[side].as_u64().unwrap());
+            assert_eq!(drawn.sum::<u64>(), listed.sum::<u64>(), "{before} {after}: {side}");
+        }
     }
 }
 
