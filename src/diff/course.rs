@@ -15,7 +15,7 @@ use crate::text::thousands;
 pub(super) struct Compared {
     /// The parts that one of them lacks.
     pub(super) missing: Vec<Missing>,
-    /// Where the peaks lie, where these are different places of the program.
+    /// The places of the peaks in the program, where they differ.
     pub(super) peaks: Option<Sides<String>>,
 }
 
@@ -74,7 +74,7 @@ pub enum NotAligned {
 /// [`Options::match_ratio`].
 ///
 /// # Errors
-/// Where the histories of a device are not known, or not alike.
+/// If the histories of a device are not known, or not alike.
 pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotAligned> {
     let options = Options { match_ratio, ..Options::default() };
     let by_stack = groupers_by_stack(profiles);
@@ -129,7 +129,7 @@ fn place_of(at: Position) -> String {
     at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {}", thousands(event.into())))
 }
 
-/// Both sides as they are aligned.
+/// Both sides, ready to be aligned.
 fn runs<'r>(
     courses: Sides<&'r Course>,
     devices: Sides<&DeviceProfile>,
@@ -161,9 +161,9 @@ fn compare_runs(
     }
 }
 
-/// Where in the program a peak lies.
+/// The place of a peak in the program.
 struct Place {
-    /// Which of the groups made it.
+    /// The group that made it.
     group: Option<usize>,
     key: String,
     /// The function to blame.

@@ -21,7 +21,7 @@ pub struct RowLine {
 pub struct RowLines {
     /// Each of them, the largest change first; none where there are not several.
     pub all: Vec<RowLine>,
-    /// How many there are beside the one that the row is named after.
+    /// Number of lines beside the one that names the row.
     pub more: More,
 }
 

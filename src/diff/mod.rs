@@ -52,7 +52,7 @@ impl Sides<Held> {
         i128::from(self.after.bytes) - i128::from(self.before.bytes)
     }
 
-    /// Both together, side by side.
+    /// The sum on each side.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { before: self.before.plus(other.before), after: self.after.plus(other.after) }
@@ -78,7 +78,7 @@ pub struct DeviceDiff {
     pub phases: Vec<PhaseRow>,
     /// Parts that one of the recordings lacks.
     pub missing: Vec<Missing>,
-    /// Where the peaks lie, where these are different places of the program.
+    /// The places of the peaks in the program, where they differ.
     pub peaks: Option<Sides<String>>,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
@@ -172,12 +172,12 @@ impl Diff {
     }
 }
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// How similar, from 0 to 1, stacks must be to count as the same although the code has changed.
+    /// The similarity, from 0 to 1, from which stacks count as the same although the code has changed.
     pub match_ratio: f64,
-    /// How phases are compared.
+    /// Options for phases.
     pub phases: PhaseOptions,
 }
 
@@ -241,7 +241,7 @@ fn compare_devices(
     });
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
     let cuts = devices.map(|device| device.and_then(|device| device.cut));
-    // Without the moment on both sides there is nothing to compare.
+    // Stacks can be compared only where both sides have the moment.
     let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
     let comparable = has_moment.before && has_moment.after;
     let both = Sides { before: &groupers.before, after: &groupers.after };

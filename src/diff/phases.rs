@@ -15,14 +15,14 @@ pub enum Occurrences {
     /// Each with the one of the same number.
     #[default]
     Each,
-    /// That with the highest peak on either side.
+    /// The one with the highest peak on each side.
     Worst,
 }
 
-/// How to compare phases.
+/// Options for comparing phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PhaseOptions {
-    /// Which occurrences.
+    /// The occurrences that are compared.
     pub occurrences: Occurrences,
     /// Number of first occurrences of each name to leave out.
     pub skip_first: u32,
@@ -38,11 +38,11 @@ pub struct PhaseRow {
     pub name: Arc<str>,
     /// The source of its name.
     pub source: Source,
-    /// Which occurrence is compared on each side, from 0; `None` where the phase is missing.
+    /// The occurrence that is compared on each side, from 0; `None` where the phase is missing.
     pub number: Sides<Option<u32>>,
     /// True if there is only this one of that name, the first.
     pub is_only: bool,
-    /// How many other phases are around it.
+    /// Number of phases around it.
     pub depth: u32,
     /// The most allocated bytes within it.
     pub peak: Change,
@@ -172,7 +172,7 @@ fn differing(names: &[Named<'_>], device: Option<u32>) -> Option<Diagnostic> {
 /// The phases that a report lists.
 #[derive(Debug)]
 pub struct ListedPhases<'r> {
-    /// Those to show, first those that explain the verdict, then the largest change first.
+    /// The rows to show: first those that explain the verdict, then by size of the change.
     pub rows: Vec<&'r PhaseRow>,
     /// Number of those left out that changed.
     pub changed: usize,

@@ -5,7 +5,7 @@ use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, Held, others};
 use crate::snapshot::StackId;
 
-/// How the memory of a stack changed.
+/// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -91,7 +91,7 @@ impl RowKind {
 pub struct Row {
     /// Its subject.
     pub kind: RowKind,
-    /// How it changed.
+    /// The kind of its change.
     pub change: Kind,
     /// True if its sides were paired by similarity: the code between them has changed.
     pub moved: bool,
@@ -154,7 +154,7 @@ impl Row {
         }
     }
 
-    /// In words whether there are more blocks or larger ones: `twice as many`, `1.5 times as large`.
+    /// The change in words, by number and size of blocks: `twice as many`, `1.5 times as large`.
     #[must_use]
     pub fn manner(&self) -> Option<String> {
         let Sides { before, after } = self.held;
@@ -185,7 +185,7 @@ enum Amount {
 }
 
 impl Amount {
-    /// As in `twice as many`.
+    /// The word for more, as in `twice as many`.
     fn more(self) -> &'static str {
         match self {
             Self::Blocks => "many",
@@ -193,7 +193,7 @@ impl Amount {
         }
     }
 
-    /// As in `57 % fewer`.
+    /// The word for less, as in `57 % fewer`.
     fn less(self) -> &'static str {
         match self {
             Self::Blocks => "fewer",
@@ -221,14 +221,14 @@ fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
     })
 }
 
-/// Which rows to show.
+/// The choice of rows to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listing {
     /// The most rows; 0 is all.
     pub top: usize,
     /// Only rows that changed by at least this many bytes.
     pub min_delta: u64,
-    /// Also what did not change.
+    /// Unchanged rows too.
     pub unchanged: bool,
 }
 

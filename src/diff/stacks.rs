@@ -1,4 +1,4 @@
-//! Which stack of the before is which of the after, and how each has changed.
+//! Pairs the stacks of both sides, and computes the change of each.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -180,7 +180,7 @@ impl<'g> Places<'g> {
     }
 }
 
-/// How a stack changed, where the peaks of the two sides may lie at different places.
+/// The kind of change of a stack, where the peaks of the two sides may lie at different places.
 fn change(held: &Sides<Held>, totals: Sides<Option<&StackTotal>>, peaks: Sides<Option<Position>>) -> Kind {
     let kind = Kind::of(held);
     let empty = match kind {

@@ -151,7 +151,7 @@ fn touched(row: &Row, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) -> T
     let after = Part::new(groups.after.of(row.stack.after), &marks.after);
     let is_all_of_after = after.held.bytes > 0 && after.held == row.held.after;
     let is_all_of_before = before.held.bytes > 0 && before.held == row.held.before;
-    // Where one side is touched as a whole, the other has what it was before.
+    // If all of one side is touched, the whole change counts.
     let delta = if is_all_of_after || (row.held.after.bytes == 0 && is_all_of_before) {
         row.delta()
     } else {

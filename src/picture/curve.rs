@@ -19,7 +19,7 @@ const AREA_SAMPLES: usize = 240;
 /// The curves of one side.
 #[derive(Debug)]
 pub(crate) struct Curve {
-    /// Which side; `None` where there is only one.
+    /// Its side; `None` where there is only one.
     pub(crate) side: Option<Side>,
     /// The counters over the recording, in order.
     pub(crate) points: Vec<SpotValue>,
@@ -96,7 +96,7 @@ pub(crate) enum EventKind {
 pub(crate) struct Band {
     /// Its name, with the number of the occurrence.
     pub(crate) name: String,
-    /// How many others contain it.
+    /// Number of phases around it.
     pub(crate) depth: u32,
     /// Its start.
     pub(crate) from: Spot,

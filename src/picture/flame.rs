@@ -34,9 +34,9 @@ pub(crate) struct Node {
 /// The memory at a moment.
 #[derive(Debug)]
 pub(crate) struct Moment {
-    /// Which moment.
+    /// The kind of moment.
     pub(crate) kind: MomentKind,
-    /// Where it lies on each side; `None` where it does not exist.
+    /// Its position on each side; `None` where it does not exist.
     pub(crate) at: Sides<Option<Position>>,
     /// The nodes that hold memory themselves, beside what they call.
     pub(crate) own: Vec<(usize, Sides<Held>)>,

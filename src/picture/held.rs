@@ -79,7 +79,7 @@ fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Positi
     placed.filter(|(kind, at, _)| *kind != MomentKind::Oom || at.before.or(at.after).is_some()).collect()
 }
 
-/// Where a moment lies on each side.
+/// The position of a moment on each side.
 fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position>> {
     pictured.devices.map(|device| device.and_then(|device| position_on(device, kind)))
 }

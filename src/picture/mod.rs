@@ -99,7 +99,7 @@ fn files(pictured: &Pictured<'_>) -> BTreeMap<String, String> {
     files
 }
 
-/// How both sides correspond by their programs, where both have a history.
+/// The correspondence of both sides, where both have a history.
 fn correspondence(pictured: &Pictured<'_>, units: &mut units::Units<'_>) -> Option<Correspondence> {
     let before = allocating_units(pictured, units, Side::Before)?;
     let after = allocating_units(pictured, units, Side::After)?;

@@ -1,4 +1,4 @@
-//! How long before the peak the blocks of a stack that make it were allocated, and how long after it they were freed.
+//! Lifetimes of the blocks that make the peak: events from their allocation to it, and from it to their free.
 
 use std::collections::HashMap;
 

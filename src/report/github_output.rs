@@ -45,7 +45,7 @@ impl Outputs {
     }
 
     fn of_one_side<'d>(verdict: Option<Verdict>, devices: impl Iterator<Item = &'d DeviceProfile>) -> Self {
-        // Where the peak of one device is not known, the highest is not either.
+        // With one unknown peak, the highest is not known either.
         let active = devices.filter(|device| device.is_active());
         let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
         let highest = peaks.and_then(|peaks| peaks.into_iter().max());

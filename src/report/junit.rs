@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// As attributes.
+/// Printed as attributes of an element.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { tests, failures, errors } = self;

@@ -10,12 +10,12 @@ use crate::sides::Sides;
 pub(super) struct KnownCounter {
     pub(super) baseline: Option<u64>,
     pub(super) peak: Option<u64>,
-    /// How far any of them may be off.
+    /// The bound of their error.
     pub(super) max_error: Option<u64>,
 }
 
 impl KnownCounter {
-    /// Without a history, the state at the dump stands in for both: that is no figure.
+    /// Without a history both are the state at the dump, which is no figure.
     pub(super) fn new(counter: &Counter, history: History) -> Self {
         if history != History::Recorded {
             return Self::default();

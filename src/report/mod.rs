@@ -53,7 +53,7 @@ pub enum Subject<'a> {
     Ranks(&'a Readings),
 }
 
-/// How a result is written.
+/// The formats of reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Format {
@@ -178,7 +178,7 @@ impl Format {
     /// Writes a result.
     ///
     /// # Errors
-    /// Where the format cannot hold it; with the types of this crate that does not happen.
+    /// If the format cannot represent the result, which the types of this crate rule out.
     pub fn render(self, subject: Subject<'_>, options: &Options) -> Result<String, Error> {
         Ok(match self {
             Self::Table => table::render(&View::new(subject, options), options.width),
@@ -210,20 +210,20 @@ impl fmt::Display for Format {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// As JSON.
+    /// The JSON writer failed.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// As CSV.
+    /// The CSV writer failed.
     #[error("the report cannot be written as CSV: {0}")]
     Csv(String),
 }
 
-/// How much a report shows.
+/// Options of reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The most stacks per device; 0 is all.
     pub top: usize,
-    /// Also list stacks that did not change.
+    /// List unchanged stacks too.
     pub unchanged: bool,
     /// Show how the two stacks of a row differ.
     pub explain: bool,
@@ -239,7 +239,7 @@ pub struct Options {
     pub device_memory: Option<u64>,
     /// Markdown takes no more bytes than this.
     pub max_bytes: usize,
-    /// By which a comment on a pull request is found again.
+    /// The key by which a comment on a pull request is found again.
     pub comment_key: String,
     /// The run of continuous integration that makes the report.
     pub run: Option<Run>,
@@ -253,7 +253,7 @@ pub struct Options {
     pub source: bool,
     /// Compute pictures: curves in many points, and who holds the memory at chosen moments.
     pub pictures: bool,
-    /// Where recorded files lie in the checkout that is looked at: recorded path to path from its root.
+    /// Files of the checkout, relative to its root, by their recorded paths.
     pub checkout: BTreeMap<String, String>,
 }
 
@@ -311,7 +311,7 @@ impl Options {
         self.tree.as_ref().is_some_and(|tree| tree.internals)
     }
 
-    /// Which rows of a comparison to show.
+    /// The rows of a comparison to show.
     fn listing(&self, comparison: &Comparison) -> Listing {
         // A page has room for what no limit is about.
         let min_delta = if self.pictures { 0 } else { comparison.min_delta };

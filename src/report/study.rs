@@ -68,7 +68,7 @@ impl StudyFormat {
     /// Writes a result.
     ///
     /// # Errors
-    /// Where the format cannot hold it; with the types of this crate that does not happen.
+    /// If the format cannot represent the result, which the types of this crate rule out.
     pub fn render(self, study: Study<'_>, options: &Options) -> Result<String, Error> {
         Ok(match self {
             Self::Table => table::render(&view(study, options), options.width),

@@ -30,11 +30,11 @@ pub(super) struct Weighed {
 /// The bytes of a stack.
 #[derive(Clone, Copy)]
 pub(super) enum Weight {
-    /// Those that it holds.
+    /// Bytes that it holds.
     Held(u64),
-    /// Those that it holds before and after a change.
+    /// Bytes that it holds before and after a change.
     Compared(Sides<u64>),
-    /// Those that it gains from each snapshot or step to the next.
+    /// Bytes that it gains from each snapshot or step to the next.
     Grows(i128),
 }
 

@@ -9,7 +9,7 @@ use crate::profile::Held;
 /// A line of the tree.
 #[derive(Debug, Clone)]
 pub struct Line<'t> {
-    /// How far it is from the root, in lines.
+    /// Its distance from the root, in lines.
     pub depth: usize,
     /// A frame with those that it calls and that nothing else comes between, outermost first; or none, where
     /// the line sums smaller ones.
@@ -23,7 +23,7 @@ pub struct Line<'t> {
     pub own: Sides<Held>,
 }
 
-/// How a tree becomes lines.
+/// Rules by which a tree becomes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// The most children of one frame; 0 is all.

@@ -15,7 +15,7 @@ pub use layout::{Layout, Line};
 /// The parts of stacks that make the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Also what is hidden otherwise: frames that only pass calls on, and every C++ frame.
+    /// Show frames that are hidden otherwise: those that only pass calls on, and all C++ frames.
     pub internals: bool,
     /// Only stacks with a matching frame, which becomes the root.
     pub focus: Option<Pattern>,

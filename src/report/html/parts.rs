@@ -166,7 +166,7 @@ pub(super) fn acceptance(acceptance: &Acceptance) -> Markup {
     }
 }
 
-/// How the snapshots were recorded.
+/// The recording of the snapshots, folded away.
 pub(super) fn recording(group: &Group) -> Markup {
     html! {
         @if let Some(recording) = &group.recording {

@@ -12,7 +12,7 @@ use crate::units::Size;
 /// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
 const MOST_LINES: usize = COLOURS;
 
-/// Both pictures.
+/// The bars and the lines.
 pub(super) fn figure(steps: &Steps) -> Markup {
     html! {
         (bars(steps))

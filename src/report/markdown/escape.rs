@@ -8,7 +8,7 @@ pub(super) fn code(text: &str) -> String {
     if !text.contains(['`', '|', '\\']) && !text.trim().is_empty() {
         return format!("`{text}`");
     }
-    // Where a table would see a border, or code an end, only entities are safe. What stands between tags is Markdown
+    // As entities, these characters end neither a cell of a table nor the code. Text between tags is Markdown
     // like any other: without colons, dots and plain at signs no part of it becomes a link.
     format!("<code>{}</code>", text.chars().map(entity).collect::<String>())
 }

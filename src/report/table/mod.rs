@@ -56,7 +56,7 @@ struct Page {
     is_fresh: bool,
 }
 
-/// Where people read a log of GitHub, `::` at the beginning of a line would be taken for a command.
+/// In a log of GitHub, `::` at the beginning of a line would start a command.
 fn unmistakable(text: &str) -> String {
     let text = printable(text);
     if text.trim_start().starts_with("::") { format!("'{text}'") } else { text }
@@ -82,7 +82,7 @@ impl Page {
         of_only.or(view.headline.as_ref()).map_or(Ok(()), |headline| self.headline(headline))
     }
 
-    /// How to accept the growth.
+    /// The ways to accept the growth.
     fn acceptance(&mut self, acceptance: &Acceptance) -> fmt::Result {
         self.gap();
         for command in &acceptance.commands {

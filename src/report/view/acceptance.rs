@@ -1,4 +1,4 @@
-//! How the growth that fails a gate can be accepted.
+//! Ways to accept the growth that fails a gate.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -263,7 +263,7 @@ fn worst_device(gate: &Gate) -> Option<(&Comparison, &DeviceDiff)> {
 
 fn explanation_of(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Option<Explanation> {
     let number = device.ordinal();
-    // Which stacks make the peak of a phase is not known.
+    // The stacks that make the peak of a phase are not known.
     let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
     let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
     let Sides { after, .. } = comparison.diff.codes();

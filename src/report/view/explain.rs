@@ -16,7 +16,7 @@ const MOST_FRAMES: usize = 512;
 pub(crate) enum StackLine {
     /// `--- before` and its like.
     Head(String),
-    /// Where a part begins.
+    /// The head of a part.
     Hunk(String),
     /// A frame on both sides.
     Context(String),

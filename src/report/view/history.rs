@@ -145,7 +145,7 @@ fn name(history: &History, at: usize) -> String {
     }
 }
 
-/// Where the peak changed its course, and by which stacks.
+/// The steps of the peak, with the stacks that made them.
 fn steps(history: &History, device: &DeviceHistory) -> Table {
     let columns = vec![
         Column::figure("change").main(),

@@ -110,7 +110,7 @@ pub(crate) struct Group {
     pub(crate) headline: Option<Headline>,
     /// Whether there is reason to show it in full.
     pub(crate) visibility: Visibility,
-    /// How the snapshots were recorded, where a format has room for that.
+    /// The recording of the snapshots, where a format has room for it.
     pub(crate) recording: Option<Table>,
 }
 

@@ -1,4 +1,4 @@
-//! How the snapshots of a group were recorded: their lengths, their frames, and the settings of PyTorch's allocator.
+//! The recordings of the snapshots of a group: their lengths, their frames, and the settings of PyTorch's allocator.
 
 use std::collections::BTreeSet;
 

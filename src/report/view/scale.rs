@@ -1,4 +1,4 @@
-//! How memory scales with what was varied.
+//! The growth of memory with a number that was varied.
 
 use super::remarks::remarks;
 use super::{Block, Column, Content, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View};
@@ -51,7 +51,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
     }
 }
 
-/// Where the device is full.
+/// The place at which the device is full.
 fn full_at(full: &Full, options: &Options) -> Phrase {
     let memory = options.device_memory.map_or(String::new(), |memory| format!("{} ", Size(memory)));
     match full.best {
@@ -77,7 +77,7 @@ fn rounded(x: f64) -> String {
     }
 }
 
-/// How well the earlier runs predict the last one.
+/// The error with which the earlier runs predict the last one.
 fn tested(check: &Check) -> Fact {
     let predicted = bytes(check.predicted);
     let off = i128::from(predicted) - i128::from(check.peak);
@@ -146,7 +146,7 @@ fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
     stacks.filter(|stack| stack.track.held.iter().any(|held| held.bytes > 0))
 }
 
-/// How the largest stacks scale.
+/// The largest stacks and their growth.
 fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
     let ahead = Ahead::new(scale, device);
     let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();

@@ -59,7 +59,7 @@ impl Default for Noun {
 pub(crate) struct Column {
     /// Its head.
     pub(crate) head: String,
-    /// To which side its values are aligned.
+    /// The alignment of its values.
     pub(crate) align: Align,
     /// Whether it is the figure that the table is about.
     pub(crate) is_main: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Column {
     pub(crate) is_spare: bool,
 }
 
-/// To which side values are aligned.
+/// The alignment of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Align {
     /// Words.
@@ -107,16 +107,16 @@ pub(crate) struct Row {
 /// The importance of a row, or the direction that it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tone {
-    /// As one among others.
+    /// One among others.
     #[default]
     Plain,
-    /// As the one that matters most.
+    /// The most important one.
     Main,
-    /// As something that does not matter much.
+    /// Of little importance.
     Faint,
-    /// As a growth.
+    /// Growth.
     Worse,
-    /// As a decline.
+    /// Decline.
     Better,
     /// By what a check found.
     Mark(Mark),

@@ -17,13 +17,13 @@ pub(crate) struct Timeline {
 /// Allocated bytes over the recording, or at the end of each step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
-    /// Which side it is of; none where there is only one.
+    /// Its side; none where there is only one.
     pub(crate) side: Option<Side>,
     /// The highest value in each of several equal parts of the recording.
     pub(crate) points: Vec<u64>,
     /// The highest value.
     pub(crate) peak: u64,
-    /// Where that lies and what was held at the start, where the curve is worth such marks.
+    /// The place of the peak and the memory at the start, where these are marked.
     pub(crate) marks: Option<Marks>,
 }
 

@@ -75,7 +75,7 @@ pub(crate) enum Value {
     Error(Exactness),
     /// The direction in which a stack changed.
     Direction {
-        /// How.
+        /// The direction.
         kind: Kind,
         /// Whether the code changed between both sides.
         moved: bool,
@@ -137,7 +137,7 @@ pub(crate) struct Label {
     pub(crate) text: String,
     /// Its kind.
     pub(crate) kind: LabelKind,
-    /// How many lines and operators a stack sums beside those of its name, which are no part of the name.
+    /// Number of lines and operators that a stack sums beside those of its name. They are no part of the name.
     pub(crate) more: More,
 }
 
