@@ -114,7 +114,9 @@ impl DeviceView<'_> {
     fn history(&self, lifetimes: &Lifetimes, census: &Census) -> History {
         let frees = census.count(Action::FreeRequested) + census.count(Action::FreeCompleted);
         let most_events = self.snapshot.most_events();
-        if lifetimes.allocations.is_empty() {
+        // Release 2.0 records the current device alone.
+        let is_unrecorded = self.events().is_empty() && self.snapshot.lacks_block_addresses;
+        if lifetimes.allocations.is_empty() && (!is_unrecorded || self.device.segments.is_empty()) {
             History::Empty
         } else if most_events <= 1 {
             // `_record_memory_history("state")` keeps one event, and nothing tells it from a recording of one event.
@@ -125,8 +127,7 @@ impl DeviceView<'_> {
             let grows = census.count(Action::SegmentAlloc) + census.count(Action::SegmentMap) > 0;
             let contradicts = grows || lifetimes.double_frees > 0 || !lifetimes.unexplained.is_empty();
             if contradicts { History::NoAllocations } else { History::Recorded }
-        } else if self.events().is_empty() && self.snapshot.lacks_block_addresses {
-            // Release 2.0 records the current device alone.
+        } else if is_unrecorded {
             History::StateOnly
         } else {
             // All devices are recorded, and on this one nothing happened.
@@ -285,11 +286,13 @@ impl Trust<'_> {
 
     /// A counter of which more may have been given back to the device than was recorded: it was at least as high.
     fn least(&self, gauge: &Gauge, end: i128, what: &'static str) -> Result<Counter, Error> {
-        let (baseline, peak) = (gauge.baseline.max(0), gauge.peak.max(end));
         let mut seen = *gauge;
-        (seen.baseline, seen.peak) = (baseline, peak);
-        let errors =
-            Errors { baseline: (MOST_DEVICE_MEMORY - baseline).max(0), peak: (MOST_DEVICE_MEMORY - peak).max(0) };
+        seen.baseline = gauge.baseline.max(0);
+        seen.peak = gauge.peak.max(end);
+        let errors = Errors {
+            baseline: (MOST_DEVICE_MEMORY - seen.baseline).max(0),
+            peak: (MOST_DEVICE_MEMORY - seen.peak).max(0),
+        };
         let counter = self.counter(&seen, end, Some(errors), true, what)?;
         Ok(Counter { peak_at: None, is_least: true, ..counter })
     }

@@ -9,6 +9,8 @@ use ptmem::report::{Format, Options, Subject};
 use ptmem::verdict::{self, Comparison, Gate, Growth, Level, Thresholds};
 use serde_json::{Value as Json, json};
 
+use crate::support::pickle::{self, Value};
+
 fn load(name: &str) -> Profile {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", name].iter().collect();
     profile::read(std::fs::File::open(path).unwrap(), name, profile::Options::default()).unwrap()
@@ -187,4 +189,48 @@ fn a_figure_of_unknown_error_is_no_figure() {
     let json = parsed(&Format::Json.render(Subject::Gate(&gate), &Options::default()).unwrap());
     assert_eq!(json["devices"][0]["metrics"]["peak"]["before"], Json::Null);
     assert_eq!(json["devices"][0]["metrics"]["peak"]["percent"], Json::Null);
+}
+
+/// A segment of the small pool, as release 2.0 writes it, whose blocks are of these sizes and states.
+fn segment_of_2_0(device: u64, address: u64, blocks: &[(u64, &str)]) -> Value {
+    let blocks = blocks.iter().map(|&(size, state)| {
+        Value::dict([("size", size.into()), ("requested_size", size.into()), ("state", state.into())])
+    });
+    Value::dict([
+        ("device", device.into()),
+        ("address", address.into()),
+        ("total_size", (2_u64 << 20).into()),
+        ("stream", 0.into()),
+        ("segment_type", "small".into()),
+        ("blocks", blocks.collect::<Vec<_>>().into()),
+    ])
+}
+
+/// Release 2.0 records the current device alone: the other one may have held anything, also where it holds nothing at the dump.
+#[test]
+fn a_device_that_release_2_0_did_not_record_has_no_peak() {
+    let address = 0x7f00_0000_0000_u64;
+    let event = Value::dict([
+        ("action", "segment_alloc".into()),
+        ("addr", address.into()),
+        ("size", (2_u64 << 20).into()),
+        ("stream", 0.into()),
+    ]);
+    let alloc =
+        Value::dict([("action", "alloc".into()), ("addr", address.into()), ("size", 512.into()), ("stream", 0.into())]);
+    let value = Value::dict([
+        (
+            "segments",
+            vec![
+                segment_of_2_0(0, address, &[(512, "active_allocated"), ((2 << 20) - 512, "inactive")]),
+                segment_of_2_0(1, address + (1 << 30), &[(2 << 20, "inactive")]),
+            ]
+            .into(),
+        ),
+        ("device_traces", vec![vec![event, alloc].into(), Value::List(Vec::new())].into()),
+    ]);
+    let bytes = pickle::write(&value, pickle::Options::default());
+    let profile = profile::read(&bytes[..], "two.pkl", profile::Options::default()).unwrap();
+    let peaks: Vec<_> = profile.devices.iter().map(|device| device.figures.allocated.peak).collect();
+    assert_eq!(peaks, [Some(512), None]);
 }
