@@ -186,7 +186,7 @@ fn corners(order: &[Pair]) -> Vec<Pair> {
     corners
 }
 
-/// Whether as much lies between two pairs on one side as on the other.
+/// True if as much lies between two pairs on one side as on the other.
 fn is_even(one: &Pair, other: &Pair) -> bool {
     other.before - one.before == other.after - one.after
 }
@@ -292,11 +292,10 @@ mod tests {
     #[test]
     fn long_histories_are_aligned_by_their_rarest_stacks() {
         let symbols = program(3, 6, false);
-        let folded = || Folded::new(symbols.iter().copied(), usize::MAX).unwrap();
-        let common = Sides {
-            before: Common { sequence: folded(), sizes: HashMap::new() },
-            after: Common { sequence: folded(), sizes: HashMap::new() },
-        };
+        let common = Sides { before: &symbols, after: &symbols }.map(|symbols| Common {
+            sequence: Folded::new(symbols.iter().copied(), usize::MAX).unwrap(),
+            sizes: HashMap::new(),
+        });
         let all = Rarest::new(&common, u64::MAX).allocations(&common.before.sequence);
         assert!(all.iter().enumerate().all(|(place, one)| (one.place, one.symbol) == (place as u64, symbols[place])));
         assert_eq!(all.len(), symbols.len());

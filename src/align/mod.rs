@@ -1,5 +1,5 @@
-//! Whether one of two histories lacks a part that the other has: its head, because the ring buffer dropped the oldest
-//! events or the recording began later, or its tail, because the recording ended earlier.
+//! The parts of one history that another one lacks: its head, because the ring buffer dropped the oldest events or the recording
+//! began later, or its tail, because the recording ended earlier.
 //!
 //! Nearly the same program runs the same course. Where a head is cut off, the stacks of the rest occur as often as in the
 //! same rest of the other side, those of the head less often or never, and what was held at the cut is a baseline that
@@ -40,7 +40,7 @@ pub struct Missing {
     pub end: End,
     /// Its share of the allocations of the other side, or of one of its steps, in thousandths.
     pub share: u64,
-    /// Whether it is the share of one step.
+    /// True if it is the share of one step.
     pub of_step: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Run<'c> {
     pub grouped: Grouped,
     /// Its groups.
     pub totals: &'c [StackTotal],
-    /// Whether the state at the dump is that at the end of the history.
+    /// True if the state at the dump is that at the end of the history.
     pub ends_at_dump: bool,
 }
 
@@ -111,39 +111,65 @@ struct Common {
 
 /// Gives groups that are the same one symbol on both sides.
 fn in_common(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Sides<Common> {
-    let places = runs.map(|run| {
-        let keys = run.totals.iter().enumerate().map(|(place, total)| (total.key.0.as_str(), place));
-        keys.collect::<HashMap<&str, usize>>()
-    });
-    let partners: HashMap<usize, usize> = pairs.iter().map(|&(before, after)| (after, before)).collect();
-    let mut symbols: HashMap<String, u32> = HashMap::new();
-    let mut symbol = |name: &str| {
-        let next = u32::try_from(symbols.len()).unwrap_or(u32::MAX);
-        *symbols.entry(name.to_owned()).or_insert(next)
-    };
-    // A stack that a saved profile does not list goes by the beginning of its key.
     let keys = Side::BOTH.into_iter().flat_map(|side| &runs.of(side).grouped.keys);
-    let short = keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0);
-    let mut side_of = |side: Side| {
-        let run = runs.of(side);
+    let mut names = Names {
+        totals: runs.map(|run| run.totals),
+        places: runs.map(|run| {
+            let keys = run.totals.iter().enumerate().map(|(place, total)| (total.key.0.as_str(), place));
+            keys.collect()
+        }),
+        partners: pairs.iter().map(|&(before, after)| (after, before)).collect(),
+        length: keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0),
+        symbols: HashMap::new(),
+    };
+    Sides { before: names.common(Side::Before, &runs.before), after: names.common(Side::After, &runs.after) }
+}
+
+/// The names that groups of stacks have in common, and a symbol for each.
+struct Names<'r> {
+    /// The groups of both sides.
+    totals: Sides<&'r [StackTotal]>,
+    /// The place of each group among those, by its key.
+    places: Sides<HashMap<&'r str, usize>>,
+    /// The group of the before that each of the after is.
+    partners: HashMap<usize, usize>,
+    /// A stack that a saved profile does not list goes by so much of the beginning of its key.
+    length: usize,
+    symbols: HashMap<String, u32>,
+}
+
+impl<'r> Names<'r> {
+    /// One side in symbols.
+    fn common(&mut self, side: Side, run: &Run<'r>) -> Common {
         let mut sizes = HashMap::new();
-        let mut name_of = |key: &String| {
-            let place = places.of(side).get(key.as_str()).copied();
-            let partner = match side {
-                Side::Before => None,
-                Side::After => place.and_then(|place| partners.get(&place)),
-            };
-            let name = partner.map_or(key.as_str(), |&before| runs.before.totals[before].key.0.as_str());
-            let symbol = symbol(name.get(..short).unwrap_or(name));
+        let mut symbols = Vec::with_capacity(run.grouped.keys.len());
+        for key in &run.grouped.keys {
+            let place = self.places.of(side).get(key.as_str()).copied();
+            let name = self.name(side, place).unwrap_or(key);
+            let symbol = self.symbol(name.get(..self.length).unwrap_or(name).to_owned());
             if let Some(total) = place.map(|place| &run.totals[place]).filter(|total| total.allocations > 0) {
                 sizes.insert(symbol, ratio(total.allocated_total, total.allocations));
             }
-            symbol
-        };
-        let names: Vec<u32> = run.grouped.keys.iter().map(&mut name_of).collect();
-        Common { sequence: run.grouped.sequence.renamed(|symbol| names[symbol as usize]), sizes }
-    };
-    Sides { before: side_of(Side::Before), after: side_of(Side::After) }
+            symbols.push(symbol);
+        }
+        Common { sequence: run.grouped.sequence.renamed(|symbol| symbols[symbol as usize]), sizes }
+    }
+
+    /// The key by which the partner of a group goes, where it has one in the before.
+    fn name(&self, side: Side, place: Option<usize>) -> Option<&'r str> {
+        match side {
+            Side::Before => None,
+            Side::After => {
+                let before = *self.partners.get(&place?)?;
+                Some(self.totals.before[before].key.0.as_str())
+            }
+        }
+    }
+
+    fn symbol(&mut self, name: String) -> u32 {
+        let next = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
+        *self.symbols.entry(name).or_insert(next)
+    }
 }
 
 /// One side, in symbols that both share.
@@ -197,8 +223,8 @@ impl<'f> Comparison<'f> {
         if whole.sequence.length() < LEAST_ALLOCATIONS || shared < LEAST_ALLOCATIONS / 2 || ratio(shared, all) < 0.15 {
             return None;
         }
-        let size = |symbol| Some(one.sizes.get(symbol)? / whole.sizes.get(symbol)?);
-        let mut scales: Vec<f64> = counts.keys().filter_map(size).filter(|scale: &f64| scale.is_finite()).collect();
+        let sizes = counts.keys().filter_map(|symbol| one.sizes.get(symbol).zip(whole.sizes.get(symbol)));
+        let mut scales: Vec<f64> = sizes.map(|(own, other)| own / other).filter(|scale| scale.is_finite()).collect();
         scales.sort_by(f64::total_cmp);
         let scale = scales.get(scales.len() / 2).copied().unwrap_or(1.0);
         Some(Self { one, whole, end, counts, shared, all, scale })
@@ -218,7 +244,7 @@ impl<'f> Comparison<'f> {
         self.cut(&part, true)
     }
 
-    /// Whether all of a step is there at least once.
+    /// True if all of a step is there at least once.
     fn has_whole_step(&self, step: &Counts) -> bool {
         let mut shares: Vec<(f64, u64)> = Vec::new();
         let mut unknown = 0;
@@ -251,7 +277,7 @@ impl<'f> Comparison<'f> {
         let mut left = length;
         let mut cuts = Vec::with_capacity(part.pieces.len());
         for piece in self.in_order(&part.pieces) {
-            cuts.push((self.distance(&rest, left), place));
+            cuts.push(Place { allocations: place, distance: self.distance(&rest, left) });
             for (symbol, count) in &piece.counts {
                 if let Some(there) = rest.get_mut(symbol) {
                     *there = there.saturating_sub(*count);
@@ -260,19 +286,20 @@ impl<'f> Comparison<'f> {
             place = place.saturating_add(piece.length);
             left = left.saturating_sub(piece.length);
         }
-        let least = cuts.iter().map(|(distance, _)| *distance).min_by(f64::total_cmp)?;
+        let least = cuts.iter().map(|cut| cut.distance).min_by(f64::total_cmp)?;
         // Of equally good cuts, take the one that leaves the right number of allocations.
-        let near = cuts.into_iter().filter(|(distance, _)| *distance <= least + 0.01);
-        let (distance, place) = near.min_by_key(|(_, place)| (length - place).abs_diff(self.shared))?;
-        let cut = self.describe(part, place, all - distance, distance);
-        let is_missing = cut.is_missing(self.end) || self.is_short(length, all, all - distance);
-        if is_missing {
-            return Some(Lacks { end: self.end, share: thousandths(place, length), of_step });
+        let near = cuts.into_iter().filter(|cut| cut.distance <= least + 0.01);
+        let place = near.min_by_key(|cut| (length - cut.allocations).abs_diff(self.shared))?;
+        let cut = self.describe(part, &place, all);
+        if cut.is_missing(self.end) || self.is_short(length, all, cut.gain) {
+            return Some(Lacks { end: self.end, share: thousandths(place.allocations, length), of_step });
         }
         (self.end == End::Head).then(|| self.lead(part)).flatten()
     }
 
-    fn describe(&self, part: &Part, place: u64, gain: f64, distance: f64) -> Cut {
+    /// The cut at a place of a part, where the sides differ by `all` without it.
+    fn describe(&self, part: &Part, cut: &Place, all: f64) -> Cut {
+        let place = cut.allocations;
         let mut counts = Counts::new();
         let mut at = 0;
         for piece in self.in_order(&part.pieces) {
@@ -285,8 +312,8 @@ impl<'f> Comparison<'f> {
         let unknown = counts.keys().filter(|symbol| !self.counts.contains_key(symbol)).count();
         let from_start = if self.end == End::Head { place } else { part.length() - place };
         Cut {
-            gain,
-            distance,
+            gain: all - cut.distance,
+            distance: cut.distance,
             unknown,
             is_clean: unknown == counts.len(),
             is_in_small_loop: part.is_in_small_loop(from_start),
@@ -295,7 +322,7 @@ impl<'f> Comparison<'f> {
         }
     }
 
-    /// Whether there is less than half of one step, of another mixture.
+    /// True if there is less than half of one step, of another mixture.
     fn is_short(&self, length: u64, distance: f64, gain: f64) -> bool {
         self.all <= length / 2 && self.shared >= self.all / 2 && distance >= 0.4 && gain > 0.1
     }
@@ -346,44 +373,81 @@ impl<'f> Comparison<'f> {
 
     /// Evidence of the levels on a cut.
     fn evidence(&self, part: &Part, place: u64) -> Evidence {
-        let whole = self.whole.run.course;
-        let length = self.whole.sequence.length();
-        let level = |place: u64| whole.level(place, length);
-        let own = self.one.run.course;
-        let (own, there, full) = match self.end {
-            End::Head => {
-                let own = own.levels.first().copied().unwrap_or_default();
-                (own, level(part.places.start + place), level(part.places.start))
-            }
-            End::Tail => {
-                if !self.one.run.ends_at_dump {
-                    return Evidence::Silent;
-                }
-                let own = own.levels.last().copied().unwrap_or_default();
-                (own, level(part.places.end - place), level(part.places.end))
-            }
-        };
-        let highest = whole.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        if self.end == End::Tail && !self.one.run.ends_at_dump {
+            return Evidence::Silent;
+        }
+        let levels = self.levels(part, place);
         // A change to the code may hold more parameters; what comes and goes tells first.
-        let coming: fn(&Level) -> u64 = match self.end {
+        let coming = levels.map(match self.end {
             End::Head => |level| level.passing,
             End::Tail => |level| level.fresh,
-        };
-        match self.nearer(coming(&own), coming(&there), coming(&full), highest) {
-            Evidence::Silent => self.nearer(own.held, there.held, full.held, highest),
+        });
+        match self.nearer(&coming) {
+            Evidence::Silent => self.nearer(&levels.map(|level| level.held)),
             evidence => evidence,
         }
     }
 
-    /// Whether a level is that at the cut, rather than that at the end of the whole.
-    fn nearer(&self, own: u64, there: u64, full: u64, highest: u64) -> Evidence {
-        if ratio(there.abs_diff(full), highest) < LEAST_LEVEL {
+    /// What is held at the end in question of this side, and of the other at the cut and at its own end.
+    fn levels(&self, part: &Part, place: u64) -> AtCut<Level> {
+        let own = &self.one.run.course.levels;
+        let whole = self.whole.run.course;
+        let length = self.whole.sequence.length();
+        match self.end {
+            End::Head => AtCut {
+                own: own.first().copied().unwrap_or_default(),
+                cut: whole.level(part.places.start + place, length),
+                full: whole.level(part.places.start, length),
+            },
+            End::Tail => AtCut {
+                own: own.last().copied().unwrap_or_default(),
+                cut: whole.level(part.places.end - place, length),
+                full: whole.level(part.places.end, length),
+            },
+        }
+    }
+
+    /// Tells if this side holds what the other does at the cut, rather than at its end.
+    fn nearer(&self, held: &AtCut<u64>) -> Evidence {
+        let highest = self.whole.run.course.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        if ratio(held.cut.abs_diff(held.full), highest) < LEAST_LEVEL {
             return Evidence::Silent;
         }
-        let (own, there, full) = (float(own), float(there), float(full));
-        let is_nearer = |scale: f64| (own - scale * there).abs() < (own - scale * full).abs();
-        if is_nearer(1.0) || is_nearer(self.scale) { Evidence::Supports } else { Evidence::Contradicts }
+        if held.is_nearer_to_cut(1.0) || held.is_nearer_to_cut(self.scale) {
+            Evidence::Supports
+        } else {
+            Evidence::Contradicts
+        }
     }
+}
+
+/// A value of the side that may lack a part, and of the other one at the cut and at its end.
+struct AtCut<T> {
+    own: T,
+    cut: T,
+    full: T,
+}
+
+impl AtCut<Level> {
+    fn map(&self, of: fn(&Level) -> u64) -> AtCut<u64> {
+        AtCut { own: of(&self.own), cut: of(&self.cut), full: of(&self.full) }
+    }
+}
+
+impl AtCut<u64> {
+    /// True if the side is nearer to the other at the cut, where its allocations are `scale` times as large.
+    fn is_nearer_to_cut(&self, scale: f64) -> bool {
+        let own = float(self.own);
+        (own - scale * float(self.cut)).abs() < (own - scale * float(self.full)).abs()
+    }
+}
+
+/// A place at which one side could have been cut.
+struct Place {
+    /// Allocations before it, or behind it where a tail may be missing.
+    allocations: u64,
+    /// How much the sides differ without those.
+    distance: f64,
 }
 
 /// The best place at which one side could have been cut.
@@ -395,11 +459,11 @@ struct Cut {
     distance: f64,
     /// The stacks before it that the side does not know.
     unknown: usize,
-    /// Whether it knows none of them.
+    /// True if it knows none of them.
     is_clean: bool,
-    /// Whether it lies within a loop over parameters.
+    /// True if it lies within a loop over parameters.
     is_in_small_loop: bool,
-    /// Whether the side has no more allocations than are left.
+    /// True if the side has no more allocations than are left.
     has_few: bool,
     evidence: Evidence,
 }

@@ -60,7 +60,7 @@ impl Part {
         self.places.end - self.places.start
     }
 
-    /// Whether a place lies within a loop over parameters.
+    /// True if a place lies within a loop over parameters.
     pub(super) fn is_in_small_loop(&self, place: u64) -> bool {
         self.small_loops.iter().any(|range| range.start <= place && place <= range.end)
     }

@@ -17,32 +17,28 @@ pub(super) struct Backing {
     homes: Vec<Home>,
     /// Segments that the history adds and does not take away, and that are not in the final state.
     pub(super) vanished: u64,
+    /// Bytes of all segments at the moment that was wound back to.
+    pub(super) reserved: i128,
 }
 
 impl Backing {
-    /// The segments before the first event, and their bytes.
-    pub(super) fn at_start(
-        snapshot: &Snapshot,
-        device: &Device,
-        census: &Census,
-        lifetimes: &Lifetimes,
-    ) -> (Self, i128) {
+    /// The segments before the first event.
+    pub(super) fn at_start(snapshot: &Snapshot, device: &Device, census: &Census, lifetimes: &Lifetimes) -> Self {
         let with_homes = needs_homes(snapshot, device, census);
         Self::wound_back(snapshot, device, lifetimes, Position::START, with_homes)
     }
 
-    /// The segments at a moment, and their bytes.
+    /// The segments at a moment.
     pub(super) fn wound_back(
         snapshot: &Snapshot,
         device: &Device,
         lifetimes: &Lifetimes,
         to: Position,
         with_homes: bool,
-    ) -> (Self, i128) {
+    ) -> Self {
         let events = snapshot.events_of(device);
         let tables = &snapshot.tables;
-        let Self { mut segments, mut homes, mut vanished } = Self::default();
-        let mut reserved = 0_i128;
+        let Self { mut segments, mut homes, mut vanished, mut reserved } = Self::default();
         for segment in &device.segments {
             let pool = match (segment.is_expandable, segment.small_pool) {
                 (true, _) => Pool::Expandable,
@@ -87,7 +83,7 @@ impl Backing {
                 _ => {}
             }
         }
-        (Self { segments, homes, vanished }, reserved)
+        Self { segments, homes, vanished, reserved }
     }
 
     /// Goes over an event, if it is about a segment.

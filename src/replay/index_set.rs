@@ -100,7 +100,8 @@ mod tests {
             let mut set = IndexSet::new(limit);
             let mut expected = BTreeSet::new();
             for (adds, index, asked) in steps {
-                let (index, asked) = (index.index(limit), asked.index(limit + 1));
+                let index = index.index(limit);
+                let asked = asked.index(limit + 1);
                 if adds {
                     set.insert(index);
                     expected.insert(index);

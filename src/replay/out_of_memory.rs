@@ -26,7 +26,7 @@ pub(super) fn pools(
     if census.count(Action::Oom) == 0 {
         return pools;
     }
-    let (mut backing, _) = Backing::at_start(snapshot, device, census, lifetimes);
+    let mut backing = Backing::at_start(snapshot, device, census, lifetimes);
     let events = snapshot.events_of(device);
     let allocations = &*lifetimes.allocations;
     let mut occupied = Occupied::at_start(&lifetimes.addresses, &lifetimes.older, allocations);
@@ -89,14 +89,14 @@ impl State<'_> {
             if elsewhere {
                 continue;
             }
-            let (range, first) = self.free_in(start, end);
+            let range = self.free_in(start, end);
             if range.bytes == 0 {
                 continue;
             }
             // The pool of a segment is decided by the size of the requests that it serves.
             let is_small = match home.small {
                 Some(is_small) => is_small,
-                None => round_size(first?.requested, self.settings)? <= SMALL_SIZE,
+                None => round_size(self.first_in(start, end)?.requested, self.settings)? <= SMALL_SIZE,
             };
             home.stream?;
             if is_small == small && self.pool_of(stream, home.pool_id)? == pool_id {
@@ -115,19 +115,22 @@ impl State<'_> {
         }
     }
 
-    /// The free space between the blocks of a range, and the first of those. Free neighbours are always one block.
-    fn free_in(&self, start: u64, end: u64) -> (FreeBlocks, Option<&Allocation>) {
+    /// The first block of a range.
+    fn first_in(&self, start: u64, end: u64) -> Option<&Allocation> {
+        self.occupied.range(start, end).next().map(|index| &self.allocations[index as usize])
+    }
+
+    /// The free space between the blocks of a range. Free neighbours are always one block.
+    fn free_in(&self, start: u64, end: u64) -> FreeBlocks {
         let mut found = FreeBlocks { bytes: 0, largest: 0 };
         let mut free_from = start;
-        let mut first = None;
         for index in self.occupied.range(start, end) {
             let allocation = &self.allocations[index as usize];
-            first.get_or_insert(allocation);
             found.add(allocation.addr.saturating_sub(free_from));
             free_from = free_from.max(allocation.addr.saturating_add(allocation.bytes));
         }
         found.add(end.saturating_sub(free_from));
-        (found, first)
+        found
     }
 }
 

@@ -274,10 +274,13 @@ mod tests {
         assert_eq!(map.find(150), None);
     }
 
+    fn on(stream: i128) -> Home {
+        Home { stream: Some(stream), ..Home::default() }
+    }
+
     #[test]
     fn what_touches_in_an_expandable_segment_knows_the_same() {
         let mut map = SegmentMap::default();
-        let on = |stream| Home { stream: Some(stream), ..Home::default() };
         map.add(0, 100, Pool::Expandable, Home { small: Some(true), ..on(7) });
         map.add(100, 100, Pool::Expandable, on(7));
         assert_eq!(map.iter().collect::<Vec<_>>(), [(0, 200, Home { small: Some(true), ..on(7) })]);

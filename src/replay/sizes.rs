@@ -61,12 +61,13 @@ pub(super) fn find(
 ) -> Result<Sizes, Error> {
     let events = snapshot.events_of(device);
     let pools = PrivatePools::new(snapshot, device, census);
-    let (backing, reserved) = Backing::at_start(snapshot, device, census, lifetimes);
+    let backing = Backing::at_start(snapshot, device, census, lifetimes);
     let mut survivors: Vec<(u32, u64)> =
         lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
     survivors.sort_unstable();
     let segments_at_start = backing.segments.iter().map(|(start, end, _)| (start, end)).collect();
     let vanished_segments = backing.vanished;
+    let reserved = backing.reserved;
     let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
     let mut finder = Finder {
         rules: Rules::new(snapshot, device),
@@ -411,12 +412,12 @@ impl Finder<'_> {
         let size = allocation.bytes;
         let doubts = confirmed.doubts(&self.rules, decision, allocation.born);
         let is_older = allocation.basis != Basis::Rule;
-        let (least, mut most) = confirmed.extent(&self.rules, decision, size, doubts, is_older);
-        if splitting != Splitting::Splits && decision.room > most {
-            most = decision.room;
+        let mut extent = confirmed.extent(&self.rules, decision, size, doubts, is_older);
+        if splitting != Splitting::Splits && decision.room > extent.most {
+            extent.most = decision.room;
             self.pools_uncertain = true;
         }
-        Some(Spread { below: size.saturating_sub(least), above: most.saturating_sub(size) })
+        Some(Spread { below: size.saturating_sub(extent.least), above: extent.most.saturating_sub(size) })
     }
 }
 

@@ -22,7 +22,7 @@ pub fn state_at(snapshot: &Snapshot, device: &Device, allocations: &[&Allocation
     let active = device.segments.iter().flat_map(|segment| segment.blocks.iter().copied());
     let active: Vec<Block> = active.filter(|block| block.state != BlockState::Inactive).collect();
     let lifetimes = lifetimes::trace(events, &active, &census);
-    let (backing, _) = Backing::wound_back(snapshot, device, &lifetimes, at, true);
+    let backing = Backing::wound_back(snapshot, device, &lifetimes, at, true);
     let listed: BTreeMap<u64, &Segment> = device.segments.iter().map(|segment| (segment.address, segment)).collect();
     let has_pools = device.segments.iter().any(|segment| segment.pool_id.is_some());
     let mut live = live.into_iter().peekable();

@@ -42,7 +42,7 @@ struct Model {
     /// The counters after each event, after the state at the start.
     history: Vec<Counters>,
     next_address: u64,
-    /// Of each failed allocation: its event, and the sizes of the free blocks that it could have been served from.
+    /// For each failed allocation, its event, and the sizes of the free blocks that it could have been served from.
     failed: Vec<(usize, Vec<u64>)>,
 }
 
@@ -260,7 +260,7 @@ fn run(steps: &[Step]) -> Model {
     model
 }
 
-/// What the replay says of the failed allocations from event `first` on is within its bound.
+/// The figures of failed allocations from event `first` on are within their bounds.
 fn compare_failures(model: &Model, first: usize, replay: &Replay) -> Result<(), TestCaseError> {
     let failed: Vec<_> = model.failed.iter().filter(|(event, _)| *event >= first).collect();
     prop_assert_eq!(replay.figures.ooms.len(), failed.len());

@@ -22,6 +22,13 @@ pub(in crate::replay::sizes) struct Confirmed {
     largest_split: u64,
 }
 
+/// The sizes that a block can have.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::replay::sizes) struct Extent {
+    pub(in crate::replay::sizes) least: u64,
+    pub(in crate::replay::sizes) most: u64,
+}
+
 impl Confirmed {
     /// Before the first event, once everything is learnt about the rules.
     pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
@@ -128,8 +135,8 @@ impl Confirmed {
         size: u64,
         doubts: SettingSet,
         is_older: bool,
-    ) -> (u64, u64) {
-        let mut extent = (size, size);
+    ) -> Extent {
+        let mut extent = Extent { least: size, most: size };
         if doubts.is_empty() && !is_older {
             return extent;
         }
@@ -138,8 +145,8 @@ impl Confirmed {
             let outcomes = rules.outcomes(decision, doubts);
             let unsplit = if is_older { rules.most_unsplit_in_doubt(decision, doubts) } else { 0 };
             let most = decision.room.min(least.saturating_add(unsplit)).max(least);
-            extent.0 = extent.0.min(if outcomes.split || is_older { least } else { decision.room });
-            extent.1 = extent.1.max(if outcomes.whole && !is_older { decision.room } else { most });
+            extent.least = extent.least.min(if outcomes.split || is_older { least } else { decision.room });
+            extent.most = extent.most.max(if outcomes.whole && !is_older { decision.room } else { most });
         }
         extent
     }
