@@ -89,6 +89,11 @@ fn a_transformer_in_expandable_segments() {
 }
 
 #[test]
+fn scratch_memory_that_follows_from_registers() {
+    assert_told_truly(&Story { name: "scratch", options: &["--gpu", "a100"], since: 1, ..Story::default() });
+}
+
+#[test]
 fn steps_that_are_counted_on_the_device() {
     assert_told_truly(&Story { name: "default_device", ..Story::default() });
 }
