@@ -163,6 +163,7 @@ impl Finder<'_> {
             }
             let least = round_size(allocation.requested, &self.rules.settings);
             if let Some(least) = least.filter(|_| is_known) {
+                self.rules.learn_rounding(allocation.requested, allocation.bytes);
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
                 let is_whole = allocation.bytes == bytes && allocation.bytes - least.min(bytes) > SMALL_SIZE;
                 if !(is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision))) {
@@ -263,6 +264,7 @@ impl Finder<'_> {
 
     /// Holds the rules against a size that the final state shows.
     fn compare(&mut self, index: u32, decision: Decision, actual: u64, at: Position) {
+        self.rules.learn_rounding(decision.requested, actual);
         let size = self.rules.size(decision);
         let is_whole = actual != size && actual == decision.room;
         if is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
@@ -324,6 +326,7 @@ impl Finder<'_> {
     }
 
     fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
+        self.rules.learn_rounding(allocation.requested, bytes);
         allocation.bytes = bytes;
         self.rooms.set(index, Room { is_known: true, ..self.rooms.get(index) });
     }

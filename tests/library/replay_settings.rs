@@ -464,11 +464,12 @@ proptest! {
     fn settings_that_the_file_does_not_state_give_figures_within_their_bounds(
         steps in steps(),
         max_split_mb in prop::option::of(20..64_u64),
+        divisions in prop::option::weighted(0.3, prop_oneof![Just(2), Just(4), Just(8)]),
         expandable in any::<bool>(),
         cut in any::<prop::sample::Index>(),
         from_start in any::<bool>(),
     ) {
-        let mut allocator = Allocator::new(Settings { max_split_mb, divisions: None, expandable }, None);
+        let mut allocator = Allocator::new(Settings { max_split_mb, divisions, expandable }, None);
         run(&mut allocator, &steps, None);
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, false))?;

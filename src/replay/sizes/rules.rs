@@ -124,6 +124,8 @@ pub(in crate::replay) struct Rules {
     largest_split: u64,
     /// Settings that blocks which are older than the history confirm.
     confirmed_at_start: SettingSet,
+    /// The roundings that a block of known size is too small for.
+    roundings_out: [bool; rounding::ROUNDINGS],
     /// From when on segments are as expandable, or not, as the settings say: those that everybody allocates from show it.
     segments_agree_since: Option<Position>,
     /// True if there are private pools at the start: nothing says whether a block in one is older than
@@ -154,6 +156,7 @@ impl Rules {
             }
             Source::Assumed => {
                 settings.expandable_segments = has_expandable;
+                unconfirmed.insert(Setting::Rounding);
                 unconfirmed.insert(Setting::MaxSplit);
                 // Private pools do not show it.
                 let mut pools = device.segments.iter().map(|segment| segment.pool_id.unwrap_or(rounding::SHARED_POOL));
@@ -171,6 +174,7 @@ impl Rules {
             contradicted: [None; 3],
             largest_split: 0,
             confirmed_at_start: SettingSet::default(),
+            roundings_out: [false; rounding::ROUNDINGS],
             segments_agree_since: None,
             starts_with_pools: false,
             unexplained: 0,
@@ -222,6 +226,16 @@ impl Rules {
             self.contradict(Setting::Expandable, Position::START);
         } else if self.contradicted[Setting::Expandable as usize].is_none() {
             self.segments_agree_since = Some(Position::START);
+        }
+    }
+
+    /// Learns from a block of known size that it was rounded to no more than that.
+    pub(super) fn learn_rounding(&mut self, requested: u64, actual: u64) {
+        if self.source != Source::Assumed {
+            return;
+        }
+        for (kind, is_out) in self.roundings_out.iter_mut().enumerate().filter(|(_, is_out)| !**is_out) {
+            *is_out = rounding::round_by(requested, kind).is_none_or(|rounded| rounded > actual);
         }
     }
 

@@ -32,8 +32,17 @@ pub(in crate::replay::sizes) struct Extent {
 impl Confirmed {
     /// Before the first event, once everything is learnt about the rules.
     pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
-        let is_confirmed = rules.contradictions().is_empty() && rules.confirmed_at_start.has(Setting::Rounding);
-        Self { open: rules.open(), roundings: [is_confirmed; rounding::ROUNDINGS], ..Self::default() }
+        let mut confirmed = Self { open: rules.open(), ..Self::default() };
+        if rules.contradictions().is_empty() {
+            confirmed.roundings = match rules.source {
+                // Settings that a file does not state are taken to have held all the time.
+                Source::Assumed => rules.roundings_out,
+                Source::Certain | Source::Dump => {
+                    [rules.confirmed_at_start.has(Setting::Rounding); rounding::ROUNDINGS]
+                }
+            };
+        }
+        confirmed
     }
 
     /// True if decisions can confirm anything that is in doubt.
@@ -97,7 +106,14 @@ impl Confirmed {
             }
             Source::Assumed => {
                 let is_contradicted = rules.contradicted[setting as usize].is_some();
-                !is_contradicted && setting == Setting::MaxSplit && decision.least <= rules.largest_split
+                match setting {
+                    Setting::Rounding => {
+                        !is_contradicted
+                            && self.others(decision, SettingSet::of(&[setting])).all(|other| other == decision.least)
+                    }
+                    Setting::MaxSplit => !is_contradicted && decision.least <= rules.largest_split,
+                    Setting::Expandable => false,
+                }
             }
         }
     }
