@@ -226,7 +226,12 @@ fn a_pickle_that_would_run_a_command_does_not() {
         fs::write(directory.path().join(name), content).unwrap();
         let message = refused(directory.path(), name);
         assert!(message.contains(&format!("opcode {opcode})")), "{message}");
-        assert!(message.contains("may be malicious") && message.contains("Nothing was run"), "{message}");
+        assert!(
+            message.contains("a checkpoint of a model")
+                && message.contains("may be malicious")
+                && message.contains("Nothing was run"),
+            "{message}"
+        );
         no_echo(&message);
         assert!(!target.exists(), "{name} was run");
     }
