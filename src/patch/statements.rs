@@ -105,7 +105,7 @@ z = 1
         assert_eq!(over_several_lines("'''"), []);
     }
 
-    /// The lines of the code that a change of so many lines touches with their statements.
+    /// The lines of the code that a change touches, with their statements.
     fn touched(first: u32, count: u32) -> Vec<u32> {
         let mut patch = Patch::default();
         patch.touch(Side::After, "m.py", Span { first, count });

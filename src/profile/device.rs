@@ -50,7 +50,7 @@ pub struct DeviceProfile {
     /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was saved
     /// before that was kept, or where it was left out ([`super::Options::skip_course`]).
     pub course: Option<Course>,
-    /// The life of every allocation, where [`Options::history`] asks for it and the input has a history.
+    /// The life of every allocation, where [`super::Options::history`] asks for it and the input has a history.
     pub(crate) lifetimes: Option<Lifetimes>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
     pub failed_request: Option<String>,

@@ -148,6 +148,13 @@ struct Window {
     to: Position,
 }
 
+/// The highest allocated bytes of a window.
+#[derive(Debug, Clone, Copy)]
+struct PeakWithin {
+    bytes: u64,
+    at: Position,
+}
+
 /// A device with its history, replayed.
 struct History<'s> {
     id: u32,
@@ -212,8 +219,8 @@ impl History<'_> {
         self.kept.as_ref().is_none_or(|kept| kept[index])
     }
 
-    /// The highest allocated bytes of what is kept within a window, and when.
-    fn peak_within(&self, window: Window) -> (u64, Position) {
+    /// The peak within a window of the allocations that are kept.
+    fn peak_within(&self, window: Window) -> PeakWithin {
         let mut changes = vec![0_i128; window.to.count().min(self.events.len()) - window.from.count() + 1];
         for (index, allocation) in self.replay.allocations.iter().enumerate() {
             if self.is_kept(index) && allocation.freed > window.from && allocation.born <= window.to {
@@ -226,11 +233,12 @@ impl History<'_> {
             }
         }
         let mut now = 0;
-        let mut peak = (0, window.from);
+        let mut peak = PeakWithin { bytes: 0, at: window.from };
         for (after, change) in changes.into_iter().enumerate() {
             now += change;
-            if now > i128::from(peak.0) {
-                peak = (u64::try_from(now).unwrap_or(u64::MAX), Position::of_count(window.from.count() + after));
+            if now > i128::from(peak.bytes) {
+                let at = Position::of_count(window.from.count() + after);
+                peak = PeakWithin { bytes: u64::try_from(now).unwrap_or(u64::MAX), at };
             }
         }
         peak
@@ -238,7 +246,7 @@ impl History<'_> {
 
     /// The allocations of the stacks that hold most at the peak within the window.
     fn largest(&self, snapshot: &Snapshot, grouper: &Grouper<'_>, top: usize) -> Vec<bool> {
-        let peak = self.peak_within(self.window).1;
+        let peak = self.peak_within(self.window).at;
         let allocations = &self.replay.allocations;
         let mut groups = HashMap::new();
         let mut keys = HashMap::new();
@@ -268,7 +276,7 @@ impl History<'_> {
     /// The part of the window around its peak that has this share of both sides.
     fn around_peak(&self, share: u32) -> Window {
         let Window { from, to } = self.window;
-        let peak = self.peak_within(self.window).1.count();
+        let peak = self.peak_within(self.window).at.count();
         let end = to.count().min(self.events.len());
         let first = peak - part_of(peak - from.count(), share);
         let last = peak + part_of(end - peak, share);
@@ -330,7 +338,7 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
             events: history.events.len(),
             kept: events.len() - first,
             peak: history.replay.figures.allocated.peak,
-            peak_within: history.peak_within(window).0,
+            peak_within: history.peak_within(window).bytes,
         });
     }
     let is_whole = trimmed.iter().all(|device| device.window == (0..device.events));
