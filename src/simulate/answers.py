@@ -8,6 +8,8 @@ import time
 
 # Seconds that a rank waits at its end for the others.
 LONGEST_WAIT = 120
+# Seconds in which NCCL's thread has looked at least once, on a busy machine too.
+LONGEST_LOOK = 0.4
 
 
 def exchange_objects(torch):
@@ -36,6 +38,31 @@ def count_steps(torch):
     for module in modules:
         if ask is not None and getattr(module, "_get_value", None) is ask:
             module._get_value = get_value
+
+
+def settle_buckets(torch):
+    """Gives NCCL's thread time to let go of the first buckets of DistributedDataParallel before there are new ones.
+
+    It looks every 100 ms. A simulated step is shorter, so chance would decide which comes first. A real step is often
+    longer.
+    """
+    from weakref import WeakSet
+
+    module = torch.nn.parallel.DistributedDataParallel
+    prepare = getattr(module, "_pre_forward", None)
+    if prepare is None:
+        return
+    synchronized, settled = WeakSet(), WeakSet()
+
+    def prepare_settled(self, *inputs, **options):
+        if self in synchronized and self not in settled:
+            settled.add(self)
+            time.sleep(LONGEST_LOOK)
+        if torch.is_grad_enabled() and self.require_backward_grad_sync:
+            synchronized.add(self)
+        return prepare(self, *inputs, **options)
+
+    module._pre_forward = prepare_settled
 
 
 class ObjectExchange:

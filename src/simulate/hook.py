@@ -289,5 +289,7 @@ class Recorder:
 
 
 run_the_other_sitecustomize()
-sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, later("exchange_objects"), later("count_steps"))))
+sys.meta_path.insert(
+    0, Finder("torch", prepare, (start_recorder, *map(later, ("exchange_objects", "count_steps", "settle_buckets"))))
+)
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("end_generation"),)))
