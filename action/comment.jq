@@ -1,4 +1,4 @@
-# The text of a comment: a hidden first line with the key, and the report. Of several gates with names each has a section,
+# The text of a comment: a hidden first line with the key, and the report. Each of several gates with names has a section,
 # behind a hidden line with its name and the run that wrote it. Sections of other runs go, lest a gate that no longer runs
 # keeps its verdict. Where all are too long, the others give way to their headings.
 #

@@ -69,7 +69,7 @@ body() {
     --argjson most "$most" --rawfile existing "$folder/existing.md" < "$report" > "$folder/body.json"
 }
 
-# Whether a comment that is not there yet is wanted.
+# wanted: succeeds where a comment that is not there yet should be created.
 wanted() {
   case $mode in
     always) return 0 ;;
@@ -115,7 +115,7 @@ publish_or_retry() {
   done
 }
 
-# has_section: whether the comment in existing.md still has the section that this gate wrote.
+# has_section: succeeds where the comment in existing.md still has the section that this gate wrote.
 has_section() { grep -qF "<!-- ptmem-section:$name $run -->" "$folder/existing.md"; }
 
 # keep_section: jobs that run at the same time read the comment before they write it, so that the last one may drop what

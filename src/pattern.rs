@@ -107,7 +107,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a text matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
+    /// True for a text that matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.is(text) || self.glob.as_ref().is_ok_and(|glob| glob.is_match(text))
@@ -129,7 +129,7 @@ impl Pattern {
         matches.then_some(Naming::Glob)
     }
 
-    /// Whether it is a label, character by character, with or without the number of further lines behind it.
+    /// True for a label that it is, character by character, with or without the number of further lines behind it.
     fn is(&self, text: &str) -> bool {
         self.label == text || self.text == text
     }

@@ -1,4 +1,4 @@
-//! What counts as one stack.
+//! The rules for stacks that count as one.
 
 use std::fmt;
 

@@ -16,6 +16,7 @@ mod group_by;
 mod label;
 mod languages;
 mod more;
+mod noise;
 mod operator;
 mod order;
 mod pairing;

@@ -2,6 +2,7 @@
 
 use super::code::{Token, sha1};
 use super::find::{find, rfind};
+use super::noise::is_noise;
 
 /// The function of a C++ signature: without return type, template and call arguments, and what compilers
 /// append to copies of a function.
@@ -30,7 +31,7 @@ pub(super) fn bare_name(signature: &str) -> &str {
 const COPIES: [&str; 7] = [".cold", ".localalias", ".constprop.", ".isra.", ".part.", ".llvm.", ".lto_priv."];
 
 /// A function without the namespace that changed when PyTorch took types of the standard library for its own.
-fn without_namespace(name: &str) -> &str {
+pub(super) fn without_namespace(name: &str) -> &str {
     let name = name.strip_prefix("c10::").or_else(|| name.strip_prefix("std::")).unwrap_or(name);
     name.strip_prefix("__cxx11::").or_else(|| name.strip_prefix("__1::")).unwrap_or(name)
 }
@@ -107,71 +108,6 @@ fn is_named_after(node: &str, operator: &str) -> bool {
     let operator = operator.strip_suffix("_backward").unwrap_or(operator);
     let letters = operator.chars().filter(|c| *c != '_');
     node.chars().map(|c| c.to_ascii_lowercase()).eq(letters)
-}
-
-/// Frames that are the same below every allocation, or belong to the interpreter or the loader.
-fn is_noise(name: &str) -> bool {
-    const INSIDE: [&str; 14] = [
-        "unwind::unwind",
-        "CapturedTraceback::gather",
-        "gather_with_cpp",
-        "CUDACachingAllocator",
-        "CUDAAllocator",
-        "wrap_kernel_functor_unboxed_",
-        "KernelFunction",
-        "Dispatcher::",
-        "at::detail::empty_",
-        "_empty_generic",
-        "_empty_strided_generic",
-        "THPVariable",
-        "pybind11::",
-        "error_code::",
-    ];
-    // Functions of the interpreter, the C library and the loader.
-    const BEGINNINGS: [&str; 37] = [
-        "_Py",
-        "Py",
-        "py_",
-        "pymain_",
-        "pyrun_",
-        "_start",
-        "start_thread",
-        "main",
-        "__libc_",
-        "__clone",
-        "clone",
-        "pthread_",
-        "execute_native_thread_routine",
-        "run_mod",
-        "run_eval_code_obj",
-        "cfunction_",
-        "method_",
-        "slot_",
-        "type_call",
-        "object_",
-        "builtin_",
-        "do_call_core",
-        "vectorcall_",
-        "function_code_fastcall",
-        "partial_",
-        "context_run",
-        "property_",
-        "gen_send",
-        "call_function",
-        "classmethod_",
-        "trace_call_function",
-        "thread_run",
-        "thread_PyThread",
-        "bounded_lru_cache_wrapper",
-        "lru_cache_call",
-        "wrapper_CUDA",
-        "0x",
-    ];
-    let bare = without_namespace(bare_name(name));
-    let unknown = bare.is_empty() || bare == "??" || bare.starts_with('<');
-    unknown
-        || INSIDE.iter().any(|noise| name.contains(noise))
-        || BEGINNINGS.iter().any(|noise| bare.starts_with(noise) && !bare.contains("::"))
 }
 
 /// The part of a C++ frame in the operation.

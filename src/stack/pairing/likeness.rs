@@ -71,7 +71,7 @@ impl Part<'_> {
 /// The likeness of two unknown functions.
 #[derive(Debug, Clone, Copy)]
 struct Likeness {
-    /// Of themselves.
+    /// By their own names and files.
     alike: f64,
     /// A little for their places.
     same_place: f64,
