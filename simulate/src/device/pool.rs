@@ -1,5 +1,7 @@
 //! Memory pools of `cudaMallocAsync`: a pool keeps what was freed until it is trimmed.
 
+use alloc::collections::BTreeMap;
+
 use super::{MOST_DEVICES, addresses, memory};
 use crate::cuda_error::CudaError;
 use crate::ffi::Handle;
@@ -7,6 +9,8 @@ use crate::sys::lock::Mutex;
 
 /// Unit in which a pool takes memory from its device.
 const POOL_GRAIN: u64 = 32 << 20;
+/// Unit in which a pool counts what is used.
+const USED_GRAIN: u64 = 512;
 /// Default pools have fixed handles: a stranger's handle is taken for that of the first device.
 const FIRST_HANDLE: Handle = 0x5000;
 
@@ -22,6 +26,9 @@ struct Pool {
 const EMPTY: Pool = Pool { used: 0, used_high: 0, reserved: 0, reserved_high: 0, threshold: 0 };
 
 static POOLS: Mutex<[Pool; MOST_DEVICES]> = Mutex::new([EMPTY; MOST_DEVICES]);
+
+/// Sizes of allocations, by address: what they count as used.
+static SIZES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Handle of the pool of a device.
 pub(crate) fn handle(device: usize) -> Handle {
@@ -47,7 +54,7 @@ pub(crate) fn allocate(device: usize, size: u64) -> Result<u64, CudaError> {
     let mut pools = POOLS.lock();
     let pool = &mut pools[device];
     let address = memory::take_addresses(device, size)?;
-    let size = addresses::whole_grains(size).unwrap_or_default();
+    let size = size.next_multiple_of(USED_GRAIN);
     let needed = (pool.used + size).next_multiple_of(POOL_GRAIN);
     if needed > pool.reserved {
         if let Err(error) = memory::take(device, needed - pool.reserved) {
@@ -56,6 +63,7 @@ pub(crate) fn allocate(device: usize, size: u64) -> Result<u64, CudaError> {
         }
         pool.reserved = needed;
     }
+    SIZES.lock().insert(address, size);
     pool.used += size;
     pool.used_high = pool.used_high.max(pool.used);
     pool.reserved_high = pool.reserved_high.max(pool.reserved);
@@ -65,8 +73,9 @@ pub(crate) fn allocate(device: usize, size: u64) -> Result<u64, CudaError> {
 /// Frees memory of [`allocate`].
 pub(crate) fn free(address: u64) -> Result<(), CudaError> {
     let device = addresses::device_at(address).ok_or(CudaError::InvalidValue)?;
-    let size = memory::give_addresses_back(address)?;
     let mut pools = POOLS.lock();
+    memory::give_addresses_back(address)?;
+    let size = SIZES.lock().remove(&address).unwrap_or_default();
     let pool = &mut pools[device];
     pool.used -= size.min(pool.used);
     let threshold = pool.threshold;
