@@ -1,7 +1,7 @@
 """The commands of the tool as functions: they run it and return what it found.
 
-Each function repeats the parameters that it has in common with others: in one place, as a TypedDict for **keywords, they
-would be missing from help(), from signatures, and from the errors for misspelled names.
+Each function repeats the parameters that it has in common with others: in one place, as a TypedDict for **keywords,
+they would be missing from help(), from signatures, and from the errors for misspelled names.
 """
 
 from __future__ import annotations
