@@ -94,6 +94,14 @@ impl AllocatorSettings {
         self.all.contains_key(TEXT)
     }
 
+    /// True if the settings cannot all come from the text that was given last: texts that do not name `expandable_segments`
+    /// leave it as it was, so another text named it.
+    #[must_use]
+    pub fn are_of_several_texts(&self) -> bool {
+        let text = self.all.get(TEXT).filter(|text| !text.is_empty());
+        self.expandable_segments && text.is_some_and(|text| !text.contains("expandable_segments"))
+    }
+
     /// True if the release (2.9 or later) can have pools that never split (`MemPool(no_split=True)`).
     #[must_use]
     pub fn may_have_unsplit_pools(&self) -> bool {

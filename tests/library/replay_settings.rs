@@ -305,12 +305,12 @@ fn settings() -> impl Strategy<Value = Settings> {
     })
 }
 
-/// Does the steps, and changes the settings before one of them.
-fn run(allocator: &mut Allocator, steps: &[Step], change: Option<(usize, Settings)>) {
+/// Does the steps, and changes the settings before some of them.
+fn run(allocator: &mut Allocator, steps: &[Step], changes: &[(usize, Settings)]) {
     let mut in_use = Vec::new();
     let mut pending = Vec::new();
     for (i, step) in steps.iter().enumerate() {
-        if let Some((_, settings)) = change.filter(|(at, _)| *at == i) {
+        for &(_, settings) in changes.iter().filter(|(at, _)| *at == i) {
             allocator.settings = settings;
             allocator.text = settings.text();
         }
@@ -365,7 +365,7 @@ fn a_block_that_is_older_than_a_switch_is_counted_with_a_bound() {
     let before = Settings { expandable: true, ..Settings::default() };
     let after = Settings { max_split_mb: Some(21), divisions: Some(4), expandable: false };
     let mut allocator = Allocator::new(before, None);
-    run(&mut allocator, &steps, Some((1, after)));
+    run(&mut allocator, &steps, &[(1, after)]);
     let snapshot = allocator.snapshot(0, true);
     compare(&allocator, 0, &snapshot).unwrap();
     let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
@@ -382,7 +382,7 @@ fn a_switch_that_leaves_no_trace_is_counted_with_a_bound() {
         Step::Malloc { size: 1, pool: SHARED },
     ];
     let mut allocator = Allocator::new(Settings { expandable: true, ..Settings::default() }, None);
-    run(&mut allocator, &steps, Some((2, Settings { divisions: Some(8), ..Settings::default() })));
+    run(&mut allocator, &steps, &[(2, Settings { divisions: Some(8), ..Settings::default() })]);
     compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
 }
 
@@ -396,9 +396,52 @@ fn a_block_in_an_ordinary_segment_may_be_older_than_expandable_segments() {
         Step::Free { which: 1, later: false },
     ];
     let mut allocator = Allocator::new(Settings { max_split_mb: Some(30), ..Settings::default() }, None);
-    run(&mut allocator, &steps, Some((2, Settings { expandable: true, ..Settings::default() })));
+    run(&mut allocator, &steps, &[(2, Settings { expandable: true, ..Settings::default() })]);
     let first = allocator.events.len() - 2;
     compare(&allocator, first, &allocator.snapshot(first, true)).unwrap();
+}
+
+/// The allocator takes all of a free block while segments are not to be expandable. Nothing shows that they were not, but the
+/// text that was given last says nothing about them, so they were switched on by another.
+#[test]
+fn a_text_that_does_not_name_a_setting_tells_that_settings_were_switched() {
+    let on = Settings { expandable: true, ..Settings::default() };
+    let mut allocator = Allocator::new(on, None);
+    let steps = [
+        Step::Malloc { size: 51 * MIB / 4, pool: SHARED },
+        Step::Malloc { size: 7 * MIB, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        Step::Malloc { size: 300 * KIB, pool: SHARED },
+        Step::Malloc { size: 49 * MIB / 4, pool: SHARED },
+        Step::Free { which: 2, later: false },
+    ];
+    run(&mut allocator, &steps, &[(4, Settings::default()), (5, on)]);
+    "garbage_collection_threshold:0.3".clone_into(&mut allocator.text);
+    let snapshot = allocator.snapshot(0, true);
+    compare(&allocator, 0, &snapshot).unwrap();
+    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
+    assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
+}
+
+/// An ordinary segment shows that expandable ones were switched off within the history, and a mapped range that they were
+/// switched on again. A later switch to and fro leaves no trace but the block that it took whole.
+#[test]
+fn settings_that_are_seen_to_switch_may_switch_again() {
+    let on = Settings { expandable: true, ..Settings::default() };
+    let off = Settings::default();
+    let mut allocator = Allocator::new(on, None);
+    let steps = [
+        Step::Malloc { size: 51 * MIB / 4, pool: SHARED },
+        Step::Malloc { size: 7 * MIB, pool: SHARED },
+        Step::Malloc { size: 30 * MIB, pool: SHARED },
+        Step::Malloc { size: 40 * MIB, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        Step::Malloc { size: 300 * KIB, pool: SHARED },
+        Step::Malloc { size: 49 * MIB / 4, pool: SHARED },
+        Step::Free { which: 4, later: false },
+    ];
+    run(&mut allocator, &steps, &[(2, off), (3, on), (6, off), (7, on)]);
+    compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
 }
 
 /// The history begins between the request of a free and its completion, and the highest value lies at a block of uncertain size.
@@ -412,7 +455,7 @@ fn a_free_that_was_requested_before_the_history_widens_the_bound_of_the_peak() {
         Step::Malloc { size: 33_554_433, pool: SHARED },
         Step::Free { which: 1, later: false },
     ];
-    run(&mut allocator, &steps, None);
+    run(&mut allocator, &steps, &[]);
     let first = allocator.events.len() - 1;
     let steps = [
         Step::Malloc { size: 1_048_577, pool: SHARED },
@@ -420,7 +463,7 @@ fn a_free_that_was_requested_before_the_history_widens_the_bound_of_the_peak() {
         Step::Malloc { size: 8_388_609, pool: SHARED },
         Step::Free { which: 1, later: false },
     ];
-    run(&mut allocator, &steps, Some((2, Settings { expandable: false, ..before })));
+    run(&mut allocator, &steps, &[(2, Settings { expandable: false, ..before })]);
     compare(&allocator, first, &allocator.snapshot(first, true)).unwrap();
 }
 
@@ -436,7 +479,7 @@ proptest! {
         unsplit in any::<bool>(),
     ) {
         let mut allocator = Allocator::new(settings, unsplit.then_some((0, 1)));
-        run(&mut allocator, &steps, None);
+        run(&mut allocator, &steps, &[]);
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, true))?;
     }
@@ -455,7 +498,28 @@ proptest! {
         let mut after = Settings { divisions: after.divisions.or(before.divisions), ..after };
         after.expandable |= after == Settings::default();
         let mut allocator = Allocator::new(before, None);
-        run(&mut allocator, &steps, Some((change.index(steps.len()), after)));
+        run(&mut allocator, &steps, &[(change.index(steps.len()), after)]);
+        let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
+        compare(&allocator, first, &allocator.snapshot(first, true))?;
+    }
+
+    #[test]
+    fn settings_that_are_switched_many_times_give_figures_within_their_bounds(
+        steps in steps(),
+        first_settings in settings(),
+        later_settings in prop::collection::vec((any::<prop::sample::Index>(), settings()), 2..6),
+        cut in any::<prop::sample::Index>(),
+        from_start in any::<bool>(),
+    ) {
+        let mut places: Vec<usize> = later_settings.iter().map(|(place, _)| place.index(steps.len())).collect();
+        places.sort_unstable();
+        let mut changes: Vec<_> = places.into_iter().zip(later_settings.iter().map(|&(_, settings)| settings)).collect();
+        let last = &mut changes.last_mut().unwrap().1;
+        last.expandable = true;
+        let mut allocator = Allocator::new(first_settings, None);
+        run(&mut allocator, &steps, &changes);
+        // The last text leaves segments expandable, as another text made them.
+        allocator.text = Settings { expandable: false, ..allocator.settings }.text() + ",garbage_collection_threshold:0.3";
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, true))?;
     }
@@ -470,7 +534,7 @@ proptest! {
         from_start in any::<bool>(),
     ) {
         let mut allocator = Allocator::new(Settings { max_split_mb, divisions, expandable }, None);
-        run(&mut allocator, &steps, None);
+        run(&mut allocator, &steps, &[]);
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, false))?;
     }

@@ -118,6 +118,8 @@ pub(in crate::replay) struct Rules {
     unconfirmed: SettingSet,
     /// True if anything but block sizes suggests that segments may have been expandable.
     hints_at_expandable: bool,
+    /// True if the text that was given last does not account for the stated settings.
+    is_given_twice: bool,
     /// The last decision that was made by another value of each setting.
     contradicted: [Option<Position>; 3],
     /// The largest block that was split where `max_split_size_mb` could have forbidden it.
@@ -171,6 +173,7 @@ impl Rules {
             source,
             unconfirmed,
             hints_at_expandable,
+            is_given_twice: snapshot.settings.are_of_several_texts(),
             contradicted: [None; 3],
             largest_split: 0,
             confirmed_at_start: SettingSet::default(),
@@ -369,7 +372,11 @@ impl Rules {
     fn open(&self) -> SettingSet {
         let contradicted = self.contradictions();
         let is_switched = !self.settings.given && self.source != Source::Assumed && !contradicted.is_empty();
-        if is_switched { SettingSet::of(&Setting::ALL) } else { self.unconfirmed.with(contradicted) }
+        if is_switched || self.may_switch_back() {
+            SettingSet::of(&Setting::ALL)
+        } else {
+            self.unconfirmed.with(contradicted)
+        }
     }
 
     /// Settings that something contradicts.
@@ -381,6 +388,13 @@ impl Rules {
             }
         }
         found
+    }
+
+    /// True if the program is seen to switch its settings while it is recorded, or to have given them more than once: it may
+    /// as well have switched to others and back between any two decisions, so none of them speaks for another.
+    fn may_switch_back(&self) -> bool {
+        let is_switched_within = self.contradicted.iter().flatten().any(|&at| at > Position::START);
+        self.source == Source::Dump && !self.settings.given && (is_switched_within || self.is_given_twice)
     }
 
     /// True if the defaults are assumed because the file states no settings.

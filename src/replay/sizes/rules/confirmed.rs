@@ -8,7 +8,7 @@ use super::{Decision, Rules, Setting, SettingSet, Source};
 ///
 /// A decision that the stated settings explain was made by these, or by others that give the same. Until the others are
 /// switched to the stated ones they go on to give the same, so a decision rules out for all later ones what would have
-/// contradicted it, and nothing more.
+/// contradicted it, and nothing more. Where they may be switched back and forth, it rules out nothing.
 #[derive(Debug, Default)]
 pub(in crate::replay::sizes) struct Confirmed {
     /// Settings that need to be confirmed.
@@ -33,7 +33,7 @@ impl Confirmed {
     /// Before the first event, once everything is learnt about the rules.
     pub(in crate::replay::sizes) fn at_start(rules: &Rules) -> Self {
         let mut confirmed = Self { open: rules.open(), ..Self::default() };
-        if rules.contradictions().is_empty() {
+        if rules.contradictions().is_empty() && !rules.may_switch_back() {
             confirmed.roundings = match rules.source {
                 // Settings that a file does not state are taken to have held all the time.
                 Source::Assumed => rules.roundings_out,
@@ -48,7 +48,8 @@ impl Confirmed {
     /// True if decisions can confirm anything that is in doubt.
     #[inline]
     pub(in crate::replay::sizes) fn can_learn(&self, rules: &Rules) -> bool {
-        !self.open.is_empty() && rules.source != Source::Assumed && !rules.settings.given
+        let is_stated = rules.source != Source::Assumed && !rules.settings.given;
+        is_stated && !self.open.is_empty() && !rules.may_switch_back()
     }
 
     /// Notes a decision whose size is known, and as the rules give it. Only where it [`can_learn`](Self::can_learn).
@@ -100,6 +101,7 @@ impl Confirmed {
     fn is_certain(&self, rules: &Rules, setting: Setting, decision: Decision, at: Position) -> bool {
         match rules.source {
             Source::Certain if rules.settings.given => false,
+            Source::Dump if rules.may_switch_back() => false,
             Source::Certain | Source::Dump => {
                 (setting == Setting::Expandable && is_shown_by_segments(rules, decision, at))
                     || self.is_known(rules, setting, decision)
