@@ -12,6 +12,7 @@
 mod correspondence;
 mod order;
 mod parts;
+mod rest;
 
 use std::collections::HashMap;
 
@@ -74,6 +75,9 @@ const LEAST_GAIN: f64 = 0.04;
 
 /// A level that differs by less than this share of the highest says nothing.
 const LEAST_LEVEL: f64 = 0.05;
+
+/// The least share of the highest level that a recording holds, and frees later, in the middle of a step.
+const LEAST_IN_PASSING: f64 = 0.2;
 
 /// Largest ratio of the allocations of a side that lacks a part to those of the rest of the other side.
 const MOST_ALLOCATIONS: f64 = 1.35;
@@ -220,7 +224,7 @@ impl<'f> Comparison<'f> {
         counts.retain(|symbol, _| known.contains_key(symbol));
         let shared = sum(&counts);
         let all = one.sequence.length();
-        if whole.sequence.length() < LEAST_ALLOCATIONS || shared < LEAST_ALLOCATIONS / 2 || ratio(shared, all) < 0.15 {
+        if whole.sequence.length() < LEAST_ALLOCATIONS || ratio(shared, all) < 0.15 {
             return None;
         }
         let sizes = counts.keys().filter_map(|symbol| one.sizes.get(symbol).zip(whole.sizes.get(symbol)));
@@ -231,6 +235,36 @@ impl<'f> Comparison<'f> {
     }
 
     fn missing(&self) -> Option<Lacks> {
+        let by_mixture = if self.shared < LEAST_ALLOCATIONS / 2 { None } else { self.by_mixture() };
+        by_mixture.or_else(|| self.by_order())
+    }
+
+    /// An end of the other side without which that is, allocation by allocation, this one.
+    fn by_order(&self) -> Option<Lacks> {
+        let sequence = self.whole.sequence;
+        if sequence.steps().is_some_and(|steps| self.has_whole_step(sequence.step_counts(steps))) {
+            return None;
+        }
+        let place = rest::cut_off(self.one.sequence.folded, sequence.folded, self.end)?;
+        let part = sequence.whole();
+        let is_missing = match self.end {
+            End::Head => self.evidence(&part, place) == Evidence::Supports || self.levels(&part, place).begins_at_cut(),
+            End::Tail => self.ends_in_the_middle(&part, place),
+        };
+        is_missing.then(|| Lacks { end: self.end, share: thousandths(place, part.length()), of_step: false })
+    }
+
+    /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as where an
+    /// evaluation was added, does not.
+    fn ends_in_the_middle(&self, part: &Part, place: u64) -> bool {
+        let highest = self.whole.run.course.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        let levels = self.levels(part, place);
+        self.one.run.ends_at_dump
+            && ratio(levels.cut.passing, highest) >= LEAST_IN_PASSING
+            && ratio(levels.own.fresh.abs_diff(levels.cut.fresh), highest) < LEAST_LEVEL
+    }
+
+    fn by_mixture(&self) -> Option<Lacks> {
         let sequence = self.whole.sequence;
         let Some(steps) = sequence.steps() else { return self.cut(&sequence.whole(), false) };
         if self.has_whole_step(sequence.step_counts(steps)) {
@@ -431,6 +465,11 @@ struct AtCut<T> {
 impl AtCut<Level> {
     fn map(&self, of: fn(&Level) -> u64) -> AtCut<u64> {
         AtCut { own: of(&self.own), cut: of(&self.cut), full: of(&self.full) }
+    }
+
+    /// True if the side begins with exactly what the other holds at the cut, and the other began with something else.
+    fn begins_at_cut(&self) -> bool {
+        self.own.held == self.cut.held && self.cut.held != self.full.held
     }
 }
 

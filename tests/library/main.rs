@@ -10,6 +10,7 @@ mod support;
 mod align;
 mod code_changes;
 mod configuration_schema;
+mod cuts;
 mod failed_requests;
 mod fixtures;
 mod formats;

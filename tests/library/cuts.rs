@@ -1,0 +1,231 @@
+//! Snapshots without a part of their head or tail, compared with the whole: the missing part is found, unless a whole step is left.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use ptmem::align::End;
+use ptmem::diff;
+use ptmem::profile::course::{Entry, Folded};
+use ptmem::profile::{self, Kind, Opened, Options, Profile, Source};
+use ptmem::snapshot::Snapshot;
+use ptmem::trim::{self, trim};
+
+use crate::support::fixtures;
+
+/// Shares of the events that are cut off, in percent.
+const SHARES: [usize; 4] = [15, 40, 70, 90];
+
+/// With fewer allocations than these a history is too short to tell.
+const LEAST_ALLOCATIONS: usize = 20;
+
+/// With fewer stacks than these the order of allocations tells nothing.
+const LEAST_STACKS: usize = 4;
+
+/// What became of a cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Found,
+    /// Not found, and one of the steps is left.
+    WholeStepLeft,
+    /// The rest allocates nothing, which gates nothing.
+    NothingLeft,
+    /// The stacks are too few to tell by their order.
+    TooFewStacks,
+    /// At most one allocation in twenty is gone.
+    NearlyAllLeft,
+    Missed,
+}
+
+impl Outcome {
+    const ALL: [Self; 6] =
+        [Self::Found, Self::WholeStepLeft, Self::NothingLeft, Self::TooFewStacks, Self::NearlyAllLeft, Self::Missed];
+}
+
+/// A cut and what became of it.
+#[derive(Debug)]
+struct Cut {
+    name: String,
+    end: End,
+    share: usize,
+    outcome: Outcome,
+    /// Allocations of the whole.
+    whole: usize,
+    /// Allocations of the rest.
+    left: usize,
+    stacks: usize,
+}
+
+fn open(path: &Path) -> Option<Snapshot> {
+    match profile::open(File::open(path).unwrap(), "whole", Options::default()) {
+        Ok(Opened::Snapshot(snapshot, _)) => Some(*snapshot),
+        Ok(Opened::Profile(_)) | Err(_) => None,
+    }
+}
+
+fn measured(snapshot: Snapshot) -> Profile {
+    let source = Source { path: String::new(), bytes: 0, kind: Kind::Snapshot };
+    profile::measure(snapshot, source, Options::default()).unwrap()
+}
+
+/// The file that a recording of one device would have left that began later, or ended earlier.
+fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
+    let events = snapshot.events_of(&snapshot.devices[&device]).len();
+    let window = match end {
+        End::Head => format!("{}..", (events * share / 100).saturating_sub(1)),
+        End::Tail => format!("..{}", (events * (100 - share) / 100).saturating_sub(1)),
+    };
+    let options =
+        trim::Options { between: Some(window.parse().unwrap()), devices: vec![device], ..trim::Options::default() };
+    let bytes = trim(snapshot, &options).unwrap().bytes;
+    profile::read(&*bytes, "cut", Options::default()).unwrap()
+}
+
+/// Every allocation of a sequence.
+fn write_out(folded: &Folded, entries: &[Entry], all: &mut Vec<u32>) {
+    for entry in entries {
+        match *entry {
+            Entry::One(symbol) => all.push(symbol),
+            Entry::Loop { body, count } => {
+                (0..count).for_each(|_| write_out(folded, &folded.bodies[body as usize], all));
+            }
+        }
+    }
+}
+
+/// The stacks that allocate, in order, grouped as in comparisons.
+fn allocations(profile: &Profile, device: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    let device = profile.devices.iter().find(|other| other.device == device);
+    if let Some(course) = device.and_then(|device| device.course.as_ref()) {
+        let folded = course.grouped(&profile.grouper()).sequence;
+        write_out(&folded, &folded.entries, &mut all);
+    }
+    all
+}
+
+/// The length of a step: the least distance at which four in five allocations are made by the same stack again.
+fn step(symbols: &[u32]) -> Option<usize> {
+    (1..=symbols.len() / 2).find(|&period| {
+        let most = (symbols.len() - period) / 5;
+        let changes = symbols.iter().zip(&symbols[period..]).filter(|(one, other)| one != other);
+        changes.take(most + 1).count() <= most
+    })
+}
+
+/// True if what is gone occurs again in the rest, in the same order but for one row in ten.
+fn is_repeated(whole: &[u32], left: usize, end: End) -> bool {
+    const IN_A_ROW: usize = 8;
+    let gone = whole.len() - left;
+    let (rest, gone) = match end {
+        End::Head => (&whole[gone..], &whole[..gone]),
+        End::Tail => (&whole[..left], &whole[left..]),
+    };
+    let known: HashSet<&[u32]> = rest.windows(IN_A_ROW).collect();
+    let unknown = gone.windows(IN_A_ROW).filter(|row| !known.contains(row)).count();
+    rest.len() >= IN_A_ROW && unknown * 10 <= gone.len()
+}
+
+/// Cuts each device of a snapshot in each way.
+fn cuts_of(path: &Path, shares: &[usize]) -> Vec<Cut> {
+    let Some(snapshot) = open(path) else { return Vec::new() };
+    let whole = measured(open(path).unwrap());
+    let mut cuts = Vec::new();
+    for &device in snapshot.devices.keys() {
+        let symbols = allocations(&whole, device);
+        if symbols.len() < LEAST_ALLOCATIONS {
+            continue;
+        }
+        let stacks = symbols.iter().collect::<HashSet<_>>().len();
+        for (end, &share) in
+            [End::Head, End::Tail].into_iter().flat_map(|end| shares.iter().map(move |share| (end, share)))
+        {
+            let part = cut(&snapshot, device, end, share);
+            let left = allocations(&part, device).len();
+            let outcome = match is_found(measured(open(path).unwrap()), part, device) {
+                true => Outcome::Found,
+                false if left == 0 => Outcome::NothingLeft,
+                false if stacks < LEAST_STACKS => Outcome::TooFewStacks,
+                false if left + left / 20 >= symbols.len() => Outcome::NearlyAllLeft,
+                false if has_whole_step(&symbols, left, end) => Outcome::WholeStepLeft,
+                false => Outcome::Missed,
+            };
+            let name = format!("{} device {device}", path.display());
+            cuts.push(Cut { name, end, share, outcome, whole: symbols.len(), left, stacks });
+        }
+    }
+    cuts
+}
+
+/// True if the comparison of a device tells that the part lacks something.
+fn is_found(whole: Profile, part: Profile, device: u32) -> bool {
+    let diff = diff::compare(whole, part, diff::Options::default());
+    diff.devices.iter().any(|compared| compared.ordinal() == Some(device) && !compared.missing.is_empty())
+}
+
+/// True if a whole step is left, or rounds of all that is gone.
+fn has_whole_step(whole: &[u32], left: usize, end: End) -> bool {
+    is_repeated(whole, left, end) || step(whole).is_some_and(|step| step >= LEAST_STACKS && step <= left)
+}
+
+/// A table of the cuts that were missed, and the number of each outcome.
+fn table(cuts: &[Cut]) -> String {
+    let mut text = String::new();
+    for cut in cuts.iter().filter(|cut| cut.outcome == Outcome::Missed) {
+        let Cut { name, end, share, outcome, whole, left, stacks } = cut;
+        let _ = writeln!(
+            text,
+            "{outcome:?}: {name}: {share} % of the {end:?}: {left} of {whole} allocations left, {stacks} stacks"
+        );
+    }
+    for outcome in Outcome::ALL {
+        let _ = writeln!(text, "{outcome:?}: {}", count(cuts, outcome));
+    }
+    text
+}
+
+fn count(cuts: &[Cut], outcome: Outcome) -> usize {
+    cuts.iter().filter(|cut| cut.outcome == outcome).count()
+}
+
+/// Real and recorded snapshots, where they are at hand.
+fn recorded() -> Vec<PathBuf> {
+    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
+    let folders = ["snapshots", "recorded/2.0.1", "recorded/2.2.2", "recorded/2.11.0"];
+    let files = folders.iter().flat_map(|folder| shared.join(folder).read_dir().into_iter().flatten().flatten());
+    let names = files.map(|file| file.path());
+    let mut names: Vec<PathBuf> = names
+        .filter(|path| path.is_file() && !path.extension().is_some_and(|end| end == "json" || end == "md"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn cuts_of_recorded_snapshots_are_found() {
+    let all = recorded();
+    if all.is_empty() {
+        let _ = writeln!(std::io::stderr(), "skipped: there are no recorded snapshots beside the repository");
+        return;
+    }
+    let halves = all.split_at(all.len() / 2);
+    let cuts: Vec<Cut> = std::thread::scope(|scope| {
+        let workers = [halves.0, halves.1]
+            .map(|paths| scope.spawn(move || paths.iter().flat_map(|path| cuts_of(path, &SHARES)).collect::<Vec<_>>()));
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let _ = writeln!(std::io::stderr(), "{}", table(&cuts));
+    assert!(count(&cuts, Outcome::Missed) * 20 <= count(&cuts, Outcome::Found), "{}", table(&cuts));
+}
+
+#[test]
+fn cuts_of_fixtures_are_found() {
+    let names = ["before.pkl", "after.pkl", "mid-forward.pkl", "wrapped.pkl"];
+    let cuts: Vec<Cut> = names.iter().flat_map(|name| cuts_of(&fixtures::folder().join(name), &SHARES)).collect();
+    assert_eq!(cuts.len(), 8 * names.len());
+    assert!(cuts.iter().all(|cut| matches!(cut.outcome, Outcome::Found | Outcome::WholeStepLeft)), "{}", table(&cuts));
+    assert!(count(&cuts, Outcome::Found) >= 20, "{}", table(&cuts));
+}
