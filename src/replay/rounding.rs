@@ -33,18 +33,24 @@ pub(super) fn round_to_unit(size: u64) -> Option<u64> {
 
 /// The kinds of rounding that a block may be held against: to the unit, and to 2, 4, … 64 divisions. More divisions give
 /// steps that sizes hardly ever fall between.
-pub(super) const ROUNDINGS: usize = 7;
+pub(super) const ROUNDINGS: usize = 8;
+/// The kind of rounding that leaves sizes as they are: releases before 2.9 may do so where a list of
+/// `roundup_power2_divisions` says 1.
+pub(super) const UNROUNDED: usize = 7;
 
 /// A request of `size` bytes, rounded by a kind of rounding: 0 is the unit, and others are the power of two that is
 /// set as `roundup_power2_divisions`. `None` past 2^64.
 pub(super) fn round_by(size: u64, kind: usize) -> Option<u64> {
+    if kind == UNROUNDED {
+        return Some(size.max(MIN_BLOCK));
+    }
     let divisions = 1_u64 << kind;
     if kind > 0 && size > divisions * MIN_BLOCK { round_to_division(size, divisions) } else { round_to_unit(size) }
 }
 
-/// Everything that a request of `size` bytes rounds to under any `roundup_power2_divisions`.
+/// Everything that a request of `size` bytes rounds to under any `roundup_power2_divisions` that rounds it.
 pub(super) fn roundings(size: u64) -> impl Iterator<Item = u64> {
-    (0..ROUNDINGS).filter_map(move |kind| round_by(size, kind))
+    (0..UNROUNDED).filter_map(move |kind| round_by(size, kind))
 }
 
 /// `roundup_power2_divisions(size)`: the setting for the power of two at or below `size`, from 1 MiB on.

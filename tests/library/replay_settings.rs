@@ -82,6 +82,8 @@ struct Allocator {
     settings: Settings,
     /// The text of the settings that were given last.
     text: String,
+    /// True for releases that do not round a request at all where `roundup_power2_divisions` says 1.
+    leaves_unrounded: bool,
     /// The pool that never splits its segments.
     unsplit_pool: Option<(u64, u64)>,
     segments: Vec<Segment>,
@@ -96,6 +98,7 @@ impl Allocator {
         Self {
             settings,
             text: settings.text(),
+            leaves_unrounded: false,
             unsplit_pool,
             segments: Vec::new(),
             counters: [0; 4],
@@ -119,7 +122,8 @@ impl Allocator {
     }
 
     fn malloc(&mut self, requested: u64, pool: (u64, u64)) -> u64 {
-        let size = self.settings.round(requested);
+        let is_rounded = !self.leaves_unrounded || self.settings.divisions != Some(1);
+        let size = if is_rounded { self.settings.round(requested) } else { requested.max(512) };
         let small = size <= MIB;
         let limit = self.settings.max_split();
         let fits = |block: &Block| {
@@ -264,6 +268,8 @@ impl Allocator {
             ("device_traces", vec![self.events[first..].to_vec().into()].into()),
         ]);
         let settings = self.settings.to_value(&self.text);
+        let settings =
+            if self.leaves_unrounded { settings.without("graph_capture_record_stream_reuse") } else { settings };
         let value = if states_settings { value.with("allocator_settings", settings) } else { value };
         snapshot::read(&pickle::write(&value, pickle::Options::default())[..]).unwrap()
     }
@@ -442,6 +448,24 @@ fn settings_that_are_seen_to_switch_may_switch_again() {
     ];
     run(&mut allocator, &steps, &[(2, off), (3, on), (6, off), (7, on)]);
     compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
+}
+
+/// Releases before 2.9 may leave sizes as they are where a list of divisions says 1. The block is older than the switch to other
+/// settings, and nothing shows its size.
+#[test]
+fn a_block_of_a_size_that_was_not_rounded_is_counted_with_a_bound() {
+    let steps = [
+        Step::Malloc { size: 600, pool: SHARED },
+        Step::Malloc { size: 3 * MIB, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        Step::Malloc { size: 512, pool: SHARED },
+    ];
+    let mut allocator = Allocator::new(Settings { divisions: Some(1), ..Settings::default() }, None);
+    allocator.leaves_unrounded = true;
+    let after = Settings { max_split_mb: Some(64), ..Settings::default() };
+    run(&mut allocator, &steps, &[(1, after)]);
+    let first = allocator.events.len() - 3;
+    compare(&allocator, first, &allocator.snapshot(first, true)).unwrap();
 }
 
 /// The history begins between the request of a free and its completion, and the highest value lies at a block of uncertain size.

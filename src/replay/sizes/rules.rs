@@ -168,6 +168,8 @@ impl Rules {
                 }
             }
         }
+        let mut roundings_out = [false; rounding::ROUNDINGS];
+        roundings_out[rounding::UNROUNDED] = source != Source::Dump || settings.may_have_unsplit_pools();
         Self {
             settings,
             source,
@@ -177,7 +179,7 @@ impl Rules {
             contradicted: [None; 3],
             largest_split: 0,
             confirmed_at_start: SettingSet::default(),
-            roundings_out: [false; rounding::ROUNDINGS],
+            roundings_out,
             segments_agree_since: None,
             starts_with_pools: false,
             unexplained: 0,

@@ -42,6 +42,7 @@ impl Confirmed {
                 }
             };
         }
+        confirmed.roundings[rounding::UNROUNDED] |= rules.roundings_out[rounding::UNROUNDED];
         confirmed
     }
 
