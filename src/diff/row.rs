@@ -123,6 +123,12 @@ impl Row {
         self.held.delta()
     }
 
+    /// True if it stands for memory without a name, because that is older than the recording.
+    #[must_use]
+    pub fn is_older_than_recording(&self) -> bool {
+        matches!(self.kind, RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded))
+    }
+
     /// The way in which a pattern names it, on either side.
     #[must_use]
     pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {

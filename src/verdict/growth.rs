@@ -8,7 +8,7 @@ use crate::align::End;
 use crate::diagnostic::Advice;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::{Pattern, Selector};
-use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
+use crate::profile::{Cut, DeviceProfile, Metric, Moment};
 use crate::units::Size;
 
 /// A device of a comparison under one limit on growth.
@@ -20,6 +20,10 @@ pub(super) struct Gated<'a> {
     growth: &'a Growth,
     thresholds: &'a Thresholds,
 }
+
+/// The advice for memory without a name.
+const HOW_TO_NAME: &str = "allocated before the recording: record from the start of the process, and start again right \
+                           before the steps, to see its stacks";
 
 /// Stacks that a limit is about.
 enum Scope<'p> {
@@ -82,6 +86,13 @@ impl<'a> Gated<'a> {
 
     fn budget(&self) -> Budget<'a> {
         Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
+    }
+
+    /// The way to see what grew, where at least half of a growth has no name because it is older than the recording.
+    fn hidden_growth(&self, growth: i128) -> Option<String> {
+        let hidden: i128 = self.device.rows.iter().filter(|row| row.is_older_than_recording()).map(Row::delta).sum();
+        (self.has_rows_at_peak() && hidden > 0 && hidden.saturating_mul(2) >= growth)
+            .then(|| format!("{} more was {HOW_TO_NAME}", Size(u64::try_from(hidden).unwrap_or(u64::MAX))))
     }
 
     /// Whether the rows of the comparison are those at the peak.
@@ -185,10 +196,8 @@ impl<'a> Gated<'a> {
             outcome: Outcome::Exceeded,
             ..self.check()
         };
-        if let RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded) = row.kind {
-            let reason = "allocated before the recording: record from the start of the process, and start again right \
-                          before the steps, to see its stacks";
-            check.reason = Some(reason.to_owned());
+        if row.is_older_than_recording() {
+            check.reason = Some(HOW_TO_NAME.to_owned());
         }
         if let Some(most) = row.before_within {
             let certain = i128::from(after) - i128::from(most);
@@ -280,6 +289,9 @@ impl Judge {
                 budget.doubt_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
             }
             self.tell_accepted(&check);
+        }
+        if check.outcome == Outcome::Exceeded && check.reason.is_none() {
+            check.reason = gated.hidden_growth(delta);
         }
         self.checks.push(check);
     }

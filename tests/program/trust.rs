@@ -205,3 +205,17 @@ fn errors_belong_to_the_figure_that_they_concern() {
         }
     }
 }
+
+#[test]
+fn growth_that_is_older_than_the_recording_says_how_to_record_it() {
+    let folder = fixtures::folder();
+    let verdict = |after: &str| {
+        let output = ptmem(&folder, &["diff", "no-leak.pkl", after, "--max-growth", "1%", "--allow-partial"]);
+        assert_eq!(output.status.code(), Some(1), "{after}");
+        text(&output.stdout).lines().last().unwrap().to_owned()
+    };
+    let older = verdict("kv-cache.pkl");
+    assert!(older.contains("more was allocated before the recording: record from the start of the process"), "{older}");
+    let named = verdict("leak.pkl");
+    assert!(!named.contains("before the recording"), "{named}");
+}
