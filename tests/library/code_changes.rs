@@ -288,6 +288,17 @@ fn similar_stacks_are_not_swapped() {
 
 #[test]
 fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
+    unrelated_stacks_are_not_paired(3);
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn removed_and_unrelated_added_stacks_are_not_paired() {
+    unrelated_stacks_are_not_paired(6);
+}
+
+/// Removes one and adds another of `stacks_of_each` stacks of each snapshot, in every combination.
+fn unrelated_stacks_are_not_paired(stacks_of_each: usize) {
     let mut compared = 0;
     for path in snapshots() {
         let mut stacks: Vec<_> = Edited::open(&path).allocating().into_iter().collect();
@@ -298,7 +309,7 @@ fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
         let mut seen = std::collections::BTreeSet::new();
         stacks.retain(|((_, stack), _)| site(stack).is_some_and(|site| seen.insert(site)));
         let [((_, largest), _), others @ ..] = &stacks[..] else { continue };
-        let others = sample(others, 4);
+        let others = sample(others, stacks_of_each);
         for removed in &others {
             for added in others.iter().filter(|other| other.0.1 != removed.0.1) {
                 let folder = tempfile::tempdir().unwrap();

@@ -125,12 +125,12 @@ const LARGE: Range<usize> = 100_000..usize::MAX;
 
 #[test]
 fn damaged_small_fixtures_do_no_harm() {
-    damaged_fixtures_do_no_harm(1, SMALL, 40);
+    damaged_fixtures_do_no_harm(1, SMALL, 20);
 }
 
 #[test]
 fn damaged_larger_fixtures_do_no_harm() {
-    damaged_fixtures_do_no_harm(2, MIDDLE, 8);
+    damaged_fixtures_do_no_harm(2, MIDDLE, 4);
     damaged_fixtures_do_no_harm(3, LARGE, 2);
 }
 
