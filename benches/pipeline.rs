@@ -83,8 +83,8 @@ fn frame(tables: &mut Tables, line: i128) -> FrameId {
 }
 
 fn replayed(snapshot: &Snapshot) -> Vec<Replay> {
-    let replay = |(&id, device)| replay::run(snapshot, id, device, &[]).expect("the input can be replayed");
-    snapshot.devices.iter().map(replay).collect()
+    let devices = snapshot.devices.iter();
+    devices.map(|(&id, device)| replay::run(snapshot, id, device, &[]).expect("the input can be replayed")).collect()
 }
 
 /// The bytes that each stack holds at the allocated peak.
@@ -118,9 +118,13 @@ fn stages(criterion: &mut Criterion) {
     drop((snapshot, replays));
 
     group.throughput(Throughput::Bytes((before.len() + after.len()) as u64));
-    let compare = |(before, after)| diff::compare(before, after, diff::Options::default());
-    let profiles = || (profile_of(&before), profile_of(&after));
-    group.bench_function("match", |b| b.iter_batched(profiles, compare, BatchSize::PerIteration));
+    group.bench_function("match", |b| {
+        b.iter_batched(
+            || (profile_of(&before), profile_of(&after)),
+            |(before, after)| diff::compare(before, after, diff::Options::default()),
+            BatchSize::PerIteration,
+        );
+    });
     let gate = gate(&before, &after);
     for format in [Format::Table, Format::Json] {
         let options = report::Options::default();

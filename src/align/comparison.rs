@@ -108,7 +108,7 @@ impl<'f> Comparison<'f> {
     /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as where an
     /// evaluation was added, does not.
     fn ends_in_the_middle(&self, part: &Part, place: u64) -> bool {
-        let highest = self.whole.run.course.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        let highest = self.whole.run.course.highest();
         let levels = self.levels(part, place);
         self.one.run.ends_at_dump
             && ratio(levels.cut.passing, highest) >= LEAST_IN_PASSING
@@ -172,7 +172,7 @@ impl<'f> Comparison<'f> {
             left = left.saturating_sub(piece.length);
         }
         let least = cuts.iter().map(|cut| cut.distance).min_by(f64::total_cmp)?;
-        // Of equally good cuts, take the one that leaves the right number of allocations.
+        // Among equally good cuts, take the one that leaves the right number of allocations.
         let near = cuts.into_iter().filter(|cut| cut.distance <= least + 0.01);
         let place = near.min_by_key(|cut| (length - cut.allocations).abs_diff(self.shared))?;
         let cut = self.describe(part, &place, all);
@@ -273,7 +273,7 @@ impl<'f> Comparison<'f> {
         }
     }
 
-    /// What is held at the end in question of this side, and of the other at the cut and at its own end.
+    /// The level of this side at the end that may be missing, and those of the other side at the cut and at its own end.
     fn levels(&self, part: &Part, place: u64) -> AtCut<Level> {
         let own = &self.one.run.course.levels;
         let whole = self.whole.run.course;
@@ -294,7 +294,7 @@ impl<'f> Comparison<'f> {
 
     /// Tells if this side holds what the other does at the cut, rather than at its end.
     fn nearer(&self, held: &AtCut<u64>) -> Evidence {
-        let highest = self.whole.run.course.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        let highest = self.whole.run.course.highest();
         if ratio(held.cut.abs_diff(held.full), highest) < LEAST_LEVEL {
             return Evidence::Silent;
         }

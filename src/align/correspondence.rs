@@ -8,8 +8,9 @@
 
 use super::order::{Pair, common_order};
 use super::parts::{Counts, Sequence};
+use super::written::{Written, written};
 use super::{Common, Run, in_common};
-use crate::profile::course::{Entry, Folded};
+use crate::profile::course::Folded;
 use crate::sides::Sides;
 
 /// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
@@ -98,14 +99,6 @@ pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)],
     allocations.before.get(partner).map(|allocation| allocation.place)
 }
 
-/// An allocation of a sequence that was folded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Written {
-    symbol: u32,
-    /// Its place among all allocations.
-    place: u64,
-}
-
 /// The symbols that occur least often on both sides, up to a number of allocations.
 struct Rarest(Vec<bool>);
 
@@ -131,40 +124,9 @@ impl Rarest {
         Self(is_kept)
     }
 
-    /// The allocations of these symbols, loop by loop.
+    /// The allocations of these symbols, in order.
     fn allocations(&self, folded: &Folded) -> Vec<Written> {
-        let lengths = folded.lengths();
-        let mut bodies: Vec<Vec<Written>> = Vec::with_capacity(folded.bodies.len());
-        for body in &folded.bodies {
-            let written = self.written(body, &bodies, &lengths);
-            bodies.push(written);
-        }
-        self.written(&folded.entries, &bodies, &lengths)
-    }
-
-    fn written(&self, entries: &[Entry], bodies: &[Vec<Written>], lengths: &[u64]) -> Vec<Written> {
-        let mut written = Vec::new();
-        let mut place = 0_u64;
-        for entry in entries {
-            match *entry {
-                Entry::One(symbol) => {
-                    written.extend(self.0[symbol as usize].then_some(Written { symbol, place }));
-                    place = place.saturating_add(1);
-                }
-                Entry::Loop { body, count } => {
-                    let length = lengths[body as usize];
-                    let body = &bodies[body as usize];
-                    // A loop of which nothing is kept may have any number of rounds.
-                    for round in 0..if body.is_empty() { 0 } else { count } {
-                        let start = place.saturating_add(length.saturating_mul(round));
-                        written
-                            .extend(body.iter().map(|one| Written { place: start.saturating_add(one.place), ..*one }));
-                    }
-                    place = place.saturating_add(length.saturating_mul(count));
-                }
-            }
-        }
-        written
+        written(folded, |symbol| self.0[symbol as usize])
     }
 }
 

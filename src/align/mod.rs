@@ -14,6 +14,7 @@ mod correspondence;
 mod order;
 mod parts;
 mod rest;
+mod written;
 
 use std::collections::HashMap;
 

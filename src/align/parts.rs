@@ -8,7 +8,7 @@ use crate::profile::course::{Entry, Folded};
 /// How often symbols occur.
 pub(super) type Counts = BTreeMap<u32, u64>;
 
-/// A part is divided into about so many pieces.
+/// A part is divided into about this many pieces.
 const PIECES: u64 = 400;
 
 /// A loop of few symbols that runs so often is one over parameters, not a step or a layer.

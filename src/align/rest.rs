@@ -7,7 +7,8 @@
 use rustc_hash::FxHashSet;
 
 use super::End;
-use crate::profile::course::{Entry, Folded};
+use super::written::written;
+use crate::profile::course::Folded;
 
 /// Longer histories are not written out.
 const MOST_ALLOCATIONS: u64 = 1 << 20;
@@ -15,10 +16,10 @@ const MOST_ALLOCATIONS: u64 = 1 << 20;
 /// Fewer allocations than these are the same by chance.
 const LEAST_ALLOCATIONS: usize = 4;
 
-/// One in so many allocations may be another one.
+/// Of this many allocations, one may have another stack.
 const MISMATCH_PART: usize = 50;
 
-/// A smaller part of the other history is not looked for: it has one in so many of its allocations.
+/// A missing part is at least the length of the other history divided by this.
 const SHORTEST_PART: usize = 40;
 
 /// Number of allocations in a row by which a part of a round is recognised.
@@ -31,8 +32,8 @@ pub(super) fn cut_off(one: &Folded, whole: &Folded, end: End) -> Option<u64> {
     if shorter >= whole.length() || whole.length() > MOST_ALLOCATIONS {
         return None;
     }
-    let one = written(one);
-    let whole = written(whole);
+    let one = symbols(one);
+    let whole = symbols(whole);
     let gone = whole.len() - one.len();
     let rest = match end {
         End::Head => &whole[gone..],
@@ -62,25 +63,9 @@ fn is_another_round(rest: &[u32], whole: &[u32], end: End) -> bool {
     count > 0 && unknown * 10 <= count
 }
 
-/// Every allocation, loop by loop.
-fn written(folded: &Folded) -> Vec<u32> {
-    let mut bodies: Vec<Vec<u32>> = Vec::with_capacity(folded.bodies.len());
-    for body in &folded.bodies {
-        let symbols = written_entries(body, &bodies);
-        bodies.push(symbols);
-    }
-    written_entries(&folded.entries, &bodies)
-}
-
-fn written_entries(entries: &[Entry], bodies: &[Vec<u32>]) -> Vec<u32> {
-    let mut symbols = Vec::new();
-    for entry in entries {
-        match *entry {
-            Entry::One(symbol) => symbols.push(symbol),
-            Entry::Loop { body, count } => (0..count).for_each(|_| symbols.extend(&bodies[body as usize])),
-        }
-    }
-    symbols
+/// The symbol of every allocation.
+fn symbols(folded: &Folded) -> Vec<u32> {
+    written(folded, |_| true).iter().map(|allocation| allocation.symbol).collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl StackTotal {
         self.lines_by(by, code, |member| member.at)
     }
 
-    /// The same at the moment that `held` tells of.
+    /// The same at the moment whose bytes `held` reads.
     #[must_use]
     pub fn lines_by(&self, by: GroupBy, code: &Code<'_>, held: fn(&Member) -> Held) -> HeldLines {
         let holding = self.members.iter().filter(|member| by == GroupBy::Stack && held(member).bytes > 0);

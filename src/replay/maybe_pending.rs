@@ -19,7 +19,7 @@ pub(super) struct MaybePending {
 }
 
 impl MaybePending {
-    /// Those of a history with so many `requests` of frees.
+    /// The blocks of a history in which `requests` frees were requested.
     pub(super) fn at_start(lifetimes: &Lifetimes, requests: u64) -> Self {
         let mut inside = lifetimes.allocations.iter().filter(|a| a.born != Position::START);
         let skips_requests = requests == 0 && inside.any(is_freed_by_completion);

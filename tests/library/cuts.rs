@@ -24,7 +24,7 @@ const LEAST_ALLOCATIONS: usize = 20;
 /// With fewer stacks than these the order of allocations tells nothing.
 const LEAST_STACKS: usize = 4;
 
-/// What became of a cut.
+/// The result of looking for a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Found,
@@ -44,7 +44,7 @@ impl Outcome {
         [Self::Found, Self::WholeStepLeft, Self::NothingLeft, Self::TooFewStacks, Self::NearlyAllLeft, Self::Missed];
 }
 
-/// A cut and what became of it.
+/// A cut and its result.
 #[derive(Debug)]
 struct Cut {
     name: String,

@@ -79,8 +79,8 @@ fn entries(at: u64) -> Option<Vec<Entry>> {
     Some(found)
 }
 
-/// Resources of a kernel in the code that the driver would choose for the card: the newest and most special that runs on it. None where there is no
-/// such code.
+/// Resources of a kernel in the code that the driver would choose for the card: the newest and most specific that runs on
+/// it. `None` where there is no such code.
 pub(super) fn resources(wrapper: In<u8>, name: &CStr) -> Option<Resources> {
     let mut entries = entries(wrapper.field(CODE_IN_WRAPPER)?)?;
     entries.retain(|entry| entry.runs_on(settings().capability));

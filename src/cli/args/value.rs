@@ -34,8 +34,11 @@ fn find<C: Choice>(name: &str) -> Option<C> {
     C::ALL.iter().copied().find(|choice| choice.possible_value().matches(name, false))
 }
 
-/// The ending of Markdown files, which stands for the format as well.
-const MARKDOWN_FOR_SHORT: &str = "md";
+/// A format of reports as `--help` shows it. The ending of Markdown files stands for that format as well.
+fn described(name: &'static str, description: &'static str) -> PossibleValue {
+    let value = PossibleValue::new(name).help(description);
+    if name == Format::Markdown.name() { value.alias("md") } else { value }
+}
 
 impl Choice for Format {
     const ALL: &'static [Self] = &Self::ALL;
@@ -45,8 +48,7 @@ impl Choice for Format {
     }
 
     fn possible_value(self) -> PossibleValue {
-        let value = PossibleValue::new(self.name()).help(self.description());
-        if self == Self::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value }
+        described(self.name(), self.description())
     }
 }
 
@@ -58,8 +60,7 @@ impl Choice for StudyFormat {
     }
 
     fn possible_value(self) -> PossibleValue {
-        let value = PossibleValue::new(self.name()).help(self.description());
-        if self == Self::Markdown { value.alias(MARKDOWN_FOR_SHORT) } else { value }
+        described(self.name(), self.description())
     }
 }
 

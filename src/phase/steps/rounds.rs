@@ -51,7 +51,7 @@ pub(super) struct Rounds<'e, 'c, 't> {
     code: &'c Code<'t>,
     /// The indices of the events that allocate.
     of_stack: FxHashMap<StackId, Vec<usize>>,
-    /// Whether any allocation belongs to a backward pass.
+    /// True if an allocation was made in a backward pass.
     pub(super) has_backward: bool,
     pub(super) kinds: FxHashMap<StackId, Kind>,
 }

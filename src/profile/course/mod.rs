@@ -114,6 +114,12 @@ impl Course {
         }
     }
 
+    /// The most bytes that any level holds.
+    #[must_use]
+    pub fn highest(&self) -> u64 {
+        self.levels.iter().map(|level| level.held).max().unwrap_or(0)
+    }
+
     /// The level right before an allocation, by its place among them; the length of the course is the dump.
     #[must_use]
     pub fn level(&self, place: u64, length: u64) -> Level {

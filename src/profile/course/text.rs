@@ -63,7 +63,7 @@ impl Course {
     pub(crate) fn saved(&self, grouper: &Grouper<'_>) -> SavedCourse {
         let Grouped { keys, sequence, peak } = self.grouped(grouper);
         let names = names(&keys);
-        let highest = self.levels.iter().map(|level| level.held).max().unwrap_or(0);
+        let highest = self.highest();
         SavedCourse {
             sequence: sequence.entries.iter().map(|&entry| text(entry, &sequence, &names)).collect(),
             highest,

@@ -112,7 +112,7 @@ pub(crate) enum Tone {
     Plain,
     /// The most important one.
     Main,
-    /// Of little importance.
+    /// A minor one.
     Faint,
     /// Growth.
     Worse,

@@ -60,7 +60,7 @@ fn device_number(number: u64, place: Place) -> Result<u32, Error> {
     small.ok_or_else(|| invalid(place, format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
 
-/// An event needs its action, and a known one a size and an address, or the value that stands in its place.
+/// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
 fn check_event(event: &Event, present: Present, place: Place) -> Result<(), Error> {
     if !present.has(Present::ACTION) {
         return Err(invalid(place, "the key 'action' is not a string"));

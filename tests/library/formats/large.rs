@@ -1,7 +1,7 @@
 //! Reports of large results stay within what their readers take.
 
 use super::DEFAULT;
-use super::names::{compare, profile_of, snapshot_of};
+use super::names::{Stack, compare, frame, profile_of, snapshot_of};
 use crate::support::readers::{Reports, check_markdown};
 use ptmem::leak;
 use ptmem::profile::{Moment, Profile};
@@ -16,12 +16,13 @@ const MEGABYTES: u64 = 20_000;
 
 /// A before and an after with `count` stacks each, all of which grew, the last one most.
 fn many_stacks(count: u64) -> [Profile; 2] {
-    let stacks = |size: &dyn Fn(u64) -> u64| {
-        let frame = |name: String, line| (name, "/repo/model.py".to_owned(), line);
-        let stack = |i: u64| vec![frame(format!("layer_{i}"), 7), frame("main".to_owned(), 3)];
-        snapshot_of(&(0..count).map(|i| (stack(i), size(i))).collect::<Vec<_>>(), "many")
-    };
-    [stacks(&|_| 512), stacks(&|i| 1024 + 512 * i)].map(|snapshot| profile_of(&snapshot, "many.pkl", GroupBy::Stack))
+    let before: Vec<_> = (0..count).map(|number| (stack_of_layer(number), 512)).collect();
+    let after: Vec<_> = (0..count).map(|number| (stack_of_layer(number), 1024 + 512 * number)).collect();
+    [before, after].map(|stacks| profile_of(&snapshot_of(&stacks, "many"), "many.pkl", GroupBy::Stack))
+}
+
+fn stack_of_layer(number: u64) -> Stack {
+    vec![frame(&format!("layer_{number}"), "/repo/model.py", 7), frame("main", "/repo/model.py", 3)]
 }
 
 /// How Markdown names a stack of these.
@@ -31,9 +32,9 @@ fn label(number: u64) -> String {
 
 /// The number of rows that a text says it leaves out, below its tables and in a row of its own.
 fn left_out(text: &str, below: &str) -> u64 {
-    let others = text.lines().filter_map(|line| line.split_once(" others")?.0.rsplit([' ', ';', '|']).next());
+    let rows = text.lines().filter_map(|line| Some(line.split_once(" others&#93;")?.0.rsplit_once("&#91;")?.1));
     let below = text.lines().filter_map(|line| line.strip_prefix("… and ")?.strip_suffix(below));
-    below.chain(others).filter_map(|number| number.replace(',', "").parse::<u64>().ok()).sum()
+    below.chain(rows).map(|number| number.replace(',', "").parse::<u64>().unwrap()).sum()
 }
 
 #[test]

@@ -87,18 +87,23 @@ fn list(items: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// A call stack, innermost frame first: function, file, line.
-type Stack = Vec<(String, String, i64)>;
+pub(super) type Stack = Vec<(String, String, i64)>;
+
+pub(super) fn frame(function: &str, file: &str, line: i64) -> (String, String, i64) {
+    (function.to_owned(), file.to_owned(), line)
+}
 
 const MIB: u64 = 1 << 20;
 
 /// A snapshot in which every stack allocates one block, each in a segment of its own.
 pub(super) fn snapshot_of(stacks: &[(Stack, u64)], tag: &str) -> Vec<u8> {
-    let (mut segments, mut events) = (Vec::new(), Vec::new());
+    let mut segments = Vec::new();
+    let mut events = Vec::new();
     for (i, (stack, size)) in (0_u64..).zip(stacks) {
-        let frame = |(name, file, line): &(String, String, i64)| {
+        let address = (i + 1) << 36;
+        let frames = list(stack.iter().map(|(name, file, line)| {
             Value::dict([("name", (&**name).into()), ("filename", (&**file).into()), ("line", (*line).into())])
-        };
-        let (address, frames) = ((i + 1) << 36, list(stack.iter().map(frame)));
+        }));
         for action in ["segment_alloc", "alloc"] {
             events.push(Value::dict([
                 ("action", action.into()),
@@ -159,24 +164,25 @@ pub(super) fn compare(name: Option<&str>, before: Profile, after: Profile, growt
 /// Stacks with a name as function, as Python file and as any file: in the before with one block, in the after with one
 /// twice as large, and one more stack.
 fn hostile_snapshots(name: &str) -> [Vec<u8>; 2] {
-    let frame = |name: &str, file: &str, line| (name.to_owned(), file.to_owned(), line);
-    let main = || frame("main", "/repo/main.py", 1);
-    let stacks = |size: u64| {
-        vec![
-            (vec![frame(name, "/repo/train.py", 1), main()], size),
-            (vec![frame("step", &format!("/repo/{name}.py"), 2), main()], size + 512),
-            (vec![frame("step", &format!("/repo/{name}/model.py"), 3), main()], size + 1024),
-            (vec![frame("step", name, 4), main()], size + 1536),
-            (vec![frame(name, name, 5), main()], size + 2048),
-            (
-                vec![frame("aten::mm", "??", 0), frame(name, "/repo/a.cpp", 6), frame(name, &format!("{name}.py"), 6)],
-                size,
-            ),
-        ]
-    };
-    let mut after = stacks(4 * MIB);
-    after.push((vec![frame(name, "/repo/new.py", 7), main()], MIB));
-    [snapshot_of(&stacks(2 * MIB), name), snapshot_of(&after, name)]
+    let mut after = hostile_stacks(name, 4 * MIB);
+    after.push((in_main(frame(name, "/repo/new.py", 7)), MIB));
+    [snapshot_of(&hostile_stacks(name, 2 * MIB), name), snapshot_of(&after, name)]
+}
+
+fn hostile_stacks(name: &str, size: u64) -> Vec<(Stack, u64)> {
+    vec![
+        (in_main(frame(name, "/repo/train.py", 1)), size),
+        (in_main(frame("step", &format!("/repo/{name}.py"), 2)), size + 512),
+        (in_main(frame("step", &format!("/repo/{name}/model.py"), 3)), size + 1024),
+        (in_main(frame("step", name, 4)), size + 1536),
+        (in_main(frame(name, name, 5)), size + 2048),
+        (vec![frame("aten::mm", "??", 0), frame(name, "/repo/a.cpp", 6), frame(name, &format!("{name}.py"), 6)], size),
+    ]
+}
+
+/// The stack of a frame that the main function calls.
+fn in_main(called: (String, String, i64)) -> Stack {
+    vec![called, frame("main", "/repo/main.py", 1)]
 }
 
 /// Renders comparisons, leaks and profiles of snapshots that hold the name wherever a name can be.
