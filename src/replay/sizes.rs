@@ -181,19 +181,22 @@ impl Finder<'_> {
         }
         match event.action {
             Action::SegmentMap => self.rules.learn_from_map(now),
-            // Private pools may keep ordinary segments.
-            Action::SegmentAlloc if self.rules.asks_for_segments() && self.is_shared(event) => {
-                self.rules.learn_from_ordinary_segment(now);
-            }
+            Action::SegmentAlloc if self.rules.asks_for_segments() => match self.is_shared(event) {
+                Some(true) => self.rules.learn_from_ordinary_segment(now),
+                // Private pools may keep ordinary segments.
+                Some(false) => {}
+                None => self.rules.suspect_from_ordinary_segment(),
+            },
             _ => {}
         }
     }
 
-    /// True if an event about a segment concerns the pool that everybody allocates from.
-    fn is_shared(&self, event: &Event) -> bool {
+    /// Whether an event about a segment concerns the pool that everybody allocates from. `None` where nothing tells: the
+    /// segment is gone at the end, and the event does not name its pool.
+    fn is_shared(&self, event: &Event) -> Option<bool> {
         let pool = self.snapshot.tables.tags(event.tags).pool_id;
         let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
-        pool == Some(rounding::SHARED_POOL)
+        pool.map(|pool| pool == rounding::SHARED_POOL)
     }
 
     /// Notes the private pool that an allocation is served from, and whether it is not alone in its segment.

@@ -82,8 +82,10 @@ struct Allocator {
     settings: Settings,
     /// The text of the settings that were given last.
     text: String,
-    /// True for releases that do not round a request at all where `roundup_power2_divisions` says 1.
+    /// True for releases before 2.9, which do not round a request at all where `roundup_power2_divisions` says 1.
     leaves_unrounded: bool,
+    /// True for releases whose events name their pool, from 2.12 on.
+    names_pools: bool,
     /// The pool that never splits its segments.
     unsplit_pool: Option<(u64, u64)>,
     segments: Vec<Segment>,
@@ -99,6 +101,7 @@ impl Allocator {
             settings,
             text: settings.text(),
             leaves_unrounded: false,
+            names_pools: true,
             unsplit_pool,
             segments: Vec::new(),
             counters: [0; 4],
@@ -108,16 +111,16 @@ impl Allocator {
         }
     }
 
-    /// Events name their pool, as from release 2.12 on.
     fn event(&mut self, action: &str, addr: u64, size: u64) {
         let pool = self.segments.iter().find(|s| (s.addr..s.addr + s.size).contains(&addr)).map_or(SHARED, |s| s.pool);
-        self.events.push(Value::dict([
+        let event = Value::dict([
             ("action", action.into()),
             ("addr", addr.into()),
             ("size", size.into()),
             ("stream", 0.into()),
             ("pool_id", Value::Tuple(vec![pool.0.into(), pool.1.into()])),
-        ]));
+        ]);
+        self.events.push(if self.names_pools { event } else { event.without("pool_id") });
         self.history.push(self.counters);
     }
 
@@ -450,6 +453,28 @@ fn settings_that_are_seen_to_switch_may_switch_again() {
     compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
 }
 
+/// The ordinary segment that shows the switch is gone at the end, and its event does not name its pool: it may as well be that
+/// of a private pool. The block took it whole, as it does while segments are not to be expandable.
+#[test]
+fn an_ordinary_segment_of_an_unknown_pool_does_not_speak_for_expandable_ones() {
+    let on = Settings { expandable: true, ..Settings::default() };
+    let mut allocator = Allocator::new(on, None);
+    // From 2.9 on it may also be a pool that never splits.
+    allocator.leaves_unrounded = true;
+    allocator.names_pools = false;
+    let steps = [
+        // Shows how sizes are rounded.
+        Step::Malloc { size: MIB + 1, pool: SHARED },
+        Step::Malloc { size: 15 * MIB, pool: SHARED },
+        Step::Malloc { size: 27 * MIB / 2, pool: SHARED },
+        Step::Free { which: 2, later: false },
+        Step::Release,
+        Step::Malloc { size: 1, pool: SHARED },
+    ];
+    run(&mut allocator, &steps, &[(2, Settings::default()), (5, on)]);
+    compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
+}
+
 /// Releases before 2.9 may leave sizes as they are where a list of divisions says 1. The block is older than the switch to other
 /// settings, and nothing shows its size.
 #[test]
@@ -516,12 +541,15 @@ proptest! {
         change in any::<prop::sample::Index>(),
         cut in any::<prop::sample::Index>(),
         from_start in any::<bool>(),
+        names_pools in any::<bool>(),
     ) {
         // Without a text, no settings were ever given. Blocks that are older than the history and confirm that sizes are
         // not rounded up are taken to speak for all of those.
         let mut after = Settings { divisions: after.divisions.or(before.divisions), ..after };
         after.expandable |= after == Settings::default();
         let mut allocator = Allocator::new(before, None);
+        allocator.names_pools = names_pools;
+        allocator.leaves_unrounded = !names_pools;
         run(&mut allocator, &steps, &[(change.index(steps.len()), after)]);
         let first = if from_start { 0 } else { cut.index(allocator.events.len() + 1) };
         compare(&allocator, first, &allocator.snapshot(first, true))?;

@@ -118,6 +118,8 @@ pub(in crate::replay) struct Rules {
     unconfirmed: SettingSet,
     /// True if anything but block sizes suggests that segments may have been expandable.
     hints_at_expandable: bool,
+    /// True if segments may have been ordinary for a while although they are expandable at the dump.
+    may_have_been_off: bool,
     /// True if the text that was given last does not account for the stated settings.
     is_given_twice: bool,
     /// The last decision that was made by another value of each setting.
@@ -175,6 +177,7 @@ impl Rules {
             source,
             unconfirmed,
             hints_at_expandable,
+            may_have_been_off: false,
             is_given_twice: snapshot.settings.are_of_several_texts(),
             contradicted: [None; 3],
             largest_split: 0,
@@ -211,6 +214,12 @@ impl Rules {
     /// Learns that an ordinary segment was made for everybody.
     pub(super) fn learn_from_ordinary_segment(&mut self, now: Position) {
         self.learn_from_segment(false, now);
+    }
+
+    /// Learns that an ordinary segment was made, nobody knows for which pool. A private one may keep such segments; made
+    /// for everybody, it shows that segments were not expandable then.
+    pub(super) fn suspect_from_ordinary_segment(&mut self) {
+        self.may_have_been_off |= self.settings.expandable_segments;
     }
 
     fn learn_from_segment(&mut self, is_expandable: bool, now: Position) {
@@ -392,11 +401,12 @@ impl Rules {
         found
     }
 
-    /// True if the program is seen to switch its settings while it is recorded, or to have given them more than once: it may
+    /// True if the program may have switched its settings while it is recorded, or gave them more than once: it may
     /// as well have switched to others and back between any two decisions, so none of them speaks for another.
     fn may_switch_back(&self) -> bool {
         let is_switched_within = self.contradicted.iter().flatten().any(|&at| at > Position::START);
-        self.source == Source::Dump && !self.settings.given && (is_switched_within || self.is_given_twice)
+        let is_switched = is_switched_within || self.may_have_been_off || self.is_given_twice;
+        self.source == Source::Dump && !self.settings.given && is_switched
     }
 
     /// True if the defaults are assumed because the file states no settings.
