@@ -145,7 +145,7 @@ codes! {
         "Record from the start of the process, and start again right before the steps to measure.";
 
     FreesNotRecorded "frees-not-recorded" Distrusted
-        "PyTorch 2.0 does not record frees of blocks that are older than the recording: baseline and peak may be higher, and where segments were given back they are not known."
+        "PyTorch 2.0 records neither frees of blocks that are older than the recording nor the end of such segments: baseline and peak are the least there was."
         "Record from the start of the process, or with PyTorch 2.1 or later.";
 
     SettingsAssumed "settings-assumed" Note

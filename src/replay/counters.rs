@@ -7,7 +7,6 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::maybe_pending::MaybePending;
 use super::parts::{Level, Part, Parts};
 use super::sizes::{Sizes, Spread};
-use super::unrecorded::Unrecorded;
 use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event};
 
@@ -115,11 +114,10 @@ pub(super) struct Margin {
 }
 
 impl Margin {
-    fn new(value: i128, spread: Spread, unrecorded: i128) -> Self {
+    fn new(value: i128, spread: Spread) -> Self {
         let below = i128::from(spread.below);
         let above = i128::from(spread.above);
-        let upper = above + unrecorded;
-        Self { below, above, baseline: below.max(upper), lowest_peak: value - below, highest_peak: value + upper }
+        Self { below, above, baseline: below.max(above), lowest_peak: value - below, highest_peak: value + above }
     }
 
     fn add(&mut self, spread: Spread) {
@@ -133,9 +131,9 @@ impl Margin {
     }
 
     /// Looks at the value of the counter, once it has grown.
-    fn look(&mut self, value: i128, unrecorded: i128) {
+    fn look(&mut self, value: i128) {
         self.lowest_peak = self.lowest_peak.max(value - self.below);
-        self.highest_peak = self.highest_peak.max(value + self.above + unrecorded);
+        self.highest_peak = self.highest_peak.max(value + self.above);
     }
 
     fn now(&self) -> i128 {
@@ -159,9 +157,7 @@ pub(super) struct Counters {
     pub(super) requested_margin: Margin,
     /// Bytes of blocks whose free may have been requested before the history.
     pub(super) maybe_pending: u64,
-    /// Where blocks may be held of which nothing tells.
-    unrecorded: Option<Unrecorded>,
-    /// True if every size is certain, and no block unseen or perhaps pending: then all margins are zero.
+    /// True if every size is certain, and no block perhaps pending: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
     pub(super) checkpoints_matched: u64,
@@ -185,8 +181,6 @@ pub(super) struct Counted {
 pub(super) struct Doubts<'r> {
     pub(super) sizes: &'r Sizes,
     pub(super) pending: &'r MaybePending,
-    /// Where blocks may be held of which nothing tells.
-    pub(super) unrecorded: Option<Unrecorded>,
 }
 
 /// How far the bytes of a block may be off.
@@ -296,7 +290,7 @@ fn bytes(value: i128) -> u64 {
 
 impl Counters {
     fn at_start(lifetimes: &Lifetimes, doubts: Doubts<'_>) -> Self {
-        let Doubts { sizes, pending, unrecorded } = doubts;
+        let Doubts { sizes, pending } = doubts;
         let mut allocated = 0_i128;
         let mut active = 0_i128;
         let mut requested = 0_i128;
@@ -313,18 +307,16 @@ impl Counters {
                 of_allocated = of_allocated.plus(pending.spread(index, allocation, spread));
             }
         }
-        let unseen = unrecorded.as_ref().map_or(0, Unrecorded::bytes);
         Self {
             allocated: Gauge::new(allocated),
             active: Gauge::new(active),
             requested: Gauge::new(requested),
             reserved: Gauge::new(sizes.reserved),
-            allocated_margin: Margin::new(allocated, of_allocated, unseen),
-            active_margin: Margin::new(active, of_active, unseen),
-            requested_margin: Margin::new(requested, Spread::default(), unseen),
-            is_certain: sizes.spreads.is_empty() && unrecorded.is_none() && pending.is_empty(),
+            allocated_margin: Margin::new(allocated, of_allocated),
+            active_margin: Margin::new(active, of_active),
+            requested_margin: Margin::new(requested, Spread::default()),
+            is_certain: sizes.spreads.is_empty() && pending.is_empty(),
             maybe_pending: pending.bytes,
-            unrecorded,
             active_at_reserved_peak: active,
             checkpoints_matched: 0,
             checkpoints_missed: 0,
@@ -338,11 +330,6 @@ impl Counters {
     /// How far the highest value of a counter may be from the truth.
     pub(super) fn peak_margin(&self, margin: &Margin, gauge: &Gauge) -> i128 {
         if self.is_certain { 0 } else { margin.peak(gauge) }
-    }
-
-    /// Bytes that blocks may hold of which nothing tells.
-    fn unseen(&self) -> i128 {
-        self.unrecorded.as_ref().map_or(0, Unrecorded::bytes)
     }
 
     fn level(&self, of: fn(&Gauge) -> i128) -> Level {
@@ -366,21 +353,17 @@ impl Counters {
         self.requested.add(allocation.requested, now);
         self.allocated_total += u128::from(bytes);
         if !self.is_certain {
-            self.widen(allocation, spread.unwrap_or_default());
+            self.widen(spread.unwrap_or_default());
         }
     }
 
     /// Widens the margins by a block that is handed out.
-    fn widen(&mut self, allocation: &Allocation, spread: Spread) {
+    fn widen(&mut self, spread: Spread) {
         self.allocated_margin.add(spread);
         self.active_margin.add(spread);
-        if let Some(unrecorded) = &mut self.unrecorded {
-            unrecorded.take(allocation.addr, allocation.bytes);
-        }
-        let unseen = self.unseen();
-        self.allocated_margin.look(self.allocated.now, unseen);
-        self.active_margin.look(self.active.now, unseen);
-        self.requested_margin.look(self.requested.now, unseen);
+        self.allocated_margin.look(self.allocated.now);
+        self.active_margin.look(self.active.now);
+        self.requested_margin.look(self.requested.now);
     }
 
     /// Ends an allocation: that it is allocated, that it is active, or both.
@@ -416,15 +399,13 @@ impl Counters {
                 let seen = i128::from(event.size);
                 self.checkpoints_total += 1;
                 self.checkpoints_matched += u64::from(seen == self.active.now);
-                let unseen = self.unseen();
                 let lowest = self.active.now - self.active_margin.below;
-                let highest = self.active.now + self.active_margin.above + unseen;
+                let highest = self.active.now + self.active_margin.above;
                 self.checkpoints_missed += u64::from(!(lowest..=highest).contains(&seen));
                 self.checkpoint_error = self.checkpoint_error.max(lowest - seen).max(seen - highest);
             }
             Action::Oom => {
-                let unseen = self.unseen();
-                let error = self.allocated_margin.now().max(self.active_margin.now()) + unseen;
+                let error = self.allocated_margin.now().max(self.active_margin.now());
                 self.ooms.push(Oom {
                     event: now.event().unwrap_or(0),
                     requested: event.size,

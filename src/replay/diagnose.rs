@@ -19,10 +19,10 @@ pub(super) struct Findings {
     pub(super) end_error: i128,
     /// The device has no events at all.
     pub(super) nothing_recorded: bool,
-    /// Frees of blocks that are older than the recording are not in the file.
+    /// Frees of blocks that are older than the recording are not in the file, nor is the end of such segments.
     pub(super) misses_frees: bool,
-    /// Segments that are older than the recording may have been given back unseen.
-    pub(super) misses_segments: bool,
+    /// Memory was given back to the device, or ran out.
+    pub(super) gives_back: bool,
     pub(super) frees_skipped: bool,
     /// How far the baseline from sums is from the one by address.
     pub(super) baseline_error: i128,
@@ -161,9 +161,8 @@ impl Report<'_> {
             self.tell(
                 Code::FreesNotRecorded,
                 "PyTorch 2.0 records neither the free of a block that is older than the recording nor the end of a segment that \
-                 is, and there are such segments: baseline and peak may be higher. Reserved bytes, and all bytes where segments \
-                 were given back or memory ran out, are the least there was; their bound is the largest device of that time. \
-                 Record from the start of the process",
+                 is, and there are such segments: baseline and peak are the least there was, and their bound is the largest device \
+                 of that time. Record from the start of the process",
             );
         }
     }

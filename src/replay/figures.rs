@@ -7,7 +7,6 @@ use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
-use super::unrecorded::Unrecorded;
 use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
 use crate::snapshot::{Action, BlockState, Device};
 
@@ -27,8 +26,7 @@ pub(super) fn measure(
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let misses_frees = view.misses_frees(&lifetimes, &sizes);
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
-    let unrecorded = misses_frees.then(|| Unrecorded::at_start(&sizes.segments_at_start, &lifetimes.allocations));
-    let doubts = Doubts { sizes: &sizes, pending: &pending, unrecorded };
+    let doubts = Doubts { sizes: &sizes, pending: &pending };
     let Counted { counters, timeline, parts } = counters::run(view.events(), &lifetimes, doubts, pools, borders);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
@@ -158,7 +156,7 @@ impl Findings {
         };
         let frees = requests + census.count(Action::FreeCompleted);
         let algebraic_baseline = end.requested - census.sizes(Action::Alloc) + census.sizes(freeing_action(lifetimes));
-        let has_releases =
+        let gives_back =
             census.count(Action::SegmentFree) + census.count(Action::SegmentUnmap) + census.count(Action::Oom) > 0;
         Self {
             history,
@@ -174,7 +172,7 @@ impl Findings {
             end_error: end.distance(counters),
             nothing_recorded: history == History::StateOnly && view.events().is_empty() && view.snapshot.has_traces,
             misses_frees,
-            misses_segments: misses_frees && has_releases,
+            gives_back,
             frees_skipped: census.count(Action::Alloc) > 0
                 && frees == 0
                 && !misses_frees
@@ -194,14 +192,19 @@ impl Findings {
         }
     }
 
+    /// True if the figures of a history are the least that they were: frees are missing, and ends of segments.
+    fn is_least(&self) -> bool {
+        self.misses_frees && self.history != History::StateOnly
+    }
+
     /// True if anything is known of the blocks before the dump.
     fn blocks_known(&self) -> bool {
-        self.history != History::NoAllocations && !self.frees_skipped && !self.nothing_recorded && !self.misses_segments
+        self.history != History::NoAllocations && !self.frees_skipped && !self.nothing_recorded && !self.is_least()
     }
 
     /// True if anything is known of the segments before the dump.
     fn reserved_known(&self) -> bool {
-        !self.reserved_implausible && !self.nothing_recorded && !self.misses_segments
+        !self.reserved_implausible && !self.nothing_recorded && !self.is_least()
     }
 }
 
@@ -224,8 +227,8 @@ impl Trust<'_> {
     fn allocated(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.allocated;
         let errors = self.of_sizes(gauge, &self.counters.allocated_margin);
-        if self.findings.misses_segments {
-            return self.least(gauge, self.end.allocated, "allocated");
+        if self.findings.is_least() {
+            return self.least(gauge, self.end.allocated, !self.findings.gives_back, "allocated");
         }
         self.counter(gauge, self.end.allocated, errors, self.findings.blocks_known(), "allocated")
     }
@@ -233,8 +236,8 @@ impl Trust<'_> {
     fn active(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.active;
         let errors = self.of_sizes(gauge, &self.counters.active_margin);
-        if self.findings.misses_segments {
-            return self.least(gauge, self.end.active, "active");
+        if self.findings.is_least() {
+            return self.least(gauge, self.end.active, !self.findings.gives_back, "active");
         }
         self.counter(gauge, self.end.active, errors, self.findings.blocks_known(), "active")
     }
@@ -242,20 +245,19 @@ impl Trust<'_> {
     fn requested(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.requested;
         let margin = &self.counters.requested_margin;
-        let error = (gauge.now - self.end.requested).abs();
-        let error = if self.findings.misses_frees { error } else { error.max(self.findings.baseline_error) };
+        let error = (gauge.now - self.end.requested).abs().max(self.findings.baseline_error);
         let errors =
             Errors { baseline: margin.baseline + error, peak: self.counters.peak_margin(margin, gauge) + error };
         let errors = Some(errors).filter(|_| self.findings.history != History::StateOnly);
-        if self.findings.misses_segments {
-            return self.least(gauge, self.end.requested, "requested");
+        if self.findings.is_least() {
+            return self.least(gauge, self.end.requested, !self.findings.gives_back, "requested");
         }
         self.counter(gauge, self.end.requested, errors, self.findings.blocks_known(), "requested")
     }
 
     fn reserved(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.reserved;
-        let is_bounded = self.findings.history != History::StateOnly && !self.findings.misses_frees;
+        let is_bounded = self.findings.history != History::StateOnly;
         let errors = if self.findings.unbacked == 0 {
             Errors::default()
         } else {
@@ -268,8 +270,8 @@ impl Trust<'_> {
                 peak: (gauge.peak - least).max(0),
             }
         };
-        if self.findings.misses_frees {
-            return self.least(gauge, self.end.reserved, "reserved");
+        if self.findings.is_least() {
+            return self.least(gauge, self.end.reserved, false, "reserved");
         }
         let errors = is_bounded.then_some(errors);
         self.counter(gauge, self.end.reserved, errors, self.findings.reserved_known(), "reserved")
@@ -284,8 +286,9 @@ impl Trust<'_> {
         (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
     }
 
-    /// A counter of which more may have been given back to the device than was recorded: it was at least as high.
-    fn least(&self, gauge: &Gauge, end: i128, what: &'static str) -> Result<Counter, Error> {
+    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its highest
+    /// recorded moment stands for the peak unless something tells (`has_moment`) that another may have been higher.
+    fn least(&self, gauge: &Gauge, end: i128, has_moment: bool, what: &'static str) -> Result<Counter, Error> {
         let mut seen = *gauge;
         seen.baseline = gauge.baseline.max(0);
         seen.peak = gauge.peak.max(end);
@@ -294,7 +297,8 @@ impl Trust<'_> {
             peak: (MOST_DEVICE_MEMORY - seen.peak).max(0),
         };
         let counter = self.counter(&seen, end, Some(errors), true, what)?;
-        Ok(Counter { peak_at: None, is_least: true, ..counter })
+        let peak_at = counter.peak_at.filter(|_| has_moment && seen.peak == gauge.peak);
+        Ok(Counter { peak_at, is_least: true, ..counter })
     }
 
     fn counter(

@@ -25,7 +25,6 @@ mod rounding;
 mod segment_map;
 mod sizes;
 mod state;
-mod unrecorded;
 
 use std::collections::BTreeMap;
 

@@ -44,8 +44,6 @@ pub(super) struct Sizes {
     pub(super) recovered: u64,
     /// Segments that were made within the history and neither freed in it nor there at its end.
     pub(super) vanished_segments: u64,
-    /// First address and end of each segment before the first event.
-    pub(super) segments_at_start: Vec<(u64, u64)>,
 }
 
 /// Gives every allocation its bytes.
@@ -65,7 +63,6 @@ pub(super) fn find(
     let mut survivors: Vec<(u32, u64)> =
         lifetimes.survivors.iter().map(|(index, block)| (*index, block.size)).collect();
     survivors.sort_unstable();
-    let segments_at_start = backing.segments.iter().map(|(start, end, _)| (start, end)).collect();
     let vanished_segments = backing.vanished;
     let reserved = backing.reserved;
     let Lifetimes { allocations, addresses, older, of_event, .. } = lifetimes;
@@ -103,17 +100,7 @@ pub(super) fn find(
     }
     let spreads = finder.settle(allocations);
     let Finder { rules, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
-    Ok(Sizes {
-        spreads,
-        rules,
-        pools_uncertain,
-        reserved,
-        unbacked,
-        overlaps,
-        recovered,
-        vanished_segments,
-        segments_at_start,
-    })
+    Ok(Sizes { spreads, rules, pools_uncertain, reserved, unbacked, overlaps, recovered, vanished_segments })
 }
 
 /// Goes through the history and finds the sizes.
@@ -163,7 +150,7 @@ impl Finder<'_> {
             }
             let least = round_size(allocation.requested, &self.rules.settings);
             if let Some(least) = least.filter(|_| is_known) {
-                self.rules.learn_rounding(allocation.requested, allocation.bytes);
+                self.rules.learn_rounding(allocation.requested, allocation.bytes, None);
                 let decision = Decision { requested: allocation.requested, least, room: bytes, pool };
                 let is_whole = allocation.bytes == bytes && allocation.bytes - least.min(bytes) > SMALL_SIZE;
                 if !(is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision))) {
@@ -267,7 +254,7 @@ impl Finder<'_> {
 
     /// Holds the rules against a size that the final state shows.
     fn compare(&mut self, index: u32, decision: Decision, actual: u64, at: Position) {
-        self.rules.learn_rounding(decision.requested, actual);
+        self.rules.learn_rounding(decision.requested, actual, Some(decision.room));
         let size = self.rules.size(decision);
         let is_whole = actual != size && actual == decision.room;
         if is_whole && self.pools.note_whole(index, self.rules.may_be_whole(decision)) {
@@ -329,9 +316,10 @@ impl Finder<'_> {
     }
 
     fn set_known(&mut self, index: u32, allocation: &mut Allocation, bytes: u64) {
-        self.rules.learn_rounding(allocation.requested, bytes);
+        let room = self.rooms.get(index);
+        self.rules.learn_rounding(allocation.requested, bytes, Some(room.bytes));
         allocation.bytes = bytes;
-        self.rooms.set(index, Room { is_known: true, ..self.rooms.get(index) });
+        self.rooms.set(index, Room { is_known: true, ..room });
     }
 
     /// The most that a block can occupy under any settings.

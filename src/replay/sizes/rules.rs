@@ -171,7 +171,7 @@ impl Rules {
             }
         }
         let mut roundings_out = [false; rounding::ROUNDINGS];
-        roundings_out[rounding::UNROUNDED] = source != Source::Dump || settings.may_have_unsplit_pools();
+        roundings_out[rounding::UNROUNDED] = source == Source::Certain || settings.may_have_unsplit_pools();
         Self {
             settings,
             source,
@@ -243,10 +243,15 @@ impl Rules {
         }
     }
 
-    /// Learns from a block of known size that it was rounded to no more than that.
-    pub(super) fn learn_rounding(&mut self, requested: u64, actual: u64) {
+    /// Learns from a block of known size that it was rounded to no more than that, and, if it was split off a larger free
+    /// block (`room`), to just that.
+    pub(super) fn learn_rounding(&mut self, requested: u64, actual: u64, room: Option<u64>) {
         if self.source != Source::Assumed {
             return;
+        }
+        let is_split = room.is_some_and(|room| actual < room);
+        if is_split && rounding::round_by(requested, rounding::UNROUNDED) != Some(actual) {
+            self.roundings_out[rounding::UNROUNDED] = true;
         }
         for (kind, is_out) in self.roundings_out.iter_mut().enumerate().filter(|(_, is_out)| !**is_out) {
             *is_out = rounding::round_by(requested, kind).is_none_or(|rounded| rounded > actual);
