@@ -3,6 +3,7 @@
 mod large;
 mod names;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,25 +56,35 @@ const DEFAULT: usize = 65_536;
 
 #[test]
 fn what_is_said_of_a_snapshot_can_be_read() {
-    what_is_said_of_snapshots_can_be_read(fixtures().into_iter().step_by(3));
+    // Each fixture in some views, and each view of some fixtures.
+    what_is_said_of_snapshots_can_be_read(5);
 }
 
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
 fn what_is_said_of_every_snapshot_can_be_read() {
-    what_is_said_of_snapshots_can_be_read(fixtures().into_iter());
+    what_is_said_of_snapshots_can_be_read(1);
 }
 
-fn what_is_said_of_snapshots_can_be_read(paths: impl Iterator<Item = String>) {
-    for path in paths {
-        for more in [&[][..], &["--tree"], &["--at", "end"], &["--top", "3"], &["--group-by", "frames", "--top", "0"]] {
-            reports(&[&["show", &path], more].concat()).check(DEFAULT);
-        }
-        for more in [&["--phases"][..], &["--phases", "--top", "0", "--skip-first", "1"], &["--every", "100events"]] {
-            reports(&[&["show", &path], more].concat()).check(DEFAULT);
-        }
-        for limit in ["peak=1B", "reserved=1TiB"] {
-            reports(&["check", &path, "--max", limit, "--max", "end=1TiB", "--strict"]).check(DEFAULT);
+/// What is asked of a snapshot: the command, and its options.
+const VIEWS: [(&str, &[&str]); 10] = [
+    ("show", &[]),
+    ("show", &["--tree"]),
+    ("show", &["--at", "end"]),
+    ("show", &["--top", "3"]),
+    ("show", &["--group-by", "frames", "--top", "0"]),
+    ("show", &["--phases"]),
+    ("show", &["--phases", "--top", "0", "--skip-first", "1"]),
+    ("show", &["--every", "100events"]),
+    ("check", &["--max", "peak=1B", "--max", "end=1TiB", "--strict"]),
+    ("check", &["--max", "reserved=1TiB", "--max", "end=1TiB", "--strict"]),
+];
+
+/// Every fixture in `1 / step` of the views, in turn.
+fn what_is_said_of_snapshots_can_be_read(step: usize) {
+    for (index, path) in fixtures().into_iter().enumerate() {
+        for (command, more) in VIEWS.iter().skip(index % step).step_by(step) {
+            reports(&[&[command, &*path], *more].concat()).check(DEFAULT);
         }
         for moment in ["--at=event:7", "--at=time:0.000001", "--at=oom"] {
             // Not every history has such a moment.
@@ -91,7 +102,7 @@ fn what_is_said_of_snapshots_can_be_read(paths: impl Iterator<Item = String>) {
 #[test]
 fn saved_profiles_follow_the_schema() {
     let folder = tempfile::tempdir().unwrap();
-    for path in fixtures() {
+    for path in fixtures().into_iter().step_by(3) {
         for more in [&[][..], &["--top", "3"], &["--min-bytes", "1MiB"], &["--at", "event:0"]] {
             match try_run(folder.path(), &[&["profile", &path], more].concat()) {
                 Ok(text) => check_json(&serde_json::from_str(&text).unwrap()),
@@ -134,6 +145,17 @@ const PAIRS: [(&str, &str); 10] = [
 
 #[test]
 fn what_is_said_of_a_comparison_can_be_read() {
+    what_is_said_of_comparisons_can_be_read(3);
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn what_is_said_of_every_comparison_can_be_read() {
+    what_is_said_of_comparisons_can_be_read(1);
+}
+
+/// Every pair in `1 / step` of the views, in turn.
+fn what_is_said_of_comparisons_can_be_read(step: usize) {
     let limits = ["--max-growth=5%", "--warn-growth=end=0", "--max-growth=stack=0", "--max=reserved=1GiB"];
     let views: [&[&str]; 8] = [
         &["--phases", "--max-growth=phase:*=5%", "--warn-growth=phase:forward=0", "--top=3"],
@@ -145,8 +167,9 @@ fn what_is_said_of_a_comparison_can_be_read() {
         &["--group-by", "frames", "--max-growth", "stack:*(*=1KiB", "--strict"],
         &["--group-by", "category", "--explain", "--max-growth", "stack:nothing=0"],
     ];
-    for (before, after) in PAIRS {
-        for more in views {
+    // Each pair in some views, and each view of some pairs.
+    for (index, (before, after)) in PAIRS.into_iter().enumerate() {
+        for more in views.into_iter().skip(index % step).step_by(step) {
             reports(&[&["diff", &fixture(before), &fixture(after)], more].concat()).check(DEFAULT);
         }
     }
@@ -228,20 +251,38 @@ fn examples() -> Vec<(&'static str, Json)> {
     ]
 }
 
-/// Calls with every object below a value, and where it is.
-fn each_object(json: &mut Json, place: &str, see: &mut impl FnMut(&str)) {
-    match json {
-        Json::Object(map) => {
-            see(place);
-            for (key, value) in map {
-                each_object(value, &format!("{place}/{key}"), see);
+/// Where the objects of a report are: of those at the same place of the schema with the same keys, the first.
+#[derive(Default)]
+struct Objects {
+    places: Vec<String>,
+    /// Places without the numbers of items, and keys.
+    seen: HashSet<(String, Vec<String>)>,
+}
+
+impl Objects {
+    fn of(report: &Json) -> Self {
+        let mut objects = Self::default();
+        objects.add(report, "", "");
+        objects
+    }
+
+    fn add(&mut self, json: &Json, place: &str, place_in_schema: &str) {
+        match json {
+            Json::Object(map) => {
+                if self.seen.insert((place_in_schema.to_owned(), map.keys().cloned().collect())) {
+                    self.places.push(place.to_owned());
+                }
+                for (key, value) in map {
+                    self.add(value, &format!("{place}/{key}"), &format!("{place_in_schema}/{key}"));
+                }
             }
+            Json::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    self.add(item, &format!("{place}/{i}"), &format!("{place_in_schema}/*"));
+                }
+            }
+            _ => {}
         }
-        Json::Array(items) => {
-            let numbered = items.iter_mut().enumerate();
-            numbered.for_each(|(i, item)| each_object(item, &format!("{place}/{i}"), see));
-        }
-        _ => {}
     }
 }
 
@@ -262,9 +303,8 @@ fn the_schemas_miss_nothing() {
         let contract = contract(&report);
         check_json(&report);
         let is_saved = report.get("frames").is_some();
-        let mut places = Vec::new();
-        each_object(&mut report.clone(), "", &mut |place| places.push(place.to_owned()));
-        assert!(places.len() > 20, "{name}: {places:?}");
+        let places = Objects::of(&report).places;
+        assert!(places.len() > 9, "{name}: {places:?}");
         for place in places {
             let object = report.pointer(&place).unwrap().as_object().unwrap();
             let changed = |change: &dyn Fn(&mut serde_json::Map<String, Json>)| {

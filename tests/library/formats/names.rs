@@ -185,58 +185,94 @@ fn in_main(called: (String, String, i64)) -> Stack {
     vec![called, frame("main", "/repo/main.py", 1)]
 }
 
-/// Renders comparisons, leaks and profiles of snapshots that hold the name wherever a name can be.
-fn check_reports_with(name: &str, group_by: GroupBy) {
-    let [before, after] = hostile_snapshots(name);
-    // How a path begins is up to who runs the tool.
-    let path = format!("snapshots/{name}");
-    let profile = |bytes: &[u8]| profile_of(bytes, &path, group_by);
-    let comparisons = |names: &[Option<&str>]| -> Vec<_> {
-        let limits = ["0", "stack=0", "stack:nothing=0"];
-        names.iter().map(|name| compare(*name, profile(&before), profile(&after), &limits)).collect()
-    };
-    let options = Options::default();
-    for names in [&[None][..], &[Some(name)], &[Some(name), Some("other")]] {
-        let gate = Gate { comparisons: comparisons(names), ranks: Vec::new() };
-        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+/// Two snapshots that hold a name wherever a name can be.
+struct Hostile<'n> {
+    name: &'n str,
+    before: Vec<u8>,
+    after: Vec<u8>,
+    group_by: GroupBy,
+}
+
+impl<'n> Hostile<'n> {
+    fn new(name: &'n str, group_by: GroupBy) -> Self {
+        let [before, after] = hostile_snapshots(name);
+        Self { name, before, after, group_by }
     }
-    let leaks = |name: Option<&str>| {
-        let options = leak::Options { group_by, min_growth: Some(1), ..leak::Options::default() };
+
+    fn profile(&self, snapshot: &[u8]) -> Profile {
+        // How a path begins is up to who runs the tool.
+        profile_of(snapshot, &format!("snapshots/{}", self.name), self.group_by)
+    }
+
+    /// The names that comparisons of one gate have.
+    fn names_of_comparisons(&self) -> [Vec<Option<&'n str>>; 3] {
+        [vec![None], vec![Some(self.name)], vec![Some(self.name), Some("other")]]
+    }
+
+    /// The names that searches for leaks have: several of one run are named.
+    fn names_of_findings(&self) -> [Vec<Option<&'n str>>; 2] {
+        [vec![None], vec![Some(self.name), Some("other")]]
+    }
+
+    /// One comparison for each name.
+    fn gate(&self, names: &[Option<&str>], limits: &[&str]) -> Gate {
+        let comparisons = names
+            .iter()
+            .map(|name| compare(*name, self.profile(&self.before), self.profile(&self.after), limits))
+            .collect();
+        Gate { comparisons, ranks: Vec::new() }
+    }
+
+    fn check_comparisons(&self, names: &[Option<&str>]) {
+        let gate = self.gate(names, &["0", "stack=0", "stack:nothing=0"]);
+        Reports::of(Subject::Gate(&gate), &Options::default()).check(DEFAULT);
+    }
+
+    /// What leaks from the before to the after.
+    fn finding(&self, name: Option<&str>) -> Finding {
+        let options = leak::Options { group_by: self.group_by, min_growth: Some(1), ..leak::Options::default() };
         let mut series = leak::Series::new(options);
-        [&before, &after].into_iter().for_each(|bytes| series.add(profile(bytes)));
+        series.add(self.profile(&self.before));
+        series.add(self.profile(&self.after));
         let mut search = series.finish();
-        (search.name, search.rank) = (name.map(str::to_owned), name.map(|_| 3));
+        search.name = name.map(str::to_owned);
+        search.rank = name.map(|_| 3);
         assert_ne!(search.leaks().count(), 0);
         let judgement = verdict::judge_leaks(&search, 0, true);
         Finding { search, judgement }
-    };
-    for names in [&[None][..], &[Some(name), Some("other")]] {
-        let gate = LeakGate { findings: names.iter().map(|name| leaks(*name)).collect() };
-        Reports::of(Subject::Leaks(&gate), &options).check(DEFAULT);
     }
-    if group_by == GroupBy::Stack {
+
+    fn check_leaks(&self, names: &[Option<&str>]) {
+        let gate = LeakGate { findings: names.iter().map(|name| self.finding(*name)).collect() };
+        Reports::of(Subject::Leaks(&gate), &Options::default()).check(DEFAULT);
+    }
+
+    /// Names of metadata and compile contexts.
+    fn check_phases(&self) {
         let options = Options { phases: true, ..Options::default() };
-        let limits = ["phase:*=0", "phase:nothing=0"];
-        let comparisons = vec![compare(None, profile(&before), profile(&after), &limits)];
-        let gate = Gate { comparisons, ranks: Vec::new() };
-        // Names of metadata and compile contexts.
+        let gate = self.gate(&[None], &["phase:*=0", "phase:nothing=0"]);
         let grew = gate.comparisons[0].judgement.checks.iter().filter(|check| check.is_of_phases());
-        assert!(name.is_empty() || grew.count() >= 2, "{name}");
+        assert!(self.name.is_empty() || grew.count() >= 2, "{}", self.name);
         Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
-        Reports::of(Subject::Profile(&profile(&after), None), &options).check(DEFAULT);
+        Reports::of(Subject::Profile(&self.profile(&self.after), None), &options).check(DEFAULT);
     }
-    let profile = profile(&after);
-    let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
-    let judgement = verdict::judge_profile(&profile, &thresholds);
-    for judgement in [None, Some(&judgement)] {
-        Reports::of(Subject::Profile(&profile, judgement), &options).check(DEFAULT);
+
+    fn check_profile(&self) {
+        let profile = self.profile(&self.after);
+        let thresholds = Thresholds { maximum: vec!["peak=1B".parse().unwrap()], ..Thresholds::default() };
+        let judgement = verdict::judge_profile(&profile, &thresholds);
+        Reports::of(Subject::Profile(&profile, Some(&judgement)), &Options::default()).check(DEFAULT);
     }
 }
 
 #[test]
 fn names_stay_names_in_every_format() {
-    for name in hostile_names() {
-        check_reports_with(&name, GroupBy::Stack);
+    for (index, name) in hostile_names().iter().enumerate() {
+        let hostile = Hostile::new(name, GroupBy::Stack);
+        hostile.check_comparisons(&hostile.names_of_comparisons()[index % 3]);
+        hostile.check_leaks(&hostile.names_of_findings()[index % 2]);
+        hostile.check_phases();
+        hostile.check_profile();
     }
 }
 
@@ -245,7 +281,19 @@ fn names_stay_names_in_every_format() {
 fn names_stay_names_in_every_format_and_grouping() {
     for name in hostile_names() {
         for group_by in GroupBy::ALL {
-            check_reports_with(&name, group_by);
+            let hostile = Hostile::new(&name, group_by);
+            for names in hostile.names_of_comparisons() {
+                hostile.check_comparisons(&names);
+            }
+            for names in hostile.names_of_findings() {
+                hostile.check_leaks(&names);
+            }
+            if group_by == GroupBy::Stack {
+                hostile.check_phases();
+            }
+            hostile.check_profile();
+            let profile = hostile.profile(&hostile.after);
+            Reports::of(Subject::Profile(&profile, None), &Options::default()).check(DEFAULT);
         }
     }
 }

@@ -59,7 +59,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
 fn truncated_fixtures_are_called_truncated() {
     for (name, bytes) in fixtures() {
         assert!(survives(&bytes, GroupBy::Stack), "{name}");
-        let step = if bytes.len() < 5000 { 1 } else { bytes.len() / 40 };
+        let step = if bytes.len() < 2000 { 1 } else { bytes.len() / 24 };
         for length in (0..bytes.len()).step_by(step).chain(bytes.len() - 4..bytes.len()) {
             let text = snapshot::read(&bytes[..length]).unwrap_err().to_string();
             let expected = if length == 0 { "the file is empty" } else { "the file is truncated" };
