@@ -105,7 +105,7 @@ impl Inference {
 /// Loops of many shapes.
 fn loops() -> Vec<Inference> {
     let mut loops = Vec::new();
-    for layers in [1, 2, 12] {
+    for layers in [1, 2, 5] {
         for rounds in [6, 9] {
             for wrappers in [0, 2] {
                 // A call around a single layer looks like a layer itself.
@@ -131,13 +131,12 @@ fn rounds_of_inference_without_a_leak_pass() {
 #[test]
 fn a_small_leak_of_rounds_of_inference_is_found() {
     for (index, inference) in loops().into_iter().enumerate() {
-        for leaks_inside in [false, true] {
-            let leaking = Inference { leak: 512, leaks_inside, ..inference };
-            let search = leaking.search();
-            let leaks: Vec<_> = search.leaks().map(|(_, leak)| (&*leak.label, leak.bytes_per_step)).collect();
-            let place = if leaks_inside { "forward (model.py:56)" } else { "log (log.py:7)" };
-            assert_eq!(leaks, [(place, 512)], "loop {index}: {:#?}", search.devices);
-        }
+        // In turn, so that loops of each shape leak inside of the call and outside of it.
+        let leaks_inside = index % 3 == 0;
+        let search = Inference { leak: 512, leaks_inside, ..inference }.search();
+        let leaks: Vec<_> = search.leaks().map(|(_, leak)| (&*leak.label, leak.bytes_per_step)).collect();
+        let place = if leaks_inside { "forward (model.py:56)" } else { "log (log.py:7)" };
+        assert_eq!(leaks, [(place, 512)], "loop {index}: {:#?}", search.devices);
     }
 }
 
