@@ -15,6 +15,8 @@ pub enum Fact {
     UnsetReads,
     /// Copies to the host of values that were set, but were too large to be kept.
     LargeReads,
+    /// Copies to the host of values that a kernel or another rank may have changed since they were set.
+    DoubtfulReads,
     /// Allocations that did not fit.
     OutOfMemory,
     /// cuDNN plans, which were given the workspace of the settings.

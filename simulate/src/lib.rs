@@ -7,7 +7,8 @@
 //! * `sys`: the C library; `ffi`: types of C's arguments; `settings`, `ledger`: in from and out to `ptmem simulate`.
 //! * `device`, `streams`, `handles`: the model; `fact`: what is counted.
 //! * `cudart`, `driver`, `cublas`, …: one module for each of NVIDIA's libraries, which answers from the model.
-//! * `checks`: results that read as true. `code`: what the program's own kernels take of a processor.
+//! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values; `checks`:
+//!   results that read as true.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
 //! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`. Their
@@ -34,12 +35,14 @@ mod driver;
 mod fact;
 mod ffi;
 mod handles;
+mod kernels;
 mod ledger;
 mod linear_algebra;
 mod names;
 mod nccl;
 mod nvml;
 mod nvrtc;
+mod products;
 mod settings;
 mod streams;
 mod sys;

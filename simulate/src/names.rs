@@ -93,10 +93,8 @@ names! {
     Done cublasCdgmm
     Done cublasCdgmm_64
     Done cublasCdotc
-    Done cublasCdotc_v2
     Done cublasCdotc_v2_64
     Done cublasCdotu
-    Done cublasCdotu_v2
     Done cublasCdotu_v2_64
     Done cublasCgbmv
     Done cublasCgbmv_v2
@@ -114,18 +112,14 @@ names! {
     Done cublasCgemm3m_64
     Done cublasCgemmBatched
     Done cublasCgemmBatched_64
-    Done cublasCgemmEx
     Done cublasCgemmEx_64
-    Done cublasCgemmStridedBatched
     Done cublasCgemmStridedBatched_64
-    Done cublasCgemm_v2
     Done cublasCgemm_v2_64
     Done cublasCgemv
     Done cublasCgemvBatched
     Done cublasCgemvBatched_64
     Done cublasCgemvStridedBatched
     Done cublasCgemvStridedBatched_64
-    Done cublasCgemv_v2
     Done cublasCgemv_v2_64
     Done cublasCgerc
     Done cublasCgerc_v2
@@ -257,7 +251,6 @@ names! {
     Done cublasDdgmm
     Done cublasDdgmm_64
     Done cublasDdot
-    Done cublasDdot_v2
     Done cublasDdot_v2_64
     Done cublasDgbmv
     Done cublasDgbmv_v2
@@ -269,16 +262,13 @@ names! {
     Done cublasDgemmBatched_64
     Done cublasDgemmGroupedBatched
     Done cublasDgemmGroupedBatched_64
-    Done cublasDgemmStridedBatched
     Done cublasDgemmStridedBatched_64
-    Done cublasDgemm_v2
     Done cublasDgemm_v2_64
     Done cublasDgemv
     Done cublasDgemvBatched
     Done cublasDgemvBatched_64
     Done cublasDgemvStridedBatched
     Done cublasDgemvStridedBatched_64
-    Done cublasDgemv_v2
     Done cublasDgemv_v2_64
     Done cublasDger
     Done cublasDger_v2
@@ -289,9 +279,7 @@ names! {
     Done cublasDnrm2
     Done cublasDnrm2_v2
     Done cublasDnrm2_v2_64
-    Done cublasDotEx
     Done cublasDotEx_64
-    Done cublasDotcEx
     Done cublasDotcEx_64
     Done cublasDrot
     Done cublasDrot_v2
@@ -378,11 +366,9 @@ names! {
     Done cublasFree
     Done cublasGemmBatchedEx
     Done cublasGemmBatchedEx_64
-    Done cublasGemmEx
     Done cublasGemmEx_64
     Done cublasGemmGroupedBatchedEx
     Done cublasGemmGroupedBatchedEx_64
-    Done cublasGemmStridedBatchedEx
     Done cublasGemmStridedBatchedEx_64
     Asks cublasGetAtomicsMode
     Asks cublasGetBackdoor
@@ -414,10 +400,8 @@ names! {
     Done cublasHSSgemvBatched_64
     Done cublasHSSgemvStridedBatched
     Done cublasHSSgemvStridedBatched_64
-    Done cublasHgemm
     Done cublasHgemmBatched
     Done cublasHgemmBatched_64
-    Done cublasHgemmStridedBatched
     Done cublasHgemmStridedBatched_64
     Done cublasHgemm_64
     Done cublasIamaxEx
@@ -637,7 +621,6 @@ names! {
     Done cublasLtLoggerSetFile
     Done cublasLtLoggerSetLevel
     Done cublasLtLoggerSetMask
-    Done cublasLtMatmul
     Asks cublasLtMatmulAlgoCapGetAttribute
     Done cublasLtMatmulAlgoCheck
     Done cublasLtMatmulAlgoCheckForStream
@@ -762,7 +745,6 @@ names! {
     Done cublasSdgmm
     Done cublasSdgmm_64
     Done cublasSdot
-    Done cublasSdot_v2
     Done cublasSdot_v2_64
     Done cublasSetAtomicsMode
     Done cublasSetBackdoor
@@ -794,20 +776,16 @@ names! {
     Done cublasSgemm
     Done cublasSgemmBatched
     Done cublasSgemmBatched_64
-    Done cublasSgemmEx
     Done cublasSgemmEx_64
     Done cublasSgemmGroupedBatched
     Done cublasSgemmGroupedBatched_64
-    Done cublasSgemmStridedBatched
     Done cublasSgemmStridedBatched_64
-    Done cublasSgemm_v2
     Done cublasSgemm_v2_64
     Done cublasSgemv
     Done cublasSgemvBatched
     Done cublasSgemvBatched_64
     Done cublasSgemvStridedBatched
     Done cublasSgemvStridedBatched_64
-    Done cublasSgemv_v2
     Done cublasSgemv_v2_64
     Done cublasSger
     Done cublasSger_v2
@@ -972,10 +950,8 @@ names! {
     Done cublasZdgmm
     Done cublasZdgmm_64
     Done cublasZdotc
-    Done cublasZdotc_v2
     Done cublasZdotc_v2_64
     Done cublasZdotu
-    Done cublasZdotu_v2
     Done cublasZdotu_v2_64
     Done cublasZdrot
     Done cublasZdrot_v2
@@ -993,16 +969,13 @@ names! {
     Done cublasZgemm3m_64
     Done cublasZgemmBatched
     Done cublasZgemmBatched_64
-    Done cublasZgemmStridedBatched
     Done cublasZgemmStridedBatched_64
-    Done cublasZgemm_v2
     Done cublasZgemm_v2_64
     Done cublasZgemv
     Done cublasZgemvBatched
     Done cublasZgemvBatched_64
     Done cublasZgemvStridedBatched
     Done cublasZgemvStridedBatched_64
-    Done cublasZgemv_v2
     Done cublasZgemv_v2_64
     Done cublasZgerc
     Done cublasZgerc_v2

@@ -132,13 +132,13 @@ def prepare(folder):
         os.environ.setdefault("TORCH_SYMBOLIZE_MODE", "dladdr")
 
 
-def later(name):
-    """A function of the file beside this one, which is read when it is needed."""
+def later(file, name):
+    """A function of a file beside this one, which is read when it is needed."""
 
     def tell(module):
-        import ptmem_simulate_answers
+        import importlib
 
-        getattr(ptmem_simulate_answers, name)(module)
+        getattr(importlib.import_module("ptmem_simulate_" + file), name)(module)
 
     return tell
 
@@ -288,8 +288,15 @@ class Recorder:
             file.write(self.path + "\n")
 
 
-run_the_other_sitecustomize()
-sys.meta_path.insert(
-    0, Finder("torch", prepare, (start_recorder, *map(later, ("exchange_objects", "count_steps", "settle_buckets"))))
+ANSWERS = (
+    later("ranks", "exchange_objects"),
+    later("ranks", "tell_sizes_of_splits"),
+    later("ranks", "settle_buckets"),
+    later("answers", "count_steps"),
+    later("answers", "settle_threads"),
 )
-sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("end_generation"),)))
+
+run_the_other_sitecustomize()
+sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
+sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
+sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))

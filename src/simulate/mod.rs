@@ -27,6 +27,9 @@ pub const PYTHON_HOOK: &str = include_str!("hook.py");
 /// Module beside it, `ptmem_simulate_answers`: functions of PyTorch and transformers that ask for what no simulated GPU knows.
 pub const PYTHON_ANSWERS: &str = include_str!("answers.py");
 
+/// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.
+pub const PYTHON_RANKS: &str = include_str!("ranks.py");
+
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
 

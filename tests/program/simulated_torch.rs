@@ -94,6 +94,40 @@ fn scratch_memory_that_follows_from_registers() {
 }
 
 #[test]
+fn sizes_and_positions_on_the_device_are_those_of_the_host() {
+    assert_told_truly(&Story { name: "values", options: &["--fill", "90"], ..Story::default() });
+}
+
+/// A value that is not known to be right is counted.
+#[test]
+fn values_that_kernels_may_have_changed_are_counted() {
+    let Some(python) = python() else { return };
+    let folder = TempDir::new().unwrap();
+    let report = folder.path().join("report.json");
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--report"]).arg(&report).arg("--").arg(python);
+    let output = command.arg(PROGRAMS).arg("doubtful").arg(folder.path().join("counters.json")).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("4 reads were of values that a kernel or another rank may have changed"), "{stderr}");
+    let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&4.into(), &4.into()), "{report}");
+}
+
+/// Python ended before a thread of the backward pass had given an object back in two of five runs.
+#[test]
+fn a_program_can_end_right_after_a_backward_pass() {
+    let Some(python) = python() else { return };
+    for _ in 0..6 {
+        let folder = TempDir::new().unwrap();
+        let mut command = Command::new(PTMEM);
+        command.args(["simulate", "--"]).arg(&python).arg(PROGRAMS).arg("backward_last");
+        let output = command.arg(folder.path().join("counters.json")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn steps_that_are_counted_on_the_device() {
     assert_told_truly(&Story { name: "default_device", ..Story::default() });
 }
@@ -142,6 +176,16 @@ fn data_parallel_on_two_ranks() {
 #[test]
 fn ranks_send_each_other_objects() {
     assert_told_truly(&Story { name: "objects", ranks: 2, since: 1, ..Story::default() });
+}
+
+#[test]
+fn ranks_find_that_they_have_the_same_lists() {
+    assert_told_truly(&Story { name: "same_lists", ranks: 2, since: 1, ..Story::default() });
+}
+
+#[test]
+fn sharded_within_replicas_on_four_ranks() {
+    assert_told_truly(&Story { name: "hybrid_sharded", ranks: 4, since: 6, ..Story::default() });
 }
 
 #[test]

@@ -241,7 +241,7 @@ def fully_sharded_2():
 
 def scratch():
     """Scratch memory of `nonzero` on an A100: 4 bytes for each of 5 x 8 blocks on each of 108 processors."""
-    flags = torch.ones(5000, dtype=torch.bool, device="cuda")
+    flags = torch.empty(5000, dtype=torch.bool, device="cuda")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     torch.nonzero(flags)
@@ -271,6 +271,122 @@ def generation():
             keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
             functional.scaled_dot_product_attention(q, keys, values)
             cache[index] = keys, values
+
+
+def sizes_and_positions(device):
+    """Whole numbers as programs keep them on a device, each computed by kernels of another kind."""
+    count = torch.arange(7, device=device)
+    grid = torch.arange(6, device=device).view(2, 3)
+    lengths = torch.zeros(3, dtype=torch.long, device=device)
+    for index in range(3):
+        lengths[index] = 4 + index
+    spread = torch.zeros(6, dtype=torch.int32, device=device)
+    spread[0:5:2] = 9
+    return {
+        "full": torch.full((3,), 7, device=device),
+        "fraction": torch.full((3,), 7.5, device=device),
+        "conditions": torch.ones(300, dtype=torch.bool, device=device),
+        "range": torch.arange(10, -5, -4, dtype=torch.int32, device=device),
+        "next": count[-1:] + 1,
+        "sum": count + count * 2,
+        "difference": 7 - count,
+        "negative": torch.add(count, count, alpha=-3),
+        "product": count * count,
+        "overflow": torch.full((5,), 200, dtype=torch.uint8, device=device) + 100,
+        "spread": spread,
+        "equal": count == 2,
+        "unequal": count != torch.full((), 3, device=device),
+        "fractions": torch.full((3,), 2.5, device=device) == torch.full((), 2.5, device=device),
+        "greater": torch.arange(-3, 3, device=device) > -1,
+        "not_less": count >= torch.full((7,), 3, device=device),
+        "both": (count > 1) & (count <= 4),
+        "neither": ~((count > 1) | (count < 1)),
+        "not": torch.logical_not(count),
+        "causal": grid[0] > grid[0][:, None],
+        "narrow": torch.arange(-5, 5, device=device).to(torch.int8),
+        "wide": (count > 3).long(),
+        "transposed": grid.t().contiguous(),
+        "repeated": grid[0].expand(2, 3).contiguous(),
+        "largest": lengths.max(),
+        "smallest": lengths.min(),
+        "total": grid.sum(1),
+        "columns": grid.transpose(0, 1).sum(1),
+        "numbers": torch.arange(5000, device=device).sum(),
+        "all": (grid > 2).all(1),
+        "any": (grid > 3).any(),
+        "places": (grid > 2).nonzero(as_tuple=False)[:, :0],
+        "where": torch.where(count == 4)[0][0],
+    }
+
+
+def values():
+    """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
+    on_device, on_host = sizes_and_positions("cuda"), sizes_and_positions("cpu")
+    for name, expected in on_host.items():
+        assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)
+    # A position in a cache of keys and values, as a loop that makes tokens moves it on.
+    position = torch.arange(11, device="cuda")
+    for step in range(4):
+        assert torch.zeros(2, 11 + step, device="cuda")[:, position[-1] + 1 - len(position) :].shape[1] == len(position)
+        position = position[-1:] + 1
+
+
+def doubtful():
+    """Values that were set, and that kernels which are not computed change: each is read once."""
+    zeros = torch.zeros(5, device="cuda")
+    places = torch.tensor([1, 2], device="cuda")
+    zeros.clone().add_(1.5).cpu()
+    zeros.clone().index_add_(0, places, torch.ones(2, device="cuda")).cpu()
+    torch.zeros(4, 4, device="cuda").addmm_(torch.ones(4, 4, device="cuda"), torch.ones(4, 4, device="cuda")).cpu()
+    listed = [torch.zeros(5, device="cuda"), torch.zeros(3, device="cuda")]
+    torch._foreach_add_(listed, 1.5)
+    listed[0].cpu()
+
+
+def backward_last():
+    """A process that ends right after a backward pass."""
+    (torch.randn(50, 4, device="cuda", requires_grad=True) * 2).sum().backward()
+
+
+def hybrid_sharded():
+    """Shards within groups of two ranks, and replicas between them: NCCL splits the group of all."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    start_group()
+    mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicas", "shards"))
+    model = small_transformer().cuda()
+    for layer in model[1:-2]:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    train(model)
+
+
+def same_lists():
+    """Ranks that make sure that they have the same list, as DeepSpeed's function of this name does it."""
+    import tempfile
+    import textwrap
+
+    start_group()
+    with tempfile.TemporaryDirectory() as place:
+        folder = os.path.join(place, "deepspeed", "runtime", "zero")
+        os.makedirs(folder)
+        source = """
+            import torch
+            import torch.distributed as dist
+
+            def assert_ints_same_as_other_ranks(ints):
+                sent = ints if dist.get_rank() == 0 else [-1] * len(ints)
+                tensor = torch.tensor(sent, device="cuda")
+                dist.broadcast(tensor, src=0)
+                assert tensor.cpu().tolist() == ints, tensor
+        """
+        with open(os.path.join(folder, "utils.py"), "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(source))
+        sys.path.insert(0, place)
+        from deepspeed.runtime.zero.utils import assert_ints_same_as_other_ranks
+    assert_ints_same_as_other_ranks([3, 1, 4])
+    assert torch.distributed.get_rank() == RANK
 
 
 if __name__ == "__main__":

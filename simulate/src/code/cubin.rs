@@ -1,11 +1,20 @@
 //! Machine code for one kind of card: an ELF file, whose tables name the resources of each kernel.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use super::Resources;
+use super::{Parameter, Resources};
+use crate::sys::memory;
 
 /// Format and number of the entry of `.nv.info` that holds the registers of a function.
 const REGISTER_COUNT: [u8; 4] = [4, 0x2F, 8, 0];
+/// Format and number of an entry that describes a parameter of a kernel.
+const PARAMETER: [u8; 4] = [4, 0x17, 12, 0];
+/// The same where a parameter takes more than 16 KiB.
+const LARGE_PARAMETER: [u8; 4] = [4, 0x45, 12, 0];
+const INFORMATION: &str = ".nv.info.";
 /// From this compute capability on, the shared memory of a kernel includes what the system keeps of each block.
 const FIRST_WITH_RESERVE: i32 = 90;
 const RESERVE: i32 = 1024;
@@ -25,6 +34,21 @@ struct Section {
     size: usize,
 }
 
+const MAGIC: &[u8] = b"\x7FELF\x02\x01";
+/// Bytes of the header of a file.
+const FILE_HEADER: usize = 64;
+
+/// The file at an address, up to its table of sections, which comes after them. None if it is no such file.
+pub(super) fn at(address: u64) -> Option<&'static [u8]> {
+    if !memory::bytes(address, MAGIC.len()).starts_with(MAGIC) {
+        return None;
+    }
+    let header = memory::bytes(address, FILE_HEADER);
+    let sections = number::<8>(header, 0x28)?;
+    let count = number::<2>(header, 0x3C)?;
+    Some(memory::bytes(address, sections.checked_add(count * Elf::HEADER)?))
+}
+
 fn number<const SIZE: usize>(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(SIZE)?)?;
     Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
@@ -36,7 +60,7 @@ impl<'a> Elf<'a> {
     const SYMBOL: usize = 24;
 
     fn new(bytes: &'a [u8]) -> Option<Self> {
-        if !bytes.starts_with(b"\x7FELF\x02\x01") {
+        if !bytes.starts_with(MAGIC) {
             return None;
         }
         let at = number::<8>(bytes, 0x28)?;
@@ -81,17 +105,68 @@ impl<'a> Elf<'a> {
 
     /// Registers of each thread of a function.
     fn registers(&self, symbol: usize) -> Option<i32> {
-        let mut rest = self.contents(".nv.info")?;
-        while let Some(header) = rest.get(..4) {
-            // Only entries of format 4 have contents behind their header; the rest has it there.
-            let length = if header[0] == 4 { number::<2>(header, 2)? } else { 0 };
-            if header == REGISTER_COUNT && number::<4>(rest, 4)? == symbol {
-                return number::<4>(rest, 8).map(|count| count as i32);
-            }
-            rest = rest.get(4 + length..)?;
-        }
-        None
+        let entries = Entries(self.contents(".nv.info")?);
+        let mut counts = entries.filter(|entry| entry.starts_with(&REGISTER_COUNT));
+        let of_function = counts.find(|entry| number::<4>(entry, 4) == Some(symbol))?;
+        number::<4>(of_function, 8).map(|count| count as i32)
     }
+
+    /// Name and contents of the section with information about a kernel. None for all other sections.
+    fn information(&self, section: Section) -> Option<(&'a CStr, &'a [u8])> {
+        let named = self.bytes.get(self.names.checked_add(section.name)?..)?.strip_prefix(INFORMATION.as_bytes())?;
+        let name = CStr::from_bytes_until_nul(named).ok()?;
+        Some((name, self.bytes.get(section.offset..section.offset.checked_add(section.size)?)?))
+    }
+}
+
+/// Entries of a section of information, each with its header of four bytes.
+struct Entries<'a>(&'a [u8]);
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        // Only entries of format 4 have contents behind their header; the rest has it there.
+        let length = if *self.0.first()? == 4 { number::<2>(self.0, 2)? } else { 0 };
+        let (entry, rest) = self.0.split_at_checked(4 + length)?;
+        self.0 = rest;
+        Some(entry)
+    }
+}
+
+/// Parameters of kernels by [`hash`] of the kernel's name: the names of one file can take megabytes.
+pub(super) type ParametersByName = BTreeMap<u64, Box<[Parameter]>>;
+
+/// FNV-1a: names are those of the program, nobody tries to make two of them equal.
+pub(super) fn hash(name: &CStr) -> u64 {
+    name.to_bytes()
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
+}
+
+/// Parameters of all kernels in a file, in the order of their declaration. None if it is no such file.
+pub(super) fn parameters(bytes: &[u8]) -> Option<ParametersByName> {
+    let elf = Elf::new(bytes)?;
+    let sections = (0..elf.sections.len() / Elf::HEADER).filter_map(|index| elf.section(index));
+    let kernels = sections.filter_map(|section| elf.information(section));
+    Some(kernels.map(|(name, information)| (hash(name), parameters_in(information))).collect())
+}
+
+fn parameters_in(information: &[u8]) -> Box<[Parameter]> {
+    let mut found: Vec<(usize, Parameter)> = Entries(information).filter_map(parameter).collect();
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, parameter)| parameter).collect()
+}
+
+/// A parameter and its place in the declaration.
+fn parameter(entry: &[u8]) -> Option<(usize, Parameter)> {
+    let last = number::<4>(entry, 12)?;
+    let size = match *entry.first_chunk()? {
+        PARAMETER => last >> 18,
+        LARGE_PARAMETER => last,
+        _ => return None,
+    };
+    Some((number::<2>(entry, 8)?, Parameter { size }))
 }
 
 /// Resources of a kernel. None where the code does not have it.

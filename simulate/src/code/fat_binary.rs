@@ -1,5 +1,6 @@
 //! Fat binaries: device code for several kinds of cards, as the compiler links it into a program.
 
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
@@ -21,7 +22,7 @@ const FOR_ONE_CAPABILITY: u64 = 0x10_0000;
 
 /// Code for one kind of card.
 #[derive(Clone, Copy)]
-struct Entry {
+pub(super) struct Entry {
     capability: i32,
     flags: u64,
     at: u64,
@@ -39,15 +40,19 @@ impl Entry {
         same_generation && (!self.is_for_one_capability() || self.capability == card)
     }
 
-    fn resources(&self, name: &CStr) -> Option<Resources> {
+    fn unpacked(&self) -> Option<Cow<'static, [u8]>> {
         let code = memory::bytes(self.at, self.size);
         if self.flags & PACKED_WITH_ZSTANDARD != 0 {
-            return cubin::resources(&zstd::unpack(code, self.unpacked)?, name, self.capability);
+            return zstd::unpack(code, self.unpacked).map(Cow::Owned);
         }
         if self.flags & PACKED_WITH_LZ4 != 0 {
-            return cubin::resources(&lz4::unpack(code, self.unpacked)?, name, self.capability);
+            return lz4::unpack(code, self.unpacked).map(Cow::Owned);
         }
-        cubin::resources(code, name, self.capability)
+        Some(Cow::Borrowed(code))
+    }
+
+    fn resources(&self, name: &CStr) -> Option<Resources> {
+        cubin::resources(&self.unpacked()?, name, self.capability)
     }
 }
 
@@ -74,7 +79,11 @@ fn entries(at: u64) -> Option<Vec<Entry>> {
                 unpacked: entry.field::<u64>(56)? as usize,
             });
         }
-        at = code + padded;
+        let next = code.checked_add(padded)?;
+        if next <= at {
+            return None; // It is damaged: this would go on for ever.
+        }
+        at = next;
     }
     Some(found)
 }
@@ -82,8 +91,21 @@ fn entries(at: u64) -> Option<Vec<Entry>> {
 /// Resources of a kernel in the code that the driver would choose for the card: the newest and most specific that runs on
 /// it. `None` where there is no such code.
 pub(super) fn resources(wrapper: In<u8>, name: &CStr) -> Option<Resources> {
-    let mut entries = entries(wrapper.field(CODE_IN_WRAPPER)?)?;
+    let mut entries = entries_by_choice(wrapper)?;
     entries.retain(|entry| entry.runs_on(settings().capability));
-    entries.sort_by_key(|entry| core::cmp::Reverse((entry.capability, entry.is_for_one_capability())));
     entries.iter().find_map(|entry| entry.resources(name))
+}
+
+/// Parameters of all kernels in the code for the card; where there is none, in other code: they are the same for all cards.
+pub(super) fn parameters(wrapper: In<u8>) -> Option<cubin::ParametersByName> {
+    let entries = entries_by_choice(wrapper)?;
+    let of_card = entries.iter().filter(|entry| entry.runs_on(settings().capability));
+    of_card.chain(&entries).find_map(|entry| cubin::parameters(&entry.unpacked()?))
+}
+
+/// Machine code in a fat binary, the newest and most specific first.
+pub(super) fn entries_by_choice(wrapper: In<u8>) -> Option<Vec<Entry>> {
+    let mut entries = entries(wrapper.field(CODE_IN_WRAPPER)?)?;
+    entries.sort_by_key(|entry| core::cmp::Reverse((entry.capability, entry.is_for_one_capability())));
+    Some(entries)
 }

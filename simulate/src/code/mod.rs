@@ -10,6 +10,7 @@ pub(crate) mod occupancy;
 mod tests;
 mod zstd;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -32,6 +33,19 @@ pub(crate) struct Resources {
     pub(crate) capability: i32,
 }
 
+/// Parameter of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Bytes that a launch passes.
+    pub(crate) size: usize,
+}
+
+/// Name and parameters of a kernel.
+pub(crate) struct Signature {
+    pub(crate) name: &'static CStr,
+    pub(crate) parameters: Box<[Parameter]>,
+}
+
 /// A kernel that a program registered.
 struct Kernel {
     /// Address of the function of the host that launches it.
@@ -46,9 +60,20 @@ struct Kernels {
     registered: Vec<Kernel>,
     /// Those that were looked up, by function.
     known: BTreeMap<usize, Resources>,
+    /// Parameters of the kernels in each piece of code of which one was launched.
+    parameters: BTreeMap<u64, cubin::ParametersByName>,
 }
 
-static KERNELS: Mutex<Kernels> = Mutex::new(Kernels { registered: Vec::new(), known: BTreeMap::new() });
+static KERNELS: Mutex<Kernels> =
+    Mutex::new(Kernels { registered: Vec::new(), known: BTreeMap::new(), parameters: BTreeMap::new() });
+
+impl Kernels {
+    /// The kernel that a function of the host launches. The last comes first: a library can have been loaded where another had
+    /// been.
+    fn find(&self, function: Opaque) -> Option<&Kernel> {
+        self.registered.iter().rev().find(|kernel| kernel.function == function.addr())
+    }
+}
 
 /// Notes a kernel in the code of a program.
 pub(crate) fn register(function: Opaque, name: &'static CStr, code: Opaque) {
@@ -61,20 +86,49 @@ pub(crate) fn resources(function: Opaque) -> Resources {
     if let Some(&known) = kernels.known.get(&function.addr()) {
         return known;
     }
-    // The last comes first: a library can have been loaded where another had been.
-    let kernel = kernels.registered.iter().rev().find(|kernel| kernel.function == function.addr());
-    let found = kernel.and_then(|kernel| fat_binary::resources(In::at_address(kernel.code), kernel.name));
+    let found =
+        kernels.find(function).and_then(|kernel| fat_binary::resources(In::at_address(kernel.code), kernel.name));
     let usual = Resources { registers: USUAL_REGISTERS, shared: 0, capability: settings().capability };
     let resources = found.unwrap_or(usual);
     kernels.known.insert(function.addr(), resources);
     resources
 }
 
+/// Name and parameters of the kernel that a function of the host launches. None where its code is not known.
+pub(crate) fn signature(function: Opaque) -> Option<Signature> {
+    let mut kernels = KERNELS.lock();
+    let &Kernel { name, code, .. } = kernels.find(function)?;
+    let in_code = kernels
+        .parameters
+        .entry(code)
+        .or_insert_with(|| fat_binary::parameters(In::at_address(code)).unwrap_or_default());
+    Some(Signature { name, parameters: in_code.get(&cubin::hash(name))?.clone() })
+}
+
+/// Parameters of the kernels in machine code that the driver was given, by a hash of their names.
+pub(crate) struct Module(cubin::ParametersByName);
+
+impl Module {
+    /// Reads machine code that begins at an address. None if it is none.
+    pub(crate) fn at(address: u64) -> Option<Self> {
+        cubin::at(address).and_then(cubin::parameters).map(Self)
+    }
+
+    /// Parameters of the kernel with a name.
+    pub(crate) fn parameters(&self, name: &CStr) -> Option<Box<[Parameter]>> {
+        self.0.get(&cubin::hash(name)).cloned()
+    }
+}
+
 /// Appends bytes from `distance` before the end on, which can be bytes that this appends.
 fn repeat(output: &mut Vec<u8>, distance: usize, count: usize) -> Option<()> {
     let start = output.len().checked_sub(distance).filter(|_| distance > 0)?;
-    for index in start..start + count {
-        output.push(output[index]);
+    let mut left = count;
+    while left > 0 {
+        // All bytes from the start on repeat with this distance: more of them come with each round.
+        let length = left.min(output.len() - start);
+        output.extend_from_within(start..start + length);
+        left -= length;
     }
     Some(())
 }

@@ -4,7 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Resources, cubin, lz4, occupancy, zstd};
+use super::{Resources, cubin, fat_binary, lz4, occupancy, zstd};
+use crate::ffi::In;
 
 /// The text that the samples were packed from.
 fn text() -> String {
@@ -96,6 +97,43 @@ fn registers_and_shared_memory_of_a_kernel_are_found() {
     // Newer code counts the KiB that the system keeps of each block.
     assert_eq!(cubin::resources(&code, c"kernel", 90).unwrap().shared, 1976);
     assert!(cubin::resources(&code, c"kern", 80).is_none());
+}
+
+#[test]
+fn parameters_of_kernels_are_found_in_the_order_of_their_declaration() {
+    // One entry without contents, then the parameters 1 and 0: of 8 bytes, and of 25,768.
+    let small =
+        [alloc::vec![4, 0x17, 12, 0], alloc::vec![0, 0, 0, 0, 1, 0, 0, 0], (8_u32 << 18).to_le_bytes().to_vec()];
+    let large = [alloc::vec![4, 0x45, 12, 0], alloc::vec![0; 8], 25_768_u32.to_le_bytes().to_vec()];
+    let information = [alloc::vec![3, 0x1B, 0xFF, 0], small.concat(), large.concat()].concat();
+    let code = elf(&[(".nv.info", alloc::vec![1, 2, 3, 0]), (".nv.info.kernel", information)]);
+    let found = cubin::parameters(&code).unwrap();
+    let sizes: Vec<usize> = found[&cubin::hash(c"kernel")].iter().map(|parameter| parameter.size).collect();
+    assert_eq!(sizes, [25_768, 8]);
+    assert_eq!(found.len(), 1);
+}
+
+/// A fat binary with one entry of such sizes, which has no machine code, and what stands for it in a program.
+fn fat_binary(entry_header: u32, entry: u64) -> (Vec<u8>, [u64; 2]) {
+    let mut bytes = 0xBA55_ED50_u32.to_le_bytes().to_vec();
+    bytes.extend([1, 0, 16, 0]);
+    bytes.extend(64_u64.to_le_bytes());
+    bytes.extend([1, 0, 0, 0]);
+    bytes.extend(entry_header.to_le_bytes());
+    bytes.extend(entry.to_le_bytes());
+    bytes.resize(16 + 64, 0);
+    let wrapper = [0, bytes.as_ptr() as u64];
+    (bytes, wrapper)
+}
+
+/// Sizes of nothing, and sizes past the end of all addresses, must not make the reader go on for ever.
+#[test]
+fn a_fat_binary_whose_entries_lead_nowhere_is_refused() {
+    for (header, entry, is_read) in [(64, 0, true), (0, 64, true), (0, 0, false), (64, u64::MAX - 63, false)] {
+        let (_bytes, wrapper) = fat_binary(header, entry);
+        let read = fat_binary::entries_by_choice(In::at_address(wrapper.as_ptr() as u64));
+        assert_eq!(read.is_some(), is_read, "{header} {entry}");
+    }
 }
 
 fn kernel(registers: i32, shared: i32) -> Resources {

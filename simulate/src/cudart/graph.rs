@@ -1,9 +1,10 @@
-//! Graphs: they count their pieces of work, and a launch does nothing.
+//! Graphs: they count their pieces of work, and a launch computes nothing.
 
 use super::noted;
 use crate::cuda_error::CudaError;
 use crate::ffi::{Handle, Opaque, Out};
 use crate::handles::new_handle;
+use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;
 use crate::version;
@@ -74,5 +75,6 @@ pub extern "C" fn cudaGraphExecDestroy(_executable: Handle) -> CudaError {
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGraphLaunch(_executable: Handle, stream: Handle) -> CudaError {
     ledger::count(Fact::GraphLaunches);
+    kernels::replayed();
     noted(streams::capture(stream).map(|_| ()))
 }

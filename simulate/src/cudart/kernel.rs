@@ -1,4 +1,4 @@
-//! Kernels: they are registered and launched, and do nothing.
+//! Kernels: they are registered and launched, and nearly all do nothing.
 
 use core::ffi::c_void;
 
@@ -8,6 +8,7 @@ use crate::code::{self, occupancy};
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
 use crate::ffi::{Handle, In, Opaque, Out, Text};
+use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;
 use crate::version;
@@ -69,8 +70,9 @@ pub extern "C" fn __cudaPopCallConfiguration(
     CudaError::Success
 }
 
-fn launched(kernel: Opaque, stream: Handle) -> CudaError {
+fn launched(kernel: Opaque, arguments: In<u64>, stream: Handle) -> CudaError {
     checks::note_launch(kernel);
+    kernels::launched(kernel, arguments, stream);
     ledger::count(Fact::Launches);
     streams::note_work(stream);
     CudaError::Success
@@ -85,11 +87,11 @@ macro_rules! launches {
                 kernel: Opaque,
                 _grid: Dim3,
                 _block: Dim3,
-                _arguments: Opaque,
+                arguments: In<u64>,
                 _shared: usize,
                 stream: Handle,
             ) -> CudaError {
-                launched(kernel, stream)
+                launched(kernel, arguments, stream)
             }
         )*
     };
@@ -99,8 +101,8 @@ macro_rules! launches {
 launches!(cudaLaunchKernel __cudaLaunchKernel cudaLaunchCooperativeKernel);
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, _arguments: Opaque) -> CudaError {
-    launched(kernel, configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
+pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, arguments: In<u64>) -> CudaError {
+    launched(kernel, arguments, configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
 }
 
 /// The function itself serves as handle of its kernel.

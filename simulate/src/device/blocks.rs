@@ -4,12 +4,13 @@
 //! preloaded definition comes first: it forgets the values and passes the call on. Without it, a counter that a kernel
 //! should have written would read as the bytes of the last owner.
 
+use alloc::collections::BTreeMap;
 use core::ffi::c_void;
 use core::mem;
 
-use super::{addresses, values};
+use super::{addresses, memory, values, virtual_memory};
 use crate::sys::loader;
-use crate::sys::lock::Lazy;
+use crate::sys::lock::{Lazy, Mutex};
 
 /// `c10::reportMemoryUsageToProfiler`; the last argument is a `c10::Device`, two bytes passed in a register.
 type Report = extern "C" fn(*const c_void, i64, usize, usize, u16);
@@ -24,10 +25,35 @@ fn find_next() -> Next {
     Next(unsafe { mem::transmute::<*mut c_void, Option<Report>>(found) })
 }
 
+/// Blocks in use: their sizes by address.
+static BLOCKS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+/// Notes that a block was handed out, or given back.
+fn note(at: u64, change: i64) {
+    if change > 0 {
+        BLOCKS.lock().insert(at, change.unsigned_abs());
+        values::forget(at, change.unsigned_abs());
+    } else {
+        BLOCKS.lock().remove(&at);
+    }
+}
+
+/// Address and size of what holds an address: a block of PyTorch's, or else an allocation of the device that has no blocks. Arguments of
+/// kernels have bytes that nobody wrote, so an address can be one of a block that was given back.
+pub(crate) fn holding(address: u64) -> Option<(u64, u64)> {
+    let blocks = BLOCKS.lock();
+    let block = blocks.range(..=address).next_back().map(|(&start, &size)| (start, size));
+    if let Some((start, size)) = block.filter(|(start, size)| address - start < *size) {
+        return Some((start, size));
+    }
+    let allocation = memory::find(address).or_else(|| virtual_memory::find(address));
+    allocation.filter(|(start, size)| blocks.range(start..&(start + size)).next().is_none())
+}
+
 #[unsafe(export_name = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")]
 pub extern "C" fn report_memory_usage(at: *const c_void, change: i64, allocated: usize, reserved: usize, device: u16) {
-    if change > 0 && addresses::is_device(at as u64) {
-        values::forget(at as u64, change.unsigned_abs());
+    if addresses::is_device(at as u64) {
+        note(at as u64, change);
     }
     if let Some(next) = NEXT.get().0 {
         next(at, change, allocated, reserved, device);

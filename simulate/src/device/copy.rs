@@ -29,6 +29,8 @@ fn read(to: u64, from: u64, size: u64) {
         ledger::count(Fact::UnsetReads);
     } else if known.dropped > 0 {
         ledger::count(Fact::LargeReads);
+    } else if known.doubtful > 0 {
+        ledger::count(Fact::DoubtfulReads);
     }
 }
 

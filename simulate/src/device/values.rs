@@ -1,6 +1,7 @@
-//! Values in device memory that are known: small copies from the host, and fills.
+//! Values in device memory that are known: small copies from the host, fills, and what a few kernels compute of them.
 //!
-//! Kernels do nothing, so memory that no copy or fill has set has no value. It reads as the byte of `--fill`.
+//! Most kernels do nothing, so memory that nothing else has set has no value. It reads as the byte of `--fill`. A value that lies in
+//! a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have changed it.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -26,10 +27,19 @@ enum Value {
     Dropped,
 }
 
+/// A run of bytes.
+#[derive(Clone)]
+struct Run {
+    size: u64,
+    value: Value,
+    /// A kernel may have changed it.
+    doubtful: bool,
+}
+
 /// Runs of known values, by first address. They do not overlap.
 #[derive(Default)]
 struct Values {
-    runs: BTreeMap<u64, (u64, Value)>,
+    runs: BTreeMap<u64, Run>,
     kept: u64,
 }
 
@@ -40,63 +50,90 @@ static VALUES: Mutex<Values> = Mutex::new(Values { runs: BTreeMap::new(), kept: 
 pub(crate) struct Known {
     pub(crate) unset: u64,
     pub(crate) dropped: u64,
+    pub(crate) doubtful: u64,
 }
 
-impl Value {
-    fn at_offset(&self, bytes: u64) -> Self {
-        match self {
-            Self::Bytes(all, offset) => Self::Bytes(Arc::clone(all), offset + bytes as usize),
+/// Bytes that a kernel works with.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Computed {
+    pub(crate) bytes: Vec<u8>,
+    /// Another kernel may have changed them, or what they were computed from.
+    pub(crate) doubtful: bool,
+}
+
+impl Run {
+    /// The part of the run that begins `bytes` after its start and has this size.
+    fn part(&self, bytes: u64, size: u64) -> Self {
+        let value = match &self.value {
+            Value::Bytes(all, offset) => Value::Bytes(Arc::clone(all), offset + bytes as usize),
             other => other.clone(),
-        }
+        };
+        Self { size, value, doubtful: self.doubtful }
     }
 
-    fn kept(&self, size: u64) -> u64 {
-        if matches!(self, Self::Bytes(..)) { size } else { 0 }
+    fn kept(&self) -> u64 {
+        if matches!(self.value, Value::Bytes(..)) { self.size } else { 0 }
     }
 }
 
 impl Values {
-    fn insert(&mut self, at: u64, size: u64, value: Value) {
-        self.kept += value.kept(size);
-        self.runs.insert(at, (size, value));
+    fn insert(&mut self, at: u64, run: Run) {
+        self.kept += run.kept();
+        self.runs.insert(at, run);
     }
 
-    fn remove(&mut self, at: u64) -> Option<(u64, Value)> {
-        let (size, value) = self.runs.remove(&at)?;
-        self.kept -= value.kept(size);
-        Some((size, value))
+    fn remove(&mut self, at: u64) -> Option<Run> {
+        let run = self.runs.remove(&at)?;
+        self.kept -= run.kept();
+        Some(run)
+    }
+
+    /// Puts a value in the place of what was known of a range.
+    fn set(&mut self, at: u64, size: u64, value: Value) {
+        self.forget(at, size);
+        self.insert(at, Run { size, value, doubtful: false });
+    }
+
+    /// The value that these bytes are kept as.
+    fn keep(&self, bytes: &[u8]) -> Value {
+        let size = bytes.len() as u64;
+        if size <= LARGEST_KEPT && self.kept + size <= MOST_KEPT {
+            Value::Bytes(Arc::from(bytes), 0)
+        } else {
+            Value::Dropped
+        }
     }
 
     /// First addresses of the runs that share a byte with a range.
     fn overlapping(&self, at: u64, size: u64) -> Vec<u64> {
         let end = at.saturating_add(size);
         let before = self.runs.range(..at).next_back();
-        let reaches_in = before.filter(|(start, (length, _))| *start + length > at).map(|(&start, _)| start);
+        let reaches_in = before.filter(|(start, run)| *start + run.size > at).map(|(&start, _)| start);
         reaches_in.into_iter().chain(self.runs.range(at..end).map(|(&start, _)| start)).collect()
     }
 
     fn forget(&mut self, at: u64, size: u64) {
         let end = at.saturating_add(size);
         for start in self.overlapping(at, size) {
-            let Some((length, value)) = self.remove(start) else { continue };
+            let Some(run) = self.remove(start) else { continue };
             if start < at {
-                self.insert(start, at - start, value.clone());
+                self.insert(start, run.part(0, at - start));
             }
-            if start + length > end {
-                self.insert(end, start + length - end, value.at_offset(end - start));
+            if start + run.size > end {
+                self.insert(end, run.part(end - start, start + run.size - end));
             }
         }
     }
 
-    /// Runs within a range, cut to it: offset from its start, size and value.
-    fn within(&self, at: u64, size: u64) -> Vec<(u64, u64, Value)> {
+    /// Runs within a range, cut to it, with their offsets from its start.
+    fn within(&self, at: u64, size: u64) -> Vec<(u64, Run)> {
         let end = at.saturating_add(size);
         let mut parts = Vec::new();
         for start in self.overlapping(at, size) {
-            let Some((length, value)) = self.runs.get(&start) else { continue };
+            let Some(run) = self.runs.get(&start) else { continue };
             let from = start.max(at);
-            let to = (start + length).min(end);
-            parts.push((from - at, to - from, value.at_offset(from - start)));
+            let to = (start + run.size).min(end);
+            parts.push((from - at, run.part(from - start, to - from)));
         }
         parts
     }
@@ -105,21 +142,25 @@ impl Values {
 /// Keeps what the host copied to a device, if it is small.
 pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     let mut values = VALUES.lock();
+    values.forget(at, size); // Makes room first.
+    let kept = if size <= LARGEST_KEPT { memory::bytes(from_host, size as usize) } else { &[] };
+    let value = if size <= LARGEST_KEPT { values.keep(kept) } else { Value::Dropped };
+    values.set(at, size, value);
+}
+
+/// Keeps what a kernel computed.
+pub(crate) fn set_computed(at: u64, computed: &Computed) {
+    let mut values = VALUES.lock();
+    let size = computed.bytes.len() as u64;
     values.forget(at, size);
-    let value = if size <= LARGEST_KEPT && values.kept + size <= MOST_KEPT {
-        Value::Bytes(Arc::from(memory::bytes(from_host, size as usize)), 0)
-    } else {
-        Value::Dropped
-    };
-    values.insert(at, size, value);
+    let value = values.keep(&computed.bytes);
+    values.insert(at, Run { size, value, doubtful: computed.doubtful });
 }
 
 /// Keeps that a range was filled with a byte.
 pub(crate) fn fill(at: u64, byte: u8, size: u64) {
     if size > 0 {
-        let mut values = VALUES.lock();
-        values.forget(at, size);
-        values.insert(at, size, Value::Fill(byte));
+        VALUES.lock().set(at, size, Value::Fill(byte));
     }
 }
 
@@ -128,37 +169,58 @@ pub(crate) fn forget(at: u64, size: u64) {
     VALUES.lock().forget(at, size);
 }
 
+/// Notes that a kernel may have changed a range.
+pub(crate) fn doubt(at: u64, size: u64) {
+    let mut values = VALUES.lock();
+    for start in values.overlapping(at, size) {
+        if let Some(run) = values.runs.get_mut(&start) {
+            run.doubtful = true;
+        }
+    }
+}
+
 /// Copies what is known of a range to another on a device.
 pub(crate) fn copy(to: u64, from: u64, size: u64) {
     let mut values = VALUES.lock();
     let parts = values.within(from, size);
     values.forget(to, size);
-    for (offset, length, value) in parts {
-        values.insert(to + offset, length, value);
+    for (offset, run) in parts {
+        values.insert(to + offset, run);
     }
 }
 
 /// Writes the values of a range to the host.
 pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
     let parts = VALUES.lock().within(from, size);
-    let mut known = Known { unset: size, dropped: 0 };
+    let mut known = Known { unset: size, ..Known::default() };
     let whole = parts
         .first()
-        .is_some_and(|(offset, length, value)| *offset == 0 && *length == size && !matches!(value, Value::Dropped));
+        .is_some_and(|(offset, run)| *offset == 0 && run.size == size && !matches!(run.value, Value::Dropped));
     if !whole {
         memory::fill(to_host, settings().fill, size as usize);
     }
-    for (offset, length, value) in parts {
-        known.unset -= length;
-        match value {
+    for (offset, run) in parts {
+        known.unset -= run.size;
+        known.doubtful += if run.doubtful { run.size } else { 0 };
+        match run.value {
             Value::Bytes(bytes, start) => {
-                memory::copy(to_host + offset, bytes[start..].as_ptr() as u64, length as usize);
+                memory::copy(to_host + offset, bytes[start..].as_ptr() as u64, run.size as usize);
             }
-            Value::Fill(byte) => memory::fill(to_host + offset, byte, length as usize),
-            Value::Dropped => known.dropped += length,
+            Value::Fill(byte) => memory::fill(to_host + offset, byte, run.size as usize),
+            Value::Dropped => known.dropped += run.size,
         }
     }
     known
+}
+
+/// The values of a range, for a kernel. None where they are not all known.
+pub(crate) fn known(from: u64, size: usize) -> Option<Computed> {
+    if size as u64 > LARGEST_KEPT {
+        return None;
+    }
+    let mut bytes = alloc::vec![0; size];
+    let known = read(bytes.as_mut_ptr() as u64, from, size as u64);
+    (known.unset == 0 && known.dropped == 0).then_some(Computed { bytes, doubtful: known.doubtful > 0 })
 }
 
 #[cfg(test)]
@@ -178,7 +240,7 @@ mod tests {
         set(base + 2, sent.as_ptr() as u64, 6);
         let (bytes, known) = read_back(base, 10);
         assert_eq!(bytes, [0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
-        assert_eq!(known, Known { unset: 4, dropped: 0 });
+        assert_eq!(known, Known { unset: 4, ..Known::default() });
         forget(base + 4, 2);
         fill(base + 9, 7, 3);
         assert_eq!(read_back(base, 10).0, [0, 0, 1, 2, 0, 0, 5, 6, 0, 7]);
@@ -189,6 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_a_kernel_may_have_changed_is_kept_but_doubtful_and_so_are_its_copies() {
+        let base = 0x1113_0000_0000;
+        fill(base, 7, 8);
+        doubt(base + 2, 1);
+        copy(base + 100, base + 4, 4);
+        let (bytes, known) = read_back(base + 100, 4);
+        assert_eq!(bytes, [7; 4]);
+        assert_eq!(known, Known { doubtful: 4, ..Known::default() });
+        fill(base + 100, 8, 4);
+        assert_eq!(super::known(base + 100, 4).unwrap(), Computed { bytes: alloc::vec![8; 4], doubtful: false });
+        assert!(super::known(base + 100, 5).is_none(), "the last byte was never set");
+    }
+
+    #[test]
     fn a_large_copy_is_noted_but_not_kept() {
         let base = 0x1112_0000_0000;
         let size = LARGEST_KEPT + 1;
@@ -196,6 +272,6 @@ mod tests {
         set(base, sent.as_ptr() as u64, size);
         let (bytes, known) = read_back(base, 4);
         assert_eq!(bytes, [0; 4]);
-        assert_eq!(known, Known { unset: 0, dropped: 4 });
+        assert_eq!(known, Known { dropped: 4, ..Known::default() });
     }
 }

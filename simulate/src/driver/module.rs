@@ -1,9 +1,13 @@
 //! Device code, its functions and their launches: what Triton and NVRTC users need.
 
+use alloc::sync::Arc;
+
 use crate::card;
+use crate::code::{Module, Parameter};
 use crate::cuda_error::CudaError;
-use crate::ffi::{Handle, In, Opaque, Out};
-use crate::handles::new_handle;
+use crate::ffi::{Handle, In, Opaque, Out, Text};
+use crate::handles::{Registry, new_handle};
+use crate::kernels;
 use crate::ledger::{self, Fact};
 use crate::streams;
 
@@ -17,6 +21,11 @@ const ACTIVE_BLOCKS: i32 = 2;
 /// Bytes of a linked program that has no code.
 static EMPTY_PROGRAM: [u8; 16] = [0; 16];
 
+/// Modules, with what is known of their code.
+static MODULES: Registry<Option<Arc<Module>>> = Registry::new();
+/// Parameters of functions: none where the code is not known.
+static FUNCTIONS: Registry<Arc<[Parameter]>> = Registry::new();
+
 fn make(handle: Out<Handle>) -> CudaError {
     handle.set(new_handle());
     CudaError::Success
@@ -28,23 +37,28 @@ pub extern "C" fn cuModuleLoad(module: Out<Handle>, _path: Opaque) -> CudaError 
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuModuleLoadData(module: Out<Handle>, _code: Opaque) -> CudaError {
-    make(module)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuModuleLoadDataEx(module: Out<Handle>, _code: Opaque) -> CudaError {
-    make(module)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn cuModuleUnload(_module: Handle) -> CudaError {
+pub extern "C" fn cuModuleLoadData(module: Out<Handle>, code: Opaque) -> CudaError {
+    module.set(MODULES.insert(Module::at(code.addr() as u64).map(Arc::new)));
     CudaError::Success
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuModuleGetFunction(function: Out<Handle>, _module: Handle, _name: Opaque) -> CudaError {
-    make(function)
+pub extern "C" fn cuModuleLoadDataEx(module: Out<Handle>, code: Opaque) -> CudaError {
+    cuModuleLoadData(module, code)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleUnload(module: Handle) -> CudaError {
+    MODULES.remove(module);
+    CudaError::Success
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Text) -> CudaError {
+    let module = MODULES.get(module).flatten();
+    let parameters = name.get().and_then(|name| module?.parameters(name));
+    function.set(FUNCTIONS.insert(parameters.unwrap_or_default().into()));
+    CudaError::Success
 }
 
 #[unsafe(no_mangle)]
@@ -117,15 +131,18 @@ pub extern "C" fn cuOccupancyMaxActiveClusters(
     CudaError::Success
 }
 
-fn launched(stream: Handle) -> CudaError {
+fn launched(function: Handle, arguments: In<u64>, stream: Handle) -> CudaError {
     ledger::count(Fact::Launches);
     streams::note_work(stream);
+    if let Some(parameters) = FUNCTIONS.get(function) {
+        kernels::launched_unknown(&parameters, arguments, stream);
+    }
     CudaError::Success
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchKernel(
-    _function: Handle,
+    function: Handle,
     _grid_x: u32,
     _grid_y: u32,
     _grid_z: u32,
@@ -134,13 +151,14 @@ pub extern "C" fn cuLaunchKernel(
     _block_z: u32,
     _shared: u32,
     stream: Handle,
+    arguments: In<u64>,
 ) -> CudaError {
-    launched(stream)
+    launched(function, arguments, stream)
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchCooperativeKernel(
-    _function: Handle,
+    function: Handle,
     _grid_x: u32,
     _grid_y: u32,
     _grid_z: u32,
@@ -149,13 +167,14 @@ pub extern "C" fn cuLaunchCooperativeKernel(
     _block_z: u32,
     _shared: u32,
     stream: Handle,
+    arguments: In<u64>,
 ) -> CudaError {
-    launched(stream)
+    launched(function, arguments, stream)
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn cuLaunchKernelEx(configuration: In<u8>, _function: Handle) -> CudaError {
-    launched(configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
+pub extern "C" fn cuLaunchKernelEx(configuration: In<u8>, function: Handle, arguments: In<u64>) -> CudaError {
+    launched(function, arguments, configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
 }
 
 /// A tensor map describes an access to memory that no kernel makes.

@@ -121,6 +121,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::create_dir(&python)?;
     fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
     fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
+    fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

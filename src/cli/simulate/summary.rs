@@ -29,6 +29,12 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     if ledger.fact(Fact::LargeReads) > 0 {
         parts.push(format!("{} reads of values over 1 MiB read as {fill}", ledger.fact(Fact::LargeReads)));
     }
+    if ledger.fact(Fact::DoubtfulReads) > 0 {
+        parts.push(format!(
+            "{} reads were of values that a kernel or another rank may have changed: they read as they were",
+            ledger.fact(Fact::DoubtfulReads)
+        ));
+    }
     if ledger.fact(Fact::CudnnPlans) > 0 {
         let workspace = Size(outcome.settings.cudnn_workspace);
         parts.push(format!(

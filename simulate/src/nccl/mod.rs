@@ -1,17 +1,17 @@
 //! NCCL: every rank is like this one.
 //!
 //! No other process is asked, so nothing waits, and one process can be rank 0 of 512. Small values are moved as they would
-//! be if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine.
+//! be if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine. Such values are doubtful.
 
-use alloc::vec::Vec;
-use core::cell::RefCell;
+mod group;
 
-use crate::device::{copy, memory};
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use crate::device::{copy, memory, values};
 use crate::ffi::{Answer, Handle, Opaque, Out};
 use crate::handles::{Registry, new_handle};
 use crate::ledger::{self, Fact};
 use crate::streams;
-use crate::sys::thread::PerThread;
 
 const SUCCESS: i32 = 0;
 const UNHANDLED_CUDA_ERROR: i32 = 1;
@@ -32,42 +32,6 @@ struct Communicator {
 }
 
 static COMMUNICATORS: Registry<Communicator> = Registry::new();
-
-/// A send or a receive that waits for the end of its group.
-#[derive(Clone, Copy)]
-struct Transfer {
-    address: u64,
-    size: u64,
-    peer: i32,
-}
-
-/// A broadcast that waits for the end of its group.
-#[derive(Clone, Copy)]
-struct Broadcast {
-    from: u64,
-    to: u64,
-    size: u64,
-    root: i32,
-}
-
-/// Operations of the group that this thread has open.
-#[derive(Default)]
-struct Group {
-    depth: u32,
-    rank: i32,
-    sends: Vec<Transfer>,
-    receives: Vec<Transfer>,
-    broadcasts: Vec<Broadcast>,
-}
-
-impl Group {
-    /// A send of this size to a peer.
-    fn find_send(&self, peer: i32, size: u64) -> Option<&Transfer> {
-        self.sends.iter().find(|send| send.peer == peer && send.size == size)
-    }
-}
-
-static GROUP: PerThread<RefCell<Group>> = PerThread::new();
 
 fn make(communicator: Out<Handle>, ranks: i32, rank: i32) -> i32 {
     if ranks < 1 || rank < 0 || rank >= ranks {
@@ -97,9 +61,33 @@ fn collective(communicator: Handle, stream: Handle, act: impl FnOnce(Communicato
     SUCCESS
 }
 
-fn move_bytes(to: u64, from: u64, size: u64) {
+fn copy_apart(to: u64, from: u64, size: u64) {
     if to != from {
         copy::copy(to, from, size);
+    }
+}
+
+/// Writes what other ranks would send if they were like this one.
+fn guess(to: u64, from: u64, size: u64) {
+    copy_apart(to, from, size);
+    values::doubt(to, size);
+}
+
+impl Communicator {
+    /// Writes what follows from what all ranks send. It is known where there is only this one.
+    fn receive(self, to: u64, from: u64, size: u64) {
+        if self.ranks > 1 {
+            guess(to, from, size);
+        } else {
+            copy_apart(to, from, size);
+        }
+    }
+
+    /// Writes what one rank sends to the place of each rank.
+    fn repeat(self, to: u64, from: u64, size: u64) {
+        for rank in 0..self.ranks as u64 {
+            self.receive(to + rank * size, from, size);
+        }
     }
 }
 
@@ -147,7 +135,16 @@ pub extern "C" fn ncclCommInitAll(communicators: Out<Handle>, count: i32, _devic
     (0..count).map(|rank| make(communicators.at(rank as usize), count, rank)).max().unwrap_or(INVALID_ARGUMENT)
 }
 
-/// Only all ranks together know how many share a colour: the new communicator keeps the ranks of the old one.
+/// Ranks of the communicators that the next splits make. 0 where nobody said.
+static RANKS_OF_SPLIT: AtomicI32 = AtomicI32::new(0);
+
+/// Says how many ranks share a colour in the next splits. It is no function of NCCL's: the hook in Python calls it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ptmem_simulate_split_into(ranks: i32) {
+    RANKS_OF_SPLIT.store(ranks, Ordering::Relaxed);
+}
+
+/// Only all ranks together know how many share a colour: if nobody said, the new communicator keeps the ranks of the old one.
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclCommSplit(
     parent: Handle,
@@ -161,6 +158,8 @@ pub extern "C" fn ncclCommSplit(
         return SUCCESS;
     }
     let Some(Communicator { ranks, .. }) = COMMUNICATORS.get(parent) else { return INVALID_ARGUMENT };
+    let said = RANKS_OF_SPLIT.load(Ordering::Relaxed);
+    let ranks = if said > 0 { said } else { ranks };
     make(communicator, ranks, key.clamp(0, ranks - 1))
 }
 
@@ -268,7 +267,7 @@ pub extern "C" fn ncclAllReduce(
     communicator: Handle,
     stream: Handle,
 ) -> i32 {
-    collective(communicator, stream, |_| move_bytes(to, from, bytes(count, kind)))
+    collective(communicator, stream, |mine| mine.receive(to, from, bytes(count, kind)))
 }
 
 #[unsafe(no_mangle)]
@@ -284,24 +283,8 @@ pub extern "C" fn ncclReduce(
 ) -> i32 {
     collective(communicator, stream, |mine| {
         if mine.rank == root {
-            move_bytes(to, from, bytes(count, kind));
+            mine.receive(to, from, bytes(count, kind));
         }
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclBroadcast(
-    from: u64,
-    to: u64,
-    count: usize,
-    kind: i32,
-    root: i32,
-    communicator: Handle,
-    stream: Handle,
-) -> i32 {
-    collective(communicator, stream, |mine| {
-        let broadcast = Broadcast { from, to, size: bytes(count, kind), root };
-        in_group(mine.rank, |group| group.broadcasts.push(broadcast));
     })
 }
 
@@ -317,13 +300,6 @@ pub extern "C" fn ncclBcast(
     collective(communicator, stream, |_| {})
 }
 
-/// Writes what one rank sends to the place of each rank.
-fn repeat(to: u64, from: u64, size: u64, ranks: i32) {
-    for rank in 0..ranks as u64 {
-        move_bytes(to + rank * size, from, size);
-    }
-}
-
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclAllGather(
     from: u64,
@@ -333,7 +309,7 @@ pub extern "C" fn ncclAllGather(
     communicator: Handle,
     stream: Handle,
 ) -> i32 {
-    collective(communicator, stream, |mine| repeat(to, from, bytes(count, kind), mine.ranks))
+    collective(communicator, stream, |mine| mine.repeat(to, from, bytes(count, kind)))
 }
 
 #[unsafe(no_mangle)]
@@ -348,7 +324,7 @@ pub extern "C" fn ncclGather(
 ) -> i32 {
     collective(communicator, stream, |mine| {
         if mine.rank == root {
-            repeat(to, from, bytes(count, kind), mine.ranks);
+            mine.repeat(to, from, bytes(count, kind));
         }
     })
 }
@@ -364,7 +340,7 @@ pub extern "C" fn ncclReduceScatter(
     stream: Handle,
 ) -> i32 {
     let size = bytes(count, kind);
-    collective(communicator, stream, |mine| move_bytes(to, from + mine.rank as u64 * size, size))
+    collective(communicator, stream, |mine| mine.receive(to, from + mine.rank as u64 * size, size))
 }
 
 /// Each rank sends me the part that I send to myself.
@@ -378,72 +354,5 @@ pub extern "C" fn ncclAlltoAll(
     stream: Handle,
 ) -> i32 {
     let size = bytes(count, kind);
-    collective(communicator, stream, |mine| repeat(to, from + mine.rank as u64 * size, size, mine.ranks))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclSend(from: u64, count: usize, kind: i32, peer: i32, communicator: Handle, stream: Handle) -> i32 {
-    collective(communicator, stream, |mine| {
-        let send = Transfer { address: from, size: bytes(count, kind), peer };
-        in_group(mine.rank, |group| group.sends.push(send));
-    })
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclRecv(to: u64, count: usize, kind: i32, peer: i32, communicator: Handle, stream: Handle) -> i32 {
-    collective(communicator, stream, |mine| {
-        let receive = Transfer { address: to, size: bytes(count, kind), peer };
-        in_group(mine.rank, |group| group.receives.push(receive));
-    })
-}
-
-fn in_group(rank: i32, add: impl FnOnce(&mut Group)) {
-    GROUP.with(|group| {
-        let mut group = group.borrow_mut();
-        group.rank = rank;
-        add(&mut group);
-        if group.depth == 0 {
-            finish(&mut group);
-        }
-    });
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclGroupStart() -> i32 {
-    GROUP.with(|group| group.borrow_mut().depth += 1);
-    SUCCESS
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn ncclGroupEnd() -> i32 {
-    GROUP.with(|group| {
-        let mut group = group.borrow_mut();
-        group.depth = group.depth.saturating_sub(1);
-        if group.depth == 0 {
-            finish(&mut group);
-        }
-    });
-    SUCCESS
-}
-
-fn finish(group: &mut Group) {
-    group.receives.iter().for_each(|receive| receive_like_mine(group, receive));
-    group.broadcasts.iter().for_each(|broadcast| broadcast_like_mine(group, broadcast));
-    group.sends.clear();
-    group.receives.clear();
-    group.broadcasts.clear();
-}
-
-/// A peer that is like me sends me what I send to a rank of my number; without such a send, what I send to it.
-fn receive_like_mine(group: &Group, receive: &Transfer) {
-    let send = group.find_send(group.rank, receive.size).or_else(|| group.find_send(receive.peer, receive.size));
-    if let Some(send) = send {
-        move_bytes(receive.address, send.address, receive.size);
-    }
-}
-
-/// A root that is like me broadcasts what I do where I am the root: a gather is made of one broadcast for each rank.
-fn broadcast_like_mine(group: &Group, broadcast: &Broadcast) {
-    let mine = group.broadcasts.iter().find(|other| other.root == group.rank && other.size == broadcast.size);
-    move_bytes(broadcast.to, mine.unwrap_or(broadcast).from, broadcast.size);
+    collective(communicator, stream, |mine| mine.repeat(to, from + mine.rank as u64 * size, size))
 }

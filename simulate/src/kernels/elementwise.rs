@@ -1,0 +1,211 @@
+//! Kernels that compute each element of a tensor from the same elements of others.
+
+use alloc::vec::Vec;
+
+use super::arguments::{Arguments, long};
+use super::function::{Function, UNUSED_ADDRESS};
+use super::number::Type;
+use super::offsets::Offsets;
+use super::{Computed, Effect, MOST_COMPUTED};
+use crate::device::values;
+
+/// Kernel that computes each element for itself.
+pub(super) struct Elementwise {
+    layout: Layout,
+    function: Function,
+}
+
+/// Places of the elements and of the function's own numbers among the arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// One after the other. The arguments are the count, the function, and the addresses.
+    Contiguous,
+    /// The same; two more arguments, the sixth and the seventh, say from and to which types elements are converted.
+    Converting,
+    /// At any places. The arguments are the count and a closure, which has the addresses, the places and the function.
+    Strided,
+}
+
+const VECTORIZED: &str = "_ZN2at6native29vectorized_elementwise_kernelILi";
+const UNROLLED: &str = "_ZN2at6native27unrolled_elementwise_kernelI";
+const STRIDED: &str = "_ZN2at6native18elementwise_kernelILi";
+const CLOSURE: &str = "ZNS0_22gpu_kernel_impl_nocastI";
+
+impl Layout {
+    /// The layout, and the part of the name that is about the function.
+    fn named(name: &str) -> Option<(Self, &str)> {
+        if let Some(rest) = name.strip_prefix(VECTORIZED) {
+            return Some((Self::Contiguous, rest.split_once('E')?.1));
+        }
+        if let Some(rest) = name.strip_prefix(STRIDED) {
+            return Some((Self::Strided, rest.split_once(CLOSURE)?.1));
+        }
+        let rest = name.strip_prefix(UNROLLED)?;
+        if rest.contains("16OffsetCalculator") {
+            return None;
+        }
+        let converting = rest.contains("12LoadWithCast") || rest.contains("13StoreWithCast");
+        Some((if converting { Self::Converting } else { Self::Contiguous }, rest))
+    }
+}
+
+/// A tensor in a launch: its address, the type of its elements, and where they lie if not one after the other.
+#[derive(Clone, Copy)]
+struct Tensor<'a> {
+    at: u64,
+    element: Type,
+    offsets: Option<(Offsets<'a>, usize)>,
+}
+
+impl Tensor<'_> {
+    /// Address of an element.
+    fn place(&self, index: usize) -> Option<u64> {
+        let offset = match self.offsets {
+            Some((offsets, tensor)) => offsets.offset(index.try_into().ok()?, tensor)?,
+            None => (index * self.element.size()) as u64,
+        };
+        Some(self.at + offset)
+    }
+
+    /// The values of all elements. None where they are not known.
+    fn known(&self, count: usize) -> Option<Computed> {
+        if self.offsets.is_none() {
+            return values::known(self.at, count * self.element.size());
+        }
+        let mut all = Computed::default();
+        for index in 0..count {
+            let element = values::known(self.place(index)?, self.element.size())?;
+            all.bytes.extend(element.bytes);
+            all.doubtful |= element.doubtful;
+        }
+        Some(all)
+    }
+}
+
+/// What a launch works with: the function's own numbers, the result and the operands.
+struct Work<'a> {
+    count: usize,
+    own: &'a [u8],
+    result: Tensor<'a>,
+    operands: Vec<Tensor<'a>>,
+}
+
+impl Elementwise {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let (layout, function) = Layout::named(name)?;
+        Some(Self { layout, function: Function::named(function)? })
+    }
+
+    /// Number of tensors.
+    fn tensors(&self) -> usize {
+        1 + self.function.operands()
+    }
+
+    /// Type of a tensor's elements in the function: the result is the first.
+    fn element(&self, tensor: usize) -> Type {
+        if tensor == 0 { self.function.result } else { self.function.operand }
+    }
+
+    fn work<'a>(&self, arguments: &Arguments<'a>) -> Option<Work<'a>> {
+        let mut tensors = match self.layout {
+            Layout::Strided => self.strided(arguments.bytes(1)?)?,
+            _ => self.contiguous(arguments)?,
+        };
+        let result = tensors.remove(0);
+        let own = match self.layout {
+            Layout::Strided => self.own_in_closure(arguments.bytes(1)?)?,
+            _ => arguments.sized(1, self.function.size())?,
+        };
+        Some(Work { count: arguments.count(0)?, own, result, operands: tensors })
+    }
+
+    fn contiguous<'a>(&self, arguments: &Arguments<'a>) -> Option<Vec<Tensor<'a>>> {
+        let places = arguments.sized(2, 8 * self.tensors())?;
+        let tensor = |index: usize| {
+            let element = match self.layout {
+                Layout::Converting => converted(arguments, index)?,
+                _ => self.element(index),
+            };
+            Some(Tensor { at: long(places, 8 * index)?, element, offsets: None })
+        };
+        (0..self.tensors()).map(tensor).collect()
+    }
+
+    /// The tensors in a closure.
+    fn strided<'a>(&self, closure: &'a [u8]) -> Option<Vec<Tensor<'a>>> {
+        let offsets = Offsets::at(closure, 0, self.tensors())?;
+        let first = Offsets::size(self.tensors()).next_multiple_of(8);
+        let tensor = |index: usize| {
+            let at = long(closure, first + 8 * index)?;
+            Some(Tensor { at, element: self.element(index), offsets: Some((offsets, index)) })
+        };
+        (0..self.tensors()).map(tensor).collect()
+    }
+
+    /// The function's own numbers in a closure: behind the tensors, and before an address that is not used.
+    fn own_in_closure<'a>(&self, closure: &'a [u8]) -> Option<&'a [u8]> {
+        let at = Offsets::size(self.tensors()).next_multiple_of(8) + 8 * self.tensors();
+        let end = at + self.function.size();
+        if closure.len() == end.next_multiple_of(8) + UNUSED_ADDRESS { closure.get(at..end) } else { None }
+    }
+
+    /// What a launch writes. None where that is not known.
+    pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let work = self.work(arguments)?;
+        let size = work.count.checked_mul(work.result.element.size())?;
+        if work.result.offsets.is_none() {
+            if let Some(byte) = self.function.filling_byte(work.own) {
+                return Some(alloc::vec![Effect::Fill(work.result.at, byte, size as u64)]);
+            }
+        } else if size > MOST_COMPUTED {
+            return None;
+        }
+        let computed = if size > MOST_COMPUTED { None } else { self.computed(&work) };
+        match computed {
+            Some(computed) => written(&work, &computed),
+            None => forgotten(&work),
+        }
+    }
+
+    /// Bytes of the result. None where an operand is not known.
+    fn computed(&self, work: &Work<'_>) -> Option<Computed> {
+        let operands: Vec<Computed> =
+            work.operands.iter().map(|tensor| tensor.known(work.count)).collect::<Option<_>>()?;
+        let mut bytes = Vec::new();
+        for index in 0..work.count {
+            let numbers = work.operands.iter().zip(&operands);
+            let read = |(tensor, known): (&Tensor<'_>, &Computed)| {
+                tensor.element.read(&known.bytes, index * tensor.element.size())
+            };
+            let numbers: Vec<_> = numbers.map(read).collect::<Option<_>>()?;
+            let number = self.function.apply(work.own, &numbers)?;
+            bytes.extend(work.result.element.bytes(number)?);
+        }
+        Some(Computed { bytes, doubtful: operands.iter().any(|operand| operand.doubtful) })
+    }
+}
+
+/// The type that a converting kernel reads from a tensor, or writes to the result: the number of its `ScalarType`.
+fn converted(arguments: &Arguments<'_>, tensor: usize) -> Option<Type> {
+    let numbers = arguments.bytes(if tensor == 0 { 6 } else { 5 })?;
+    Type::of_scalar_type(*numbers.get(tensor.saturating_sub(1))?)
+}
+
+fn written(work: &Work<'_>, computed: &Computed) -> Option<Vec<Effect>> {
+    if work.result.offsets.is_none() {
+        return Some(alloc::vec![Effect::Set(work.result.at, computed.clone())]);
+    }
+    let elements = computed.bytes.chunks_exact(work.result.element.size()).enumerate();
+    let effect = |(index, bytes): (usize, &[u8])| {
+        Some(Effect::Set(work.result.place(index)?, Computed { bytes: bytes.into(), doubtful: computed.doubtful }))
+    };
+    elements.map(effect).collect()
+}
+
+fn forgotten(work: &Work<'_>) -> Option<Vec<Effect>> {
+    let element = work.result.element.size();
+    if work.result.offsets.is_none() {
+        return Some(alloc::vec![Effect::Forget(work.result.at, (work.count * element) as u64)]);
+    }
+    (0..work.count).map(|index| Some(Effect::Forget(work.result.place(index)?, element as u64))).collect()
+}

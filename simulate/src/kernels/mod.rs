@@ -1,0 +1,151 @@
+//! What launches of kernels do to values.
+//!
+//! Device code does not run. A few of PyTorch's kernels are so simple that their names and arguments say what they write: fills, ranges,
+//! sums, comparisons and copies of whole numbers, their reductions, and `nonzero`. Sizes and positions that a program keeps on the device
+//! are made of these. They are computed here where all that they read is known. Of all other kernels it is known to which memory they have
+//! addresses: what lies there may have changed.
+
+mod arguments;
+mod elementwise;
+mod function;
+mod nonzero;
+mod number;
+mod offsets;
+mod range;
+mod reduction;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ffi::CStr;
+
+use arguments::Arguments;
+
+use crate::code::{self, Parameter, Signature};
+use crate::device::values::{self, Computed};
+use crate::device::{addresses, blocks};
+use crate::ffi::{Handle, In, Opaque};
+use crate::streams;
+use crate::sys::lock::Mutex;
+
+/// Most bytes that a kernel is computed for.
+const MOST_COMPUTED: usize = 1 << 16;
+
+/// What is known of a kernel.
+struct Kernel {
+    parameters: Box<[Parameter]>,
+    rule: Option<Rule>,
+}
+
+/// Kinds of kernels that are computed.
+enum Rule {
+    Elementwise(elementwise::Elementwise),
+    Nonzero(nonzero::Nonzero),
+    Range(range::Range),
+    Reduction(reduction::Reduction),
+}
+
+impl Rule {
+    fn of(name: &CStr) -> Option<Self> {
+        let name = name.to_str().ok()?;
+        elementwise::Elementwise::named(name)
+            .map(Self::Elementwise)
+            .or_else(|| range::Range::named(name).map(Self::Range))
+            .or_else(|| nonzero::Nonzero::named(name).map(Self::Nonzero))
+            .or_else(|| reduction::Reduction::named(name).map(Self::Reduction))
+    }
+
+    /// What a launch writes. None where that is not known.
+    fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        match self {
+            Self::Elementwise(rule) => rule.effects(arguments),
+            Self::Nonzero(rule) => rule.effects(arguments),
+            Self::Range(rule) => rule.effects(arguments).map(|effect| alloc::vec![effect]),
+            Self::Reduction(rule) => rule.effects(arguments),
+        }
+    }
+}
+
+/// A piece of memory that a kernel writes.
+#[derive(Debug, PartialEq, Eq)]
+enum Effect {
+    /// These bytes.
+    Set(u64, Computed),
+    /// The same byte everywhere.
+    Fill(u64, u8, u64),
+    /// Values that are not known.
+    Forget(u64, u64),
+}
+
+impl Effect {
+    fn apply(&self) {
+        match self {
+            Self::Set(at, computed) => values::set_computed(*at, computed),
+            Self::Fill(at, byte, size) => values::fill(*at, *byte, *size),
+            Self::Forget(at, size) => values::forget(*at, *size),
+        }
+    }
+}
+
+/// Kernels by the function of the host that launches them. None stands for those whose code is not known.
+static KERNELS: Mutex<BTreeMap<usize, Option<Arc<Kernel>>>> = Mutex::new(BTreeMap::new());
+/// Addresses that kernels in graphs have: each replay may write there.
+static IN_GRAPHS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn kernel(function: Opaque) -> Option<Arc<Kernel>> {
+    let mut kernels = KERNELS.lock();
+    let known = kernels.entry(function.addr()).or_insert_with(|| {
+        let Signature { name, parameters } = code::signature(function)?;
+        Some(Arc::new(Kernel { parameters, rule: Rule::of(name) }))
+    });
+    known.clone()
+}
+
+/// Notes a launch of the kernel behind a function of the host.
+pub(crate) fn launched(function: Opaque, arguments: In<u64>, stream: Handle) {
+    if let Some(kernel) = kernel(function) {
+        run(&kernel.parameters, kernel.rule.as_ref(), arguments, stream);
+    }
+}
+
+/// Notes a launch of a kernel of which only the parameters are known.
+pub(crate) fn launched_unknown(parameters: &[Parameter], arguments: In<u64>, stream: Handle) {
+    run(parameters, None, arguments, stream);
+}
+
+fn run(parameters: &[Parameter], rule: Option<&Rule>, arguments: In<u64>, stream: Handle) {
+    let Some(arguments) = Arguments::new(parameters, arguments) else { return };
+    let captured = matches!(streams::capture(stream), Ok(Some(_)));
+    let effects = if captured { None } else { rule.and_then(|rule| rule.effects(&arguments)) };
+    if let Some(effects) = effects {
+        effects.iter().for_each(Effect::apply);
+        return;
+    }
+    for address in arguments.words().filter(|&word| addresses::is_device(word)) {
+        doubt(address);
+        if captured {
+            IN_GRAPHS.lock().insert(address);
+        }
+    }
+}
+
+/// Notes that a graph was launched: its kernels run again.
+pub(crate) fn replayed() {
+    IN_GRAPHS.lock().iter().for_each(|&address| doubt(address));
+}
+
+/// Notes that a library wrote to memory of a device, or of the host.
+pub(crate) fn wrote(address: u64) {
+    if addresses::is_device(address) {
+        doubt(address);
+    }
+}
+
+fn doubt(address: u64) {
+    if let Some((at, size)) = blocks::holding(address) {
+        values::doubt(at, size);
+    }
+}

@@ -1,0 +1,96 @@
+//! `torch.nonzero`: kernels that count the elements that are not zero, and write where they are.
+
+use alloc::vec::Vec;
+
+use super::arguments::{Arguments, long};
+use super::number::{Number, Type};
+use super::{Computed, Effect, MOST_COMPUTED};
+use crate::device::{addresses, values};
+
+/// Kernel of `nonzero`.
+pub(super) struct Nonzero {
+    work: Work,
+    element: Type,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// The arguments are the elements, the address of the count, and their number.
+    Count,
+    /// The arguments are the first index, the elements, the addresses of the indices and of their count, three of no
+    /// interest, and the number of elements.
+    Indices,
+}
+
+const KERNELS: [(&str, Work); 2] =
+    [("28DeviceReduceSingleTileKernelI", Work::Count), ("23DeviceSelectSweepKernelI", Work::Indices)];
+const FUNCTION: &str = "9NonZeroOpI";
+const COUNT: Type = Type::Signed(4);
+
+/// The elements in an argument, which has their address and a function without contents.
+fn elements(argument: &[u8]) -> Option<u64> {
+    [0, 8].into_iter().filter_map(|at| long(argument, at)).find(|&word| addresses::is_device(word))
+}
+
+impl Nonzero {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let (_, work) = KERNELS.iter().find(|(part, _)| name.contains(part))?;
+        let (element, _) = Type::named(name.split_once(FUNCTION)?.1)?;
+        Some(Self { work: *work, element })
+    }
+
+    /// What a launch writes. None where that is not known.
+    pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        match self.work {
+            Work::Count => self.count(arguments),
+            Work::Indices => self.indices(arguments),
+        }
+    }
+
+    fn count(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let at = long(arguments.sized(1, 8)?, 0)?;
+        let found = self.found(elements(arguments.sized(0, 16)?)?, arguments.count(2)?);
+        Some(alloc::vec![counted(at, found.as_ref())])
+    }
+
+    fn indices(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let first = long(arguments.bytes(0)?, 0)? as i64;
+        let at = long(arguments.sized(2, 8)?, 0)?;
+        let at_count = long(arguments.sized(3, 8)?, 0)?;
+        let found = self.found(elements(arguments.sized(1, 16)?)?, arguments.count(7)?)?;
+        let mut bytes = Vec::new();
+        for &index in &found.indices {
+            bytes.extend((first + index).to_le_bytes());
+        }
+        let written = Effect::Set(at, Computed { bytes, doubtful: found.doubtful });
+        Some(alloc::vec![written, counted(at_count, Some(&found))])
+    }
+
+    /// Places of the elements that are not zero. None where the elements are not known.
+    fn found(&self, at: u64, count: usize) -> Option<Found> {
+        let size = count.checked_mul(self.element.size()).filter(|size| *size <= MOST_COMPUTED)?;
+        let known = values::known(at, size)?;
+        let mut indices = Vec::new();
+        for index in 0..count {
+            let number = self.element.read(&known.bytes, index * self.element.size())?;
+            if number != Number::Whole(0) && number != Number::Real(0.0) {
+                indices.push(index as i64);
+            }
+        }
+        Some(Found { indices, doubtful: known.doubtful })
+    }
+}
+
+/// Places of elements.
+struct Found {
+    indices: Vec<i64>,
+    doubtful: bool,
+}
+
+fn counted(at: u64, found: Option<&Found>) -> Effect {
+    let computed = found.and_then(|found| {
+        let bytes = COUNT.bytes(Number::Whole(found.indices.len() as i64))?;
+        Some(Computed { bytes, doubtful: found.doubtful })
+    });
+    computed.map_or(Effect::Forget(at, COUNT.size() as u64), |computed| Effect::Set(at, computed))
+}

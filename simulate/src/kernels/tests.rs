@@ -1,0 +1,229 @@
+//! Launches as PyTorch makes them: names and arguments are those of its releases 2.2 to 2.15.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::arguments::Arguments;
+use super::{Computed, Effect, Rule};
+use crate::code::Parameter;
+use crate::device::values;
+use crate::ffi::In;
+
+/// Addresses of devices at which no other test has values.
+const OUTPUT: u64 = 0x1000_5000_0000;
+const INPUT: u64 = 0x1000_5100_0000;
+const OTHER: u64 = 0x1000_5200_0000;
+
+/// What a launch writes. None where nothing is known of the kernel, or of the arguments.
+fn effects(name: &str, arguments: &[&[u8]]) -> Option<Vec<Effect>> {
+    let name = std::ffi::CString::new(name).unwrap();
+    let parameters: Vec<Parameter> = arguments.iter().map(|bytes| Parameter { size: bytes.len() }).collect();
+    let addresses: Vec<u64> = arguments.iter().map(|bytes| bytes.as_ptr() as u64).collect();
+    let arguments = Arguments::new(&parameters, In::at_address(addresses.as_ptr() as u64)).unwrap();
+    Rule::of(&name)?.effects(&arguments)
+}
+
+fn longs(numbers: &[i64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+fn set(at: u64, bytes: &[u8]) {
+    values::set(at, bytes.as_ptr() as u64, bytes.len() as u64);
+}
+
+fn written(at: u64, bytes: Vec<u8>) -> Option<Vec<Effect>> {
+    Some(alloc::vec![Effect::Set(at, Computed { bytes, doubtful: false })])
+}
+
+/// The name of a kernel for elements one after the other, with a function of one template argument.
+fn vectorized(function: &str, tensors: usize) -> String {
+    std::format!("_ZN2at6native29vectorized_elementwise_kernelILi4E{function}St5arrayIPcLm{tensors}EELb0EEEviT0_T1_")
+}
+
+#[test]
+fn a_fill_is_the_number_in_its_function() {
+    let fill = |number: i64| {
+        let places = longs(&[OUTPUT as i64]);
+        effects(&vectorized("NS0_11FillFunctorIlEE", 1), &[&words(&[2]), &longs(&[number]), &places])
+    };
+    assert_eq!(fill(7), written(OUTPUT, longs(&[7, 7])));
+    assert_eq!(fill(-1), Some(alloc::vec![Effect::Fill(OUTPUT, 0xFF, 16)]));
+}
+
+#[test]
+fn a_range_is_computed_from_its_start_and_step() {
+    let name = |element: &str| {
+        std::format!(
+            "_ZN50_GLOBAL__N__2fa45684_17_RangeFactories_cu_38772b0829elementwise_kernel_with_indexIiZZZN2at6native15arange\
+             _cuda_outERKN3c106ScalarES6_S6_RNS1_6TensorEENKUlvE_clEvENKUlvE{element}_clEvEUllE_EEvT_T0_PN15function_traitsI\
+             SD_E11result_typeE"
+        )
+    };
+    let arguments = [words(&[3]), longs(&[2, 3, 0x7FFF_0000]), longs(&[OUTPUT as i64])];
+    let arguments = arguments.each_ref().map(Vec::as_slice);
+    assert_eq!(effects(&name("2"), &arguments), written(OUTPUT, longs(&[2, 5, 8])));
+    assert_eq!(effects(&name("1"), &arguments), written(OUTPUT, words(&[2, 5, 8])));
+    assert_eq!(effects(&name("5"), &arguments), None, "of floating point");
+    let [count, range, place] = arguments;
+    assert_eq!(effects(&name("2"), &[count, &range[..16], place]), None, "a closure of another release");
+}
+
+#[test]
+fn sums_and_comparisons_follow_from_their_operands() {
+    set(INPUT, &longs(&[10, 20]));
+    set(OTHER, &longs(&[1, 20]));
+    let one = longs(&[OUTPUT as i64, INPUT as i64]);
+    let two = longs(&[OUTPUT as i64, INPUT as i64, OTHER as i64]);
+    let of_one = |function: &str, own: &[u8]| effects(&vectorized(function, 2), &[&words(&[2]), own, &one]);
+    let of_two = |function: &str, own: &[u8]| effects(&vectorized(function, 3), &[&words(&[2]), own, &two]);
+    let compared = |of: [u8; 2]| written(OUTPUT, of.into());
+    assert_eq!(of_one("NS0_21CUDAFunctorOnSelf_addIlEE", &longs(&[3, 2])), written(OUTPUT, longs(&[16, 26])));
+    assert_eq!(of_one("NS0_22CUDAFunctorOnOther_addIlEE", &longs(&[7, -1])), written(OUTPUT, longs(&[-3, -13])));
+    assert_eq!(of_two("NS0_15CUDAFunctor_addIlEE", &longs(&[-1])), written(OUTPUT, longs(&[9, 0])));
+    let product = "NS0_13AUnaryFunctorIlllNS0_15binary_internal10MulFunctorIlEEEE";
+    assert_eq!(of_one(product, &longs(&[0, 3])), written(OUTPUT, longs(&[30, 60])));
+    let file = "NS0_51_GLOBAL__N__68c48bfe_18_CompareEQKernel_cu_d8008c96";
+    let equal = std::format!("NS0_13BinaryFunctorIllb{file}16CompareEqFunctorIlEEEE");
+    assert_eq!(of_two(&equal, &words(&[0])), compared([0, 1]));
+    assert_eq!(of_two(&equal, &words(&[1])), compared([1, 0]));
+    let equal = std::format!("NS0_13AUnaryFunctorIllb{file}16CompareEqFunctorIlEEEE");
+    assert_eq!(of_one(&equal, &longs(&[0, 10])), compared([1, 0]));
+    let less = "ZNS0_21compare_scalar_kernelIlEEvRNS_18TensorIteratorBaseE6OpTypeET_EUllE_";
+    assert_eq!(of_one(less, &longs(&[3, 20, 0x7FFF_0000])), compared([1, 0]));
+    assert_eq!(
+        of_one(less, &longs(&[9, 20, 0x7FFF_0000])),
+        Some(alloc::vec![Effect::Forget(OUTPUT, 2)]),
+        "no operator"
+    );
+}
+
+#[test]
+fn an_operand_that_is_not_known_leaves_a_result_that_is_not_known() {
+    let input = INPUT + 0x1000;
+    set(input, &longs(&[10]));
+    let places = longs(&[OUTPUT as i64, input as i64]);
+    let sum = |count: u32| {
+        let name = vectorized("NS0_21CUDAFunctorOnSelf_addIlEE", 2);
+        effects(&name, &[&words(&[count]), &longs(&[1, 1]), &places])
+    };
+    assert_eq!(sum(2), Some(alloc::vec![Effect::Forget(OUTPUT, 16)]));
+    values::doubt(input, 8);
+    let doubtful = Computed { bytes: longs(&[11]), doubtful: true };
+    assert_eq!(sum(1), Some(alloc::vec![Effect::Set(OUTPUT, doubtful)]));
+}
+
+#[test]
+fn conversions_say_their_types_in_two_arguments() {
+    let input = INPUT + 0x2000;
+    set(input, &longs(&[300, -1]));
+    let name = "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_cl\
+                EvENKUlvE_clEvEUlhE_St5arrayIPcLm2EELi4E23TrivialOffsetCalculatorILi1EjESB_NS0_6memory12LoadWithCastILi1EEENSC_13\
+                StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_";
+    let places = longs(&[OUTPUT as i64, input as i64]);
+    let found = effects(name, &[&words(&[2]), &[0], &places, &[0], &[0], &words(&[4, 8]), &words(&[0, 1])]);
+    assert_eq!(found, written(OUTPUT, alloc::vec![44, 255]));
+}
+
+/// An `OffsetCalculator` of dimensions, each a size and a stride for each tensor.
+fn offsets(dimensions: &[(u32, &[u32])], tensors: usize) -> Vec<u8> {
+    let mut found = words(&[dimensions.len() as u32]);
+    let mut strides = Vec::new();
+    for (size, of_tensors) in dimensions {
+        found.extend(words(&[*size, 0, 0]));
+        strides.extend(words(of_tensors));
+    }
+    found.resize(4 + 25 * 12, 0xEE);
+    found.extend(strides);
+    found.resize(4 + 25 * 12 + 25 * 4 * tensors, 0xEE);
+    found
+}
+
+#[test]
+fn elements_that_lie_apart_are_found_by_their_strides() {
+    let input = INPUT + 0x3000;
+    set(input, &longs(&[0, 1, 2, 3, 4, 5]));
+    // The transpose of 2 rows of 3: 3 rows of 2.
+    let mut closure = offsets(&[(2, &[8, 24]), (3, &[16, 8])], 2);
+    closure.extend(longs(&[OUTPUT as i64, input as i64, 0, 0x7FFF_0000]));
+    let name = "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_cudaERNS_18Te\
+                nsorIteratorBaseEENKUlvE1_clEvENKUlvE2_clEvEUllE_EEvS4_RKT_EUliE_EEviT1_";
+    let found = effects(name, &[&words(&[6]), &closure]).unwrap();
+    let element = |(index, number): (u64, i64)| {
+        Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), doubtful: false })
+    };
+    let expected: Vec<Effect> = (0..).zip([0, 3, 1, 4, 2, 5]).map(element).collect();
+    assert_eq!(found, expected);
+    assert_eq!(effects(name, &[&words(&[6]), &closure[..closure.len() - 8]]), None, "a closure of another release");
+}
+
+#[test]
+fn a_reduction_goes_through_the_elements_of_each_result() {
+    let input = INPUT + 0x4000;
+    set(input, &longs(&[5, 1, 3, 2, 9, 4]));
+    // Rows of three elements; results of eight bytes.
+    let mut structure = longs(&[0, 0]);
+    structure.extend(words(&[8, 3, 2]));
+    structure.resize(16 + 64, 0);
+    structure.extend(offsets(&[(3, &[8])], 1));
+    structure.extend(offsets(&[(2, &[8, 24])], 2));
+    structure.resize(structure.len().next_multiple_of(8), 0);
+    structure.extend(longs(&[input as i64, OUTPUT as i64, 0, 0, 0, 0, 0]));
+    structure.extend([0, 1, 0, 0, 1, 0, 0, 0]);
+    assert_eq!(structure.len(), 1056);
+    let reduced = |operator: &str, structure: &[u8]| {
+        let name =
+            std::format!("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIlNS0_14func_wrapper_tIl{operator}");
+        effects(&name, &[structure])
+    };
+    let results = |numbers: [i64; 2]| {
+        let effect = |(index, number): (u64, i64)| {
+            Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), doubtful: false })
+        };
+        Some((0..).zip(numbers).map(effect).collect::<Vec<_>>())
+    };
+    assert_eq!(reduced("NS0_13MaxNanFunctorIlEEEEjlLi4ELi4EEEEEvT1_", &structure), results([5, 9]));
+    assert_eq!(reduced("NS0_13MinNanFunctorIlEEEEjlLi4EEEEEvT1_", &structure), results([1, 2]));
+    assert_eq!(
+        reduced("ZNS0_11sum_functorIlllEclERNS_14TensorIteratorEEUlllE_EEjlLi4ELi4EEEEEvT1_", &structure),
+        results([9, 15])
+    );
+    let mut partial = structure.clone();
+    partial[1048] = 1;
+    assert_eq!(reduced("NS0_13MaxNanFunctorIlEEEEjlLi4ELi4EEEEEvT1_", &partial), None, "it adds to an earlier result");
+}
+
+#[test]
+fn elements_that_are_not_zero_are_counted_and_found() {
+    let input = INPUT + 0x5000;
+    set(input, &[0, 1, 0, 1]);
+    let place = |at: u64| longs(&[at as i64]);
+    let elements = longs(&[input as i64, 0]);
+    let count = "_ZN14at_cuda_detail3cub28DeviceReduceSingleTileKernelI9NonZeroOpIbEEvT0_";
+    let found = effects(count, &[&elements, &place(OUTPUT), &words(&[4]), &[0], &words(&[0])]);
+    assert_eq!(found, written(OUTPUT, words(&[2])));
+    let select = "_ZN14at_cuda_detail3cub23DeviceSelectSweepKernelI9NonZeroOpIbEEvT0_";
+    let places = [longs(&[0]), elements.clone(), place(OUTPUT), place(OTHER), place(0), alloc::vec![0], alloc::vec![0]];
+    let arguments: Vec<Vec<u8>> = places.into_iter().chain([words(&[4]), words(&[1])]).collect();
+    let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    let indices = Effect::Set(OUTPUT, Computed { bytes: longs(&[1, 3]), doubtful: false });
+    let number = Effect::Set(OTHER, Computed { bytes: words(&[2]), doubtful: false });
+    assert_eq!(effects(select, &arguments), Some(alloc::vec![indices, number]));
+}
+
+#[test]
+fn other_kernels_have_no_rule() {
+    for name in [
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EELb0EEEviT0_T1_",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIN3c104HalfEEESt5arrayIPcLm1EELb0EEEviT0_T1_",
+        "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIlNS0_6MaxOpsIlEEjlLi4ELi4EEEEEvT1_",
+        "indexFuncSmallIndex",
+        "",
+    ] {
+        let name = std::ffi::CString::new(name).unwrap();
+        assert!(Rule::of(&name).is_none(), "{name:?}");
+    }
+}
