@@ -7,6 +7,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark may fail loudly")]
 
+#[path = "../tests/support/large/mod.rs"]
 mod large;
 mod walk;
 

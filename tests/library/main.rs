@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../../benches/large/mod.rs"]
+#[path = "../support/large/mod.rs"]
 mod large;
 #[path = "../support/mod.rs"]
 mod support;

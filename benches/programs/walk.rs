@@ -1,12 +1,12 @@
 //! Walks over the opcodes of a pickle and does nothing else: the floor for the speed of reading it.
 //!
 //! ```text
-//! cargo run --release --example walk -- large.pkl
+//! cargo run --release --manifest-path benches/Cargo.toml --bin walk -- large.pkl
 //! ```
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
-#[path = "../benches/walk/mod.rs"]
+#[path = "../walk/mod.rs"]
 mod walk;
 
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Writes a large, made-up snapshot in the shape of a real one, for measurements.
 //!
 //! ```text
-//! cargo build --release --example large_snapshot
-//! cd target/release/examples
+//! cargo build --release --manifest-path benches/Cargo.toml
+//! cd benches/target/release
 //! ./large_snapshot 200MB large.pkl                                    # a training run
 //! ./large_snapshot --events 20000000 long.pkl                         # 4 GB
 //! ./large_snapshot --events 1600000 --ramp ramp.pkl                   # the peak rises to the very end
@@ -15,7 +15,7 @@
 
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
-#[path = "../benches/large/mod.rs"]
+#[path = "../../tests/support/large/mod.rs"]
 mod large;
 
 use std::fs::File;
