@@ -288,7 +288,7 @@ fn similar_stacks_are_not_swapped() {
 
 #[test]
 fn a_removed_and_an_unrelated_added_stack_are_not_paired() {
-    unrelated_stacks_are_not_paired(3);
+    unrelated_stacks_are_not_paired(2);
 }
 
 #[test]

