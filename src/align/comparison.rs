@@ -7,7 +7,7 @@ use super::{End, Run, rest};
 use crate::profile::course::Level;
 
 /// Fewer allocations than these are no course.
-const LEAST_ALLOCATIONS: u64 = 20;
+pub(super) const LEAST_ALLOCATIONS: u64 = 20;
 
 /// By how much the mixture of stacks must agree better with the rest of the other side than with all of it.
 const LEAST_GAIN: f64 = 0.04;
@@ -39,6 +39,14 @@ pub(super) struct Lacks {
     pub(super) end: End,
     pub(super) share: u64,
     pub(super) of_step: bool,
+}
+
+/// The answer of a comparison.
+pub(super) enum Answer {
+    /// A part is missing.
+    Lacks(Lacks),
+    /// One side is, allocation by allocation, the rest of the other, and nothing tells a cut from a shorter program.
+    Unclear,
 }
 
 /// Evidence of the levels at a cut.
@@ -85,13 +93,13 @@ impl<'f> Comparison<'f> {
         Some(Self { one, whole, end, counts, shared, all, scale })
     }
 
-    pub(super) fn missing(&self) -> Option<Lacks> {
+    pub(super) fn answer(&self) -> Option<Answer> {
         let by_mixture = if self.shared < LEAST_ALLOCATIONS / 2 { None } else { self.by_mixture() };
-        by_mixture.or_else(|| self.by_order())
+        by_mixture.map(Answer::Lacks).or_else(|| self.by_order())
     }
 
     /// An end of the other side without which that is, allocation by allocation, this one.
-    fn by_order(&self) -> Option<Lacks> {
+    fn by_order(&self) -> Option<Answer> {
         let sequence = self.whole.sequence;
         if sequence.steps().is_some_and(|steps| self.has_whole_step(sequence.step_counts(steps))) {
             return None;
@@ -102,7 +110,8 @@ impl<'f> Comparison<'f> {
             End::Head => self.evidence(&part, place) == Evidence::Supports || self.levels(&part, place).begins_at_cut(),
             End::Tail => self.ends_in_the_middle(&part, place),
         };
-        is_missing.then(|| Lacks { end: self.end, share: thousandths(place, part.length()), of_step: false })
+        let lacks = Lacks { end: self.end, share: thousandths(place, part.length()), of_step: false };
+        Some(if is_missing { Answer::Lacks(lacks) } else { Answer::Unclear })
     }
 
     /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as where an

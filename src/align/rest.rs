@@ -14,7 +14,7 @@ use crate::profile::course::Folded;
 const MOST_ALLOCATIONS: u64 = 1 << 20;
 
 /// Fewer allocations than these are the same by chance.
-const LEAST_ALLOCATIONS: usize = 4;
+pub(super) const LEAST_ALLOCATIONS: usize = 4;
 
 /// Of this many allocations, one may have another stack.
 const MISMATCH_PART: usize = 50;

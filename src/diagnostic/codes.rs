@@ -77,7 +77,7 @@ codes! {
         "Record without skip_actions.";
 
     CompletionsSkipped "completions-skipped" Warning
-        "The history has free_requested but no free_completed events: active and requested bytes fall at the request."
+        "The history has free_requested but no free_completed events: active and requested bytes fall at the request, and may be as high as the reserved ones."
         "Record without skip_actions.";
 
     RequestsSkipped "requests-skipped" Note
@@ -213,8 +213,8 @@ codes! {
         "Record both sides from the same place to the same place, with a large enough max_entries=; --allow-partial compares anyway.";
 
     PartsNotChecked "parts-not-checked" Distrusted
-        "It was not checked whether one side lacks a part of what the other records: a side does not tell in which order its stacks allocate."
-        "Save the profile again with ptmem profile, or give the snapshot itself.";
+        "It was not checked whether one side lacks a part of what the other records: a side does not tell in which order its stacks allocate, or what it records is too little, too unlike the other, or all of it an end of the other."
+        "Save the profile again with ptmem profile, or give the snapshot itself; record with stacks (context='all').";
 
     PeakMoved "peak-moved" Note
         "The peaks of the two sides lie at different places of the program, so that stacks at the peak differ although both sides hold them at some moment."

@@ -1,7 +1,7 @@
 //! Parts that one of two recordings lacks, and peaks that moved, as diagnostics.
 
 use super::{DeviceDiff, Options, Sides, pairs};
-use crate::align::{End, Missing, Run, corresponding_allocation, missing as missing_parts};
+use crate::align::{End, Missing, Parts, Run, Unclear, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
 use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
@@ -15,6 +15,8 @@ use crate::text::thousands;
 pub(super) struct Compared {
     /// The parts that one of them lacks.
     pub(super) missing: Vec<Missing>,
+    /// The reason why one may lack a part that is not found.
+    pub(super) parts_unclear: Option<Unclear>,
     /// The places of the peaks in the program, where they differ.
     pub(super) peaks: Option<Sides<String>>,
 }
@@ -155,10 +157,8 @@ fn compare_runs(
         after: place(&runs.after, devices.after, groupers.after),
     };
     let peaks = places.both().filter(|places| !is_same_place(places, paired));
-    Compared {
-        missing: missing_parts(&runs, paired),
-        peaks: peaks.map(|places| places.map(|place| place.text.clone())),
-    }
+    let Parts { missing, unclear } = missing_parts(&runs, paired);
+    Compared { missing, parts_unclear: unclear, peaks: peaks.map(|places| places.map(|place| place.text.clone())) }
 }
 
 /// The place of a peak in the program.
@@ -249,6 +249,16 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     if !devices.each().into_iter().all(|(_, device)| has_allocations(device)) {
         return;
     }
+    if let Some(unclear) = device.parts_unclear {
+        let counts = devices.map(|device| thousands(device.figures.allocation_count));
+        let message = format!(
+            "the before records {} allocations, the after {}, and whether one side lacks a part of the other is not known: {}",
+            counts.before,
+            counts.after,
+            why_unclear(unclear)
+        );
+        found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
+    }
     for (side, _) in devices.each().into_iter().filter(|(_, device)| device.course.is_none()) {
         let why = match profiles.of(side).source.kind {
             Kind::Profile => "was saved without the order in which stacks allocate; save it again with 'ptmem profile'",
@@ -256,6 +266,25 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
         };
         let message = format!("whether one side lacks a part of the other was not checked: the {side} {why}");
         found.push(Diagnostic::new(Code::PartsNotChecked, device.ordinal(), message));
+    }
+}
+
+/// The reason in words, with what to do.
+fn why_unclear(unclear: Unclear) -> String {
+    match unclear {
+        Unclear::Unlike => {
+            "too few of them have the same stack and size to tell. Record both sides from the same place to the \
+                            same place, with stacks (context='all')"
+                .to_owned()
+        }
+        Unclear::Short(side) => {
+            format!("those of the {side} are too few to tell. Record both sides from the same place to the same place")
+        }
+        Unclear::Rest(side) => format!(
+            "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program is \
+             shorter. Record both sides from the same place to the same place",
+            side.other()
+        ),
     }
 }
 

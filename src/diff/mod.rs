@@ -11,7 +11,7 @@ mod touched;
 
 use std::sync::Arc;
 
-use crate::align::Missing;
+use crate::align::{Missing, Unclear};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, Selector};
 pub use crate::profile::Metric;
@@ -78,6 +78,8 @@ pub struct DeviceDiff {
     pub phases: Vec<PhaseRow>,
     /// Parts that one of the recordings lacks.
     pub missing: Vec<Missing>,
+    /// The reason why a side may lack a part that is not among those.
+    pub parts_unclear: Option<Unclear>,
     /// The places of the peaks in the program, where they differ.
     pub peaks: Option<Sides<String>>,
     /// The change by what memory is for, at the moment that is compared.
@@ -248,7 +250,8 @@ fn compare_devices(
     let pairs = pairs(stacks, both, options);
     let is_at_peak = profiles.after.options.at == Moment::Peak;
     let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
-    let course::Compared { missing, peaks: places } = course::compare(profiles, devices, both, &pairs, options);
+    let course::Compared { missing, parts_unclear, peaks: places } =
+        course::compare(profiles, devices, both, &pairs, options);
     let rows = if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { Rows::default() };
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
@@ -261,6 +264,7 @@ fn compare_devices(
         unlisted: rows.unlisted,
         phases,
         missing,
+        parts_unclear,
         peaks: places,
         categories,
         touched: None,

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ptmem::align::{End, Missing};
+use ptmem::align::{End, Missing, Unclear};
+use ptmem::diagnostic::Code;
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Options, Profile, saved};
 use ptmem::sides::Side;
 
 use crate::support::edit::{self, Edited};
+use crate::support::program::Program;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
@@ -159,4 +161,52 @@ fn the_highest_of_a_stack_bounds_every_moment() {
             }
         }
     }
+}
+
+/// A program whose stacks are all the same, as those of a recording without frames: activations, and gradients that take
+/// their place.
+fn of_one_stack(folder: &Path, scale: u64) -> PathBuf {
+    let mut program = Program::default();
+    for layer in 0..30 {
+        program.alloc(format!("activation {layer}"), "run:1", 512 * (layer + 1) * scale);
+    }
+    for layer in (0..30).rev() {
+        program.alloc(format!("gradient {layer}"), "run:1", 512 * (100 + layer) * scale);
+        program.free(&format!("activation {layer}"));
+    }
+    let path = folder.join(format!("{scale}.pkl"));
+    std::fs::write(&path, program.snapshot()).unwrap();
+    path
+}
+
+#[test]
+fn sizes_tell_what_is_missing_where_stacks_are_few() {
+    let folder = tempfile::tempdir().unwrap();
+    finds_cuts(&of_one_stack(folder.path(), 1), &[15, 40, 70, 90], &[]);
+}
+
+/// The reasons why parts may be missing unseen, of which a diagnostic tells.
+fn unclear(diff: &Diff) -> Vec<Unclear> {
+    let told = diff.diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::PartsNotChecked).count();
+    let unclear: Vec<Unclear> = diff.devices.iter().filter_map(|device| device.parts_unclear).collect();
+    assert_eq!(told, unclear.len());
+    unclear
+}
+
+#[test]
+fn what_neither_stacks_nor_sizes_tell_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = of_one_stack(folder.path(), 1);
+    let larger = of_one_stack(folder.path(), 3);
+    let diff = compare(profile(&path), part_of(&larger, 40, 100, |_| {}));
+    assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![Unclear::Unlike]));
+    let diff = compare(profile(&path), profile(&larger));
+    assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![]), "as many allocations");
+    // The gradients are held either way: a program that does less ends like that as well.
+    let diff = compare(profile(&path), part_of(&path, 0, 60, |_| {}));
+    assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![Unclear::Rest(Side::After)]));
+    let diff = compare(profile(&path), part_of(&path, 0, 2, |_| {}));
+    assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![Unclear::Short(Side::After)]));
+    let diff = compare(profile(&path), profile(&path));
+    assert_eq!((missing(&diff), unclear(&diff)), (vec![], vec![]));
 }

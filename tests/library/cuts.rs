@@ -21,7 +21,7 @@ const SHARES: [usize; 4] = [15, 40, 70, 90];
 /// With fewer allocations than these a history is too short to tell.
 const LEAST_ALLOCATIONS: usize = 20;
 
-/// With fewer stacks than these the order of allocations tells nothing.
+/// With fewer stacks than these the order of allocations tells nothing without their sizes.
 const LEAST_STACKS: usize = 4;
 
 /// The result of looking for a cut.
@@ -32,8 +32,8 @@ enum Outcome {
     WholeStepLeft,
     /// The rest allocates nothing, which gates nothing.
     NothingLeft,
-    /// The stacks are too few to tell by their order.
-    TooFewStacks,
+    /// Neither stacks nor sizes tell, which is said.
+    Unknown,
     /// At most one allocation in twenty is gone.
     NearlyAllLeft,
     Missed,
@@ -41,7 +41,7 @@ enum Outcome {
 
 impl Outcome {
     const ALL: [Self; 6] =
-        [Self::Found, Self::WholeStepLeft, Self::NothingLeft, Self::TooFewStacks, Self::NearlyAllLeft, Self::Missed];
+        [Self::Found, Self::WholeStepLeft, Self::NothingLeft, Self::Unknown, Self::NearlyAllLeft, Self::Missed];
 }
 
 /// A cut and its result.
@@ -95,12 +95,14 @@ fn write_out(folded: &Folded, entries: &[Entry], all: &mut Vec<u32>) {
     }
 }
 
-/// The stacks that allocate, in order, grouped as in comparisons.
+/// The stacks that allocate, in order, grouped as in comparisons; their sizes as well where they are few.
 fn allocations(profile: &Profile, device: u32) -> Vec<u32> {
     let mut all = Vec::new();
     let device = profile.devices.iter().find(|other| other.device == device);
     if let Some(course) = device.and_then(|device| device.course.as_ref()) {
-        let folded = course.grouped(&profile.grouper()).sequence;
+        let grouped = course.grouped(&profile.grouper());
+        let is_by_size = grouped.keys.len() < LEAST_STACKS;
+        let folded = grouped.by_size.filter(|_| is_by_size).map_or(grouped.sequence, |by_size| by_size.sequence);
         write_out(&folded, &folded.entries, &mut all);
     }
     all
@@ -144,10 +146,11 @@ fn cuts_of(path: &Path, shares: &[usize]) -> Vec<Cut> {
         {
             let part = cut(&snapshot, device, end, share);
             let left = allocations(&part, device).len();
-            let outcome = match is_found(measured(open(path).unwrap()), part, device) {
+            let told = told_of(measured(open(path).unwrap()), part, device);
+            let outcome = match told == Told::Missing {
                 true => Outcome::Found,
                 false if left == 0 => Outcome::NothingLeft,
-                false if stacks < LEAST_STACKS => Outcome::TooFewStacks,
+                false if told == Told::Unknown => Outcome::Unknown,
                 false if left + left / 20 >= symbols.len() => Outcome::NearlyAllLeft,
                 false if has_whole_step(&symbols, left, end) => Outcome::WholeStepLeft,
                 false => Outcome::Missed,
@@ -159,10 +162,25 @@ fn cuts_of(path: &Path, shares: &[usize]) -> Vec<Cut> {
     cuts
 }
 
-/// True if the comparison of a device tells that the part lacks something.
-fn is_found(whole: Profile, part: Profile, device: u32) -> bool {
+/// What a comparison says of parts that are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Missing,
+    Unknown,
+    Nothing,
+}
+
+/// What the comparison of a device tells of the part.
+fn told_of(whole: Profile, part: Profile, device: u32) -> Told {
     let diff = diff::compare(whole, part, diff::Options::default());
-    diff.devices.iter().any(|compared| compared.ordinal() == Some(device) && !compared.missing.is_empty())
+    let mut of_device = diff.devices.iter().filter(|compared| compared.ordinal() == Some(device));
+    of_device.next().map_or(Told::Nothing, |compared| {
+        match (compared.missing.is_empty(), compared.parts_unclear.is_some()) {
+            (false, _) => Told::Missing,
+            (true, true) => Told::Unknown,
+            (true, false) => Told::Nothing,
+        }
+    })
 }
 
 /// True if a whole step is left, or rounds of all that is gone.

@@ -1,11 +1,13 @@
 //! The course of a history: which stacks allocated, in which order, and what was held meanwhile. Two histories of
 //! nearly the same program run the same course, which tells whether a part of one of them is missing.
 
+mod by_size;
 mod fold;
 mod text;
 
 use rustc_hash::FxHashMap;
 
+pub use by_size::{BySize, SizeClass};
 pub use fold::{Entry, Folded};
 pub use text::Grouped;
 pub(super) use text::{SavedCourse, parse};
@@ -72,6 +74,8 @@ pub struct Course {
     pub symbols: Vec<Symbol>,
     /// Their allocations in order: indices into `symbols`.
     pub sequence: Folded,
+    /// The same by the sizes of allocations as well, where the stacks are few.
+    pub by_size: Option<BySize>,
     /// Levels right before allocations that lie equally far apart; the last one is that of the dump.
     pub levels: Vec<Level>,
     /// The allocation that made the peak; `None` where that is the start.
@@ -99,10 +103,17 @@ impl Course {
         if sequence.entries.is_empty() {
             return None;
         }
+        let by_size = BySize::new(
+            table.symbols.len(),
+            recorded(replay).map(|allocation| SizeClass {
+                symbol: table.symbol(allocation.of(snapshot)),
+                bytes: allocation.0.requested,
+            }),
+        );
         let peak_at = replay.figures.allocated.peak_at;
         let peak = (0..).zip(recorded(replay)).find(|(_, Recorded(allocation))| Some(allocation.born) == peak_at);
         let peak = peak.map(|(place, origin)| PeakAllocation { symbol: table.symbol(origin.of(snapshot)), place });
-        Some(Self { symbols: table.symbols, levels: levels(replay), sequence, peak })
+        Some(Self { symbols: table.symbols, levels: levels(replay), sequence, by_size, peak })
     }
 
     /// Gives every stack its number in other tables.

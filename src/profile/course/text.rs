@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Course, Entry, Folded, Level, PeakAllocation, Symbol};
+use super::{BySize, Course, Entry, Folded, Level, PeakAllocation, SizeClass, Symbol};
 use crate::snapshot::StackId;
 use crate::stack::{GroupBy, Grouper};
 
@@ -17,6 +17,12 @@ const NO_FRAMES: &str = "-";
 /// The deepest nesting of loops.
 const DEEPEST: usize = 100;
 
+/// Between the name of a stack and a size that it asked for.
+const OF_SIZE: char = ':';
+
+/// The most groups of a course that is written by sizes as well.
+const MOST_GROUPS_BY_SIZE: usize = 8;
+
 /// Levels are kept in thousandths of the highest.
 const PARTS: u64 = 1000;
 
@@ -25,6 +31,9 @@ const PARTS: u64 = 1000;
 pub(crate) struct SavedCourse {
     /// The entries.
     pub(crate) sequence: Vec<String>,
+    /// The same by the sizes of allocations, where the groups are few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) by_size: Option<Vec<String>>,
     /// The highest level, in bytes.
     pub(crate) highest: u64,
     /// Levels, in thousandths of that.
@@ -43,6 +52,8 @@ pub struct Grouped {
     pub keys: Vec<String>,
     /// Which of them allocate.
     pub sequence: Folded,
+    /// The same by the sizes of allocations as well, where the stacks are few.
+    pub by_size: Option<BySize>,
     /// The one that made the peak.
     pub peak: Option<u32>,
 }
@@ -56,16 +67,19 @@ impl Course {
         let numbers: Vec<u32> = self.symbols.iter().map(|symbol| keys.number(symbol.key(grouper))).collect();
         let sequence = self.sequence.renamed(|symbol| numbers[symbol as usize]);
         let peak = self.peak.map(|peak| numbers[peak.symbol as usize]);
-        Grouped { keys: keys.all, sequence, peak }
+        let by_size = self.by_size.as_ref().map(|by_size| by_size.renumbered(&numbers));
+        Grouped { keys: keys.all, sequence, by_size, peak }
     }
 
     /// The course as it is written.
     pub(crate) fn saved(&self, grouper: &Grouper<'_>) -> SavedCourse {
-        let Grouped { keys, sequence, peak } = self.grouped(grouper);
+        let Grouped { keys, sequence, by_size, peak } = self.grouped(grouper);
         let names = names(&keys);
         let highest = self.highest();
+        let by_size = by_size.filter(|_| keys.len() <= MOST_GROUPS_BY_SIZE);
         SavedCourse {
-            sequence: sequence.entries.iter().map(|&entry| text(entry, &sequence, &names)).collect(),
+            sequence: lines(&sequence, &names),
+            by_size: by_size.map(|by_size| by_size.lines(&names)),
             highest,
             held: self.levels.iter().map(|level| part_of(level.held, highest)).collect(),
             passing: self.levels.iter().map(|level| part_of(level.passing, highest)).collect(),
@@ -73,6 +87,21 @@ impl Course {
             peak: self.peak.zip(peak).map(|(peak, symbol)| (names[symbol as usize].to_owned(), peak.place)),
         }
     }
+}
+
+impl BySize {
+    /// As it is written, where groups go by names.
+    fn lines(&self, names: &[&str]) -> Vec<String> {
+        let classes =
+            self.classes.iter().map(|class| format!("{}{OF_SIZE}{}", names[class.symbol as usize], class.bytes));
+        let classes: Vec<String> = classes.collect();
+        lines(&self.sequence, &classes.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// A sequence as it is written.
+fn lines(sequence: &Folded, names: &[&str]) -> Vec<String> {
+    sequence.entries.iter().map(|&entry| text(entry, sequence, names)).collect()
 }
 
 impl Symbol {
@@ -161,33 +190,78 @@ fn text(entry: Entry, sequence: &Folded, names: &[&str]) -> String {
 /// # Errors
 /// Where it is malformed, with the problem in words.
 pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> Result<Course, String> {
-    let mut parser = Parser { stacks, course: Folded::default(), symbols: Vec::new(), numbers: HashMap::new() };
-    for entry in &saved.sequence {
-        let mut rest = entry.as_str();
-        let entry = parser.entry(&mut rest, 0)?;
-        if !rest.is_empty() {
-            return Err(format!("cannot be read from '{}' on", crate::text::cut(rest, 32)));
-        }
-        parser.course.entries.push(entry);
-    }
+    let mut names = Names { all: Vec::new(), numbers: HashMap::new() };
+    let sequence = parse_sequence(&saved.sequence, &mut names)?;
     let samples = saved.held.len();
     if saved.sequence.is_empty() || samples < 2 || saved.passing.len() != samples || saved.fresh.len() != samples {
         return Err("has lists of the wrong length".to_owned());
     }
-    let mut peak = None;
-    if let Some((name, place)) = &saved.peak
-        && let Entry::One(symbol) = parser.symbol(&mut name.as_str())?
-    {
-        peak = Some(PeakAllocation { symbol, place: *place });
-    }
-    Ok(Course { symbols: parser.symbols, sequence: parser.course, levels: saved.levels(), peak })
+    let peak = match &saved.peak {
+        Some((name, place)) => Some(PeakAllocation { symbol: names.number(name)?, place: *place }),
+        None => None,
+    };
+    let by_size = saved.by_size.as_ref().map(|lines| parse_by_size(lines, &mut names)).transpose()?;
+    let symbols = names.all.iter().map(|name| symbol(name, stacks)).collect();
+    Ok(Course { symbols, sequence, by_size, levels: saved.levels(), peak })
 }
 
-struct Parser<'s> {
-    stacks: &'s BTreeMap<String, StackId>,
-    course: Folded,
-    symbols: Vec<Symbol>,
+/// The sequence that lines describe.
+fn parse_sequence(lines: &[String], names: &mut Names) -> Result<Folded, String> {
+    let mut parser = Parser { names, folded: Folded::default() };
+    for line in lines {
+        let mut rest = line.as_str();
+        let entry = parser.entry(&mut rest, 0)?;
+        if !rest.is_empty() {
+            return Err(format!("cannot be read from '{}' on", crate::text::cut(rest, 32)));
+        }
+        parser.folded.entries.push(entry);
+    }
+    Ok(parser.folded)
+}
+
+/// The sequence by sizes that lines describe.
+fn parse_by_size(lines: &[String], names: &mut Names) -> Result<BySize, String> {
+    let mut texts = Names { all: Vec::new(), numbers: HashMap::new() };
+    let sequence = parse_sequence(lines, &mut texts)?;
+    let mut classes = Vec::with_capacity(texts.all.len());
+    for text in &texts.all {
+        let class = text.rsplit_once(OF_SIZE).and_then(|(name, bytes)| Some((name, bytes.parse().ok()?)));
+        let (name, bytes) = class.ok_or_else(|| "has an allocation without a size".to_owned())?;
+        classes.push(SizeClass { symbol: names.number(name)?, bytes });
+    }
+    Ok(BySize { classes, sequence })
+}
+
+/// The symbol that goes by a name.
+fn symbol(name: &str, stacks: &BTreeMap<String, StackId>) -> Symbol {
+    let listed = stacks.range(name.to_owned()..).next().filter(|(key, _)| key.starts_with(name));
+    match listed {
+        _ if name == NO_FRAMES => Symbol::NoFrames,
+        Some((_, &stack)) => Symbol::Stack(stack),
+        None => Symbol::Unlisted(name.to_owned()),
+    }
+}
+
+/// Names, numbered in the order in which they come.
+struct Names {
+    all: Vec<String>,
     numbers: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> Result<u32, String> {
+        let next = u32::try_from(self.all.len()).map_err(|_| "is too long".to_owned())?;
+        let number = *self.numbers.entry(name.to_owned()).or_insert(next);
+        if number == next {
+            self.all.push(name.to_owned());
+        }
+        Ok(number)
+    }
+}
+
+struct Parser<'n> {
+    names: &'n mut Names,
+    folded: Folded,
 }
 
 impl Parser<'_> {
@@ -202,8 +276,8 @@ impl Parser<'_> {
         let number = count[..digits].parse::<u64>().ok().filter(|&number| number > 0);
         let Some(number) = number else { return Err("has a count that is no number".to_owned()) };
         *rest = &count[digits..];
-        self.course.bodies.push(body);
-        let body = u32::try_from(self.course.bodies.len() - 1).map_err(|_| "is too long".to_owned())?;
+        self.folded.bodies.push(body);
+        let body = u32::try_from(self.folded.bodies.len() - 1).map_err(|_| "is too long".to_owned())?;
         Ok(Entry::Loop { body, count: number })
     }
 
@@ -235,17 +309,7 @@ impl Parser<'_> {
             return Err("has an empty name".to_owned());
         }
         *rest = &text[end..];
-        let next = u32::try_from(self.symbols.len()).map_err(|_| "is too long".to_owned())?;
-        let number = *self.numbers.entry(name.to_owned()).or_insert(next);
-        if number == next {
-            let listed = self.stacks.range(name.to_owned()..).next().filter(|(key, _)| key.starts_with(name));
-            self.symbols.push(match listed {
-                _ if name == NO_FRAMES => Symbol::NoFrames,
-                Some((_, &stack)) => Symbol::Stack(stack),
-                None => Symbol::Unlisted(name.to_owned()),
-            });
-        }
-        Ok(Entry::One(number))
+        Ok(Entry::One(self.names.number(name)?))
     }
 }
 
@@ -256,6 +320,7 @@ mod tests {
     fn parsed(lines: &[&str]) -> Result<Course, String> {
         let saved = SavedCourse {
             sequence: lines.iter().map(|&line| line.to_owned()).collect(),
+            by_size: None,
             highest: 5000,
             held: vec![0, 1000],
             passing: vec![0, 500],
@@ -274,6 +339,18 @@ mod tests {
         let names = ["aaaaaa", "bbbbbb", "cccccc", "-", "dddddd"];
         let entries = course.sequence.entries.iter();
         assert_eq!(entries.map(|&entry| text(entry, &course.sequence, &names)).collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn sizes_are_written_and_read() {
+        let lines = ["aaaaaa:512", "(bbbbbb:1024 -:7*3)*24"].map(str::to_owned).to_vec();
+        let mut names = Names { all: vec!["-".to_owned()], numbers: HashMap::from([("-".to_owned(), 0)]) };
+        let by_size = parse_by_size(&lines, &mut names).unwrap();
+        assert_eq!(by_size.classes[2], SizeClass { symbol: 0, bytes: 7 });
+        assert_eq!(by_size.lines(&["-", "aaaaaa", "bbbbbb"]), lines);
+        for line in ["aaaaaa", "aaaaaa:", "aaaaaa:x"] {
+            assert!(parse_by_size(&[line.to_owned()], &mut names).is_err(), "{line}");
+        }
     }
 
     #[test]
