@@ -23,6 +23,8 @@ pub(super) struct Findings {
     pub(super) misses_frees: bool,
     /// Memory was given back to the device, or ran out.
     pub(super) gives_back: bool,
+    /// Frees are requested, and never completed.
+    pub(super) completions_skipped: bool,
     pub(super) frees_skipped: bool,
     /// How far the baseline from sums is from the one by address.
     pub(super) baseline_error: i128,
@@ -219,11 +221,11 @@ impl Report<'_> {
                 Code::FreesSkipped,
                 "the history has allocations but no frees (skip_actions?): the peak cannot be computed",
             );
-        } else if self.lifetimes.requests_complete {
+        } else if self.findings.completions_skipped {
             self.tell(
                 Code::CompletionsSkipped,
                 "the history has free_requested but no free_completed events (skip_actions?): active and requested bytes \
-                 fall at the request",
+                 fall at the request, and may be as high as the reserved ones",
             );
         } else if recorded && has_completions && !self.findings.has_requests {
             self.tell(

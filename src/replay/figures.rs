@@ -173,6 +173,7 @@ impl Findings {
             nothing_recorded: history == History::StateOnly && view.events().is_empty() && view.snapshot.has_traces,
             misses_frees,
             gives_back,
+            completions_skipped: lifetimes.requests_complete,
             frees_skipped: census.count(Action::Alloc) > 0
                 && frees == 0
                 && !misses_frees
@@ -235,7 +236,7 @@ impl Trust<'_> {
 
     fn active(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.active;
-        let errors = self.of_sizes(gauge, &self.counters.active_margin);
+        let errors = self.of_pending(gauge, self.of_sizes(gauge, &self.counters.active_margin));
         if self.findings.is_least() {
             return self.least(gauge, self.end.active, !self.findings.gives_back, "active");
         }
@@ -249,6 +250,7 @@ impl Trust<'_> {
         let errors =
             Errors { baseline: margin.baseline + error, peak: self.counters.peak_margin(margin, gauge) + error };
         let errors = Some(errors).filter(|_| self.findings.history != History::StateOnly);
+        let errors = self.of_pending(gauge, errors);
         if self.findings.is_least() {
             return self.least(gauge, self.end.requested, !self.findings.gives_back, "requested");
         }
@@ -284,6 +286,19 @@ impl Trust<'_> {
         let baseline = margin.baseline + off;
         let peak = self.counters.peak_margin(margin, gauge) + off;
         (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
+    }
+
+    /// The same for a counter that falls at the completion of a free, which is not recorded: blocks stay active until then, but
+    /// no more than is reserved.
+    fn of_pending(&self, gauge: &Gauge, errors: Option<Errors>) -> Option<Errors> {
+        if !self.findings.completions_skipped {
+            return errors;
+        }
+        let reserved = &self.counters.reserved;
+        errors.filter(|_| self.findings.reserved_known()).map(|Errors { baseline, peak }| Errors {
+            baseline: baseline.max(reserved.baseline - gauge.baseline),
+            peak: peak.max(reserved.peak - gauge.peak),
+        })
     }
 
     /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its highest

@@ -493,6 +493,34 @@ fn a_block_of_a_size_that_was_not_rounded_is_counted_with_a_bound() {
     compare(&allocator, first, &allocator.snapshot(first, true)).unwrap();
 }
 
+/// Releases before 2.3 do not state their settings. No single rounding explains the sizes, so settings were switched: that a
+/// large block was split does not tell that an older one was.
+#[test]
+fn settings_that_are_not_stated_are_in_doubt_once_they_are_seen_to_switch() {
+    let mut allocator = Allocator::new(Settings { max_split_mb: Some(64), ..Settings::default() }, None);
+    let steps = [
+        Step::Malloc { size: 142 * MIB, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        // Takes all of it.
+        Step::Malloc { size: 128 * MIB, pool: SHARED },
+        Step::Malloc { size: 300_000, pool: SHARED },
+    ];
+    run(&mut allocator, &steps, &[(3, Settings { divisions: Some(4), ..Settings::default() })]);
+    let first = allocator.events.len();
+    let large = allocator.segments[0].addr;
+    allocator.settings = Settings::default();
+    let steps = [
+        Step::Malloc { size: MIB + 1, pool: SHARED },
+        Step::Malloc { size: 200 * MIB, pool: SHARED },
+        Step::Free { which: 1, later: false },
+        Step::Malloc { size: 150 * MIB, pool: SHARED },
+    ];
+    run(&mut allocator, &steps, &[]);
+    allocator.request_free(large);
+    allocator.complete_free(large);
+    compare(&allocator, first, &allocator.snapshot(first, false)).unwrap();
+}
+
 /// Releases before 2.3 do not state their settings, and nothing shows how they round.
 #[test]
 fn a_size_that_may_not_be_rounded_is_counted_with_a_bound_where_no_settings_are_stated() {

@@ -166,6 +166,28 @@ fn memory_that_release_2_0_gives_back_unseen_is_at_least_what_is_counted() {
 }
 
 #[test]
+fn blocks_whose_completed_free_is_not_recorded_may_still_be_active() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = vec![
+        event("segment_alloc", A, 20 * MIB),
+        event("alloc", A, 4 * MIB),
+        event("alloc", A + 4 * MIB, 6 * MIB),
+        event("free_requested", A + 4 * MIB, 6 * MIB),
+        // Not where the first one was: another stream still uses that.
+        event("alloc", A + 10 * MIB, 6 * MIB),
+        event("free_requested", A + 10 * MIB, 6 * MIB),
+    ];
+    let segments = vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])];
+    write(folder.path(), "skipped.pkl", &snapshot(segments, events));
+    let device = &json(folder.path(), &["show", "skipped.pkl"])["devices"][0];
+    assert_eq!((&device["allocated"]["peak"], &device["allocated"]["exact"]), (&(10 * MIB).into(), &true.into()));
+    for counter in ["active", "requested"] {
+        let figure = &device[counter];
+        assert_eq!((&figure["peak"], &figure["peak_error"]), (&(10 * MIB).into(), &(10 * MIB).into()), "{counter}");
+    }
+}
+
+#[test]
 fn a_block_alone_in_a_segment_that_is_gone_may_have_filled_it() {
     let folder = tempfile::tempdir().unwrap();
     let settings =

@@ -388,7 +388,7 @@ impl Rules {
     fn open(&self) -> SettingSet {
         let contradicted = self.contradictions();
         let is_switched = !self.settings.given && self.source != Source::Assumed && !contradicted.is_empty();
-        if is_switched || self.may_switch_back() {
+        if is_switched || self.may_switch_back() || self.switches_unstated() {
             SettingSet::of(&Setting::ALL)
         } else {
             self.unconfirmed.with(contradicted)
@@ -412,6 +412,13 @@ impl Rules {
         let is_switched_within = self.contradicted.iter().flatten().any(|&at| at > Position::START);
         let is_switched = is_switched_within || self.may_have_been_off || self.is_given_twice;
         self.source == Source::Dump && !self.settings.given && is_switched
+    }
+
+    /// True if sizes that no file states were rounded in a way that no single rounding explains: the program switched its
+    /// settings, so that none of its decisions speaks for another.
+    fn switches_unstated(&self) -> bool {
+        let is_contradicted = self.contradicted[Setting::Rounding as usize].is_some();
+        self.source == Source::Assumed && is_contradicted && self.roundings_out[1..].iter().all(|is_out| *is_out)
     }
 
     /// True if the defaults are assumed because the file states no settings.

@@ -107,6 +107,7 @@ impl Confirmed {
                 (setting == Setting::Expandable && is_shown_by_segments(rules, decision, at))
                     || self.is_known(rules, setting, decision)
             }
+            Source::Assumed if rules.switches_unstated() => false,
             Source::Assumed => {
                 let is_contradicted = rules.contradicted[setting as usize].is_some();
                 match setting {
