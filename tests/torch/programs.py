@@ -329,6 +329,9 @@ def values():
     for step in range(4):
         assert torch.zeros(2, 11 + step, device="cuda")[:, position[-1] + 1 - len(position) :].shape[1] == len(position)
         position = position[-1:] + 1
+    # One that nobody knows moves on from where it is said to be.
+    unknown = torch.empty((), dtype=torch.long, device="cuda")
+    assert (unknown + 1).item() == unknown.item() + 1
 
 
 def doubtful():

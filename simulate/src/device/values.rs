@@ -1,7 +1,8 @@
 //! Values in device memory that are known: small copies from the host, fills, and what a few kernels compute of them.
 //!
 //! Most kernels do nothing, so memory that nothing else has set has no value. It reads as the byte of `--fill`. A value that lies in
-//! a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have changed it.
+//! a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have changed it. A number that was added
+//! to a value which is not set is kept as well: so positions move on, from wherever they read as.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -27,13 +28,24 @@ enum Value {
     Dropped,
 }
 
+/// Certainty of a value. What follows from several values is as certain as the least certain of them.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Trust {
+    /// It is known.
+    #[default]
+    Known,
+    /// A kernel or another rank may have changed it.
+    Doubtful,
+    /// It was computed from a value that nothing has set.
+    Unset,
+}
+
 /// A run of bytes.
 #[derive(Clone)]
 struct Run {
     size: u64,
     value: Value,
-    /// A kernel may have changed it.
-    doubtful: bool,
+    trust: Trust,
 }
 
 /// Runs of known values, by first address. They do not overlap.
@@ -57,8 +69,7 @@ pub(crate) struct Known {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Computed {
     pub(crate) bytes: Vec<u8>,
-    /// Another kernel may have changed them, or what they were computed from.
-    pub(crate) doubtful: bool,
+    pub(crate) trust: Trust,
 }
 
 impl Run {
@@ -68,7 +79,7 @@ impl Run {
             Value::Bytes(all, offset) => Value::Bytes(Arc::clone(all), offset + bytes as usize),
             other => other.clone(),
         };
-        Self { size, value, doubtful: self.doubtful }
+        Self { size, value, trust: self.trust }
     }
 
     fn kept(&self) -> u64 {
@@ -91,7 +102,7 @@ impl Values {
     /// Puts a value in the place of what was known of a range.
     fn set(&mut self, at: u64, size: u64, value: Value) {
         self.forget(at, size);
-        self.insert(at, Run { size, value, doubtful: false });
+        self.insert(at, Run { size, value, trust: Trust::Known });
     }
 
     /// The value that these bytes are kept as.
@@ -154,7 +165,7 @@ pub(crate) fn set_computed(at: u64, computed: &Computed) {
     let size = computed.bytes.len() as u64;
     values.forget(at, size);
     let value = values.keep(&computed.bytes);
-    values.insert(at, Run { size, value, doubtful: computed.doubtful });
+    values.insert(at, Run { size, value, trust: computed.trust });
 }
 
 /// Keeps that a range was filled with a byte.
@@ -174,7 +185,7 @@ pub(crate) fn doubt(at: u64, size: u64) {
     let mut values = VALUES.lock();
     for start in values.overlapping(at, size) {
         if let Some(run) = values.runs.get_mut(&start) {
-            run.doubtful = true;
+            run.trust = run.trust.max(Trust::Doubtful);
         }
     }
 }
@@ -200,8 +211,14 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
         memory::fill(to_host, settings().fill, size as usize);
     }
     for (offset, run) in parts {
-        known.unset -= run.size;
-        known.doubtful += if run.doubtful { run.size } else { 0 };
+        match run.trust {
+            Trust::Known => known.unset -= run.size,
+            Trust::Doubtful => {
+                known.unset -= run.size;
+                known.doubtful += run.size;
+            }
+            Trust::Unset => {}
+        }
         match run.value {
             Value::Bytes(bytes, start) => {
                 memory::copy(to_host + offset, bytes[start..].as_ptr() as u64, run.size as usize);
@@ -213,14 +230,26 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
     known
 }
 
-/// The values of a range, for a kernel. None where they are not all known.
-pub(crate) fn known(from: u64, size: usize) -> Option<Computed> {
+/// The values of a range, for a kernel. What is not set reads as the fill.
+pub(crate) fn read_all(from: u64, size: usize) -> Option<Computed> {
     if size as u64 > LARGEST_KEPT {
         return None;
     }
     let mut bytes = alloc::vec![0; size];
     let known = read(bytes.as_mut_ptr() as u64, from, size as u64);
-    (known.unset == 0 && known.dropped == 0).then_some(Computed { bytes, doubtful: known.doubtful > 0 })
+    let trust = if known.unset > 0 || known.dropped > 0 {
+        Trust::Unset
+    } else if known.doubtful > 0 {
+        Trust::Doubtful
+    } else {
+        Trust::Known
+    };
+    Some(Computed { bytes, trust })
+}
+
+/// The values of a range, for a kernel. None where they are not all set.
+pub(crate) fn known(from: u64, size: usize) -> Option<Computed> {
+    read_all(from, size).filter(|computed| computed.trust < Trust::Unset)
 }
 
 #[cfg(test)]
@@ -260,7 +289,7 @@ mod tests {
         assert_eq!(bytes, [7; 4]);
         assert_eq!(known, Known { doubtful: 4, ..Known::default() });
         fill(base + 100, 8, 4);
-        assert_eq!(super::known(base + 100, 4).unwrap(), Computed { bytes: alloc::vec![8; 4], doubtful: false });
+        assert_eq!(super::known(base + 100, 4).unwrap(), Computed { bytes: alloc::vec![8; 4], trust: Trust::Known });
         assert!(super::known(base + 100, 5).is_none(), "the last byte was never set");
     }
 

@@ -6,7 +6,7 @@ use super::arguments::{Arguments, long};
 use super::function::{Function, UNUSED_ADDRESS};
 use super::number::Type;
 use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED};
+use super::{Computed, Effect, MOST_COMPUTED, Trust};
 use crate::device::values;
 
 /// Kernel that computes each element for itself.
@@ -67,16 +67,16 @@ impl Tensor<'_> {
         Some(self.at + offset)
     }
 
-    /// The values of all elements. None where they are not known.
-    fn known(&self, count: usize) -> Option<Computed> {
+    /// The values of all elements.
+    fn values(&self, count: usize) -> Option<Computed> {
         if self.offsets.is_none() {
-            return values::known(self.at, count * self.element.size());
+            return values::read_all(self.at, count * self.element.size());
         }
         let mut all = Computed::default();
         for index in 0..count {
-            let element = values::known(self.place(index)?, self.element.size())?;
+            let element = values::read_all(self.place(index)?, self.element.size())?;
             all.bytes.extend(element.bytes);
-            all.doubtful |= element.doubtful;
+            all.trust = all.trust.max(element.trust);
         }
         Some(all)
     }
@@ -170,7 +170,11 @@ impl Elementwise {
     /// Bytes of the result. None where an operand is not known.
     fn computed(&self, work: &Work<'_>) -> Option<Computed> {
         let operands: Vec<Computed> =
-            work.operands.iter().map(|tensor| tensor.known(work.count)).collect::<Option<_>>()?;
+            work.operands.iter().map(|tensor| tensor.values(work.count)).collect::<Option<_>>()?;
+        let trust = operands.iter().map(|operand| operand.trust).max().unwrap_or_default();
+        if trust == Trust::Unset && !self.function.moves() {
+            return None;
+        }
         let mut bytes = Vec::new();
         for index in 0..work.count {
             let numbers = work.operands.iter().zip(&operands);
@@ -181,7 +185,7 @@ impl Elementwise {
             let number = self.function.apply(work.own, &numbers)?;
             bytes.extend(work.result.element.bytes(number)?);
         }
-        Some(Computed { bytes, doubtful: operands.iter().any(|operand| operand.doubtful) })
+        Some(Computed { bytes, trust })
     }
 }
 
@@ -197,7 +201,7 @@ fn written(work: &Work<'_>, computed: &Computed) -> Option<Vec<Effect>> {
     }
     let elements = computed.bytes.chunks_exact(work.result.element.size()).enumerate();
     let effect = |(index, bytes): (usize, &[u8])| {
-        Some(Effect::Set(work.result.place(index)?, Computed { bytes: bytes.into(), doubtful: computed.doubtful }))
+        Some(Effect::Set(work.result.place(index)?, Computed { bytes: bytes.into(), trust: computed.trust }))
     };
     elements.map(effect).collect()
 }

@@ -100,6 +100,11 @@ impl Function {
         }
     }
 
+    /// True if the function moves a position on by a number: it does so also from a position that is not known.
+    pub(super) fn moves(self) -> bool {
+        self.kind == Kind::AddNumber
+    }
+
     /// The byte with which the function fills its result, if it does that.
     pub(super) fn filling_byte(self, own: &[u8]) -> Option<u8> {
         let (&first, rest) = own.split_first()?;

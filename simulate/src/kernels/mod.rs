@@ -25,7 +25,7 @@ use core::ffi::CStr;
 use arguments::Arguments;
 
 use crate::code::{self, Parameter, Signature};
-use crate::device::values::{self, Computed};
+use crate::device::values::{self, Computed, Trust};
 use crate::device::{addresses, blocks};
 use crate::ffi::{Handle, In, Opaque};
 use crate::streams;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::arguments::{Arguments, long};
 use super::number::{Number, Type};
-use super::{Computed, Effect, MOST_COMPUTED};
+use super::{Computed, Effect, MOST_COMPUTED, Trust};
 use crate::device::{addresses, values};
 
 /// Kernel of `nonzero`.
@@ -62,7 +62,7 @@ impl Nonzero {
         for &index in &found.indices {
             bytes.extend((first + index).to_le_bytes());
         }
-        let written = Effect::Set(at, Computed { bytes, doubtful: found.doubtful });
+        let written = Effect::Set(at, Computed { bytes, trust: found.trust });
         Some(alloc::vec![written, counted(at_count, Some(&found))])
     }
 
@@ -77,20 +77,20 @@ impl Nonzero {
                 indices.push(index as i64);
             }
         }
-        Some(Found { indices, doubtful: known.doubtful })
+        Some(Found { indices, trust: known.trust })
     }
 }
 
 /// Places of elements.
 struct Found {
     indices: Vec<i64>,
-    doubtful: bool,
+    trust: Trust,
 }
 
 fn counted(at: u64, found: Option<&Found>) -> Effect {
     let computed = found.and_then(|found| {
         let bytes = COUNT.bytes(Number::Whole(found.indices.len() as i64))?;
-        Some(Computed { bytes, doubtful: found.doubtful })
+        Some(Computed { bytes, trust: found.trust })
     });
     computed.map_or(Effect::Forget(at, COUNT.size() as u64), |computed| Effect::Set(at, computed))
 }

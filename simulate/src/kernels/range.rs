@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::arguments::{Arguments, long};
 use super::function::UNUSED_ADDRESS;
 use super::number::{Number, Type};
-use super::{Computed, Effect, MOST_COMPUTED};
+use super::{Computed, Effect, MOST_COMPUTED, Trust};
 
 /// Kernel that writes a range.
 pub(super) struct Range {
@@ -44,6 +44,6 @@ impl Range {
         for index in 0..count as i64 {
             bytes.extend(self.element.bytes(Number::Whole(start.wrapping_add(step.wrapping_mul(index))))?);
         }
-        Some(Effect::Set(at, Computed { bytes, doubtful: false }))
+        Some(Effect::Set(at, Computed { bytes, trust: Trust::Known }))
     }
 }

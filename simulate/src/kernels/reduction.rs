@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::arguments::{Arguments, long, word};
 use super::number::{Number, Type};
 use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED};
+use super::{Computed, Effect, MOST_COMPUTED, Trust};
 use crate::device::values;
 
 /// Kernel that reduces dimensions of a tensor.
@@ -134,14 +134,14 @@ impl Reduction {
     /// One result. None where an element is not known.
     fn reduced(&self, first: u64, elements: Offsets<'_>, count: u32) -> Option<Computed> {
         let mut result: Option<i64> = None;
-        let mut doubtful = false;
+        let mut trust = Trust::Known;
         for index in 0..count {
             let known = values::known(first + elements.offset(index, 0)?, self.element.size())?;
             let element = self.element.read(&known.bytes, 0)?.whole()?;
             result = Some(result.map_or(self.operator.single(element), |result| self.operator.apply(result, element)));
-            doubtful |= known.doubtful;
+            trust = trust.max(known.trust);
         }
         let bytes = self.result.bytes(Number::Whole(result?))?;
-        Some(Computed { bytes, doubtful })
+        Some(Computed { bytes, trust })
     }
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::arguments::Arguments;
-use super::{Computed, Effect, Rule};
+use super::{Computed, Effect, Rule, Trust};
 use crate::code::Parameter;
 use crate::device::values;
 use crate::ffi::In;
@@ -36,7 +36,7 @@ fn set(at: u64, bytes: &[u8]) {
 }
 
 fn written(at: u64, bytes: Vec<u8>) -> Option<Vec<Effect>> {
-    Some(alloc::vec![Effect::Set(at, Computed { bytes, doubtful: false })])
+    Some(alloc::vec![Effect::Set(at, Computed { bytes, trust: Trust::Known })])
 }
 
 /// The name of a kernel for elements one after the other, with a function of one template argument.
@@ -105,15 +105,28 @@ fn sums_and_comparisons_follow_from_their_operands() {
 fn an_operand_that_is_not_known_leaves_a_result_that_is_not_known() {
     let input = INPUT + 0x1000;
     set(input, &longs(&[10]));
-    let places = longs(&[OUTPUT as i64, input as i64]);
+    let places = longs(&[OUTPUT as i64, input as i64, input as i64]);
     let sum = |count: u32| {
-        let name = vectorized("NS0_21CUDAFunctorOnSelf_addIlEE", 2);
-        effects(&name, &[&words(&[count]), &longs(&[1, 1]), &places])
+        let name = vectorized("NS0_15CUDAFunctor_addIlEE", 3);
+        effects(&name, &[&words(&[count]), &longs(&[1]), &places])
     };
     assert_eq!(sum(2), Some(alloc::vec![Effect::Forget(OUTPUT, 16)]));
     values::doubt(input, 8);
-    let doubtful = Computed { bytes: longs(&[11]), doubtful: true };
+    let doubtful = Computed { bytes: longs(&[20]), trust: Trust::Doubtful };
     assert_eq!(sum(1), Some(alloc::vec![Effect::Set(OUTPUT, doubtful)]));
+}
+
+#[test]
+fn a_position_that_is_not_known_moves_on_and_stays_unknown() {
+    let input = INPUT + 0x1800;
+    let places = longs(&[OUTPUT as i64, input as i64]);
+    let name = vectorized("NS0_21CUDAFunctorOnSelf_addIlEE", 2);
+    let moved = effects(&name, &[&words(&[1]), &longs(&[1, 1]), &places]).unwrap();
+    let computed = Computed { bytes: longs(&[1]), trust: Trust::Unset };
+    assert_eq!(moved, [Effect::Set(OUTPUT, computed.clone())]);
+    values::set_computed(input, &computed);
+    assert!(values::known(input, 8).is_none());
+    assert_eq!(values::read_all(input, 8), Some(computed));
 }
 
 #[test]
@@ -153,7 +166,7 @@ fn elements_that_lie_apart_are_found_by_their_strides() {
                 nsorIteratorBaseEENKUlvE1_clEvENKUlvE2_clEvEUllE_EEvS4_RKT_EUliE_EEviT1_";
     let found = effects(name, &[&words(&[6]), &closure]).unwrap();
     let element = |(index, number): (u64, i64)| {
-        Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), doubtful: false })
+        Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), trust: Trust::Known })
     };
     let expected: Vec<Effect> = (0..).zip([0, 3, 1, 4, 2, 5]).map(element).collect();
     assert_eq!(found, expected);
@@ -181,7 +194,7 @@ fn a_reduction_goes_through_the_elements_of_each_result() {
     };
     let results = |numbers: [i64; 2]| {
         let effect = |(index, number): (u64, i64)| {
-            Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), doubtful: false })
+            Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), trust: Trust::Known })
         };
         Some((0..).zip(numbers).map(effect).collect::<Vec<_>>())
     };
@@ -209,8 +222,8 @@ fn elements_that_are_not_zero_are_counted_and_found() {
     let places = [longs(&[0]), elements.clone(), place(OUTPUT), place(OTHER), place(0), alloc::vec![0], alloc::vec![0]];
     let arguments: Vec<Vec<u8>> = places.into_iter().chain([words(&[4]), words(&[1])]).collect();
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-    let indices = Effect::Set(OUTPUT, Computed { bytes: longs(&[1, 3]), doubtful: false });
-    let number = Effect::Set(OTHER, Computed { bytes: words(&[2]), doubtful: false });
+    let indices = Effect::Set(OUTPUT, Computed { bytes: longs(&[1, 3]), trust: Trust::Known });
+    let number = Effect::Set(OTHER, Computed { bytes: words(&[2]), trust: Trust::Known });
     assert_eq!(effects(select, &arguments), Some(alloc::vec![indices, number]));
 }
 

@@ -38,7 +38,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     if ledger.fact(Fact::CudnnPlans) > 0 {
         let workspace = Size(outcome.settings.cudnn_workspace);
         parts.push(format!(
-            "{} cuDNN plans had a workspace of {workspace} (--cudnn-workspace)",
+            "{} cuDNN plans had a workspace of {workspace}: only cuDNN knows the real one (--cudnn-workspace)",
             ledger.fact(Fact::CudnnPlans)
         ));
     }
