@@ -528,6 +528,19 @@ fn a_size_that_may_not_be_rounded_is_counted_with_a_bound_where_no_settings_are_
     allocator.leaves_unrounded = true;
     run(&mut allocator, &[Step::Malloc { size: 600, pool: SHARED }, Step::Free { which: 0, later: false }], &[]);
     compare(&allocator, 0, &allocator.snapshot(0, false)).unwrap();
+    // A block that took a free one whole, which is smaller than its rounded request, tells nothing.
+    let steps = [
+        Step::Malloc { size: 900, pool: SHARED },
+        Step::Malloc { size: 700, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        Step::Malloc { size: 600, pool: SHARED },
+        Step::Malloc { size: 800, pool: SHARED },
+        Step::Free { which: 2, later: false },
+    ];
+    let mut allocator = Allocator::new(Settings { divisions: Some(1), ..Settings::default() }, None);
+    allocator.leaves_unrounded = true;
+    run(&mut allocator, &steps, &[]);
+    compare(&allocator, 0, &allocator.snapshot(0, false)).unwrap();
     // A block that was split off, and is rounded, speaks for all.
     let mut allocator = Allocator::new(Settings::default(), None);
     let steps = [

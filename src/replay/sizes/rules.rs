@@ -249,7 +249,8 @@ impl Rules {
         if self.source != Source::Assumed {
             return;
         }
-        let is_split = room.is_some_and(|room| actual < room);
+        // A free block that is smaller than the rounded request counts as that.
+        let is_split = room.is_some_and(|room| actual < room && rounding::round_to_unit(requested) < Some(room));
         if is_split && rounding::round_by(requested, rounding::UNROUNDED) != Some(actual) {
             self.roundings_out[rounding::UNROUNDED] = true;
         }
