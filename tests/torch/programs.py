@@ -332,6 +332,9 @@ def values():
     # One that nobody knows moves on from where it is said to be.
     unknown = torch.empty((), dtype=torch.long, device="cuda")
     assert (unknown + 1).item() == unknown.item() + 1
+    # The length of a text of which no token is known, as a search with beams measures it.
+    beams = torch.empty(2, 12, dtype=torch.int32, device="cuda")
+    assert (beams + 1).bool().sum(dim=1).max().item() == 12
 
 
 def doubtful():

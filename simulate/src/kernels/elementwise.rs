@@ -6,7 +6,7 @@ use super::arguments::{Arguments, long};
 use super::function::{Function, UNUSED_ADDRESS};
 use super::number::Type;
 use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED, Trust};
+use super::{Computed, Effect, MOST_COMPUTED, MOST_UNSET, Trust};
 use crate::device::values;
 
 /// Kernel that computes each element for itself.
@@ -172,7 +172,7 @@ impl Elementwise {
         let operands: Vec<Computed> =
             work.operands.iter().map(|tensor| tensor.values(work.count)).collect::<Option<_>>()?;
         let trust = operands.iter().map(|operand| operand.trust).max().unwrap_or_default();
-        if trust == Trust::Unset && !self.function.moves() {
+        if trust == Trust::Unset && !(self.function.moves() && work.count <= MOST_UNSET) {
             return None;
         }
         let mut bytes = Vec::new();

@@ -100,9 +100,9 @@ impl Function {
         }
     }
 
-    /// True if the function moves a position on by a number: it does so also from a position that is not known.
+    /// True if the function moves a position on by a number, or to another type: it does so also with one that is not known.
     pub(super) fn moves(self) -> bool {
-        self.kind == Kind::AddNumber
+        matches!(self.kind, Kind::AddNumber | Kind::Copy)
     }
 
     /// The byte with which the function fills its result, if it does that.

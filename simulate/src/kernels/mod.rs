@@ -34,6 +34,9 @@ use crate::sys::lock::Mutex;
 /// Most bytes that a kernel is computed for.
 const MOST_COMPUTED: usize = 1 << 16;
 
+/// Most elements that are computed of values which are not set: positions and lengths, not tensors of data.
+const MOST_UNSET: usize = 1 << 10;
+
 /// What is known of a kernel.
 struct Kernel {
     parameters: Box<[Parameter]>,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::arguments::{Arguments, long, word};
 use super::number::{Number, Type};
 use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED, Trust};
+use super::{Computed, Effect, MOST_COMPUTED, MOST_UNSET, Trust};
 use crate::device::values;
 
 /// Kernel that reduces dimensions of a tensor.
@@ -84,6 +84,11 @@ impl Operator {
         }
     }
 
+    /// True for lengths, which also follow from values that are not known. Whether a condition holds does not.
+    fn measures(self) -> bool {
+        matches!(self, Self::Largest | Self::Smallest | Self::Sum)
+    }
+
     /// The result for a single element.
     fn single(self, element: i64) -> i64 {
         match self {
@@ -136,10 +141,13 @@ impl Reduction {
         let mut result: Option<i64> = None;
         let mut trust = Trust::Known;
         for index in 0..count {
-            let known = values::known(first + elements.offset(index, 0)?, self.element.size())?;
-            let element = self.element.read(&known.bytes, 0)?.whole()?;
+            let found = values::read_all(first + elements.offset(index, 0)?, self.element.size())?;
+            if found.trust == Trust::Unset && !(self.operator.measures() && count as usize <= MOST_UNSET) {
+                return None;
+            }
+            let element = self.element.read(&found.bytes, 0)?.whole()?;
             result = Some(result.map_or(self.operator.single(element), |result| self.operator.apply(result, element)));
-            trust = trust.max(known.trust);
+            trust = trust.max(found.trust);
         }
         let bytes = self.result.bytes(Number::Whole(result?))?;
         Some(Computed { bytes, trust })
