@@ -534,7 +534,11 @@ fn a_size_that_may_not_be_rounded_is_counted_with_a_bound_where_no_settings_are_
         Step::Malloc { size: 700, pool: SHARED },
         Step::Free { which: 0, later: false },
         Step::Malloc { size: 600, pool: SHARED },
-        Step::Malloc { size: 800, pool: SHARED },
+        Step::Malloc { size: 513, pool: (1, 0) },
+        Step::Malloc { size: 513, pool: (2, 0) },
+        Step::Malloc { size: 513, pool: (3, 0) },
+        Step::Free { which: 2, later: false },
+        Step::Free { which: 2, later: false },
         Step::Free { which: 2, later: false },
     ];
     let mut allocator = Allocator::new(Settings { divisions: Some(1), ..Settings::default() }, None);
