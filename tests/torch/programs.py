@@ -377,6 +377,8 @@ def same_lists():
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.join(place, "deepspeed", "runtime", "zero")
         os.makedirs(folder)
+        for package in ("deepspeed", "deepspeed/runtime", "deepspeed/runtime/zero"):
+            open(os.path.join(place, package, "__init__.py"), "w").close()  # It comes before one that is installed.
         source = """
             import torch
             import torch.distributed as dist
