@@ -213,8 +213,8 @@ codes! {
         "Record both sides from the same place to the same place, with a large enough max_entries=; --allow-partial compares anyway.";
 
     PartsNotChecked "parts-not-checked" Distrusted
-        "It was not checked whether one side lacks a part of what the other records: a side does not tell in which order its stacks allocate, or what it records is too little, too unlike the other, or all of it an end of the other."
-        "Save the profile again with ptmem profile, or give the snapshot itself; record with stacks (context='all').";
+        "It could not be checked whether one side lacks a part of what the other records: the order of allocations is missing, the sides have too few allocations in common, or one side is, as a whole, the beginning or the end of the other."
+        "Save the profile again with ptmem profile, or give the snapshot itself; record both sides with stacks (context='all') and from the same place to the same place.";
 
     PeakMoved "peak-moved" Note
         "The peaks of the two sides lie at different places of the program, so that stacks at the peak differ although both sides hold them at some moment."
