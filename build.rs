@@ -1,7 +1,8 @@
 //! Compiles the library of `ptmem simulate` with the same compiler, so that the binary carries it.
 //!
-//! The library has no dependency and no standard library: the core library of any target for the machine will do, and its
-//! functions of C are found in the process that loads it. So a ptmem that is linked with musl embeds the same library.
+//! The library has no dependency and no standard library: the core library of any target for the machine will do, and
+//! its functions of C are found in the process that loads it. So a ptmem that is linked with musl embeds the same
+//! library.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,8 @@ fn main() -> ExitCode {
 /// An empty library that stands for the C library while linking.
 const EMPTY: &str = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
 
-/// Compiles the library. It names the C library of glibc among those that it needs, so that the loader makes that one ready first;
-/// a stand-in for it will do for linking, on systems that have another.
+/// Compiles the library. It names the C library of glibc among those that it needs, so that the loader makes that one
+/// ready first; a stand-in for it will do for linking, on systems that have another.
 fn compile(library: &Path) -> Result<(), String> {
     let source = library.with_file_name("libc.rs");
     let libc = library.with_file_name("libc-stand-in.so");

@@ -62,8 +62,8 @@
 // Without the command line, parts that only it, the tests and the benchmarks use stay behind.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
-// An internal module is declared twice: an attribute cannot change whether it is public, and rustfmt does not find the files
-// of modules that a macro declares.
+// An internal module is declared twice: an attribute cannot change whether it is public, and rustfmt does not find the
+// files of modules that a macro declares.
 pub mod align;
 mod api;
 pub mod config;

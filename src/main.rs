@@ -1,4 +1,5 @@
-//! The program `ptmem`. In the Python package it starts `ptmem-gate` beside it, so that the package holds the tool once.
+//! The program `ptmem`. In the Python package it starts `ptmem-gate` beside it, so that the package holds the tool
+//! once.
 
 #[cfg(not(feature = "wheel"))]
 mod cli;

@@ -37,8 +37,8 @@ pub enum Naming {
     Label,
 }
 
-/// A pattern among the names of one device. The closest match counts: a label that is pasted means the row with that label
-/// alone, even where other rows sum a line of this name.
+/// A pattern among the names of one device. The closest match counts: a label that is pasted means the row with that
+/// label alone, even where other rows sum a line of this name.
 #[derive(Debug, Clone, Copy)]
 pub struct Selector<'p> {
     /// The pattern.
@@ -107,7 +107,8 @@ impl Pattern {
         }
     }
 
-    /// True for a text that matches. The text itself does, whatever wildcards it holds: labels are pasted into patterns.
+    /// True for a text that matches. The text itself does, whatever wildcards it holds: labels are pasted into
+    /// patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.is(text) || self.glob.as_ref().is_ok_and(|glob| glob.is_match(text))
@@ -134,7 +135,8 @@ impl Pattern {
         self.label == text || self.text == text
     }
 
-    /// The pattern that names one text: the text itself, unless it would match many others where there is no such label.
+    /// The pattern that names one text: the text itself, unless it would match many others where there is no such
+    /// label.
     #[must_use]
     pub fn literal(text: &str) -> String {
         if text.contains(['*', '?', '{']) { globset::escape(text) } else { text.to_owned() }

@@ -140,7 +140,8 @@ impl Followed {
         }
     }
 
-    /// The track of a stack: the one that it was paired with, or one of its name that was away for a while, or a new one.
+    /// The track of a stack: the one that it was paired with, or one of its name that was away for a while, or a new
+    /// one.
     fn track(&mut self, total: &StackTotal, paired: Option<usize>) -> usize {
         let known = paired.or_else(|| self.by_key.get(&total.key.0).copied());
         let track = known.unwrap_or_else(|| {

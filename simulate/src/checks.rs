@@ -1,7 +1,7 @@
 //! Kernels that compute whether a check passes: `all()` and the `&` of conditions.
 //!
-//! Nothing is computed, so their result is not known. Programs ask for it to refuse wrong input ("all probabilities are valid") and go on
-//! only if it is true. So a single byte that is read right after such a kernel reads as true.
+//! Nothing is computed, so their result is not known. Programs ask for it to refuse wrong input ("all probabilities are
+//! valid") and go on only if it is true. So a single byte that is read right after such a kernel reads as true.
 
 use alloc::collections::BTreeSet;
 use core::ffi::CStr;

@@ -1,5 +1,5 @@
-//! cuBLAS and cuBLASLt: handles with their state, versions, and one algorithm for each product. Each handle differs from
-//! the others, because PyTorch keeps one workspace for each handle and stream.
+//! cuBLAS and cuBLASLt: handles with their state, versions, and one algorithm for each product. Each handle differs
+//! from the others, because PyTorch keeps one workspace for each handle and stream.
 
 use crate::ffi::{Answer, Handle, Opaque, Out};
 use crate::handles::Registry;
@@ -7,7 +7,8 @@ use crate::version;
 
 const SUCCESS: i32 = 0;
 const NOT_INITIALIZED: i32 = 1;
-/// Size of `cublasLtMatmulHeuristicResult_t`: the algorithm (64 bytes), its workspace, its state, a measure and a reserve.
+/// Size of `cublasLtMatmulHeuristicResult_t`: the algorithm (64 bytes), its workspace, its state, a measure and a
+/// reserve.
 const HEURISTIC_RESULT: usize = 96;
 
 #[derive(Clone, Copy, Default)]

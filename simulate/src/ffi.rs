@@ -108,7 +108,8 @@ pub struct Text(*const c_char);
 
 impl Text {
     pub(crate) fn get(self) -> Option<&'static CStr> {
-        // SAFETY: only C makes such a value: the interface demands NULL or text that ends in NUL. It is used within the call.
+        // SAFETY: only C makes such a value: the interface demands NULL or text that ends in NUL. It is used within the
+        // call.
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 }

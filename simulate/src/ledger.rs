@@ -1,7 +1,7 @@
 //! Counts of what happened in the run: facts, and calls that were only answered.
 //!
-//! The counters lie in a file that all processes of a run map, so that none is lost when a process is killed. `ptmem simulate`
-//! makes the file and reads it at the end: first a counter for each [`Fact`], then one for each of [`NAMES`].
+//! The counters lie in a file that all processes of a run map, so that none is lost when a process is killed. `ptmem
+//! simulate` makes the file and reads it at the end: first a counter for each [`Fact`], then one for each of [`NAMES`].
 
 use alloc::ffi::CString;
 use alloc::vec::Vec;
@@ -52,7 +52,8 @@ pub(crate) enum Kind {
     Asks,
 }
 
-/// Answers a call of a function that only has a name here, given by its index in [`NAMES`]; `first` is its first argument.
+/// Answers a call of a function that only has a name here, given by its index in [`NAMES`]; `first` is its first
+/// argument.
 pub(crate) fn answer(index: usize, first: crate::ffi::Out<u64>) -> usize {
     let calls = COUNTERS.get()[Fact::COUNT + index].fetch_add(1, Ordering::Relaxed);
     match KIND[index] {

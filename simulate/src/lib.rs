@@ -1,8 +1,8 @@
 //! A CUDA device that exists only as addresses.
 //!
-//! `ptmem simulate` preloads this library into a program: its functions have the names of NVIDIA's libraries and come first.
-//! PyTorch then runs all its own code, the allocator included. Memory is taken and given back as a device of the chosen size
-//! would do it, kernels do nothing, and small values that the host sends can be read back.
+//! `ptmem simulate` preloads this library into a program: its functions have the names of NVIDIA's libraries and come
+//! first. PyTorch then runs all its own code, the allocator included. Memory is taken and given back as a device of the
+//! chosen size would do it, kernels do nothing, and small values that the host sends can be read back.
 //!
 //! * `sys`: the C library; `ffi`: types of C's arguments; `settings`, `ledger`: in from and out to `ptmem simulate`.
 //! * `device`, `streams`, `handles`: the model; `fact`: what is counted.
@@ -11,8 +11,9 @@
 //!   results that read as true.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
-//! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`. Their
-//! arguments are those of NVIDIA's headers, as far as they are needed: C callers may pass more than a function takes.
+//! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`.
+//! Their arguments are those of NVIDIA's headers, as far as they are needed: C callers may pass more than a function
+//! takes.
 
 #![cfg_attr(not(test), no_std)]
 #![allow(non_snake_case, reason = "the names are NVIDIA's")]
@@ -63,8 +64,8 @@ macro_rules! trap {
     };
 }
 
-// The compiled core library mentions the routines that unwind panics, which this library never does: a panic aborts. They are
-// not exported, so that no other library finds them.
+// The compiled core library mentions the routines that unwind panics, which this library never does: a panic aborts.
+// They are not exported, so that no other library finds them.
 #[cfg(not(test))]
 core::arch::global_asm!(
     ".globl rust_eh_personality",

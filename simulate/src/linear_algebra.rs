@@ -1,5 +1,5 @@
-//! cuSOLVER and cuSPARSE: sizes of workspaces, which are all 0. The true sizes are not known, so what an operation would
-//! take for a moment is missing from a recording; its results are there.
+//! cuSOLVER and cuSPARSE: sizes of workspaces, which are all 0. The true sizes are not known, so what an operation
+//! would take for a moment is missing from a recording; its results are there.
 
 use crate::ffi::{Answer, Opaque, Out};
 use crate::settings::settings;
@@ -76,8 +76,8 @@ two_sizes_after!([a b c d e f g h i j k],
     cusolverDnXsyevBatched_bufferSize cusolverDnXsyevd_bufferSize cusolverDnXsytrs_bufferSize);
 two_sizes_after!([a b c d e f g h i j k l m n o p q], cusolverDnXgeev_bufferSize);
 
-// The work of a sparse product is asked once for its size, without a buffer, and once to do it. The buffer, which comes last,
-// is not looked at.
+// The work of a sparse product is asked once for its size, without a buffer, and once to do it. The buffer, which comes
+// last, is not looked at.
 size_after!(u64, [a b c d e f g h i j k], cusparseSpGEMM_workEstimation cusparseSpGEMM_compute);
 
 /// The number of values of a sparse result depends on values: it is the fill, usually none.

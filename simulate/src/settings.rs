@@ -109,8 +109,8 @@ pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get()
 }
 
-/// Version of a library that the program was built for, as `major * 1000 + minor * 10` or as the library writes it. The hook in
-/// the child's Python sets it from PyTorch's own description, before the library is first asked.
+/// Version of a library that the program was built for, as `major * 1000 + minor * 10` or as the library writes it. The
+/// hook in the child's Python sets it from PyTorch's own description, before the library is first asked.
 pub(crate) fn version_of(variable: &core::ffi::CStr) -> Option<i32> {
     sys::environment(variable)?.parse().ok()
 }

@@ -114,8 +114,8 @@ impl<'f> Comparison<'f> {
         Some(if is_missing { Answer::Lacks(lacks) } else { Answer::Unclear })
     }
 
-    /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as where an
-    /// evaluation was added, does not.
+    /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as
+    /// where an evaluation was added, does not.
     fn ends_in_the_middle(&self, part: &Part, place: u64) -> bool {
         let highest = self.whole.run.course.highest();
         let levels = self.levels(part, place);
@@ -282,7 +282,8 @@ impl<'f> Comparison<'f> {
         }
     }
 
-    /// The level of this side at the end that may be missing, and those of the other side at the cut and at its own end.
+    /// The level of this side at the end that may be missing, and those of the other side at the cut and at its own
+    /// end.
     fn levels(&self, part: &Part, place: u64) -> AtCut<Level> {
         let own = &self.one.run.course.levels;
         let whole = self.whole.run.course;

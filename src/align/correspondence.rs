@@ -28,16 +28,16 @@ const MOST_ALLOCATIONS: u64 = 1 << 22;
 /// How the allocations of two histories correspond. The place of a moment is the number of allocations before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondence {
-    /// Allocations of both histories that correspond, in order on both sides; those that lie on a line between others are left
-    /// out.
+    /// Allocations of both histories that correspond, in order on both sides; those that lie on a line between others
+    /// are left out.
     pairs: Vec<Pair>,
     /// The longest stretch without partners that is there on the other side.
     widest_gap: usize,
 }
 
 impl Correspondence {
-    /// Maps two sequences of allocations on each other, each given by numbers of the stacks that are the same on both sides.
-    /// `None` where they are not alike.
+    /// Maps two sequences of allocations on each other, each given by numbers of the stacks that are the same on both
+    /// sides. `None` where they are not alike.
     #[must_use]
     pub fn new(symbols: &Sides<&[u32]>) -> Option<Self> {
         let lengths = symbols.map(|symbols| symbols.len());
@@ -52,8 +52,8 @@ impl Correspondence {
         Some(Self { pairs: corners(order), widest_gap })
     }
 
-    /// The place of the after that corresponds to one of the before. Outside of all pairs both programs run at the same pace,
-    /// so that it is negative where the before begins earlier.
+    /// The place of the after that corresponds to one of the before. Outside of all pairs both programs run at the same
+    /// pace, so that it is negative where the before begins earlier.
     #[must_use]
     pub fn after_of(&self, before: usize) -> i64 {
         let next = self.pairs.partition_point(|pair| pair.before <= before);
@@ -85,8 +85,8 @@ impl Correspondence {
     }
 }
 
-/// The allocation of the before at which it does what the after does at `after`. `pairs` are the groups of both that are the
-/// same ones. `None` where the histories are not alike, or the before has nothing like it.
+/// The allocation of the before at which it does what the after does at `after`. `pairs` are the groups of both that
+/// are the same ones. `None` where the histories are not alike, or the before has nothing like it.
 #[must_use]
 pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)], after: u64) -> Option<u64> {
     let common = in_common(runs, pairs);

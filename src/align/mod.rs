@@ -1,11 +1,11 @@
-//! The parts of one history that another one lacks: its head, because the ring buffer dropped the oldest events or the recording
-//! began later, or its tail, because the recording ended earlier.
+//! The parts of one history that another one lacks: its head, because the ring buffer dropped the oldest events or the
+//! recording began later, or its tail, because the recording ended earlier.
 //!
-//! Nearly the same program runs the same course. Where a head is cut off, the stacks of the rest occur as often as in the
-//! same rest of the other side, those of the head less often or never, and what was held at the cut is a baseline that
-//! the other side lacks. A change to the code shows otherwise: it spreads over the layers and the steps, replaces
-//! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while
-//! one is whole.
+//! Nearly the same program runs the same course. Where a head is cut off, the stacks of the rest occur as often as in
+//! the same rest of the other side, those of the head less often or never, and what was held at the cut is a baseline
+//! that the other side lacks. A change to the code shows otherwise: it spreads over the layers and the steps, replaces
+//! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while one
+//! is whole.
 //!
 //! Where few stacks make all allocations, as where a recording has no frames, their order tells nothing. The sizes that
 //! they ask for take the place of stacks then; if these differ as well, it is not known whether a part is missing.
@@ -96,7 +96,8 @@ pub struct Parts {
 pub enum Unclear {
     /// The stacks are few, and the sizes differ.
     Unlike,
-    /// All allocations of this side are, one by one, those at an end of the other: its recording or its program is shorter.
+    /// All allocations of this side are, one by one, those at an end of the other: its recording or its program is
+    /// shorter.
     Rest(Side),
     /// This side has too few allocations to be compared.
     Short(Side),

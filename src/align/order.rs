@@ -50,8 +50,8 @@ pub(super) fn common_order(symbols: &Sides<&[u32]>) -> Vec<Pair> {
     longest
 }
 
-/// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its head
-/// the ends correspond.
+/// The start comes first, unless one side begins elsewhere and both end alike: of a whole recording and one without its
+/// head the ends correspond.
 fn directions(symbols: &Sides<&[u32]>) -> [CountedFrom; 2] {
     let Sides { before, after } = *symbols;
     let head = common_head(before, after);
@@ -107,8 +107,8 @@ impl Region {
         Self { places: symbols.map(|symbols| 0..symbols.len()), depth: 0 }
     }
 
-    /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of another
-    /// step, where one side has more of these.
+    /// Pairs the allocations that are the same at the end from which is counted. At the other end they may be of
+    /// another step, where one side has more of these.
     fn trim(&mut self, symbols: &Sides<&[u32]>, from: CountedFrom, found: &mut Vec<Pair>) {
         let Sides { before, after } = &mut self.places;
         let old = &symbols.before[before.clone()];

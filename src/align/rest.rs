@@ -1,8 +1,8 @@
 //! A history that is, allocation by allocation, the rest of another one.
 //!
-//! The mixture of stacks tells little where few allocations are left, or where the stacks of the part that is gone occur
-//! in the rest as well. The order tells then: no change to the code leaves all allocations of one history at the end, or
-//! at the beginning, of the other.
+//! The mixture of stacks tells little where few allocations are left, or where the stacks of the part that is gone
+//! occur in the rest as well. The order tells then: no change to the code leaves all allocations of one history at the
+//! end, or at the beginning, of the other.
 
 use rustc_hash::FxHashSet;
 

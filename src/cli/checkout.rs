@@ -25,8 +25,8 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
     files
 }
 
-/// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else the
-/// folder of the configuration; none without any of them.
+/// The checkout that labels are relative to: the workspace of a job, the repository around the working directory, else
+/// the folder of the configuration; none without any of them.
 pub(super) fn current(config: Option<&Path>) -> Checkout {
     let folder = if is_workspace() || is_repository() { Some(root()) } else { config.map(Path::to_owned) };
     let Some(root) = folder.and_then(|folder| fs::canonicalize(folder).ok()) else { return Checkout::default() };

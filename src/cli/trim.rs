@@ -19,8 +19,8 @@ use super::{config, input, output};
 pub(crate) struct TrimArguments {
     /// The snapshot; - is standard input
     snapshot: PathBuf,
-    /// Keep the history between two moments: event:N (or N), time:SECONDS, phase:NAME[#N]:start, :peak or :end, baseline,
-    /// peak, oom or end; either may be left out
+    /// Keep the history between two moments: event:N (or N), time:SECONDS, phase:NAME[#N]:start, :peak or :end,
+    /// baseline, peak, oom or end; either may be left out
     #[arg(long, value_name = "MOMENT..MOMENT", value_parser = Between::from_str, help_heading = heading::KEPT)]
     between: Option<Between>,
     /// Keep this device. Repeatable [default: all]

@@ -1,7 +1,7 @@
 //! Advice that depends on how settings are given.
 
-/// Something that the caller can do about a message: which setting to change, as data. How a setting is given (an option,
-/// an argument of a function) is for the caller to say, who adds it to the message.
+/// Something that the caller can do about a message: which setting to change, as data. How a setting is given (an
+/// option, an argument of a function) is for the caller to say, who adds it to the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Advice {

@@ -1,8 +1,8 @@
 //! The codes of diagnostics, with everything that is said of each.
 //!
-//! A line of help is advice to a user of the command line: it is read on `docs/diagnostics.md` and in HTML reports, beside
-//! diagnostics that the command line has made. It may name an option. To say the same without options here and with
-//! options there would take a second table, and whoever adds a code would have to keep both.
+//! A line of help is advice to a user of the command line: it is read on `docs/diagnostics.md` and in HTML reports,
+//! beside diagnostics that the command line has made. It may name an option. To say the same without options here and
+//! with options there would take a second table, and whoever adds a code would have to keep both.
 
 use super::Severity;
 

@@ -81,7 +81,8 @@ impl Serialize for Code {
     }
 }
 
-/// A name that this version does not know becomes [`Code::UnknownDiagnostic`]: a saved profile may come from a newer one.
+/// A name that this version does not know becomes [`Code::UnknownDiagnostic`]: a saved profile may come from a newer
+/// one.
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;

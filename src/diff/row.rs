@@ -112,7 +112,8 @@ pub struct Row {
     pub stack: Sides<Option<StackId>>,
     /// The lines that it sums; none where it is one line.
     pub lines: RowLines,
-    /// The part that changes through lines which a change of the code touches; nothing before [`crate::diff::Diff::mark_touched`].
+    /// The part that changes through lines which a change of the code touches; nothing before
+    /// [`crate::diff::Diff::mark_touched`].
     pub touched: Touched,
 }
 

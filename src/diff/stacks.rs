@@ -43,7 +43,8 @@ pub(super) fn rows(
         }
         rows.extend(row);
     }
-    // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among them.
+    // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among
+    // them.
     let mut others = Sides::<Held>::default();
     let mut count = 0;
     let mut unlisted = Vec::new();
@@ -95,8 +96,8 @@ fn may_be_cut(total: &StackTotal, cut: Option<Cut>) -> bool {
     total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
 }
 
-/// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The label that they
-/// share stays a name of all of them.
+/// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The
+/// label that they share stays a name of all of them.
 fn tell_apart(rows: &mut [Row], groupers: &Sides<Grouper<'_>>) {
     let mut by_label: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.kind == RowKind::Stack) {
@@ -259,8 +260,8 @@ impl Members {
         Self { pairs }
     }
 
-    /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines of
-    /// one function.
+    /// The one that changed most in the direction of the row, which gives it its name: a group may hold several lines
+    /// of one function.
     fn changed_most(&self, before: Option<&StackTotal>, after: Option<&StackTotal>) -> Sides<Option<StackId>> {
         let first = Sides { before, after }.map(|total| total.and_then(StackTotal::stack));
         let (Some(before), Some(after)) = (before, after) else { return first };

@@ -176,8 +176,8 @@ const LONG: usize = 8;
 /// A change is unusual if it is this many times as large as the median of all.
 const UNUSUAL: u64 = 4;
 
-/// Indices of the peaks that differ by at least `min_step` from the one before, unless that is usual: steady growth is a
-/// trend, of which the beginning alone is a step.
+/// Indices of the peaks that differ by at least `min_step` from the one before, unless that is usual: steady growth is
+/// a trend, of which the beginning alone is a step.
 fn changes(peaks: &[Known], min_step: u64) -> Vec<usize> {
     let values: Vec<u64> = peaks.iter().map(|peak| peak.bytes).collect();
     let sizes: Vec<u64> = values.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();

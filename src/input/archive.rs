@@ -1,7 +1,8 @@
 //! The archives of `torch.save`, read as a stream: also those that come through a pipe.
 //!
-//! PyTorch writes the sizes and the checksum of a member behind its bytes (flag bit 3) and in the central directory at the
-//! end of the file, and leaves them zero in the header in front. So the end of such a member is found from its bytes.
+//! PyTorch writes the sizes and the checksum of a member behind its bytes (flag bit 3) and in the central directory at
+//! the end of the file, and leaves them zero in the header in front. So the end of such a member is found from its
+//! bytes.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -238,8 +239,8 @@ fn skip_descriptor(input: &mut impl Read, sum: u32, sizes: [u64; 2]) -> io::Resu
     }
 }
 
-/// The bytes of a stored member whose size stands behind it. It ends at the first descriptor that has its checksum and its
-/// size.
+/// The bytes of a stored member whose size stands behind it. It ends at the first descriptor that has its checksum and
+/// its size.
 struct OpenMember<'a, R> {
     input: &'a mut Window<R>,
     sum: Hasher,

@@ -1,7 +1,7 @@
 //! The start of every input: what it is wrapped in is taken off, and its first bytes tell what it is.
 //!
-//! This is the only place that knows what a format looks like. Whoever reads an input gets it as an [`Input`], which says
-//! its [`Format`]; what a JSON text holds is a [`Document`].
+//! This is the only place that knows what a format looks like. Whoever reads an input gets it as an [`Input`], which
+//! says its [`Format`]; what a JSON text holds is a [`Document`].
 
 mod archive;
 mod compressed;

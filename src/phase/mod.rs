@@ -125,7 +125,8 @@ fn annotated(annotations: &[Annotation], events: &[Event]) -> Vec<Phase> {
             found.push(phase);
         }
     }
-    // The annotations may reach back further than the events: phases that ended before them are not part of the history.
+    // The annotations may reach back further than the events: phases that ended before them are not part of the
+    // history.
     found.retain(|phase| !(phase.ends && phase.to == Position::START));
     // Whether one that never ends would have is not known.
     found.iter_mut().for_each(|phase| phase.overlaps &= phase.ends);
@@ -179,8 +180,8 @@ impl PythonStacks<'_> {
     }
 }
 
-/// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes from
-/// a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
+/// Runs of events that carry the same tag. Tags belong to a thread: an event without one ends a run only if it comes
+/// from a thread that runs Python, as autograd's do not, whose events belong to what goes on around them.
 fn tagged(events: &[Event], source: Source, tables: &Tables, tag: fn(&Tags) -> Option<StringId>) -> Vec<Phase> {
     let mut found: Vec<Phase> = Vec::new();
     // The tag for each value of `Event::tags`. Most histories carry none.

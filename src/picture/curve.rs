@@ -134,8 +134,8 @@ impl Scale<'_> {
         self.spot(Position::of_count(usize::try_from(events).unwrap_or(usize::MAX)))
     }
 
-    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter. A coarse curve
-    /// takes all events for equally long.
+    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter. A coarse
+    /// curve takes all events for equally long.
     fn time(&self, at: Position) -> Option<u64> {
         let Some(lifetimes) = &self.device.lifetimes else {
             return Some(part_of(at.count() as u64, self.device.events, self.device.duration_us?));

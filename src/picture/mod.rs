@@ -1,8 +1,8 @@
 //! Data for pictures of a device: its curves over the recording on a scale that both sides share, and the holders of
 //! memory at chosen moments.
 //!
-//! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such as saved
-//! profiles, there are coarse curves and the moments that a profile keeps.
+//! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such
+//! as saved profiles, there are coarse curves and the moments that a profile keeps.
 
 mod curve;
 mod flame;

@@ -47,15 +47,15 @@ pub struct DeviceProfile {
     pub phases: Phases,
     /// The history in equal parts, where [`super::Options::every`] asks for them.
     pub intervals: Vec<Interval>,
-    /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was saved
-    /// before that was kept, or where it was left out ([`super::Options::skip_course`]).
+    /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was
+    /// saved before that was kept, or where it was left out ([`super::Options::skip_course`]).
     pub course: Option<Course>,
     /// The life of every allocation, where [`super::Options::history`] asks for it and the input has a history.
     pub(crate) lifetimes: Option<Lifetimes>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
     pub failed_request: Option<String>,
-    /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one was
-    /// not captured.
+    /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one
+    /// was not captured.
     pub failed_stacks: Vec<Option<StackId>>,
     pub(super) totals: Totals,
 }
@@ -111,9 +111,9 @@ impl DeviceProfile {
         self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
     }
 
-    /// The stacks that hold most at the moment of [`super::Options::at`], at most `top` of them (0 is all) and none with
-    /// fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold nothing
-    /// then are there only if `least` is 0.
+    /// The stacks that hold most at the moment of [`super::Options::at`], at most `top` of them (0 is all) and none
+    /// with fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold
+    /// nothing then are there only if `least` is 0.
     #[must_use]
     pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
         self.listed_by(|total| total.at, top, least)
@@ -125,8 +125,8 @@ impl DeviceProfile {
         self.listed_by(|total| total.oom, top, least)
     }
 
-    /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the first
-    /// time.
+    /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the
+    /// first time.
     #[must_use]
     pub fn at_is_oom(&self) -> bool {
         self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)

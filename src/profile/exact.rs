@@ -166,7 +166,8 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
     frames.map(|frame| (tables.string(frame.name), tables.string(frame.filename), frame.line)).collect()
 }
 
-/// The tags that allocations are told apart by: metadata, compile context, and annotation or pool where one is asked for.
+/// The tags that allocations are told apart by: metadata, compile context, and annotation or pool where one is asked
+/// for.
 type Wanted = [Option<StringId>; 3];
 
 /// Picks one of the tags.

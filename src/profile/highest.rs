@@ -76,8 +76,8 @@ impl Holding {
     }
 }
 
-/// The allocations of a device, those of the history in the order of their events. They are kept until the stacks of all
-/// devices are in groups.
+/// The allocations of a device, those of the history in the order of their events. They are kept until the stacks of
+/// all devices are in groups.
 #[derive(Debug)]
 pub(super) struct Holdings {
     all: Vec<Holding>,

@@ -100,8 +100,8 @@ impl Backing {
     }
 }
 
-/// True if anything asks which requests a segment serves: what was free when an allocation failed, and rules that private
-/// pools or settings may change.
+/// True if anything asks which requests a segment serves: what was free when an allocation failed, and rules that
+/// private pools or settings may change.
 fn needs_homes(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
     census.count(Action::Oom) > 0 || !snapshot.settings.never_set() || may_have_pools_of_user(snapshot, device, census)
 }

@@ -13,8 +13,8 @@ use crate::snapshot::{Action, Event};
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;
 
-/// The moment other than the allocated peak at which as much may have been allocated, or more, if the sizes that are not
-/// certain are as they can be. Blocks that are there at both moments make no difference.
+/// The moment other than the allocated peak at which as much may have been allocated, or more, if the sizes that are
+/// not certain are as they can be. Blocks that are there at both moments make no difference.
 pub(super) fn rival_of_peak(lifetimes: &Lifetimes, sizes: &Sizes, peak_at: Position, peak: i128) -> Option<Position> {
     if sizes.spreads.is_empty() {
         return None;
@@ -239,7 +239,8 @@ impl Run<'_> {
     }
 }
 
-/// Runs the events forward. `pools` is what was left in its pool at each failed allocation, as far as that was looked at.
+/// Runs the events forward. `pools` is what was left in its pool at each failed allocation, as far as that was looked
+/// at.
 pub(super) fn run(
     events: &[Event],
     lifetimes: &Lifetimes,

@@ -10,8 +10,8 @@ use super::sizes::{self, Sizes};
 use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
 use crate::snapshot::{Action, BlockState, Device};
 
-/// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows: H200 and
-/// GH200 have up to 144 GB.
+/// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:
+/// H200 and GH200 have up to 144 GB.
 const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 
 /// Runs the counters over the history of a device, and says how far they can be trusted.
@@ -102,7 +102,8 @@ impl DeviceView<'_> {
     /// True if frees may be missing: release 2.0 does not record those of blocks that are older than the recording.
     fn misses_frees(&self, lifetimes: &Lifetimes, sizes: &Sizes) -> bool {
         let is_mid_run = self.snapshot.lacks_block_addresses && !self.events().is_empty() && sizes.reserved > 0;
-        // Frees of blocks that it did not see allocated: the ring buffer dropped the head of a recording from the start.
+        // Frees of blocks that it did not see allocated: the ring buffer dropped the head of a recording from the
+        // start.
         let mut older = lifetimes.older.iter().map(|&index| &lifetimes.allocations[index as usize]);
         let is_wrapped = lifetimes.unmatched_frees > 0 && older.all(|a| a.basis == Basis::Request || a.stack.is_some());
         is_mid_run && !is_wrapped
@@ -263,8 +264,8 @@ impl Trust<'_> {
         let errors = if self.findings.unbacked == 0 {
             Errors::default()
         } else {
-            // Segments whose beginning is not recorded are taken to be as old as the history, so the truth lies below: but
-            // it held what was active, and what is there at the end.
+            // Segments whose beginning is not recorded are taken to be as old as the history, so the truth lies below:
+            // but it held what was active, and what is there at the end.
             let Counters { active, active_margin, .. } = self.counters;
             let least = (active.peak - self.counters.peak_margin(active_margin, active)).max(self.end.reserved);
             Errors {
@@ -279,8 +280,8 @@ impl Trust<'_> {
         self.counter(gauge, self.end.reserved, errors, self.findings.reserved_known(), "reserved")
     }
 
-    /// How far a counter of block sizes may be from the truth: by what is not certain of blocks, and by what the end and the
-    /// checkpoints are off by.
+    /// How far a counter of block sizes may be from the truth: by what is not certain of blocks, and by what the end
+    /// and the checkpoints are off by.
     fn of_sizes(&self, gauge: &Gauge, margin: &Margin) -> Option<Errors> {
         let off = self.findings.end_error.max(self.findings.checkpoint_error);
         let baseline = margin.baseline + off;
@@ -288,8 +289,8 @@ impl Trust<'_> {
         (self.findings.history != History::StateOnly).then_some(Errors { baseline, peak })
     }
 
-    /// The same for a counter that falls at the completion of a free, which is not recorded: blocks stay active until then, but
-    /// no more than is reserved.
+    /// The same for a counter that falls at the completion of a free, which is not recorded: blocks stay active until
+    /// then, but no more than is reserved.
     fn of_pending(&self, gauge: &Gauge, errors: Option<Errors>) -> Option<Errors> {
         if !self.findings.completions_skipped {
             return errors;
@@ -301,8 +302,9 @@ impl Trust<'_> {
         })
     }
 
-    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its highest
-    /// recorded moment stands for the peak unless something tells (`has_moment`) that another may have been higher.
+    /// A counter of which more may have been given back to the device than was recorded: it was at least as high. Its
+    /// highest recorded moment stands for the peak unless something tells (`has_moment`) that another may have been
+    /// higher.
     fn least(&self, gauge: &Gauge, end: i128, has_moment: bool, what: &'static str) -> Result<Counter, Error> {
         let mut seen = *gauge;
         seen.baseline = gauge.baseline.max(0);

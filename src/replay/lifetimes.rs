@@ -64,8 +64,8 @@ pub(super) fn trace(events: &[Event], blocks: &[Block], census: &Census) -> Life
     found
 }
 
-/// True if requests of frees end a use for good, because the history has no completions (`skip_actions`), and not because
-/// every free is still pending at its end.
+/// True if requests of frees end a use for good, because the history has no completions (`skip_actions`), and not
+/// because every free is still pending at its end.
 fn requests_complete(events: &[Event], blocks: &[Block], census: &Census) -> bool {
     if census.count(Action::FreeRequested) == 0 || census.count(Action::FreeCompleted) > 0 {
         return false;

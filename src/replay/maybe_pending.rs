@@ -6,11 +6,12 @@ use super::lifetimes::Lifetimes;
 use super::sizes::Spread;
 use super::{Allocation, Basis, Position};
 
-/// Blocks that count as allocated until the completion of their free although the request may have come before the history.
+/// Blocks that count as allocated until the completion of their free although the request may have come before the
+/// history.
 ///
 /// Where the history has requests, that concerns its first event alone, whose request is nearly always the event just
-/// before. Where it has none, they may all have come before, unless blocks that it allocated itself were freed without one:
-/// then requests were not recorded (`skip_actions`).
+/// before. Where it has none, they may all have come before, unless blocks that it allocated itself were freed without
+/// one: then requests were not recorded (`skip_actions`).
 #[derive(Debug, Default)]
 pub(super) struct MaybePending {
     allocations: FxHashSet<u32>,

@@ -178,8 +178,8 @@ pub struct Counter {
     pub baseline_error: Option<u64>,
     /// How far `peak` may be from the truth, in bytes; 0 is exact, `None` is unknown.
     pub peak_error: Option<u64>,
-    /// True if baseline and peak are no more than the least that they were, since memory was given back to the device unseen: then
-    /// their bound is the memory of the largest device of that time.
+    /// True if baseline and peak are no more than the least that they were, since memory was given back to the device
+    /// unseen: then their bound is the memory of the largest device of that time.
     pub is_least: bool,
 }
 
@@ -407,8 +407,8 @@ impl<'s> DeviceView<'s> {
     }
 }
 
-/// Replays the history of a device, and looks at the counters at `borders` (in order) and between them. Without any there
-/// are no [`Replay::parts`].
+/// Replays the history of a device, and looks at the counters at `borders` (in order) and between them. Without any
+/// there are no [`Replay::parts`].
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.

@@ -5,8 +5,8 @@ use super::{Allocation, Position};
 
 /// The blocks in use at a moment, by address.
 ///
-/// Where a block can begin is known before, so an address goes by its address_index among all of them: that is a place in a
-/// table, and its neighbours are found without comparing addresses.
+/// Where a block can begin is known before, so an address goes by its address_index among all of them: that is a place
+/// in a table, and its neighbours are found without comparing addresses.
 #[derive(Debug)]
 pub(super) struct Occupied<'a> {
     /// Every address at which a block ever begins, in order.

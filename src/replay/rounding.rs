@@ -31,8 +31,8 @@ pub(super) fn round_to_unit(size: u64) -> Option<u64> {
     size.max(1).checked_next_multiple_of(MIN_BLOCK)
 }
 
-/// The kinds of rounding that a block may be held against: to the unit, and to 2, 4, … 64 divisions. More divisions give
-/// steps that sizes hardly ever fall between.
+/// The kinds of rounding that a block may be held against: to the unit, and to 2, 4, … 64 divisions. More divisions
+/// give steps that sizes hardly ever fall between.
 pub(super) const ROUNDINGS: usize = 8;
 /// The kind of rounding that leaves sizes as they are: releases before 2.9 may do so where a list of
 /// `roundup_power2_divisions` says 1.

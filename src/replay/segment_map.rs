@@ -12,8 +12,8 @@ pub(super) struct SegmentMap {
     ranges: BTreeMap<u64, Range>,
     /// The homes of ranges, each once. Few differ, and ranges are moved about.
     homes: Interner<Home>,
-    /// Ranges that were found lately, by address in units of [`PLACE`]. Empty until one is. Blocks come and go in the same
-    /// few segments.
+    /// Ranges that were found lately, by address in units of [`PLACE`]. Empty until one is. Blocks come and go in the
+    /// same few segments.
     lookup_cache: Vec<Found>,
     /// Ranges that were found at another age count no more.
     age: u32,
@@ -41,8 +41,8 @@ const PLACE: u64 = 2 << 20;
 /// Number of places to remember what was found in: of two ranges that share one, the latter stays.
 const PLACES: u64 = 1024;
 
-/// A change over more places than these makes the map a new one: with expandable segments a range may be as large as the
-/// device, and grow a page at a time.
+/// A change over more places than these makes the map a new one: with expandable segments a range may be as large as
+/// the device, and grow a page at a time.
 const FEW_PLACES: u64 = 16;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! The true sizes of all blocks. They do not depend on the counters, so they are found before these run.
 //!
 //! An allocation gets the size that the rules give. Where the file shows the true one (the block is in the final state,
-//! or another block begins where it ends), that one counts, and the rules are held against it. Sizes that stay uncertain
-//! carry a [`Spread`].
+//! or another block begins where it ends), that one counts, and the rules are held against it. Sizes that stay
+//! uncertain carry a [`Spread`].
 
 mod pools;
 mod rooms;
@@ -178,8 +178,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether an event about a segment concerns the pool that everybody allocates from. `None` where nothing tells: the
-    /// segment is gone at the end, and the event does not name its pool.
+    /// Whether an event about a segment concerns the pool that everybody allocates from. `None` where nothing tells:
+    /// the segment is gone at the end, and the event does not name its pool.
     fn is_shared(&self, event: &Event) -> Option<bool> {
         let pool = self.snapshot.tables.tags(event.tags).pool_id;
         let pool = pool.or_else(|| self.backing.segments.home(event.addr, 1).and_then(|home| home.pool_id));
@@ -349,7 +349,8 @@ impl Finder<'_> {
     /// The sizes that stay uncertain, once everything is learnt.
     fn settle(&mut self, allocations: &mut [Allocation]) -> Spreads {
         let mut spreads = Spreads::default();
-        // Blocks that are older than the history come where they are freed or survive, after those that were made within it.
+        // Blocks that are older than the history come where they are freed or survive, after those that were made
+        // within it.
         let at_start = Confirmed::at_start(&self.rules);
         let mut confirmed = Confirmed::at_start(&self.rules);
         for (index, allocation) in (0..).zip(allocations) {

@@ -1,5 +1,5 @@
-//! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all of
-//! them, whatever the limits.
+//! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all
+//! of them, whatever the limits.
 
 use ::csv::{Writer, WriterBuilder};
 use serde::Serialize;

@@ -32,8 +32,8 @@ pub(crate) struct ExcerptLine {
 }
 
 impl Excerpt {
-    /// The lines around a place in a function; none where the checkout does not have the file, or has it in another form
-    /// than the one that was recorded, as far as the line shows it.
+    /// The lines around a place in a function; none where the checkout does not have the file, or has it in another
+    /// form than the one that was recorded, as far as the line shows it.
     pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
         let all = options.sources.get(&place.path)?;
         let at = usize::try_from(place.line).ok()?.checked_sub(1)?;

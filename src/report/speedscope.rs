@@ -1,5 +1,5 @@
-//! The file format of speedscope: a profile per device whose samples are stacks and whose weights are bytes. A comparison
-//! has three: the before, the after, and what grew.
+//! The file format of speedscope: a profile per device whose samples are stacks and whose weights are bytes. A
+//! comparison has three: the before, the after, and what grew.
 
 use std::collections::HashMap;
 

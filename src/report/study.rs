@@ -20,8 +20,8 @@ pub enum Study<'a> {
     Scale(&'a Scale),
 }
 
-/// A format of such a result. It is no [`super::Format`], most of which have no place for several profiles: none can be asked
-/// for that could not be written.
+/// A format of such a result. It is no [`super::Format`], most of which have no place for several profiles: none can be
+/// asked for that could not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StudyFormat {

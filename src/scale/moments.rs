@@ -105,8 +105,8 @@ const REACH: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
 /// The programs are too different where fewer than one in this many steps has a partner in all runs.
 const LEAST_ALIGNED: usize = 2;
 
-/// The moments that may be the peak of a run, or at one of the places. `None` where the runs are too different to say which
-/// moments of one are those of another.
+/// The moments that may be the peak of a run, or at one of the places. `None` where the runs are too different to say
+/// which moments of one are those of another.
 #[must_use]
 pub fn moments(runs: &[&Levels], places: &[f64], at: &[f64]) -> Option<Vec<Aligned>> {
     let anchors = anchors(runs)?;
@@ -130,8 +130,8 @@ impl Aligned {
     }
 }
 
-/// Steps that are the same in all runs, as their positions in each: those of a stack that allocates as often in each, in the
-/// same order.
+/// Steps that are the same in all runs, as their positions in each: those of a stack that allocates as often in each,
+/// in the same order.
 fn anchors(runs: &[&Levels]) -> Option<Vec<Vec<usize>>> {
     let by_deed: Vec<_> = runs.iter().map(|levels| levels.by_deed()).collect();
     let [others @ .., reference] = &by_deed[..] else { return None };

@@ -1,7 +1,7 @@
 //! Simulated GPUs: which cards there are, what a child process needs to run on one, and what happened in it.
 //!
-//! The library that answers the calls is a crate of its own (`simulate/`), which the build script compiles. This module has its
-//! bytes, and the texts and files around it; it starts no process and touches no file.
+//! The library that answers the calls is a crate of its own (`simulate/`), which the build script compiles. This module
+//! has its bytes, and the texts and files around it; it starts no process and touches no file.
 
 mod card;
 #[path = "../../simulate/src/fact.rs"]
@@ -24,7 +24,8 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-si
 /// Code that the child's Python runs when it starts: versions for the library, and recording.
 pub const PYTHON_HOOK: &str = include_str!("hook.py");
 
-/// Module beside it, `ptmem_simulate_answers`: functions of PyTorch and transformers that ask for what no simulated GPU knows.
+/// Module beside it, `ptmem_simulate_answers`: functions of PyTorch and transformers that ask for what no simulated GPU
+/// knows.
 pub const PYTHON_ANSWERS: &str = include_str!("answers.py");
 
 /// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.

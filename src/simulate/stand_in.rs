@@ -1,12 +1,12 @@
 //! Stand-ins for NVIDIA's libraries, so that PyTorch runs without their packages.
 //!
-//! PyTorch's libraries name the files that they need. The loader wants each of them to be there; the functions come from the
-//! preloaded library. So a stand-in is a shared object without any function that in turn needs the preloaded library:
-//! a search by the handle of the stand-in then finds its functions. Functions that the preloaded library does not know, because the
-//! release is newer than ptmem, are in a library of their own, which a stand-in needs as well.
+//! PyTorch's libraries name the files that they need. The loader wants each of them to be there; the functions come
+//! from the preloaded library. So a stand-in is a shared object without any function that in turn needs the preloaded
+//! library: a search by the handle of the stand-in then finds its functions. Functions that the preloaded library does
+//! not know, because the release is newer than ptmem, are in a library of their own, which a stand-in needs as well.
 
-/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA. Others are read from
-/// PyTorch's libraries.
+/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA.
+/// Others are read from PyTorch's libraries.
 pub const SONAMES: &[&str] = &[
     "libcublas.so.11",
     "libcublas.so.12",

@@ -44,8 +44,8 @@ pub struct Snapshot {
     /// True if the file has a `device_traces` key; releases before 2.0, and
     /// `torch.cuda.memory_snapshot()` in all of them, write segments alone.
     pub has_traces: bool,
-    /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are older
-    /// than the recording, nor anything of a device that was not the current one when recording was switched on.
+    /// True if blocks lack an address, as before release 2.1. Release 2.0 does not record frees of blocks that are
+    /// older than the recording, nor anything of a device that was not the current one when recording was switched on.
     pub lacks_block_addresses: bool,
 }
 

@@ -49,8 +49,8 @@ impl AllocatorSettings {
     /// Key of [`AllocatorSettings::roundup_power2_divisions`] in a snapshot.
     pub(super) const DIVISIONS: &str = "roundup_power2_divisions";
 
-    /// Reads settings as PyTorch reads `PYTORCH_CUDA_ALLOC_CONF`. Settings that block sizes do not depend on are kept as
-    /// text only.
+    /// Reads settings as PyTorch reads `PYTORCH_CUDA_ALLOC_CONF`. Settings that block sizes do not depend on are kept
+    /// as text only.
     fn parse(text: &str) -> Result<Self, ParseSettingsError> {
         let mut settings = Self { present: true, ..Self::default() };
         settings.all.insert(TEXT.to_owned(), text.to_owned());
@@ -94,8 +94,8 @@ impl AllocatorSettings {
         self.all.contains_key(TEXT)
     }
 
-    /// True if the settings cannot all come from the text that was given last: texts that do not name `expandable_segments`
-    /// leave it as it was, so another text named it.
+    /// True if the settings cannot all come from the text that was given last: texts that do not name
+    /// `expandable_segments` leave it as it was, so another text named it.
     #[must_use]
     pub fn are_of_several_texts(&self) -> bool {
         let text = self.all.get(TEXT).filter(|text| !text.is_empty());

@@ -56,8 +56,8 @@ impl Checkout {
         placed
     }
 
-    /// The path of an installed file, which is named from its package on, where it is the one file of the checkout that it
-    /// can be.
+    /// The path of an installed file, which is named from its package on, where it is the one file of the checkout that
+    /// it can be.
     pub(super) fn of_installed(&self, file: &str) -> Option<String> {
         self.0.as_ref()?.files.of_installed(file)
     }

@@ -253,8 +253,8 @@ impl<'t> Code<'t> {
         python.collect()
     }
 
-    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any. The backward pass of
-    /// a compiled graph has none: its frames are those of the compiler, which call every graph alike.
+    /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any. The backward
+    /// pass of a compiled graph has none: its frames are those of the compiler, which call every graph alike.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
         if self.is_compiled_backward(stack) {

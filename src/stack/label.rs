@@ -44,9 +44,9 @@ impl fmt::Display for Name {
 }
 
 impl Code<'_> {
-    /// The name of a stack: `function (path:line)` of the frame to blame, then ` > function (path:line)` of the library code
-    /// that it calls, if any, and the operator where one is known; led by `backward` where autograd runs it. Without Python
-    /// frames the C++ operation.
+    /// The name of a stack: `function (path:line)` of the frame to blame, then ` > function (path:line)` of the library
+    /// code that it calls, if any, and the operator where one is known; led by `backward` where autograd runs it.
+    /// Without Python frames the C++ operation.
     #[must_use]
     pub fn label(&self, stack: StackId) -> String {
         self.name(stack, NamedLines::Yes).to_string()
@@ -101,15 +101,16 @@ impl Code<'_> {
         }
     }
 
-    /// The innermost frame of a library below the frame to blame, where that is the user's: with the user's line alone, all
-    /// stacks of a model that lives in a library would have one name.
+    /// The innermost frame of a library below the frame to blame, where that is the user's: with the user's line alone,
+    /// all stacks of a model that lives in a library would have one name.
     fn library_site(&self, stack: StackId, site: FrameId) -> Option<FrameId> {
         let is_user = self.owner(site) == Owner::User;
         let mut inside = self.python(stack).take_while(|&frame| frame != site);
         inside.find(|&frame| is_user && self.owner(frame) == Owner::Library)
     }
 
-    /// The number of frames from one inside of the frame to blame up to that, or to the outermost one where there is none.
+    /// The number of frames from one inside of the frame to blame up to that, or to the outermost one where there is
+    /// none.
     fn depth(&self, stack: StackId, site: Option<FrameId>, inside: FrameId) -> usize {
         self.python(stack).take_while(|&frame| Some(frame) != site).skip_while(|&frame| frame != inside).count()
     }
@@ -123,8 +124,8 @@ impl Code<'_> {
         }
     }
 
-    /// The function around a lambda or a comprehension, where it is on the stack: of its callers in the same file the one
-    /// whose line is nearest.
+    /// The function around a lambda or a comprehension, where it is on the stack: of its callers in the same file the
+    /// one whose line is nearest.
     fn function_around(&self, stack: StackId, frame: FrameId) -> Option<FrameId> {
         if !is_nested(self.function(frame)) {
             return None;
@@ -208,8 +209,8 @@ impl<'c> Alike<'c> {
     }
 }
 
-/// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What cannot
-/// be told apart by frames is numbered. Returns a label for each.
+/// Tells stacks of one label apart by the first frames in which they differ: their callers, else what they call. What
+/// cannot be told apart by frames is numbered. Returns a label for each.
 #[must_use]
 pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<String> {
     let mut labels = vec![label.to_owned(); stacks.len()];
@@ -231,8 +232,8 @@ pub fn distinct_labels(label: &str, stacks: &[(&Grouper<'_>, StackId)]) -> Vec<S
     labels
 }
 
-/// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those that
-/// are the same afterwards.
+/// Adds a text to the names that are still the same, where they differ in it. Returns the groups, by index, of those
+/// that are the same afterwards.
 fn split<'c>(
     alike: &mut [Alike<'c>],
     groups: Vec<Vec<usize>>,

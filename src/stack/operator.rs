@@ -98,8 +98,8 @@ fn node(name: &str) -> Option<&str> {
     component(name, "torch::autograd::generated::").or_else(|| component(name, "torch::autograd::"))
 }
 
-/// True if an autograd node only repeats the name of its operator: `BmmBackward0` that of `bmm`, `ReluBackward0` not that of
-/// `threshold_backward`.
+/// True if an autograd node only repeats the name of its operator: `BmmBackward0` that of `bmm`, `ReluBackward0` not
+/// that of `threshold_backward`.
 fn is_named_after(node: &str, operator: &str) -> bool {
     let node = node.trim_end_matches(|c: char| c.is_ascii_digit());
     let node = node.strip_suffix("Backward").unwrap_or(node);
@@ -209,8 +209,8 @@ impl<'t> Operation<'t> {
         let mut operation = Self::default();
         for symbol in symbols {
             match symbol {
-                // The outermost operator is the one that was asked for; those inside are how it is done. Those outside of
-                // the node asked for the backward pass.
+                // The outermost operator is the one that was asked for; those inside are how it is done. Those outside
+                // of the node asked for the backward pass.
                 Symbol::Operator(name) if operation.node.is_none() => operation.operator = Some(name),
                 Symbol::Node(name) => {
                     operation.node = operation.node.or(Some(name));

@@ -17,8 +17,8 @@ pub struct InOrder<'t, F> {
     pub figures: F,
 }
 
-/// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are the
-/// pairs. A line whose partner cannot be told is in no pair.
+/// Pairs the lines that are most likely the same, by position. Both sides are in the order of their lines, and so are
+/// the pairs. A line whose partner cannot be told is in no pair.
 #[must_use]
 pub fn pair_in_order<'s, F: Hash + Eq + Ord>(
     before: &'s [InOrder<'_, F>],

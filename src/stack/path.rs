@@ -153,8 +153,8 @@ fn folder(path: &str) -> Option<&str> {
     (!folder.is_empty() && !folder.ends_with(':')).then_some(folder)
 }
 
-/// The topmost of the folders that a file lies in. Of the user's code, what lies together below one folder with a file of
-/// its own is a package: code beside it changes none of its names.
+/// The topmost of the folders that a file lies in. Of the user's code, what lies together below one folder with a file
+/// of its own is a package: code beside it changes none of its names.
 fn topmost<'p>(path: &'p str, folders: &BTreeSet<&str>) -> Option<&'p str> {
     path.match_indices('/').map(|(at, _)| &path[..at]).find(|folder| folders.contains(folder))
 }
@@ -163,8 +163,8 @@ fn with_slash(path: &str) -> String {
     if path.is_empty() || path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
 }
 
-/// The name of a cell of a notebook: `cell [12]`, with the notebook where the path has it. Kernels name cells by a digest of
-/// their text, and only some by their number.
+/// The name of a cell of a notebook: `cell [12]`, with the notebook where the path has it. Kernels name cells by a
+/// digest of their text, and only some by their number.
 pub(super) fn cell(path: &str) -> Option<String> {
     let file = file_name(path);
     if let Some((notebook, rest)) = file.split_once(".ipynb") {

@@ -1,8 +1,8 @@
 //! Cuts a snapshot to a part of it that PyTorch's own viewer opens: a window of the history, some devices, the largest
 //! stacks, or as much as a size allows.
 //!
-//! The result is the file that a recording from the beginning of the window would have left at its end: its final state is
-//! the state there, and memory that is older than the window has no event, but its stack.
+//! The result is the file that a recording from the beginning of the window would have left at its end: its final state
+//! is the state there, and memory that is older than the window has no event, but its stack.
 
 mod annotations;
 mod between;

@@ -118,7 +118,8 @@ pub struct Check {
     pub accepted: bool,
     /// The figure in words, where they are not those of a limit on growth or size.
     pub words: Option<String>,
-    /// Bytes of the growth that come through lines which the change of the code touches; `None` where that is not known.
+    /// Bytes of the growth that come through lines which the change of the code touches; `None` where that is not
+    /// known.
     pub touched: Option<i128>,
 }
 

@@ -83,7 +83,8 @@ impl<'p> Names<'p> {
         namings.into_iter().map(|naming| selector.selects(naming)).collect()
     }
 
-    /// For each stack of a device, whether a limit concerns it: one on all stacks does unless another one is on that stack.
+    /// For each stack of a device, whether a limit concerns it: one on all stacks does unless another one is on that
+    /// stack.
     fn concerned(&self, device: &DeviceProfile, maximum: &Maximum, thresholds: &Thresholds) -> Vec<bool> {
         if let Some(pattern) = maximum.pattern() {
             return self.selected(device, pattern);

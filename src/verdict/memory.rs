@@ -33,8 +33,8 @@ impl Judge {
         self.checks.push(exceeded(device.device, words));
     }
 
-    /// The same for a search for leaks. Where memory ran out in the first snapshot of a series and in the latest, both ends are
-    /// those of runs cut short, and nothing follows about the time between them.
+    /// The same for a search for leaks. Where memory ran out in the first snapshot of a series and in the latest, both
+    /// ends are those of runs cut short, and nothing follows about the time between them.
     pub(super) fn out_of_memory_of_leaks(&mut self, device: &DeviceLeaks, mode: Mode) {
         let Some(failure) = &device.failure else { return };
         let words = sentence(&failure.first, failure.request.as_deref(), failure.count);

@@ -163,8 +163,8 @@ fn the_highest_of_a_stack_bounds_every_moment() {
     }
 }
 
-/// A program whose stacks are all the same, as those of a recording without frames: activations, and gradients that take
-/// their place.
+/// A program whose stacks are all the same, as those of a recording without frames: activations, and gradients that
+/// take their place.
 fn of_one_stack(folder: &Path, scale: u64) -> PathBuf {
     let mut program = Program::default();
     for layer in 0..30 {

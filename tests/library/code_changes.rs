@@ -331,8 +331,8 @@ fn unrelated_stacks_are_not_paired(stacks_of_each: usize) {
     assert!(compared > 20, "only {compared} rows");
 }
 
-/// A file was split in two, classes and functions were renamed, and the attention was fused: memory falls, and no stack is
-/// new.
+/// A file was split in two, classes and functions were renamed, and the attention was fused: memory falls, and no stack
+/// is new.
 #[test]
 fn a_refactoring_together_with_another_change_fails_no_limit_on_stacks() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/recorded");

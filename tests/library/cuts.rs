@@ -1,4 +1,5 @@
-//! Snapshots without a part of their head or tail, compared with the whole: the missing part is found, unless a whole step is left.
+//! Snapshots without a part of their head or tail, compared with the whole: the missing part is found, unless a whole
+//! step is left.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

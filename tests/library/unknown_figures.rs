@@ -206,7 +206,8 @@ fn segment_of_2_0(device: u64, address: u64, blocks: &[(u64, &str)]) -> Value {
     ])
 }
 
-/// Release 2.0 records the current device alone: the other one may have held anything, also where it holds nothing at the dump.
+/// Release 2.0 records the current device alone: the other one may have held anything, also where it holds nothing at
+/// the dump.
 #[test]
 fn a_device_that_release_2_0_did_not_record_has_no_peak() {
     let address = 0x7f00_0000_0000_u64;

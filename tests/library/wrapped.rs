@@ -36,8 +36,8 @@ fn archive(members: &[(&str, &[u8])], method: CompressionMethod) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// As `torch.save` writes: checksum and size of each member stand behind it and in the central directory, and the header
-/// in front of it (flag bit 3) leaves them out.
+/// As `torch.save` writes: checksum and size of each member stand behind it and in the central directory, and the
+/// header in front of it (flag bit 3) leaves them out.
 fn torch_save(pickle: &[u8]) -> Vec<u8> {
     let members: [(&str, &[u8]); 4] = [
         ("snapshot/data.pkl", pickle),

@@ -1,5 +1,5 @@
-//! The scripts for clusters: `docs/examples/slurm.sh` on a Slurm of one controller and one node, which the test starts and stops,
-//! and `docs/examples/torchrun.sh` on simulated GPUs.
+//! The scripts for clusters: `docs/examples/slurm.sh` on a Slurm of one controller and one node, which the test starts
+//! and stops, and `docs/examples/torchrun.sh` on simulated GPUs.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]

@@ -61,7 +61,8 @@ fn cases() -> trycmd::TestCases {
 
 const ECHO: &str = "$ echo $?";
 
-/// Moves each exit code from behind the output, where `echo $?` prints it, to behind its command, where trycmd wants it.
+/// Moves each exit code from behind the output, where `echo $?` prints it, to behind its command, where trycmd wants
+/// it.
 fn for_trycmd(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut command = None;

@@ -1,7 +1,7 @@
 //! The page of `--format html`: its markup, its size, its independence of anything else, and its use in a browser.
 //!
-//! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out and `.ci/run` sets it. Without it the tests
-//! that need one say that they were skipped.
+//! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out and `.ci/run` sets it. Without it the
+//! tests that need one say that they were skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -170,8 +170,8 @@ fn files_are_named_from_the_root_of_the_checkout_on() {
     assert!(all.contains("> attention (ourlib/model.py:") && !all.contains("src/"), "{all}");
 }
 
-/// Two functions allocate through the same line: `main` directly, and `block` as one of the two lines that its row sums. A
-/// third row lies in a file whose name opens a bracket.
+/// Two functions allocate through the same line: `main` directly, and `block` as one of the two lines that its row
+/// sums. A third row lies in a file whose name opens a bracket.
 fn sharing_a_line() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut program = Program::default();

@@ -39,8 +39,8 @@ fn peak(x: u64) -> u64 {
     WEIGHTS + OPTIMIZER.max(activations(x) + scores(x))
 }
 
-/// A step: for small numbers the peak is in the optimizer, for others where the scores are. `extra` blocks that come and go
-/// make the histories differ in length.
+/// A step: for small numbers the peak is in the optimizer, for others where the scores are. `extra` blocks that come
+/// and go make the histories differ in length.
 fn step(x: u64, extra: u64) -> Vec<u8> {
     let weights = A;
     let activations_at = A + 1024 * MIB;

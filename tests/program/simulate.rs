@@ -1,4 +1,5 @@
-//! `ptmem simulate` around commands that need no PyTorch. What PyTorch does under it is tested where a PyTorch is laid out.
+//! `ptmem simulate` around commands that need no PyTorch. What PyTorch does under it is tested where a PyTorch is laid
+//! out.
 
 #![cfg(target_os = "linux")]
 

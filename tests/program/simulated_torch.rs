@@ -1,7 +1,8 @@
-//! PyTorch itself on simulated GPUs: what its allocator counted is held against what `ptmem show` says of the recording.
+//! PyTorch itself on simulated GPUs: what its allocator counted is held against what `ptmem show` says of the
+//! recording.
 //!
-//! `PTMEM_TEST_PYTHON` names a Python with PyTorch; `.ci/torch` lays one out and `.ci/run` sets it. Without it the tests
-//! say that they were skipped.
+//! `PTMEM_TEST_PYTHON` names a Python with PyTorch; `.ci/torch` lays one out and `.ci/run` sets it. Without it the
+//! tests say that they were skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
@@ -24,7 +25,8 @@ struct Story {
     ranks: u32,
     options: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
-    /// Minor number of the first release 2.x that can do it. 2.0 records one device, and compiles for no Python from 3.11 on.
+    /// Minor number of the first release 2.x that can do it. 2.0 records one device, and compiles for no Python from
+    /// 3.11 on.
     since: u32,
 }
 

@@ -252,8 +252,8 @@ impl Edited {
         self.traces().iter().any(|&trace| self.items(trace).len() > 1)
     }
 
-    /// Leaves a part of the history of every device: its events from one share of them to another, in percent. The state
-    /// at the dump stays.
+    /// Leaves a part of the history of every device: its events from one share of them to another, in percent. The
+    /// state at the dump stays.
     pub fn keep_events(&mut self, from: usize, to: usize) {
         for trace in self.traces() {
             let events = self.items(trace).to_vec();

@@ -4,8 +4,8 @@
 
 use proptest::test_runner::{Config, RngSeed};
 
-/// The same `cases` in every run, so that a change cannot break an unrelated build. Where `PROPTEST_CASES` is set, that number of
-/// other cases in each run, to look for one that fails.
+/// The same `cases` in every run, so that a change cannot break an unrelated build. Where `PROPTEST_CASES` is set, that
+/// number of other cases in each run, to look for one that fails.
 pub fn config(cases: u32) -> Config {
     let random = Config { failure_persistence: None, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_some() {

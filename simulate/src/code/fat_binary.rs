@@ -88,15 +88,16 @@ fn entries(at: u64) -> Option<Vec<Entry>> {
     Some(found)
 }
 
-/// Resources of a kernel in the code that the driver would choose for the card: the newest and most specific that runs on
-/// it. `None` where there is no such code.
+/// Resources of a kernel in the code that the driver would choose for the card: the newest and most specific that runs
+/// on it. `None` where there is no such code.
 pub(super) fn resources(wrapper: In<u8>, name: &CStr) -> Option<Resources> {
     let mut entries = entries_by_choice(wrapper)?;
     entries.retain(|entry| entry.runs_on(settings().capability));
     entries.iter().find_map(|entry| entry.resources(name))
 }
 
-/// Parameters of all kernels in the code for the card; where there is none, in other code: they are the same for all cards.
+/// Parameters of all kernels in the code for the card; where there is none, in other code: they are the same for all
+/// cards.
 pub(super) fn parameters(wrapper: In<u8>) -> Option<cubin::ParametersByName> {
     let entries = entries_by_choice(wrapper)?;
     let of_card = entries.iter().filter(|entry| entry.runs_on(settings().capability));

@@ -1,6 +1,8 @@
-//! Device code that a program brings along: nothing of it runs, but its tables say what each kernel takes of a processor.
+//! Device code that a program brings along: nothing of it runs, but its tables say what each kernel takes of a
+//! processor.
 //!
-//! PyTorch asks how many blocks fit on a processor to size the scratch memory of `nonzero`, of masks as indices and of sorts.
+//! PyTorch asks how many blocks fit on a processor to size the scratch memory of `nonzero`, of masks as indices and of
+//! sorts.
 
 mod cubin;
 mod fat_binary;
@@ -68,8 +70,8 @@ static KERNELS: Mutex<Kernels> =
     Mutex::new(Kernels { registered: Vec::new(), known: BTreeMap::new(), parameters: BTreeMap::new() });
 
 impl Kernels {
-    /// The kernel that a function of the host launches. The last comes first: a library can have been loaded where another had
-    /// been.
+    /// The kernel that a function of the host launches. The last comes first: a library can have been loaded where
+    /// another had been.
     fn find(&self, function: Opaque) -> Option<&Kernel> {
         self.registered.iter().rev().find(|kernel| kernel.function == function.addr())
     }

@@ -117,8 +117,8 @@ pub extern "C" fn cudaGetFuncBySymbol(kernel: Out<Opaque>, function: Opaque) -> 
     __cudaGetKernel(kernel, function)
 }
 
-/// `cudaFuncAttributes`: three sizes, of which the first is that of shared memory; then threads, registers, versions of the code, and
-/// the shared memory that a launch can ask for.
+/// `cudaFuncAttributes`: three sizes, of which the first is that of shared memory; then threads, registers, versions of
+/// the code, and the shared memory that a launch can ask for.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaFuncGetAttributes(attributes: Out<u8>, function: Opaque) -> CudaError {
     attributes.clear(if version::cuda() >= 12_000 { 144 } else { 56 });

@@ -1,7 +1,7 @@
 //! The backend interface: descriptors with attributes, of which cuDNN's frontend makes graphs, engines and plans.
 //!
-//! A descriptor keeps the attributes that are set and gives them back. Heuristics find one engine, without notes and knobs, and
-//! every plan has the workspace of the settings.
+//! A descriptor keeps the attributes that are set and gives them back. Heuristics find one engine, without notes and
+//! knobs, and every plan has the workspace of the settings.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

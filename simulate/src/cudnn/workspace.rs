@@ -43,8 +43,9 @@ macro_rules! algorithms_after {
     };
 }
 
-/// Algorithms with their measures: `cudnnConvolution…AlgoPerf_t` is algorithm, status, time, memory, determinism, mathematics and
-/// a reserve, in 48 bytes. One algorithm is named: the implicit product of matrices, which all convolutions have.
+/// Algorithms with their measures: `cudnnConvolution…AlgoPerf_t` is algorithm, status, time, memory, determinism,
+/// mathematics and a reserve, in 48 bytes. One algorithm is named: the implicit product of matrices, which all
+/// convolutions have.
 fn one_algorithm(wanted: i32, count: Out<i32>, results: Out<u8>) -> i32 {
     if wanted > 0 {
         results.clear(48);

@@ -40,9 +40,9 @@ const RESERVATION: u64 = 32 << 20;
 
 /// Ranges in use within a span of addresses.
 ///
-/// Which of several free blocks PyTorch takes depends on the order of their addresses. Recordings show two orders, depending on the
-/// driver: up from the lowest, or down as Linux maps memory. There CUDA reserves units of 32 MiB below those that it has, and first fills
-/// what is free in them from the lowest up.
+/// Which of several free blocks PyTorch takes depends on the order of their addresses. Recordings show two orders,
+/// depending on the driver: up from the lowest, or down as Linux maps memory. There CUDA reserves units of 32 MiB below
+/// those that it has, and first fills what is free in them from the lowest up.
 pub(crate) struct Ranges {
     start: u64,
     end: u64,

@@ -1,8 +1,8 @@
 //! Blocks of PyTorch's allocator: memory that it hands out anew has no value, whatever was copied there before.
 //!
-//! The allocator tells c10's profiler of every block, by a function that one of its libraries defines and another calls. A
-//! preloaded definition comes first: it forgets the values and passes the call on. Without it, a counter that a kernel
-//! should have written would read as the bytes of the last owner.
+//! The allocator tells c10's profiler of every block, by a function that one of its libraries defines and another
+//! calls. A preloaded definition comes first: it forgets the values and passes the call on. Without it, a counter that
+//! a kernel should have written would read as the bytes of the last owner.
 
 use alloc::collections::BTreeMap;
 use core::ffi::c_void;
@@ -38,8 +38,8 @@ fn note(at: u64, change: i64) {
     }
 }
 
-/// Address and size of what holds an address: a block of PyTorch's, or else an allocation of the device that has no blocks. Arguments of
-/// kernels have bytes that nobody wrote, so an address can be one of a block that was given back.
+/// Address and size of what holds an address: a block of PyTorch's, or else an allocation of the device that has no
+/// blocks. Arguments of kernels have bytes that nobody wrote, so an address can be one of a block that was given back.
 pub(crate) fn holding(address: u64) -> Option<(u64, u64)> {
     let blocks = BLOCKS.lock();
     let block = blocks.range(..=address).next_back().map(|(&start, &size)| (start, size));

@@ -1,8 +1,9 @@
 //! Values in device memory that are known: small copies from the host, fills, and what a few kernels compute of them.
 //!
-//! Most kernels do nothing, so memory that nothing else has set has no value. It reads as the byte of `--fill`. A value that lies in
-//! a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have changed it. What was
-//! computed from a value which is not set is not set either, but kept: so positions move on from wherever they read as.
+//! Most kernels do nothing, so memory that nothing else has set has no value. It reads as the byte of `--fill`. A value
+//! that lies in a block of memory to which such a kernel has the address is kept, but doubtful: the kernel may have
+//! changed it. What was computed from a value which is not set is not set either, but kept: so positions move on from
+//! wherever they read as.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

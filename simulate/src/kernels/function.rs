@@ -43,7 +43,8 @@ enum Kind {
     Or,
 }
 
-/// Beginnings of the functions' mangled names. `?` stands for the letter of a type, the same each time, and `*` for any text.
+/// Beginnings of the functions' mangled names. `?` stands for the letter of a type, the same each time, and `*` for any
+/// text.
 const NAMES: [(&str, Kind); 16] = [
     ("NS0_11FillFunctorI?E", Kind::Fill),
     ("NS0_21CUDAFunctorOnSelf_addI?E", Kind::AddNumber),
@@ -100,7 +101,8 @@ impl Function {
         }
     }
 
-    /// True if the function moves a position on by a number, or to another type: it does so also with one that is not known.
+    /// True if the function moves a position on by a number, or to another type: it does so also with one that is not
+    /// known.
     pub(super) fn moves(self) -> bool {
         matches!(self.kind, Kind::AddNumber | Kind::Copy)
     }

@@ -1,9 +1,9 @@
 //! What launches of kernels do to values.
 //!
-//! Device code does not run. A few of PyTorch's kernels are so simple that their names and arguments say what they write: fills, ranges,
-//! sums, comparisons and copies of whole numbers, their reductions, and `nonzero`. Sizes and positions that a program keeps on the device
-//! are made of these. They are computed here where all that they read is known. Of all other kernels it is known to which memory they have
-//! addresses: what lies there may have changed.
+//! Device code does not run. A few of PyTorch's kernels are so simple that their names and arguments say what they
+//! write: fills, ranges, sums, comparisons and copies of whole numbers, their reductions, and `nonzero`. Sizes and
+//! positions that a program keeps on the device are made of these. They are computed here where all that they read is
+//! known. Of all other kernels it is known to which memory they have addresses: what lies there may have changed.
 
 mod arguments;
 mod elementwise;

@@ -64,7 +64,8 @@ impl Type {
         })
     }
 
-    /// Bytes of a number, cut to the type as a computer does it. None where whole numbers and others would be converted.
+    /// Bytes of a number, cut to the type as a computer does it. None where whole numbers and others would be
+    /// converted.
     pub(super) fn bytes(self, number: Number) -> Option<Vec<u8>> {
         let bytes = match (self, number) {
             (Self::Bool, Number::Whole(number)) => alloc::vec![(number != 0).into()],

@@ -1,7 +1,8 @@
 //! NCCL: every rank is like this one.
 //!
-//! No other process is asked, so nothing waits, and one process can be rank 0 of 512. Small values are moved as they would
-//! be if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine. Such values are doubtful.
+//! No other process is asked, so nothing waits, and one process can be rank 0 of 512. Small values are moved as they
+//! would be if all ranks had sent the same: an all-gather repeats mine, a reduction leaves mine. Such values are
+//! doubtful.
 
 mod group;
 
@@ -144,7 +145,8 @@ pub extern "C" fn ptmem_simulate_split_into(ranks: i32) {
     RANKS_OF_SPLIT.store(ranks, Ordering::Relaxed);
 }
 
-/// Only all ranks together know how many share a colour: if nobody said, the new communicator keeps the ranks of the old one.
+/// Only all ranks together know how many share a colour: if nobody said, the new communicator keeps the ranks of the
+/// old one.
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclCommSplit(
     parent: Handle,

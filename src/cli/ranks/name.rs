@@ -246,8 +246,8 @@ impl Column {
     }
 }
 
-/// The column that holds the ranks: the only one; else the only one that varies, or varies without repetition, or counts
-/// from 0.
+/// The column that holds the ranks: the only one; else the only one that varies, or varies without repetition, or
+/// counts from 0.
 fn column_of_ranks(columns: &[Column]) -> Option<&Column> {
     let varying = columns.iter().filter(|column| column.varies());
     the_only(columns.iter())

@@ -40,9 +40,9 @@ pub(crate) struct SimulateArguments {
     pub(super) cudnn_workspace: SizeArgument,
     /// Record a memory snapshot to FILE: of the whole run, or of steps A to B of the optimizer
     ///
-    /// The program needs no change. The snapshot is written when the program ends, after step B, or when memory runs out.
-    /// Blocks from before step A have their call stacks too. Each rank of a job that torchrun starts writes a file of
-    /// its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
+    /// The program needs no change. The snapshot is written when the program ends, after step B, or when memory runs
+    /// out. Blocks from before step A have their call stacks too. Each rank of a job that torchrun starts writes a file
+    /// of its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=A..B]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
     /// Write what happened in the run to FILE, as JSON

@@ -19,7 +19,8 @@ const PREFIX: &str = "ptmem-simulate-";
 /// Folders in it for caches of `torch.compile`, with the variables that name them.
 const CACHES: [(&str, &str); 2] =
     [("TORCHINDUCTOR_CACHE_DIR", "torchinductor_simulated"), ("TRITON_CACHE_DIR", "triton")];
-/// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their program.
+/// Attempts to remove the folder, and the pause between them: together longer than compile workers outlive their
+/// program.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -91,7 +92,8 @@ impl Folder {
 }
 
 impl Drop for Folder {
-    /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one attempt.
+    /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one
+    /// attempt.
     fn drop(&mut self) {
         let caches = CACHES.iter().any(|(_, name)| self.0.join(name).exists());
         for _ in 0..ATTEMPTS {

@@ -69,7 +69,8 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
     Ok(ExitCode::from(exit_code))
 }
 
-/// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to be.
+/// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to
+/// be.
 fn check_folder(file: &Path) -> Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let missing = folder.filter(|folder| !folder.is_dir() && !folder.to_string_lossy().contains("{rank}"));

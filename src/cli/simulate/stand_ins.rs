@@ -1,7 +1,7 @@
 //! `ptmem stand-ins`: called by the hook in a child's Python, when it is about to load PyTorch.
 //!
-//! Adds what the libraries of that PyTorch want and the folder of the run does not have: libraries of a new name, and functions
-//! that this ptmem does not know.
+//! Adds what the libraries of that PyTorch want and the folder of the run does not have: libraries of a new name, and
+//! functions that this ptmem does not know.
 
 use std::fs::{self, File};
 use std::io;

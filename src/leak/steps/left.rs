@@ -152,8 +152,8 @@ fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
 }
 
-/// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of the
-/// same size, a window is full that was filled before the recording began: nothing grows.
+/// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of
+/// the same size, a window is full that was filled before the recording began: nothing grows.
 struct Replaced {
     by_size: FxHashMap<u64, Freed>,
 }

@@ -25,8 +25,8 @@ const FEWEST: usize = 3;
 
 /// Looks for leaks in one snapshot.
 ///
-/// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the
-/// same stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
+/// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the same
+/// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
 /// stack leaks if it left blocks behind in nearly every step that counts, and still does.
 ///
 /// # Errors
@@ -127,8 +127,8 @@ impl Judged {
         self.last.saturating_sub(self.from)
     }
 
-    /// The step before which blocks have outlived others, of which the longest lives this many steps: later ones may still be
-    /// freed.
+    /// The step before which blocks have outlived others, of which the longest lives this many steps: later ones may
+    /// still be freed.
     fn until(self, lifetime: usize) -> usize {
         self.last.saturating_sub(lifetime)
     }
@@ -181,7 +181,8 @@ impl DeviceSteps<'_> {
         }
     }
 
-    /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not clear.
+    /// Requires enough steps, and parts of the history that may be steps; the error is the reason why leaks are not
+    /// clear.
     fn require_steps(&self) -> Result<(), Unclear> {
         if self.judged.count() < FEWEST {
             return Err(format!(

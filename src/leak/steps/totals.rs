@@ -18,7 +18,8 @@ impl DeviceLeaks {
         remarks
     }
 
-    /// A total at the end of each step that counts; `None` where one of them is not known. The last step is still in use.
+    /// A total at the end of each step that counts; `None` where one of them is not known. The last step is still in
+    /// use.
     fn totals(&self, value: fn(&Point) -> Option<u64>) -> Option<Vec<u64>> {
         let until = self.points.len().saturating_sub(1);
         self.points.get(self.skip..until).unwrap_or_default().iter().map(value).collect()
@@ -39,8 +40,9 @@ impl DeviceLeaks {
         growth.with_end(options, last, peak)
     }
 
-    /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the remark alone where
-    /// the steps are nothing but equal parts of the history, in which something may be built up, and where the steps need the pool.
+    /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the
+    /// remark alone where the steps are nothing but equal parts of the history, in which something may be built up, and
+    /// where the steps need the pool.
     fn add_fragmentation(&mut self, options: &Options) -> Option<Diagnostic> {
         let reserved = steady_gain(&self.totals(|point| point.reserved)?, options)?;
         let unused = self.totals(|point| point.fragmentation)?;
@@ -74,8 +76,8 @@ impl DeviceLeaks {
         Some(Diagnostic::new(Code::FragmentationGrows, Some(self.device), message))
     }
 
-    /// True if the pool grows beyond the most that any step needs: memory that steps of growing size leave free at their end is used
-    /// within them.
+    /// True if the pool grows beyond the most that any step needs: memory that steps of growing size leave free at
+    /// their end is used within them.
     fn pool_outgrows_need(&self, options: &Options) -> bool {
         let unneeded = self.totals(|point| Some(point.reserved?.saturating_sub(point.active_peak?)));
         let reserved = self.totals(|point| point.reserved);

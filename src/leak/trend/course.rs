@@ -5,8 +5,8 @@ use super::float;
 /// Slopes that differ by up to this factor are one course.
 const SAME_COURSE: f64 = 4.0;
 
-/// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it begins is
-/// not known.
+/// The values, with what stands out alone replaced by the middle of its neighbours. The last one is kept: what it
+/// begins is not known.
 pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
     let plain: Vec<f64> = values.iter().map(|&value| float(i128::from(value))).collect();
     let mut smooth = plain.clone();
@@ -21,8 +21,8 @@ pub(super) fn without_outliers(values: &[u64]) -> Vec<f64> {
     smooth
 }
 
-/// The standard deviation of the values around their courses, from how they bend: a straight line does not, and a change
-/// of course bends few of them.
+/// The standard deviation of the values around their courses, from how they bend: a straight line does not, and a
+/// change of course bends few of them.
 pub(super) fn noise(values: &[f64]) -> f64 {
     /// The deviation of the middle one of three normal values from the line through the others, in standard deviations.
     const BEND: f64 = 2.449_489_742_783_178;

@@ -66,7 +66,8 @@ pub struct Forecast {
     pub since: usize,
 }
 
-/// The further course of a series after its last value, where there are two or more. Growth below `least` bytes in all does not count.
+/// The further course of a series after its last value, where there are two or more. Growth below `least` bytes in all
+/// does not count.
 #[must_use]
 pub fn forecast(values: &[u64], least: u64) -> Option<Forecast> {
     /// The share of steps that must rise.

@@ -153,8 +153,8 @@ impl Steps {
         !matches!(self.how, How::Named(_)) && !Rounds::new(events, code).has_backward
     }
 
-    /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after another,
-    /// as when graphs are captured, is not a loop that could leak.
+    /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after
+    /// another, as when graphs are captured, is not a loop that could leak.
     #[must_use]
     pub fn go_through_sizes(&self, events: &[Event]) -> bool {
         let mut sizes: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();

@@ -17,12 +17,13 @@ const MOST_CANDIDATES: usize = 16;
 /// Stacks that are tried as the one that begins a step.
 const MOST_CLOCKS: usize = 8;
 
-/// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round. The
-/// stack that comes first among those that allocate equally often, each between two of the others, begins a step.
+/// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round.
+/// The stack that comes first among those that allocate equally often, each between two of the others, begins a step.
 ///
-/// Layers recur as well, and so does loading weights. They are distinguished from steps by the events between two allocations of a
-/// stack: all of it is within one call of a module, none of it is a backward pass where there is one elsewhere, or
-/// nothing is freed. A round of inference is one call of the model, though: see [`Rounds::are_whole_calls`].
+/// Layers recur as well, and so does loading weights. They are distinguished from steps by the events between two
+/// allocations of a stack: all of it is within one call of a module, none of it is a backward pass where there is one
+/// elsewhere, or nothing is freed. A round of inference is one call of the model, though: see
+/// [`Rounds::are_whole_calls`].
 pub(super) fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
     let rounds = Rounds::new(events, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
@@ -117,8 +118,8 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
         !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(4)
     }
 
-    /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers within
-    /// one call that does not hold: what the call does before the first and after the last layer happens once.
+    /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers
+    /// within one call that does not hold: what the call does before the first and after the last layer happens once.
     fn are_whole_calls(&self, clock: StackId) -> bool {
         let begins = &self.of_stack[&clock];
         let (Some(&first), Some(&last)) = (begins.first(), begins.last()) else { return false };

@@ -1,4 +1,5 @@
-//! The course of a history that few stacks make: the sizes that they ask for, in order. The stacks alone would tell nothing.
+//! The course of a history that few stacks make: the sizes that they ask for, in order. The stacks alone would tell
+//! nothing.
 
 use std::collections::HashMap;
 

@@ -6,8 +6,8 @@ use super::super::census::Census;
 use super::super::rounding::SHARED_POOL;
 use crate::snapshot::{Action, Device, Snapshot};
 
-/// A pool, as far as it is known: nothing tells that of a segment which the final state does not hold, so it counts as one of its
-/// own.
+/// A pool, as far as it is known: nothing tells that of a segment which the final state does not hold, so it counts as
+/// one of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum PoolKey {
     /// The number of the pool.
@@ -113,14 +113,14 @@ impl PrivatePools {
     }
 }
 
-/// True if a pool was made by the user (`torch.cuda.MemPool`): only those may never split. Captures of CUDA graphs count
-/// theirs in the first number.
+/// True if a pool was made by the user (`torch.cuda.MemPool`): only those may never split. Captures of CUDA graphs
+/// count theirs in the first number.
 fn is_of_user(pool: (u64, u64)) -> bool {
     pool.0 == 0 && pool != SHARED_POOL
 }
 
-/// True if there may have been a pool that the user made: the file tells of one, or segments are gone and nothing tells of which
-/// pool they were. Events tell it from release 2.12 on.
+/// True if there may have been a pool that the user made: the file tells of one, or segments are gone and nothing tells
+/// of which pool they were. Events tell it from release 2.12 on.
 pub(in crate::replay) fn may_have_pools_of_user(snapshot: &Snapshot, device: &Device, census: &Census) -> bool {
     let may_be_gone = snapshot.settings.may_have_unsplit_pools()
         && census.count(Action::SegmentFree) > 0

@@ -1,8 +1,8 @@
 //! Which allocator rules held when, as far as the file tells.
 //!
-//! A snapshot states the settings at the dump. They may have been others before (`_set_allocator_settings`), and releases
-//! before 2.3 state none. So a size that follows from the rules is certain only where the settings are: the final state
-//! and the addresses of later blocks confirm many decisions of the allocator, and contradict others.
+//! A snapshot states the settings at the dump. They may have been others before (`_set_allocator_settings`), and
+//! releases before 2.3 state none. So a size that follows from the rules is certain only where the settings are: the
+//! final state and the addresses of later blocks confirm many decisions of the allocator, and contradict others.
 
 mod confirmed;
 
@@ -130,7 +130,8 @@ pub(in crate::replay) struct Rules {
     confirmed_at_start: SettingSet,
     /// The roundings that a block of known size is too small for.
     roundings_out: [bool; rounding::ROUNDINGS],
-    /// From when on segments are as expandable, or not, as the settings say: those that everybody allocates from show it.
+    /// From when on segments are as expandable, or not, as the settings say: those that everybody allocates from show
+    /// it.
     segments_agree_since: Option<Position>,
     /// True if there are private pools at the start: nothing says whether a block in one is older than
     /// [`segments_agree_since`](Self::segments_agree_since).
@@ -216,8 +217,8 @@ impl Rules {
         self.learn_from_segment(false, now);
     }
 
-    /// Learns that an ordinary segment was made, nobody knows for which pool. A private one may keep such segments; made
-    /// for everybody, it shows that segments were not expandable then.
+    /// Learns that an ordinary segment was made, nobody knows for which pool. A private one may keep such segments;
+    /// made for everybody, it shows that segments were not expandable then.
     pub(super) fn suspect_from_ordinary_segment(&mut self) {
         self.may_have_been_off |= self.settings.expandable_segments;
     }
@@ -243,8 +244,8 @@ impl Rules {
         }
     }
 
-    /// Learns from a block of known size that it was rounded to no more than that, and, if it was split off a larger free
-    /// block (`room`), to just that.
+    /// Learns from a block of known size that it was rounded to no more than that, and, if it was split off a larger
+    /// free block (`room`), to just that.
     pub(super) fn learn_rounding(&mut self, requested: u64, actual: u64, room: Option<u64>) {
         if self.source != Source::Assumed {
             return;
@@ -415,8 +416,8 @@ impl Rules {
         self.source == Source::Dump && !self.settings.given && is_switched
     }
 
-    /// True if sizes that no file states were rounded in a way that no single rounding explains: the program switched its
-    /// settings, so that none of its decisions speaks for another.
+    /// True if sizes that no file states were rounded in a way that no single rounding explains: the program switched
+    /// its settings, so that none of its decisions speaks for another.
     fn switches_unstated(&self) -> bool {
         let is_contradicted = self.contradicted[Setting::Rounding as usize].is_some();
         self.source == Source::Assumed && is_contradicted && self.roundings_out[1..].iter().all(|is_out| *is_out)

@@ -1,4 +1,5 @@
-//! The steps or snapshots of a search for leaks, or the profiles of a history: bytes held in each as bars, stacks as lines.
+//! The steps or snapshots of a search for leaks, or the profiles of a history: bytes held in each as bars, stacks as
+//! lines.
 
 use maud::{Markup, html};
 

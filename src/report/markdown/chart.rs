@@ -1,5 +1,5 @@
-//! The curves of a device as a chart in Mermaid's language, which GitHub and GitLab draw. An image would need a place to
-//! store it: both take no inline SVG, and no image in an address.
+//! The curves of a device as a chart in Mermaid's language, which GitHub and GitLab draw. An image would need a place
+//! to store it: both take no inline SVG, and no image in an address.
 
 use super::escape::block;
 use crate::report::sparkline::columns;

@@ -2,8 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Breaks a text that begins at a column at spaces, but not within backticks; lines after the first are indented. A word
-/// that no line has room for is a path: it goes on below.
+/// Breaks a text that begins at a column at spaces, but not within backticks; lines after the first are indented. A
+/// word that no line has room for is a path: it goes on below.
 pub(super) fn wrap(text: &str, start: usize, indent: usize, width: usize) -> String {
     let mut out = String::new();
     let mut column = start;

@@ -53,7 +53,8 @@ impl Acceptance {
     }
 }
 
-/// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised it.
+/// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised
+/// it.
 fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
     let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
     let of_stacks =

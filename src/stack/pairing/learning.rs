@@ -33,8 +33,8 @@ impl Votes {
 }
 
 impl Pairing<'_> {
-    /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it learnt
-    /// something.
+    /// Learns which function became which from pairs beyond doubt: alike, with the same figures. Returns whether it
+    /// learnt something.
     pub(super) fn learn(&mut self) -> bool {
         let mut by_counts: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
         for (index, group) in self.after.free() {

@@ -77,8 +77,8 @@ struct Likeness {
     same_place: f64,
 }
 
-/// The likeness of every unknown function of one part to every one of another, and the most that pairs of them can add up
-/// to from there on: the longest common subsequence with weights.
+/// The likeness of every unknown function of one part to every one of another, and the most that pairs of them can add
+/// up to from there on: the longest common subsequence with weights.
 struct Table {
     columns: usize,
     values: Vec<Likeness>,
@@ -91,8 +91,8 @@ impl Table {
         let mut values = Vec::with_capacity(old.unknown.len() * columns);
         for i in 0..old.unknown.len() {
             for j in 0..columns {
-                // A little for any pair: functions in the same place are more likely the same. But a wrapper that stands
-                // there again and again is no new name of a function that stood there once.
+                // A little for any pair: functions in the same place are more likely the same. But a wrapper that
+                // stands there again and again is no new name of a function that stood there once.
                 let same_place = if old.count(i) == new.count(j) { 0.01 } else { 0.0 };
                 values.push(Likeness { alike: pairing.alike(old.unknown(i), new.unknown(j)), same_place });
             }
@@ -176,8 +176,8 @@ impl Pairing<'_> {
         tokens.iter().find(|token| self.kept.contains(token)).copied()
     }
 
-    /// True if the function to blame went to another file, under its name. Where a file becomes two, functions of one name
-    /// (`forward` of several classes) are one in the before and two in the after.
+    /// True if the function to blame went to another file, under its name. Where a file becomes two, functions of one
+    /// name (`forward` of several classes) are one in the before and two in the after.
     fn is_split_off(&self, before: &Group<'_>, after: &Group<'_>) -> bool {
         let Some(old) = before.tokens.get(before.site) else { return false };
         let Some(new) = after.tokens.get(after.site) else { return false };
@@ -207,8 +207,8 @@ impl Pairing<'_> {
         Part { all, tokens, unknown: unknown.take(MOST).collect() }
     }
 
-    /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as alike as can
-    /// be.
+    /// Pairs the functions that vanished with those that appeared in their place, in order, so that they are as alike
+    /// as can be.
     fn align(&self, old: &Part<'_>, new: &Part<'_>) -> Hunk {
         let table = Table::new(self, old, new);
         let mut pairs = Vec::new();

@@ -1,10 +1,10 @@
 //! Finds each stack of the before among those of the after, where the code between them has changed.
 //!
-//! Equal keys come first. The rest differs by the effects of a change to the code: it renamed functions, moved files, put
-//! frames in between. Such a change shows in frames that exist on one side only, and it is the same change in every stack
-//! that it touches. So pairs that are beyond doubt, because their figures agree, teach which function became which; with
-//! that known, most of the rest is equal frame by frame. Stacks that still differ then are paired by similarity, best
-//! first.
+//! Equal keys come first. The rest differs by the effects of a change to the code: it renamed functions, moved files,
+//! put frames in between. Such a change shows in frames that exist on one side only, and it is the same change in every
+//! stack that it touches. So pairs that are beyond doubt, because their figures agree, teach which function became
+//! which; with that known, most of the rest is equal frame by frame. Stacks that still differ then are paired by
+//! similarity, best first.
 
 mod group;
 mod learning;
@@ -159,8 +159,8 @@ impl<'g> Pairing<'g> {
         }
     }
 
-    /// The free groups by their functions, with the changes that are known, and in the order of their lines. Every group
-    /// is in one bucket, so the order of buckets does not matter.
+    /// The free groups by their functions, with the changes that are known, and in the order of their lines. Every
+    /// group is in one bucket, so the order of buckets does not matter.
     fn same_frames(&self) -> Buckets<'g> {
         let mut buckets = Buckets::default();
         for (index, group) in self.before.free() {

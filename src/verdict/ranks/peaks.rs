@@ -112,7 +112,8 @@ impl<'p> Spread<'p> {
     }
 }
 
-/// The spread of both sides, each with the reason where it is not known, and how far an imbalance may be from the truth.
+/// The spread of both sides, each with the reason where it is not known, and how far an imbalance may be from the
+/// truth.
 pub(super) struct Balance<'p> {
     pub(super) spread: Sides<Result<Spread<'p>, String>>,
     pub(super) error: Sides<Option<u64>>,

@@ -342,7 +342,8 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     job.set("PTMEM_GPU", "t4").set("PTMEM_BASE", "HEAD^1");
     let finished = job.run("run.sh");
     assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
-    // The weight, its gradient and both states of the optimizer, of 256 times 4096 floats each and not of 256 times 1024.
+    // The weight, its gradient and both states of the optimizer, of 256 times 4096 floats each and not of 256 times
+    // 1024.
     let report = job.read("summary");
     assert!(report.contains("through lines that this change touches"), "{report}");
     assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");

@@ -30,7 +30,8 @@ impl Table {
         Self { log: 0, entries: vec![Entry { symbol, bits: 0, base: 0 }] }
     }
 
-    /// Spreads symbols over the states of a table of `1 << log`: each as often as its share says, one of share -1 once at the end.
+    /// Spreads symbols over the states of a table of `1 << log`: each as often as its share says, one of share -1 once
+    /// at the end.
     pub(super) fn from_shares(shares: &[i16], log: u32) -> Option<Self> {
         let size = 1_usize << log;
         let mut entries = vec![Entry::default(); size];

@@ -110,7 +110,8 @@ const LITERALS: Kind = Kind { symbols: 36, most_log: 9, shares: &LITERAL_SHARES,
 const OFFSETS: Kind = Kind { symbols: 32, most_log: 8, shares: &OFFSET_SHARES, log: 5 };
 const MATCHES: Kind = Kind { symbols: 53, most_log: 9, shares: &MATCH_SHARES, log: 6 };
 
-/// Makes the table that a mode asks for: the usual one, that of a single symbol, one that is described here, or the last.
+/// Makes the table that a mode asks for: the usual one, that of a single symbol, one that is described here, or the
+/// last.
 fn choose(mode: u8, kind: &Kind, reader: &mut Reader<'_>, table: &mut Option<Table>) -> Option<()> {
     match mode & 3 {
         0 => *table = Some(Table::from_shares(kind.shares, kind.log)?),
