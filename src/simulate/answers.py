@@ -3,6 +3,7 @@
 Each function here replaces one of PyTorch's or of transformers'. What it allocates is what it allocated before.
 """
 
+import os
 import sys
 import time
 
@@ -30,6 +31,12 @@ def count_steps(torch):
     for module in modules:
         if ask is not None and getattr(module, "_get_value", None) is ask:
             module._get_value = get_value
+
+
+def name_the_driver(build):
+    """Tells Triton before 2.2, which knows only drivers that are installed, where that of the simulated GPU lies."""
+    folder = os.environ["TRITON_LIBCUDA_PATH"]
+    build.libcuda_dirs = lambda: [folder]
 
 
 def settle_threads(torch):

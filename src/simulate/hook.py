@@ -299,4 +299,5 @@ ANSWERS = (
 run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
+sys.meta_path.insert(0, Finder("triton.common.build", after=(later("answers", "name_the_driver"),)))
 sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))

@@ -26,7 +26,7 @@ struct Story {
     options: &'static [&'static str],
     variables: &'static [(&'static str, &'static str)],
     /// Minor number of the first release 2.x that can do it. 2.0 records one device, and compiles for no Python from
-    /// 3.11 on.
+    /// 3.11 on. Of kernels that write to every other element, 2.0 and 2.1 have others, which are not computed.
     since: u32,
 }
 
@@ -107,7 +107,7 @@ fn scratch_memory_that_follows_from_registers() {
 
 #[test]
 fn sizes_and_positions_on_the_device_are_those_of_the_host() {
-    assert_told_truly(&Story { name: "values", options: &["--fill", "90"], ..Story::default() });
+    assert_told_truly(&Story { name: "values", options: &["--fill", "90"], since: 2, ..Story::default() });
 }
 
 /// A value that is not known to be right is counted.
