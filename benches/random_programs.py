@@ -3,10 +3,10 @@
 ptmem simulate --gpus 2 -- python3 benches/random_programs.py FOLDER 0 500
 
 Each seed is a process of its own, with its own allocator settings and way of recording. FOLDER/SEED.pickle is the
-snapshot; SEED.json has torch.cuda.memory_stats() of every device right before the recording and right before the dump.
-Whatever `ptmem show --format json` calls exact must equal them, and a bound must contain them. Where a ring buffer kept
-the last events alone, "ring" has the counters of what it kept: those at its start, where they are known (else null), and
-the least and the most that the peak can be. A program that PyTorch itself refuses is left out.
+snapshot; SEED.json has torch.cuda.memory_stats() of every device right before the recording and right before the
+dump. Whatever `ptmem show --format json` calls exact must equal them, and a bound must contain them. Where a ring
+buffer kept the last events alone, "ring" has the counters of what it kept: those at its start, where they are known
+(else null), and the least and the most that the peak can be. A program that PyTorch itself refuses is left out.
 """
 
 import gc
@@ -22,7 +22,15 @@ import torch
 RELEASE = tuple(int(number) for number in torch.__version__.split(".")[:2])
 MIB = 1 << 20
 MOST_LIVE = 40
-SKIPPABLE = ["alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"]
+SKIPPABLE = [
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+]
 OUT_OF_MEMORY = getattr(torch.cuda, "OutOfMemoryError", RuntimeError)
 
 
