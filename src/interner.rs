@@ -45,4 +45,18 @@ impl<T> Interner<T> {
         positions.insert_unique(hash, position, |&at| hasher.hash_one(items[at as usize].borrow()));
         at
     }
+
+    /// The number of `item`, which is stored as it is where it is new.
+    pub(crate) fn number<Q>(&mut self, item: &Q) -> u32
+    where
+        T: std::borrow::Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = T> + ?Sized,
+    {
+        u32::try_from(self.intern(item, Q::to_owned)).unwrap_or(u32::MAX)
+    }
+
+    /// All values, by position.
+    pub(crate) fn into_items(self) -> Vec<T> {
+        self.items
+    }
 }

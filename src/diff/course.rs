@@ -269,20 +269,21 @@ fn tell_unchecked(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Ve
     }
 }
 
+/// The advice where parts cannot be told.
+const RECORD_THE_SAME: &str = "Record both sides from the same place to the same place";
+
 /// The reason in words, with what to do.
 fn why_unclear(unclear: Unclear) -> String {
     match unclear {
         Unclear::Unlike => {
-            "too few of them have the same stack and size to tell. Record both sides from the same place to the \
-                            same place, with stacks (context='all')"
-                .to_owned()
+            format!(
+                "too few of them have the same stack and size to tell. {RECORD_THE_SAME}, with stacks (context='all')"
+            )
         }
-        Unclear::Short(side) => {
-            format!("those of the {side} are too few to tell. Record both sides from the same place to the same place")
-        }
+        Unclear::Short(side) => format!("those of the {side} are too few to tell. {RECORD_THE_SAME}"),
         Unclear::Rest(side) => format!(
-            "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program is \
-             shorter. Record both sides from the same place to the same place",
+            "those of the {side} are, one by one, a part of those of the {}, so that either its recording or its program \
+             is shorter. {RECORD_THE_SAME}",
             side.other()
         ),
     }

@@ -1,9 +1,8 @@
 //! The course of a history that few stacks make: the sizes that they ask for, in order. The stacks alone would tell
 //! nothing.
 
-use std::collections::HashMap;
-
 use super::{Folded, MOST_ENTRIES};
+use crate::interner::Interner;
 
 /// The most stacks, before they are grouped, of a history whose sizes are kept.
 const MOST_STACKS: usize = 64;
@@ -32,34 +31,18 @@ impl BySize {
         if stacks > MOST_STACKS {
             return None;
         }
-        let mut classes = Classes::default();
-        let sequence = Folded::new(allocations.map(|class| classes.number(class)), MOST_ENTRIES)?;
-        Some(Self { classes: classes.all, sequence })
+        let mut classes = Interner::default();
+        let sequence = Folded::new(allocations.map(|class| classes.number(&class)), MOST_ENTRIES)?;
+        Some(Self { classes: classes.into_items(), sequence })
     }
 
     /// The same with other numbers of stacks, of which several may become one.
     #[must_use]
     pub(super) fn renumbered(&self, numbers: &[u32]) -> Self {
-        let mut classes = Classes::default();
+        let mut classes = Interner::default();
         let renumbered =
             self.classes.iter().map(|class| SizeClass { symbol: numbers[class.symbol as usize], ..*class });
-        let places: Vec<u32> = renumbered.map(|class| classes.number(class)).collect();
-        Self { sequence: self.sequence.renamed(|class| places[class as usize]), classes: classes.all }
-    }
-}
-
-/// Classes, numbered in the order in which they come.
-#[derive(Default)]
-struct Classes {
-    all: Vec<SizeClass>,
-    numbers: HashMap<SizeClass, u32>,
-}
-
-impl Classes {
-    fn number(&mut self, class: SizeClass) -> u32 {
-        *self.numbers.entry(class).or_insert_with(|| {
-            self.all.push(class);
-            u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
-        })
+        let places: Vec<u32> = renumbered.map(|class| classes.number(&class)).collect();
+        Self { sequence: self.sequence.renamed(|class| places[class as usize]), classes: classes.into_items() }
     }
 }

@@ -1,10 +1,11 @@
 //! A course as text that version control can compare: an entry such as `(b0c4d5 77e1f0*3)*24` a line.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{BySize, Course, Entry, Folded, Level, PeakAllocation, SizeClass, Symbol};
+use crate::interner::Interner;
 use crate::snapshot::StackId;
 use crate::stack::{GroupBy, Grouper};
 
@@ -63,12 +64,12 @@ impl Course {
     #[must_use]
     pub fn grouped(&self, grouper: &Grouper<'_>) -> Grouped {
         debug_assert_eq!(grouper.by(), GroupBy::Stack);
-        let mut keys = Keys::default();
-        let numbers: Vec<u32> = self.symbols.iter().map(|symbol| keys.number(symbol.key(grouper))).collect();
+        let mut keys = Interner::default();
+        let numbers: Vec<u32> = self.symbols.iter().map(|symbol| keys.number(&symbol.key(grouper))).collect();
         let sequence = self.sequence.renamed(|symbol| numbers[symbol as usize]);
         let peak = self.peak.map(|peak| numbers[peak.symbol as usize]);
         let by_size = self.by_size.as_ref().map(|by_size| by_size.renumbered(&numbers));
-        Grouped { keys: keys.all, sequence, by_size, peak }
+        Grouped { keys: keys.into_items(), sequence, by_size, peak }
     }
 
     /// The course as it is written.
@@ -112,22 +113,6 @@ impl Symbol {
             Self::Unlisted(name) => name.clone(),
             Self::NoFrames => NO_FRAMES.to_owned(),
         }
-    }
-}
-
-/// Keys, numbered in the order in which they come.
-#[derive(Default)]
-struct Keys {
-    all: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Keys {
-    fn number(&mut self, key: String) -> u32 {
-        *self.numbers.entry(key).or_insert_with_key(|key| {
-            self.all.push(key.clone());
-            u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX)
-        })
     }
 }
 
@@ -190,23 +175,20 @@ fn text(entry: Entry, sequence: &Folded, names: &[&str]) -> String {
 /// # Errors
 /// Where it is malformed, with the problem in words.
 pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> Result<Course, String> {
-    let mut names = Names { all: Vec::new(), numbers: HashMap::new() };
+    let mut names = Interner::default();
     let sequence = parse_sequence(&saved.sequence, &mut names)?;
     let samples = saved.held.len();
     if saved.sequence.is_empty() || samples < 2 || saved.passing.len() != samples || saved.fresh.len() != samples {
         return Err("has lists of the wrong length".to_owned());
     }
-    let peak = match &saved.peak {
-        Some((name, place)) => Some(PeakAllocation { symbol: names.number(name)?, place: *place }),
-        None => None,
-    };
+    let peak = saved.peak.as_ref().map(|(name, place)| PeakAllocation { symbol: names.number(name), place: *place });
     let by_size = saved.by_size.as_ref().map(|lines| parse_by_size(lines, &mut names)).transpose()?;
-    let symbols = names.all.iter().map(|name| symbol(name, stacks)).collect();
+    let symbols = names.items().iter().map(|name| symbol(name, stacks)).collect();
     Ok(Course { symbols, sequence, by_size, levels: saved.levels(), peak })
 }
 
 /// The sequence that lines describe.
-fn parse_sequence(lines: &[String], names: &mut Names) -> Result<Folded, String> {
+fn parse_sequence(lines: &[String], names: &mut Interner<String>) -> Result<Folded, String> {
     let mut parser = Parser { names, folded: Folded::default() };
     for line in lines {
         let mut rest = line.as_str();
@@ -220,14 +202,14 @@ fn parse_sequence(lines: &[String], names: &mut Names) -> Result<Folded, String>
 }
 
 /// The sequence by sizes that lines describe.
-fn parse_by_size(lines: &[String], names: &mut Names) -> Result<BySize, String> {
-    let mut texts = Names { all: Vec::new(), numbers: HashMap::new() };
+fn parse_by_size(lines: &[String], names: &mut Interner<String>) -> Result<BySize, String> {
+    let mut texts = Interner::default();
     let sequence = parse_sequence(lines, &mut texts)?;
-    let mut classes = Vec::with_capacity(texts.all.len());
-    for text in &texts.all {
+    let mut classes = Vec::with_capacity(texts.items().len());
+    for text in texts.items() {
         let class = text.rsplit_once(OF_SIZE).and_then(|(name, bytes)| Some((name, bytes.parse().ok()?)));
         let (name, bytes) = class.ok_or_else(|| "has an allocation without a size".to_owned())?;
-        classes.push(SizeClass { symbol: names.number(name)?, bytes });
+        classes.push(SizeClass { symbol: names.number(name), bytes });
     }
     Ok(BySize { classes, sequence })
 }
@@ -242,25 +224,8 @@ fn symbol(name: &str, stacks: &BTreeMap<String, StackId>) -> Symbol {
     }
 }
 
-/// Names, numbered in the order in which they come.
-struct Names {
-    all: Vec<String>,
-    numbers: HashMap<String, u32>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> Result<u32, String> {
-        let next = u32::try_from(self.all.len()).map_err(|_| "is too long".to_owned())?;
-        let number = *self.numbers.entry(name.to_owned()).or_insert(next);
-        if number == next {
-            self.all.push(name.to_owned());
-        }
-        Ok(number)
-    }
-}
-
 struct Parser<'n> {
-    names: &'n mut Names,
+    names: &'n mut Interner<String>,
     folded: Folded,
 }
 
@@ -309,7 +274,7 @@ impl Parser<'_> {
             return Err("has an empty name".to_owned());
         }
         *rest = &text[end..];
-        Ok(Entry::One(self.names.number(name)?))
+        Ok(Entry::One(self.names.number(name)))
     }
 }
 
@@ -344,7 +309,8 @@ mod tests {
     #[test]
     fn sizes_are_written_and_read() {
         let lines = ["aaaaaa:512", "(bbbbbb:1024 -:7*3)*24"].map(str::to_owned).to_vec();
-        let mut names = Names { all: vec!["-".to_owned()], numbers: HashMap::from([("-".to_owned(), 0)]) };
+        let mut names = Interner::default();
+        names.number("-");
         let by_size = parse_by_size(&lines, &mut names).unwrap();
         assert_eq!(by_size.classes[2], SizeClass { symbol: 0, bytes: 7 });
         assert_eq!(by_size.lines(&["-", "aaaaaa", "bbbbbb"]), lines);

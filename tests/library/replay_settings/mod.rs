@@ -95,6 +95,13 @@ fn compare(allocator: &Allocator, first: usize, snapshot: &Snapshot) -> Result<(
     Ok(())
 }
 
+/// The truth is within the bounds, and that of the allocated peak is not 0.
+fn assert_counted_with_a_bound(allocator: &Allocator, snapshot: &Snapshot) {
+    compare(allocator, 0, snapshot).unwrap();
+    let replay = replay::run(snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
+    assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
+}
+
 /// The limit on splitting was switched on behind the block, and expandable segments off: it left the rest of its pages
 /// free, where the settings at the dump would have given it the whole.
 #[test]
@@ -108,10 +115,7 @@ fn a_block_that_is_older_than_a_switch_is_counted_with_a_bound() {
     let after = Settings { max_split_mb: Some(21), divisions: Some(4), expandable: false };
     let mut allocator = Allocator::new(before, None);
     run(&mut allocator, &steps, &[(1, after)]);
-    let snapshot = allocator.snapshot(0, true);
-    compare(&allocator, 0, &snapshot).unwrap();
-    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
-    assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
+    assert_counted_with_a_bound(&allocator, &allocator.snapshot(0, true));
 }
 
 /// Pools with an allocator of their own keep ordinary segments, which are split finely all the same while segments are
@@ -160,10 +164,7 @@ fn a_text_that_does_not_name_a_setting_tells_that_settings_were_switched() {
     ];
     run(&mut allocator, &steps, &[(4, Settings::default()), (5, on)]);
     "garbage_collection_threshold:0.3".clone_into(&mut allocator.text);
-    let snapshot = allocator.snapshot(0, true);
-    compare(&allocator, 0, &snapshot).unwrap();
-    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
-    assert!(replay.figures.allocated.peak_error.is_some_and(|error| error > 0));
+    assert_counted_with_a_bound(&allocator, &allocator.snapshot(0, true));
 }
 
 /// An ordinary segment shows that expandable ones were switched off within the history, and a mapped range that they
