@@ -39,6 +39,7 @@ mod handles;
 mod kernels;
 mod ledger;
 mod linear_algebra;
+mod little_endian;
 mod names;
 mod nccl;
 mod nvml;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use super::{Parameter, Resources};
+use crate::little_endian::number_at;
 use crate::sys::memory;
 
 /// Format and number of the entry of `.nv.info` that holds the registers of a function.
@@ -50,8 +51,7 @@ pub(super) fn at(address: u64) -> Option<&'static [u8]> {
 }
 
 fn number<const SIZE: usize>(bytes: &[u8], at: usize) -> Option<usize> {
-    let bytes = bytes.get(at..at.checked_add(SIZE)?)?;
-    Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
+    number_at::<SIZE>(bytes, at).map(|number| number as usize)
 }
 
 impl<'a> Elf<'a> {

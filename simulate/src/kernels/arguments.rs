@@ -2,6 +2,7 @@
 
 use crate::code::Parameter;
 use crate::ffi::In;
+use crate::little_endian::number_at;
 use crate::sys::memory;
 
 /// Arguments of a launch, as the program passes them: an address for each.
@@ -10,20 +11,14 @@ pub(super) struct Arguments<'a> {
     addresses: In<u64>,
 }
 
-/// A little-endian number in an argument.
-fn number<const SIZE: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(SIZE)?)?;
-    Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-}
-
 /// Word of four bytes in an argument.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    number::<4>(bytes, at).map(|number| number as u32)
+    number_at::<4>(bytes, at).map(|number| number as u32)
 }
 
 /// Word of eight bytes in an argument.
 pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    number::<8>(bytes, at)
+    number_at::<8>(bytes, at)
 }
 
 impl<'a> Arguments<'a> {

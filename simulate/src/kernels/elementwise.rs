@@ -82,7 +82,7 @@ impl Tensor<'_> {
     }
 }
 
-/// What a launch works with: the function's own numbers, the result and the operands.
+/// A launch: the function's own numbers, the result and the operands.
 struct Work<'a> {
     count: usize,
     own: &'a [u8],
@@ -121,35 +121,41 @@ impl Elementwise {
 
     fn contiguous<'a>(&self, arguments: &Arguments<'a>) -> Option<Vec<Tensor<'a>>> {
         let places = arguments.sized(2, 8 * self.tensors())?;
-        let tensor = |index: usize| {
+        let mut tensors = Vec::new();
+        for index in 0..self.tensors() {
             let element = match self.layout {
                 Layout::Converting => converted(arguments, index)?,
                 _ => self.element(index),
             };
-            Some(Tensor { at: long(places, 8 * index)?, element, offsets: None })
-        };
-        (0..self.tensors()).map(tensor).collect()
+            tensors.push(Tensor { at: long(places, 8 * index)?, element, offsets: None });
+        }
+        Some(tensors)
+    }
+
+    /// Place of the tensors' addresses in a closure: behind where their elements lie.
+    fn addresses_in_closure(&self) -> usize {
+        Offsets::size(self.tensors()).next_multiple_of(8)
     }
 
     /// The tensors in a closure.
     fn strided<'a>(&self, closure: &'a [u8]) -> Option<Vec<Tensor<'a>>> {
         let offsets = Offsets::at(closure, 0, self.tensors())?;
-        let first = Offsets::size(self.tensors()).next_multiple_of(8);
-        let tensor = |index: usize| {
-            let at = long(closure, first + 8 * index)?;
-            Some(Tensor { at, element: self.element(index), offsets: Some((offsets, index)) })
-        };
-        (0..self.tensors()).map(tensor).collect()
+        let mut tensors = Vec::new();
+        for index in 0..self.tensors() {
+            let at = long(closure, self.addresses_in_closure() + 8 * index)?;
+            tensors.push(Tensor { at, element: self.element(index), offsets: Some((offsets, index)) });
+        }
+        Some(tensors)
     }
 
     /// The function's own numbers in a closure: behind the tensors, and before an address that is not used.
     fn own_in_closure<'a>(&self, closure: &'a [u8]) -> Option<&'a [u8]> {
-        let at = Offsets::size(self.tensors()).next_multiple_of(8) + 8 * self.tensors();
+        let at = self.addresses_in_closure() + 8 * self.tensors();
         let end = at + self.function.size();
         if closure.len() == end.next_multiple_of(8) + UNUSED_ADDRESS { closure.get(at..end) } else { None }
     }
 
-    /// What a launch writes. None where that is not known.
+    /// The memory that a launch changes. None where that is not known.
     pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         let work = self.work(arguments)?;
         let size = work.count.checked_mul(work.result.element.size())?;
@@ -177,11 +183,10 @@ impl Elementwise {
         }
         let mut bytes = Vec::new();
         for index in 0..work.count {
-            let numbers = work.operands.iter().zip(&operands);
-            let read = |(tensor, known): (&Tensor<'_>, &Computed)| {
-                tensor.element.read(&known.bytes, index * tensor.element.size())
-            };
-            let numbers: Vec<_> = numbers.map(read).collect::<Option<_>>()?;
+            let mut numbers = Vec::new();
+            for (tensor, values) in work.operands.iter().zip(&operands) {
+                numbers.push(tensor.element.read(&values.bytes, index * tensor.element.size())?);
+            }
             let number = self.function.apply(work.own, &numbers)?;
             bytes.extend(work.result.element.bytes(number)?);
         }
@@ -199,11 +204,12 @@ fn written(work: &Work<'_>, computed: &Computed) -> Option<Vec<Effect>> {
     if work.result.offsets.is_none() {
         return Some(alloc::vec![Effect::Set(work.result.at, computed.clone())]);
     }
-    let elements = computed.bytes.chunks_exact(work.result.element.size()).enumerate();
-    let effect = |(index, bytes): (usize, &[u8])| {
-        Some(Effect::Set(work.result.place(index)?, Computed { bytes: bytes.into(), trust: computed.trust }))
-    };
-    elements.map(effect).collect()
+    let mut effects = Vec::new();
+    for (index, bytes) in computed.bytes.chunks_exact(work.result.element.size()).enumerate() {
+        let element = Computed { bytes: bytes.into(), trust: computed.trust };
+        effects.push(Effect::Set(work.result.place(index)?, element));
+    }
+    Some(effects)
 }
 
 fn forgotten(work: &Work<'_>) -> Option<Vec<Effect>> {

@@ -113,26 +113,30 @@ impl Function {
         (self.kind == Kind::Fill && rest.iter().all(|&byte| byte == first)).then_some(first)
     }
 
+    /// One of the function's own numbers.
+    fn own_number(self, own: &[u8], at: usize) -> Option<Number> {
+        self.operand.read(own, at)
+    }
+
     /// The result for one element of each operand.
     pub(super) fn apply(self, own: &[u8], operands: &[Number]) -> Option<Number> {
         let number = self.operand.size();
-        let own_number = |at: usize| self.operand.read(own, at);
         let operator = own.first().copied();
         Some(match (self.kind, operands) {
-            (Kind::Fill, []) => own_number(0)?,
+            (Kind::Fill, []) => self.own_number(own, 0)?,
             (Kind::Copy, [x]) => *x,
-            (Kind::AddNumber, [x]) => x.plus(own_number(number)?, own_number(0)?)?,
-            (Kind::AddToNumber, [x]) => own_number(0)?.plus(own_number(number)?, *x)?,
-            (Kind::Add, [x, y]) => x.plus(own_number(0)?, *y)?,
-            (Kind::MultiplyNumber, [x]) => Number::Whole(0).plus(own_number(number)?, *x)?,
+            (Kind::AddNumber, [x]) => x.plus(self.own_number(own, number)?, self.own_number(own, 0)?)?,
+            (Kind::AddToNumber, [x]) => self.own_number(own, 0)?.plus(self.own_number(own, number)?, *x)?,
+            (Kind::Add, [x, y]) => x.plus(self.own_number(own, 0)?, *y)?,
+            (Kind::MultiplyNumber, [x]) => Number::Whole(0).plus(self.own_number(own, number)?, *x)?,
             (Kind::Equal, [x, y]) => equal(operator?, *x, *y)?,
-            (Kind::EqualNumber, [x]) => equal(operator?, *x, own_number(number.max(4))?)?,
+            (Kind::EqualNumber, [x]) => equal(operator?, *x, self.own_number(own, number.max(4))?)?,
             (Kind::Compare, [x, y]) => compare(operator?, *x, *y)?,
-            (Kind::CompareNumber, [x]) => compare(operator?, *x, own_number(number.max(4))?)?,
+            (Kind::CompareNumber, [x]) => compare(operator?, *x, self.own_number(own, number.max(4))?)?,
             (Kind::Multiply, [x, y]) => Number::Whole(0).plus(*x, *y)?,
             (Kind::And, [x, y]) => Number::Whole(x.whole()? & y.whole()?),
             (Kind::Or, [x, y]) => Number::Whole(x.whole()? | y.whole()?),
-            (Kind::IsZero, [x]) => Number::Whole((*x == Number::Whole(0) || *x == Number::Real(0.0)).into()),
+            (Kind::IsZero, [x]) => Number::Whole(x.is_zero().into()),
             (Kind::Not, [x]) => Number::Whole((x.whole()? == 0).into()),
             _ => return None,
         })

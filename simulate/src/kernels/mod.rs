@@ -1,4 +1,4 @@
-//! What launches of kernels do to values.
+//! Launches of kernels, and the values that they change.
 //!
 //! Device code does not run. A few of PyTorch's kernels are so simple that their names and arguments say what they
 //! write: fills, ranges, sums, comparisons and copies of whole numbers, their reductions, and `nonzero`. Sizes and
@@ -37,7 +37,7 @@ const MOST_COMPUTED: usize = 1 << 16;
 /// Most elements that are computed of values which are not set: positions and lengths, not tensors of data.
 const MOST_UNSET: usize = 1 << 10;
 
-/// What is known of a kernel.
+/// Facts about a kernel that is launched.
 struct Kernel {
     parameters: Box<[Parameter]>,
     rule: Option<Rule>,
@@ -61,7 +61,7 @@ impl Rule {
             .or_else(|| reduction::Reduction::named(name).map(Self::Reduction))
     }
 
-    /// What a launch writes. None where that is not known.
+    /// The memory that a launch changes. None where that is not known.
     fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         match self {
             Self::Elementwise(rule) => rule.effects(arguments),

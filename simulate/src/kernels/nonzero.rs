@@ -39,7 +39,7 @@ impl Nonzero {
         Some(Self { work: *work, element })
     }
 
-    /// What a launch writes. None where that is not known.
+    /// The memory that a launch changes. None where that is not known.
     pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         match self.work {
             Work::Count => self.count(arguments),
@@ -73,7 +73,7 @@ impl Nonzero {
         let mut indices = Vec::new();
         for index in 0..count {
             let number = self.element.read(&known.bytes, index * self.element.size())?;
-            if number != Number::Whole(0) && number != Number::Real(0.0) {
+            if !number.is_zero() {
                 indices.push(index as i64);
             }
         }

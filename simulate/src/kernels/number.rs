@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use crate::little_endian;
+
 /// Type of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
@@ -51,7 +53,7 @@ impl Type {
     /// The number at a place.
     pub(super) fn read(self, bytes: &[u8], at: usize) -> Option<Number> {
         let bytes = bytes.get(at..at.checked_add(self.size())?)?;
-        let raw = bytes.iter().rev().fold(0_u64, |number, &byte| number << 8 | u64::from(byte));
+        let raw = little_endian::number(bytes);
         Some(match self {
             Self::Bool => Number::Whole((raw != 0).into()),
             Self::Unsigned(_) => Number::Whole(raw as i64),
@@ -94,6 +96,10 @@ impl Type {
 }
 
 impl Number {
+    pub(super) fn is_zero(self) -> bool {
+        self == Self::Whole(0) || self == Self::Real(0.0)
+    }
+
     /// None for others than whole numbers.
     pub(super) fn whole(self) -> Option<i64> {
         match self {

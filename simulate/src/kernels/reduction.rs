@@ -26,7 +26,7 @@ enum Operator {
 
 const KERNEL: &str = "_ZN2at6native13reduce_kernelILi";
 const STRUCTURE: &str = "NS0_8ReduceOpI";
-/// What follows the types of the element and of the result.
+/// Names that follow the types of the element and of the result.
 const OPERATORS: [(&str, Operator); 5] = [
     ("NS0_13MaxNanFunctorI", Operator::Largest),
     ("NS0_13MinNanFunctorI", Operator::Smallest),
@@ -109,7 +109,7 @@ impl Reduction {
         (whole && same).then_some(Self { operator: *operator, element, result })
     }
 
-    /// What a launch writes. None where that is not known.
+    /// The memory that a launch changes. None where that is not known.
     pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         let places = Places::of(self.result);
         let structure = arguments.sized(0, places.end)?;

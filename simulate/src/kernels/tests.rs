@@ -14,7 +14,7 @@ const OUTPUT: u64 = 0x1000_5000_0000;
 const INPUT: u64 = 0x1000_5100_0000;
 const OTHER: u64 = 0x1000_5200_0000;
 
-/// What a launch writes. None where nothing is known of the kernel, or of the arguments.
+/// The memory that a launch changes. None where nothing is known of the kernel, or of the arguments.
 fn effects(name: &str, arguments: &[&[u8]]) -> Option<Vec<Effect>> {
     let name = std::ffi::CString::new(name).unwrap();
     let parameters: Vec<Parameter> = arguments.iter().map(|bytes| Parameter { size: bytes.len() }).collect();
@@ -44,32 +44,59 @@ fn vectorized(function: &str, tensors: usize) -> String {
     std::format!("_ZN2at6native29vectorized_elementwise_kernelILi4E{function}St5arrayIPcLm{tensors}EELb0EEEviT0_T1_")
 }
 
+/// A function with its own numbers on two elements of tensors, whose addresses are the places.
+fn on_two_elements(function: &str, own: &[u8], places: &[u8]) -> Option<Vec<Effect>> {
+    effects(&vectorized(function, places.len() / 8), &[&words(&[2]), own, places])
+}
+
+/// An address as an argument has it.
+fn place(at: u64) -> Vec<u8> {
+    longs(&[at as i64])
+}
+
+/// Whole numbers of eight bytes, each written for itself.
+fn written_apart(numbers: &[i64]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (index, number) in (0..).zip(numbers) {
+        effects.push(Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[*number]), trust: Trust::Known }));
+    }
+    effects
+}
+
+/// The name of the kernel of `torch.arange` for a type, which goes by a number.
+fn range_kernel(element: &str) -> String {
+    std::format!(
+        "_ZN50_GLOBAL__N__2fa45684_17_RangeFactories_cu_38772b0829elementwise_kernel_with_indexIiZZZN2at6native15arange\
+         _cuda_outERKN3c106ScalarES6_S6_RNS1_6TensorEENKUlvE_clEvENKUlvE{element}_clEvEUllE_EEvT_T0_PN15function_traitsI\
+         SD_E11result_typeE"
+    )
+}
+
+/// A reduction by an operator.
+fn reduced(operator: &str, structure: &[u8]) -> Option<Vec<Effect>> {
+    effects(
+        &std::format!("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIlNS0_14func_wrapper_tIl{operator}"),
+        &[structure],
+    )
+}
+
 #[test]
 fn a_fill_is_the_number_in_its_function() {
-    let fill = |number: i64| {
-        let places = longs(&[OUTPUT as i64]);
-        effects(&vectorized("NS0_11FillFunctorIlEE", 1), &[&words(&[2]), &longs(&[number]), &places])
-    };
-    assert_eq!(fill(7), written(OUTPUT, longs(&[7, 7])));
-    assert_eq!(fill(-1), Some(alloc::vec![Effect::Fill(OUTPUT, 0xFF, 16)]));
+    let places = longs(&[OUTPUT as i64]);
+    assert_eq!(on_two_elements("NS0_11FillFunctorIlEE", &longs(&[7]), &places), written(OUTPUT, longs(&[7, 7])));
+    let found = on_two_elements("NS0_11FillFunctorIlEE", &longs(&[-1]), &places);
+    assert_eq!(found, Some(alloc::vec![Effect::Fill(OUTPUT, 0xFF, 16)]));
 }
 
 #[test]
 fn a_range_is_computed_from_its_start_and_step() {
-    let name = |element: &str| {
-        std::format!(
-            "_ZN50_GLOBAL__N__2fa45684_17_RangeFactories_cu_38772b0829elementwise_kernel_with_indexIiZZZN2at6native15arange\
-             _cuda_outERKN3c106ScalarES6_S6_RNS1_6TensorEENKUlvE_clEvENKUlvE{element}_clEvEUllE_EEvT_T0_PN15function_traitsI\
-             SD_E11result_typeE"
-        )
-    };
     let arguments = [words(&[3]), longs(&[2, 3, 0x7FFF_0000]), longs(&[OUTPUT as i64])];
     let arguments = arguments.each_ref().map(Vec::as_slice);
-    assert_eq!(effects(&name("2"), &arguments), written(OUTPUT, longs(&[2, 5, 8])));
-    assert_eq!(effects(&name("1"), &arguments), written(OUTPUT, words(&[2, 5, 8])));
-    assert_eq!(effects(&name("5"), &arguments), None, "of floating point");
+    assert_eq!(effects(&range_kernel("2"), &arguments), written(OUTPUT, longs(&[2, 5, 8])));
+    assert_eq!(effects(&range_kernel("1"), &arguments), written(OUTPUT, words(&[2, 5, 8])));
+    assert_eq!(effects(&range_kernel("5"), &arguments), None, "of floating point");
     let [count, range, place] = arguments;
-    assert_eq!(effects(&name("2"), &[count, &range[..16], place]), None, "a closure of another release");
+    assert_eq!(effects(&range_kernel("2"), &[count, &range[..16], place]), None, "a closure of another release");
 }
 
 #[test]
@@ -78,24 +105,27 @@ fn sums_and_comparisons_follow_from_their_operands() {
     set(OTHER, &longs(&[1, 20]));
     let one = longs(&[OUTPUT as i64, INPUT as i64]);
     let two = longs(&[OUTPUT as i64, INPUT as i64, OTHER as i64]);
-    let of_one = |function: &str, own: &[u8]| effects(&vectorized(function, 2), &[&words(&[2]), own, &one]);
-    let of_two = |function: &str, own: &[u8]| effects(&vectorized(function, 3), &[&words(&[2]), own, &two]);
-    let compared = |of: [u8; 2]| written(OUTPUT, of.into());
-    assert_eq!(of_one("NS0_21CUDAFunctorOnSelf_addIlEE", &longs(&[3, 2])), written(OUTPUT, longs(&[16, 26])));
-    assert_eq!(of_one("NS0_22CUDAFunctorOnOther_addIlEE", &longs(&[7, -1])), written(OUTPUT, longs(&[-3, -13])));
-    assert_eq!(of_two("NS0_15CUDAFunctor_addIlEE", &longs(&[-1])), written(OUTPUT, longs(&[9, 0])));
+    assert_eq!(
+        on_two_elements("NS0_21CUDAFunctorOnSelf_addIlEE", &longs(&[3, 2]), &one),
+        written(OUTPUT, longs(&[16, 26]))
+    );
+    assert_eq!(
+        on_two_elements("NS0_22CUDAFunctorOnOther_addIlEE", &longs(&[7, -1]), &one),
+        written(OUTPUT, longs(&[-3, -13]))
+    );
+    assert_eq!(on_two_elements("NS0_15CUDAFunctor_addIlEE", &longs(&[-1]), &two), written(OUTPUT, longs(&[9, 0])));
     let product = "NS0_13AUnaryFunctorIlllNS0_15binary_internal10MulFunctorIlEEEE";
-    assert_eq!(of_one(product, &longs(&[0, 3])), written(OUTPUT, longs(&[30, 60])));
+    assert_eq!(on_two_elements(product, &longs(&[0, 3]), &one), written(OUTPUT, longs(&[30, 60])));
     let file = "NS0_51_GLOBAL__N__68c48bfe_18_CompareEQKernel_cu_d8008c96";
     let equal = std::format!("NS0_13BinaryFunctorIllb{file}16CompareEqFunctorIlEEEE");
-    assert_eq!(of_two(&equal, &words(&[0])), compared([0, 1]));
-    assert_eq!(of_two(&equal, &words(&[1])), compared([1, 0]));
+    assert_eq!(on_two_elements(&equal, &words(&[0]), &two), written(OUTPUT, alloc::vec![0, 1]));
+    assert_eq!(on_two_elements(&equal, &words(&[1]), &two), written(OUTPUT, alloc::vec![1, 0]));
     let equal = std::format!("NS0_13AUnaryFunctorIllb{file}16CompareEqFunctorIlEEEE");
-    assert_eq!(of_one(&equal, &longs(&[0, 10])), compared([1, 0]));
+    assert_eq!(on_two_elements(&equal, &longs(&[0, 10]), &one), written(OUTPUT, alloc::vec![1, 0]));
     let less = "ZNS0_21compare_scalar_kernelIlEEvRNS_18TensorIteratorBaseE6OpTypeET_EUllE_";
-    assert_eq!(of_one(less, &longs(&[3, 20, 0x7FFF_0000])), compared([1, 0]));
+    assert_eq!(on_two_elements(less, &longs(&[3, 20, 0x7FFF_0000]), &one), written(OUTPUT, alloc::vec![1, 0]));
     assert_eq!(
-        of_one(less, &longs(&[9, 20, 0x7FFF_0000])),
+        on_two_elements(less, &longs(&[9, 20, 0x7FFF_0000]), &one),
         Some(alloc::vec![Effect::Forget(OUTPUT, 2)]),
         "no operator"
     );
@@ -106,14 +136,13 @@ fn an_operand_that_is_not_known_leaves_a_result_that_is_not_known() {
     let input = INPUT + 0x1000;
     set(input, &longs(&[10]));
     let places = longs(&[OUTPUT as i64, input as i64, input as i64]);
-    let sum = |count: u32| {
-        let name = vectorized("NS0_15CUDAFunctor_addIlEE", 3);
-        effects(&name, &[&words(&[count]), &longs(&[1]), &places])
-    };
-    assert_eq!(sum(2), Some(alloc::vec![Effect::Forget(OUTPUT, 16)]));
+    let name = vectorized("NS0_15CUDAFunctor_addIlEE", 3);
+    let of_two = effects(&name, &[&words(&[2]), &longs(&[1]), &places]);
+    assert_eq!(of_two, Some(alloc::vec![Effect::Forget(OUTPUT, 16)]));
     values::doubt(input, 8);
     let doubtful = Computed { bytes: longs(&[20]), trust: Trust::Doubtful };
-    assert_eq!(sum(1), Some(alloc::vec![Effect::Set(OUTPUT, doubtful)]));
+    let of_one = effects(&name, &[&words(&[1]), &longs(&[1]), &places]);
+    assert_eq!(of_one, Some(alloc::vec![Effect::Set(OUTPUT, doubtful)]));
 }
 
 #[test]
@@ -165,11 +194,7 @@ fn elements_that_lie_apart_are_found_by_their_strides() {
     let name = "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_cudaERNS_18Te\
                 nsorIteratorBaseEENKUlvE1_clEvENKUlvE2_clEvEUllE_EEvS4_RKT_EUliE_EEviT1_";
     let found = effects(name, &[&words(&[6]), &closure]).unwrap();
-    let element = |(index, number): (u64, i64)| {
-        Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), trust: Trust::Known })
-    };
-    let expected: Vec<Effect> = (0..).zip([0, 3, 1, 4, 2, 5]).map(element).collect();
-    assert_eq!(found, expected);
+    assert_eq!(found, written_apart(&[0, 3, 1, 4, 2, 5]));
     assert_eq!(effects(name, &[&words(&[6]), &closure[..closure.len() - 8]]), None, "a closure of another release");
 }
 
@@ -187,22 +212,11 @@ fn a_reduction_goes_through_the_elements_of_each_result() {
     structure.extend(longs(&[input as i64, OUTPUT as i64, 0, 0, 0, 0, 0]));
     structure.extend([0, 1, 0, 0, 1, 0, 0, 0]);
     assert_eq!(structure.len(), 1056);
-    let reduced = |operator: &str, structure: &[u8]| {
-        let name =
-            std::format!("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIlNS0_14func_wrapper_tIl{operator}");
-        effects(&name, &[structure])
-    };
-    let results = |numbers: [i64; 2]| {
-        let effect = |(index, number): (u64, i64)| {
-            Effect::Set(OUTPUT + 8 * index, Computed { bytes: longs(&[number]), trust: Trust::Known })
-        };
-        Some((0..).zip(numbers).map(effect).collect::<Vec<_>>())
-    };
-    assert_eq!(reduced("NS0_13MaxNanFunctorIlEEEEjlLi4ELi4EEEEEvT1_", &structure), results([5, 9]));
-    assert_eq!(reduced("NS0_13MinNanFunctorIlEEEEjlLi4EEEEEvT1_", &structure), results([1, 2]));
+    assert_eq!(reduced("NS0_13MaxNanFunctorIlEEEEjlLi4ELi4EEEEEvT1_", &structure), Some(written_apart(&[5, 9])));
+    assert_eq!(reduced("NS0_13MinNanFunctorIlEEEEjlLi4EEEEEvT1_", &structure), Some(written_apart(&[1, 2])));
     assert_eq!(
         reduced("ZNS0_11sum_functorIlllEclERNS_14TensorIteratorEEUlllE_EEjlLi4ELi4EEEEEvT1_", &structure),
-        results([9, 15])
+        Some(written_apart(&[9, 15]))
     );
     let mut partial = structure.clone();
     partial[1048] = 1;
@@ -213,7 +227,6 @@ fn a_reduction_goes_through_the_elements_of_each_result() {
 fn elements_that_are_not_zero_are_counted_and_found() {
     let input = INPUT + 0x5000;
     set(input, &[0, 1, 0, 1]);
-    let place = |at: u64| longs(&[at as i64]);
     let elements = longs(&[input as i64, 0]);
     let count = "_ZN14at_cuda_detail3cub28DeviceReduceSingleTileKernelI9NonZeroOpIbEEvT0_";
     let found = effects(count, &[&elements, &place(OUTPUT), &words(&[4]), &[0], &words(&[0])]);

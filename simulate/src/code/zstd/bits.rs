@@ -1,5 +1,7 @@
 //! Streams of bits, which Zstandard reads forwards for tables and backwards for data.
 
+use crate::little_endian;
+
 /// Bits from the lowest of the first byte on.
 pub(super) struct Forward<'a> {
     bytes: &'a [u8],
@@ -52,7 +54,7 @@ impl<'a> Backward<'a> {
         let first = self.left.div_euclid(8);
         let shift = self.left.rem_euclid(8);
         let word = match usize::try_from(first).ok().and_then(|first| self.bytes.get(first..first + 8)) {
-            Some(bytes) => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            Some(bytes) => little_endian::number(bytes),
             None => (0..8).rev().fold(0, |word, index| word << 8 | self.byte(first + index)),
         };
         word >> shift & ((1 << count) - 1)

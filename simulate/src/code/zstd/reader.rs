@@ -1,5 +1,7 @@
 //! Bytes that are read one after the other.
 
+use crate::little_endian;
+
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -23,6 +25,6 @@ impl<'a> Reader<'a> {
 
     /// A number of `count` bytes, at most 8, the lowest first.
     pub(super) fn number(&mut self, count: usize) -> Option<usize> {
-        Some(self.take(count)?.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
+        self.take(count).map(|bytes| little_endian::number(bytes) as usize)
     }
 }
