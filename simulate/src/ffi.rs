@@ -46,6 +46,14 @@ impl<T: Copy> Out<T> {
     }
 }
 
+#[cfg(test)]
+impl Out<u8> {
+    /// A structure that a caller passes.
+    pub(crate) fn to(structure: &mut [u8]) -> Self {
+        Self(structure.as_mut_ptr())
+    }
+}
+
 impl Out<u8> {
     /// Writes bytes one after the other.
     pub(crate) fn set_bytes(self, bytes: &[u8]) {

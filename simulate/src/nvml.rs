@@ -112,9 +112,17 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(_handle: Handle, count: O
     SUCCESS
 }
 
+/// The offset of `state` in `nvmlGpuFabricInfoV_t`: version, cluster, status and clique stand before it.
+const FABRIC_STATE: usize = 28;
+
+/// `NVML_GPU_FABRIC_STATE_NOT_SUPPORTED`.
+const NO_FABRIC: u8 = 0;
+
+/// No card is connected to a fabric of several machines. That is an answer: PyTorch 2.13 takes an error for one of its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(_handle: Handle, _information: Opaque) -> i32 {
-    NOT_SUPPORTED
+pub extern "C" fn nvmlDeviceGetGpuFabricInfoV(_handle: Handle, information: Out<u8>) -> i32 {
+    information.at(FABRIC_STATE).set(NO_FABRIC);
+    SUCCESS
 }
 
 #[unsafe(no_mangle)]
@@ -201,4 +209,16 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(handle: Handle, count:
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(handle: Handle, count: Out<u32>, processes: Opaque) -> i32 {
     nvmlDeviceGetComputeRunningProcesses(handle, count, processes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_card_is_connected_to_a_fabric() {
+        let mut information = [0xff; 40];
+        assert_eq!(nvmlDeviceGetGpuFabricInfoV(FIRST_DEVICE, Out::to(&mut information)), SUCCESS);
+        assert_eq!(information[FABRIC_STATE], NO_FABRIC);
+    }
 }
