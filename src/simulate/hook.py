@@ -216,8 +216,7 @@ class Recorder:
             observe(self.out_of_memory)
 
     def record(self):
-        """Turns the history on, or begins it anew: releases before 2.8 do that with each call."""
-        record = self.torch.cuda.memory._record_memory_history
+        """Turns the history on."""
         # Releases before 2.8 cannot name C++ frames without addr2line.
         stacks = "all" if has_addr2line() else "python"
         ways = (
@@ -227,10 +226,16 @@ class Recorder:
         )
         for arguments, options in ways:
             try:
-                return record(*arguments, **options)
+                return self.torch.cuda.memory._record_memory_history(*arguments, **options)
             except TypeError:
                 continue
         return None
+
+    def begin_anew(self):
+        """Forgets the history so far; blocks keep their frames."""
+        # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
+        self.torch.cuda.memory._record_memory_history(None)
+        self.record()
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that makes one."""
@@ -243,7 +248,7 @@ class Recorder:
             self.dump()
             self.done = True
         elif self.steps == self.first - 1 and self.used:
-            self.record()
+            self.begin_anew()
 
     def out_of_memory(self, *_):
         if not self.done and self.steps + 1 >= (self.first or 0):
