@@ -238,8 +238,8 @@ fn compare_devices(
         after: index.after.map(|i| &profiles.after.devices[i]),
     };
     let metrics = Metric::ALL.map(|metric| {
-        let value = devices.map(|device| device.and_then(|device| metric.value(device)));
-        (metric, Change { before: value.before, after: value.after })
+        let Sides { before, after } = metric.values(devices);
+        (metric, Change { before, after })
     });
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
     let cuts = devices.map(|device| device.and_then(|device| device.cut));

@@ -66,6 +66,14 @@ impl Metric {
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
+    /// The values on both sides. Lower bounds are compared where both sides hold the same all along, as in a recording and
+    /// its copy: what was not recorded is the same, too.
+    #[must_use]
+    pub fn values(self, sides: Sides<Option<&DeviceProfile>>) -> Sides<Option<u64>> {
+        let repeats = sides.both().is_some_and(|both| self.is_least(both.before) && holds_the_same(both));
+        sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
+    }
+
     /// The value, or a lower bound of it.
     fn seen(self, device: &DeviceProfile) -> Option<u64> {
         let figures = &device.figures;
@@ -157,13 +165,19 @@ impl Metric {
             return false;
         }
         let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
-        let unknown = sides.map(|device| self.held_by_unknown(device, checked));
+        let unknown = sides.map(|device| held_by_unknown(device, checked));
         unknown.before == unknown.after
     }
+}
 
-    /// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
-    fn held_by_unknown(self, device: &DeviceProfile, checked: bool) -> BTreeMap<&str, [Held; 3]> {
-        let stacks = device.stacks.iter().filter(|total| !checked || total.bucket == Some(Bucket::NotRecorded));
-        stacks.map(|total| (total.key.0.as_str(), [total.baseline, total.peak, total.end])).collect()
-    }
+/// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
+fn held_by_unknown(device: &DeviceProfile, checked: bool) -> BTreeMap<&str, [Held; 3]> {
+    let stacks = device.stacks.iter().filter(|total| !checked || total.bucket == Some(Bucket::NotRecorded));
+    stacks.map(|total| (total.key.0.as_str(), [total.baseline, total.peak, total.end])).collect()
+}
+
+/// True if all figures of both sides are the same, and so are all stacks.
+fn holds_the_same(sides: Sides<&DeviceProfile>) -> bool {
+    let stacks = sides.map(|device| held_by_unknown(device, false));
+    sides.before.figures == sides.after.figures && stacks.before == stacks.after
 }

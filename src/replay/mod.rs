@@ -316,7 +316,7 @@ impl History {
 }
 
 /// The figures of one device.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
     /// The kind of history.
