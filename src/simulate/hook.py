@@ -251,7 +251,8 @@ class Recorder:
             self.begin_anew()
 
     def out_of_memory(self, *_):
-        if not self.done and self.steps + 1 >= (self.first or 0):
+        """Writes what there is, also before the steps to record: a program that fails there never comes to them."""
+        if not self.done:
             self.dump()
             self.failed = True
 
@@ -268,9 +269,10 @@ class Recorder:
         if self.failed and isinstance(unhandled, getattr(self.torch.cuda, "OutOfMemoryError", ())):
             return  # The snapshot of the moment when memory ran out stays.
         if self.first is not None and self.steps < self.first - 1:
+            made = "1 step" if self.steps == 1 else f"{self.steps} steps"
             sys.stderr.write(
-                f"ptmem simulate: the program made {self.steps} optimizer steps; "
-                f"expected at least {self.first - 1}, from which on to record\n"
+                f"ptmem simulate: the optimizer made {made}; expected at least {self.first}, "
+                "the first of those to record\n"
             )
             return
         self.dump()

@@ -255,3 +255,17 @@ fn a_recording_of_steps_names_the_blocks_from_before_them() {
     // Only the blocks that the step frees have left no stack: the gradients before it.
     assert!(bytes < baseline / 2, "{bytes} of {baseline} bytes from before the step have no stack");
 }
+
+#[test]
+fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
+    let Some(python) = python() else { return };
+    let place = TempDir::new().unwrap();
+    let snapshot = place.path().join("snapshot.pkl");
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--memory", "24MiB"]).arg(format!("--record={},steps=9..9", snapshot.display()));
+    command.arg("--").arg(python).arg(PROGRAMS).arg("transformer").arg(place.path().join("counters.json"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = figures(&snapshot, &[]);
+    assert!(!figures["ooms"].as_array().unwrap().is_empty());
+}
