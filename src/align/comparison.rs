@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
+use super::cut::{AtCut, Cut, Evidence, Place, is_other_number_each};
+use super::numbers::{float, ratio, sum, thousandths};
 use super::parts::{Counts, Part, Piece, Sequence};
-use super::{End, Run, rest};
+use super::{End, LEAST_STACKS, Run, rest};
 use crate::profile::course::Level;
 
 /// Fewer allocations than these are no course.
 pub(super) const LEAST_ALLOCATIONS: u64 = 20;
-
-/// By how much the mixture of stacks must agree better with the rest of the other side than with all of it.
-const LEAST_GAIN: f64 = 0.04;
 
 /// A level that differs by less than this share of the highest says nothing.
 const LEAST_LEVEL: f64 = 0.05;
@@ -23,9 +22,6 @@ const MOST_ALLOCATIONS: f64 = 1.35;
 
 /// Steps that count as whole where some of their stacks are gone: the share of allocations without a partner.
 const MOST_UNKNOWN_IN_STEP: f64 = 0.4;
-
-/// A new optimizer adds allocations at the end of a step under no more stacks than these.
-const FEW_STACKS: usize = 3;
 
 /// One side, in symbols that both share.
 pub(super) struct Found<'f> {
@@ -47,17 +43,6 @@ pub(super) enum Answer {
     Lacks(Lacks),
     /// One side is, allocation by allocation, the rest of the other, and nothing tells a cut from a shorter program.
     Unclear,
-}
-
-/// Evidence of the levels at a cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evidence {
-    /// One side begins or ends with what the other holds there.
-    Supports,
-    /// It begins or ends as the other does.
-    Contradicts,
-    /// The other holds as much there as at its own end.
-    Silent,
 }
 
 /// The question whether `one` lacks an end of `whole`.
@@ -101,17 +86,37 @@ impl<'f> Comparison<'f> {
     /// An end of the other side without which that is, allocation by allocation, this one.
     fn by_order(&self) -> Option<Answer> {
         let sequence = self.whole.sequence;
-        if sequence.steps().is_some_and(|steps| self.has_whole_step(sequence.step_counts(steps))) {
-            return None;
-        }
-        let place = rest::cut_off(self.one.sequence.folded, sequence.folded, self.end)?;
+        let rest = rest::cut_off(self.one.sequence.folded, sequence.folded, self.end)?;
         let part = sequence.whole();
+        let place = rest.gone;
+        let lacks = Lacks { end: self.end, share: thousandths(place, part.length()), of_step: false };
+        if rest.is_another_round
+            || sequence.steps().is_some_and(|steps| self.has_whole_step(sequence.step_counts(steps)))
+        {
+            return self.is_peak_gone(place).then_some(Answer::Lacks(lacks));
+        }
         let is_missing = match self.end {
             End::Head => self.evidence(&part, place) == Evidence::Supports || self.levels(&part, place).begins_at_cut(),
             End::Tail => self.ends_in_the_middle(&part, place),
         };
-        let lacks = Lacks { end: self.end, share: thousandths(place, part.length()), of_step: false };
         Some(if is_missing { Answer::Lacks(lacks) } else { Answer::Unclear })
+    }
+
+    /// True if the peak of the other side lies in rounds that are gone, and no other round is as high: the first step of
+    /// a recording has no optimizer state yet. Few stacks make no rounds.
+    fn is_peak_gone(&self, gone: u64) -> bool {
+        if self.counts.len() < LEAST_STACKS {
+            return false;
+        }
+        let whole = self.whole.run.course;
+        let length = self.whole.sequence.length();
+        let is_gone = |peak: u64| match self.end {
+            End::Head => peak < gone,
+            End::Tail => peak >= length - gone,
+        };
+        let highest = float(whole.highest());
+        let own = float(self.one.run.course.highest()) / self.scale;
+        whole.peak.is_some_and(|peak| is_gone(peak.place)) && own < highest * (1.0 - LEAST_LEVEL)
     }
 
     /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as
@@ -211,6 +216,7 @@ impl<'f> Comparison<'f> {
             unknown,
             is_clean: unknown == counts.len(),
             is_in_small_loop: part.is_in_small_loop(from_start),
+            is_other_number_each: is_other_number_each(counts.keys(), &self.counts, &part.counts),
             has_few: ratio(self.shared, part.length() - place) <= MOST_ALLOCATIONS,
             evidence: self.evidence(part, place),
         }
@@ -314,88 +320,4 @@ impl<'f> Comparison<'f> {
             Evidence::Contradicts
         }
     }
-}
-
-/// A value of the side that may lack a part, and of the other one at the cut and at its end.
-struct AtCut<T> {
-    own: T,
-    cut: T,
-    full: T,
-}
-
-impl AtCut<Level> {
-    fn map(&self, of: fn(&Level) -> u64) -> AtCut<u64> {
-        AtCut { own: of(&self.own), cut: of(&self.cut), full: of(&self.full) }
-    }
-
-    /// True if the side begins with exactly what the other holds at the cut, and the other began with something else.
-    fn begins_at_cut(&self) -> bool {
-        self.own.held == self.cut.held && self.cut.held != self.full.held
-    }
-}
-
-impl AtCut<u64> {
-    /// True if the side is nearer to the other at the cut, where its allocations are `scale` times as large.
-    fn is_nearer_to_cut(&self, scale: f64) -> bool {
-        let own = float(self.own);
-        (own - scale * float(self.cut)).abs() < (own - scale * float(self.full)).abs()
-    }
-}
-
-/// A place at which one side could have been cut.
-struct Place {
-    /// Allocations before it, or behind it where a tail may be missing.
-    allocations: u64,
-    /// How much the sides differ without those.
-    distance: f64,
-}
-
-/// The best place at which one side could have been cut.
-#[derive(Debug)]
-struct Cut {
-    /// By how much the sides are more alike behind it.
-    gain: f64,
-    /// How much they differ there.
-    distance: f64,
-    /// The stacks before it that the side does not know.
-    unknown: usize,
-    /// True if it knows none of them.
-    is_clean: bool,
-    /// True if it lies within a loop over parameters.
-    is_in_small_loop: bool,
-    /// True if the side has no more allocations than are left.
-    has_few: bool,
-    evidence: Evidence,
-}
-
-impl Cut {
-    fn is_missing(&self, end: End) -> bool {
-        if self.gain < LEAST_GAIN || self.distance > self.gain || !self.has_few {
-            return false;
-        }
-        // A change to the code begins and ends where a function does: a cut does not.
-        let in_the_middle = !self.is_clean && self.evidence != Evidence::Contradicts;
-        let replaced = end == End::Tail && self.is_clean && self.unknown <= FEW_STACKS;
-        (self.unknown > 0 && in_the_middle)
-            || (self.evidence == Evidence::Supports && !replaced)
-            || (self.is_in_small_loop && in_the_middle && self.distance * 2.0 <= self.gain)
-    }
-}
-
-fn sum(counts: &Counts) -> u64 {
-    counts.values().copied().fold(0, u64::saturating_add)
-}
-
-fn thousandths(part: u64, whole: u64) -> u64 {
-    let share = (u128::from(part) * 1000).checked_div(whole.into()).unwrap_or(0);
-    u64::try_from(share).unwrap_or(u64::MAX)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "only compared with other approximate figures")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { float(part) / float(whole) }
 }

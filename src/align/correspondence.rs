@@ -12,6 +12,7 @@ use super::written::{Written, written};
 use super::{Common, Run, in_common};
 use crate::profile::course::Folded;
 use crate::sides::Sides;
+use crate::stack::Paired;
 
 /// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
 const LEAST_PART: usize = 5;
@@ -88,7 +89,7 @@ impl Correspondence {
 /// The allocation of the before at which it does what the after does at `after`. `pairs` are the groups of both that
 /// are the same ones. `None` where the histories are not alike, or the before has nothing like it.
 #[must_use]
-pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)], after: u64) -> Option<u64> {
+pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &Paired, after: u64) -> Option<u64> {
     let common = in_common(runs, pairs);
     let rarest = Rarest::new(&common, MOST_ALLOCATIONS);
     let allocations = common.map(|side| rarest.allocations(&side.sequence));

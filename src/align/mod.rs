@@ -14,6 +14,8 @@
 
 mod comparison;
 mod correspondence;
+mod cut;
+mod numbers;
 mod order;
 mod parts;
 mod rest;
@@ -24,9 +26,10 @@ use std::collections::HashMap;
 use crate::profile::course::{BySize, Course, Folded, Grouped};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
-use crate::stack::{GroupBy, Grouper};
-use comparison::{Answer, Comparison, Found, Lacks, ratio};
+use crate::stack::{GroupBy, Grouper, Paired};
+use comparison::{Answer, Comparison, Found, Lacks};
 pub use correspondence::{Correspondence, corresponding_allocation};
+use numbers::ratio;
 use parts::Sequence;
 
 /// Fewer stacks than these tell nothing by their order.
@@ -105,7 +108,7 @@ pub enum Unclear {
 
 /// The parts that one of two recordings lacks. `pairs` are the groups of both that are the same ones.
 #[must_use]
-pub fn missing(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Parts {
+pub fn missing(runs: &Sides<Run<'_>>, pairs: &Paired) -> Parts {
     let mut parts = by_stack_or_size(runs, pairs);
     if parts.missing.is_empty() && parts.unclear.is_none() {
         parts.unclear = too_short(runs).map(Unclear::Short);
@@ -113,7 +116,7 @@ pub fn missing(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Parts {
     parts
 }
 
-fn by_stack_or_size(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Parts {
+fn by_stack_or_size(runs: &Sides<Run<'_>>, pairs: &Paired) -> Parts {
     let parts = parts_of(runs, &in_common(runs, pairs));
     let stacks = runs.map(|run| run.grouped.keys.len());
     if !parts.missing.is_empty() || stacks.before.min(stacks.after) >= LEAST_STACKS {
@@ -186,13 +189,13 @@ struct Common {
 }
 
 /// Gives groups that are the same one symbol on both sides.
-fn in_common(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Sides<Common> {
+fn in_common(runs: &Sides<Run<'_>>, pairs: &Paired) -> Sides<Common> {
     let mut names = Names::new(runs, pairs);
     Sides { before: names.common(Side::Before, &runs.before), after: names.common(Side::After, &runs.after) }
 }
 
 /// Gives allocations of the same group and size one symbol on both sides. `None` where a side does not tell sizes.
-fn in_common_by_size(runs: &Sides<Run<'_>>, pairs: &[(usize, usize)]) -> Option<Sides<Common>> {
+fn in_common_by_size(runs: &Sides<Run<'_>>, pairs: &Paired) -> Option<Sides<Common>> {
     let by_size = runs.map(|run| run.grouped.by_size.as_ref()).both()?;
     let mut names = Names::new(runs, pairs);
     let mut classes = HashMap::new();
@@ -220,23 +223,34 @@ struct Names<'r> {
     totals: Sides<&'r [StackTotal]>,
     /// The place of each group among those, by its key.
     places: Sides<HashMap<&'r str, usize>>,
-    /// The group of the before that each of the after is.
+    /// The group of the before that each of the after is, or is a part of.
     partners: HashMap<usize, usize>,
+    /// The group of the before with which each other part of one in the after goes.
+    joined: HashMap<usize, usize>,
     /// A stack that a saved profile does not list goes by so much of the beginning of its key.
     length: usize,
     symbols: HashMap<String, u32>,
 }
 
 impl<'r> Names<'r> {
-    fn new(runs: &Sides<Run<'r>>, pairs: &[(usize, usize)]) -> Self {
+    fn new(runs: &Sides<Run<'r>>, pairs: &Paired) -> Self {
         let keys = Side::BOTH.into_iter().flat_map(|side| &runs.of(side).grouped.keys);
+        let mut partners: HashMap<usize, usize> = pairs.pairs.iter().map(|&(before, after)| (after, before)).collect();
+        let mut joined = HashMap::new();
+        for &(before, after) in &pairs.parts {
+            let first = *partners.entry(after).or_insert(before);
+            if first != before {
+                joined.insert(before, first);
+            }
+        }
         Self {
+            joined,
             totals: runs.map(|run| run.totals),
             places: runs.map(|run| {
                 let keys = run.totals.iter().enumerate().map(|(place, total)| (total.key.0.as_str(), place));
                 keys.collect()
             }),
-            partners: pairs.iter().map(|&(before, after)| (after, before)).collect(),
+            partners,
             length: keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0),
             symbols: HashMap::new(),
         }
@@ -268,13 +282,12 @@ impl<'r> Names<'r> {
 
     /// The key by which the partner of a group goes, where it has one in the before.
     fn name(&self, side: Side, place: Option<usize>) -> Option<&'r str> {
-        match side {
-            Side::Before => None,
-            Side::After => {
-                let before = *self.partners.get(&place?)?;
-                Some(self.totals.before[before].key.0.as_str())
-            }
-        }
+        let of = match side {
+            Side::Before => &self.joined,
+            Side::After => &self.partners,
+        };
+        let before = *of.get(&place?)?;
+        Some(self.totals.before[before].key.0.as_str())
     }
 
     fn symbol(&mut self, name: String) -> u32 {

@@ -12,7 +12,7 @@ pub(super) type Counts = BTreeMap<u32, u64>;
 const PIECES: u64 = 400;
 
 /// A loop of few symbols that runs so often is one over parameters, not a step or a layer.
-const SMALL_LOOP_ROUNDS: u64 = 50;
+pub(super) const SMALL_LOOP_ROUNDS: u64 = 50;
 
 /// A loop with fewer symbols than these is no step.
 const LEAST_SYMBOLS: usize = 4;

@@ -25,9 +25,17 @@ const SHORTEST_PART: usize = 40;
 /// Number of allocations in a row by which a part of a round is recognised.
 const IN_A_ROW: usize = 8;
 
-/// The number of allocations that `one` lacks at an end of `whole`, where its own are the rest of those. `None` where
-/// they are not, or where what it lacks is another round of what is left.
-pub(super) fn cut_off(one: &Folded, whole: &Folded, end: End) -> Option<u64> {
+/// The allocations that one history lacks at an end of another, of which its own are the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CutOff {
+    /// Their number.
+    pub(super) gone: u64,
+    /// True if they are another round of what is left.
+    pub(super) is_another_round: bool,
+}
+
+/// What `one` lacks at an end of `whole`. `None` where its own allocations are not the rest of those.
+pub(super) fn cut_off(one: &Folded, whole: &Folded, end: End) -> Option<CutOff> {
     let shorter = one.length();
     if shorter >= whole.length() || whole.length() > MOST_ALLOCATIONS {
         return None;
@@ -42,10 +50,10 @@ pub(super) fn cut_off(one: &Folded, whole: &Folded, end: End) -> Option<u64> {
     let mismatches = one.iter().zip(rest).filter(|(own, other)| own != other).count();
     let is_rest = one.len() >= LEAST_ALLOCATIONS && mismatches <= one.len() / MISMATCH_PART;
     let is_part = gone >= LEAST_ALLOCATIONS.max(whole.len() / SHORTEST_PART);
-    if !is_rest || !is_part || is_another_round(rest, &whole, end) {
+    if !is_rest || !is_part {
         return None;
     }
-    u64::try_from(gone).ok()
+    Some(CutOff { gone: u64::try_from(gone).ok()?, is_another_round: is_another_round(rest, &whole, end) })
 }
 
 /// True if nearly all of what is not in the rest occurs there in the same order.
@@ -74,7 +82,7 @@ mod tests {
 
     fn cut(one: &str, whole: &str, end: End) -> Option<u64> {
         let [one, whole] = [one, whole].map(|text| Folded::new(text.bytes().map(u32::from), usize::MAX).unwrap());
-        cut_off(&one, &whole, end)
+        cut_off(&one, &whole, end).filter(|rest| !rest.is_another_round).map(|rest| rest.gone)
     }
 
     #[test]

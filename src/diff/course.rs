@@ -1,13 +1,14 @@
 //! Parts that one of two recordings lacks, and peaks that moved, as diagnostics.
 
-use super::{DeviceDiff, Options, Sides, pairs};
+use super::stacks::paired;
+use super::{DeviceDiff, Options, Sides};
 use crate::align::{End, Missing, Parts, Run, Unclear, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
 use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
-use crate::stack::{GroupBy, Grouper};
+use crate::stack::{GroupBy, Grouper, Paired};
 use crate::text::thousands;
 
 /// The result of comparing the courses of two recordings.
@@ -26,7 +27,7 @@ pub(super) fn compare(
     profiles: &Sides<Profile>,
     devices: Sides<Option<&DeviceProfile>>,
     groupers: Sides<&Grouper<'_>>,
-    paired: &[(usize, usize)],
+    paired: &Paired,
     options: Options,
 ) -> Compared {
     let Some(devices) = devices.both() else { return Compared::default() };
@@ -40,7 +41,7 @@ pub(super) fn compare(
     let both = by_stack.map(|grouper| grouper);
     let totals = Sides { before: devices.before.grouped(both.before), after: devices.after.grouped(both.after) };
     let stacks = totals.map(|totals| &**totals);
-    compare_runs(courses, devices, stacks, both, &pairs(stacks, both, options))
+    compare_runs(courses, devices, stacks, both, &self::paired(stacks, both, options))
 }
 
 fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
@@ -100,7 +101,7 @@ pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotA
             Sides { before: devices.before.grouped(groupers.before), after: devices.after.grouped(groupers.after) };
         let stacks = totals.map(|totals| &**totals);
         let runs = runs(courses, devices, stacks, groupers);
-        let place = corresponding_allocation(&runs, &pairs(stacks, groupers, options), peak.place);
+        let place = corresponding_allocation(&runs, &paired(stacks, groupers, options), peak.place);
         places.insert(device, Some(place.ok_or(NotAligned::NotAlike { device })?));
     }
     Ok(places)
@@ -149,7 +150,7 @@ fn compare_runs(
     devices: Sides<&DeviceProfile>,
     stacks: Sides<&[StackTotal]>,
     groupers: Sides<&Grouper<'_>>,
-    paired: &[(usize, usize)],
+    paired: &Paired,
 ) -> Compared {
     let runs = runs(courses, devices, stacks, groupers);
     let places = Sides {
@@ -192,9 +193,10 @@ fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option
     Some(Place { group, key, function, text })
 }
 
-fn is_same_place(places: &Sides<Place>, paired: &[(usize, usize)]) -> bool {
+fn is_same_place(places: &Sides<Place>, paired: &Paired) -> bool {
     let Sides { before, after } = places;
-    let is_pair = before.group.zip(after.group).is_some_and(|pair| paired.contains(&pair));
+    let is_pair =
+        before.group.zip(after.group).is_some_and(|pair| paired.pairs.contains(&pair) || paired.parts.contains(&pair));
     let is_same_function = before.function.is_some() && before.function == after.function;
     before.key == after.key || is_pair || is_same_function
 }

@@ -247,12 +247,12 @@ fn compare_devices(
     let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
     let comparable = has_moment.before && has_moment.after;
     let both = Sides { before: &groupers.before, after: &groupers.after };
-    let pairs = pairs(stacks, both, options);
+    let paired = stacks::paired(stacks, both, options);
     let is_at_peak = profiles.after.options.at == Moment::Peak;
     let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
     let course::Compared { missing, parts_unclear, peaks: places } =
-        course::compare(profiles, devices, both, &pairs, options);
-    let rows = if comparable { rows(stacks, cuts, groupers, &pairs, peaks) } else { Rows::default() };
+        course::compare(profiles, devices, both, &paired, options);
+    let rows = if comparable { rows(stacks, cuts, groupers, &paired, peaks) } else { Rows::default() };
     let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);

@@ -105,6 +105,9 @@ pub struct Row {
     pub held: Sides<Held>,
     /// The most bytes on both sides, at any moment; `None` where that is not known.
     pub highest: Sides<Option<u64>>,
+    /// Where several stacks of one side are one of the other, since a change to the code took it apart or put it
+    /// together: the most bytes that it held before at least, and after at most.
+    pub joined: Option<Sides<u64>>,
     /// Where a saved profile does not list all stacks, so that this one may have another partner than the one it has,
     /// if any: the most bytes that it may have held before.
     pub before_within: Option<u64>,
@@ -155,6 +158,7 @@ impl Row {
             key: Bucket::Others.label().to_owned(),
             held,
             highest: Sides::default(),
+            joined: None,
             stack: Sides::default(),
             lines: RowLines::default(),
             touched: Touched::default(),

@@ -1,5 +1,6 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::lines::RowLines;
@@ -9,7 +10,7 @@ use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
 use crate::stack::{
-    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, distinct_labels, pair, pair_in_order,
+    Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, Paired, distinct_labels, pair, pair_in_order,
 };
 
 /// The rows of a device.
@@ -26,16 +27,22 @@ pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
     cuts: Sides<Option<Cut>>,
     groupers: &Sides<Grouper<'_>>,
-    pairs: &[(usize, usize)],
+    paired: &Paired,
     peaks: Sides<Option<Position>>,
 ) -> Rows {
     let mut rows = Vec::new();
     let mut paired_before = vec![false; stacks.before.len()];
     let mut paired_after = vec![false; stacks.after.len()];
-    for &(before, after) in pairs {
+    for &(before, after) in paired.pairs.iter().chain(&paired.parts) {
         paired_before[before] = true;
         paired_after[after] = true;
-        let mut row = row(Some(&stacks.before[before]), Some(&stacks.after[after]), groupers, peaks);
+    }
+    for &pair in &paired.pairs {
+        let sides = Joined::new(stacks, pair, &paired.parts);
+        let mut row = row(Some(&sides.totals.before), Some(&sides.totals.after), groupers, peaks);
+        if let Some(row) = &mut row {
+            row.joined = sides.highest;
+        }
         // Similar is not the same where the true partner may not be listed.
         if let Some(row) = row.as_mut().filter(|row| row.moved) {
             let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
@@ -79,6 +86,37 @@ pub(super) fn rows(
             .then_with(|| a.key.cmp(&b.key))
     });
     Rows { all: rows, unlisted }
+}
+
+/// The stacks of a pair, with the parts of it that lie elsewhere on one side.
+struct Joined<'t> {
+    totals: Sides<Cow<'t, StackTotal>>,
+    /// See [`Row::joined`].
+    highest: Option<Sides<u64>>,
+}
+
+impl<'t> Joined<'t> {
+    fn new(stacks: Sides<&'t [StackTotal]>, pair: (usize, usize), parts: &[(usize, usize)]) -> Self {
+        let (before, after) = pair;
+        let more_before = parts.iter().filter(|part| part.1 == after).map(|part| part.0);
+        let more_after = parts.iter().filter(|part| part.0 == before).map(|part| part.1);
+        let all = Sides {
+            before: std::iter::once(before).chain(more_before).map(|index| &stacks.before[index]).collect::<Vec<_>>(),
+            after: std::iter::once(after).chain(more_after).map(|index| &stacks.after[index]).collect::<Vec<_>>(),
+        };
+        let totals = all.map(|groups| match groups[..] {
+            [only] => Cow::Borrowed(only),
+            _ => StackTotal::joined(groups).map_or(Cow::Borrowed(groups[0]), Cow::Owned),
+        });
+        let highest = all.map(|groups| groups.iter().map(|group| group.highest.map(|most| most.bytes)));
+        let highest = match (all.before.len(), all.after.len()) {
+            (1, 1) => None,
+            // Together they held no less than the largest, or than at one moment, and no more than the most of each.
+            _ => highest.before.max().flatten().zip(highest.after.sum::<Option<u64>>()),
+        };
+        let highest = highest.map(|(before, after)| Sides { before: before.max(totals.before.largest()), after });
+        Self { totals, highest }
+    }
 }
 
 /// The stacks without a partner.
@@ -129,6 +167,11 @@ fn naming_stack<'s, 't>(row: &Row, groupers: &'s Sides<Grouper<'t>>) -> Option<(
 /// by, or similar where the code has changed.
 #[must_use]
 pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Vec<(usize, usize)> {
+    paired(stacks, groupers, options).pairs
+}
+
+/// The same, with parts of stacks that a change to the code took apart or put together.
+pub(super) fn paired(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, options: Options) -> Paired {
     let by = groupers.after.by();
     let mut pairs = Vec::new();
     // Groups with a name go by that alone.
@@ -140,8 +183,9 @@ pub fn pairs(stacks: Sides<&[StackTotal]>, groupers: Sides<&Grouper<'_>>, option
     let sides = Sides { before: (stacks.before, groupers.before), after: (stacks.after, groupers.after) };
     let Sides { before, after } = sides.map_at_once(|&(totals, grouper)| Places::new(totals, grouper, by));
     let found = pair((&before.groups, before.lines), (&after.groups, after.lines), options.match_ratio);
-    pairs.extend(found.into_iter().map(|(old, new)| (before.at[old], after.at[new])));
-    pairs
+    pairs.extend(found.pairs.into_iter().map(|(old, new)| (before.at[old], after.at[new])));
+    let parts = found.parts.into_iter().map(|(old, new)| (before.at[old], after.at[new])).collect();
+    Paired { pairs, parts }
 }
 
 /// True for a group that goes by its name, and not by its place in the code.
@@ -231,7 +275,22 @@ fn row(
     aliases.retain(|alias| *alias != label);
     let key = named.key.0.clone();
     let touched = Touched::default();
-    Some(Row { kind, change, moved, label, aliases, key, held, highest, before_within: None, stack, lines, touched })
+    let joined = None;
+    Some(Row {
+        kind,
+        change,
+        moved,
+        label,
+        aliases,
+        key,
+        held,
+        highest,
+        joined,
+        before_within: None,
+        stack,
+        lines,
+        touched,
+    })
 }
 
 /// The exact stacks of a row, paired across the change by their order.

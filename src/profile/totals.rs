@@ -1,5 +1,6 @@
 //! Who holds the memory: totals by group of stacks.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::exact::{Attribution, Exact, Sums};
@@ -142,6 +143,21 @@ impl StackTotal {
     #[must_use]
     pub fn stack(&self) -> Option<StackId> {
         self.members.first().map(|member| member.stack)
+    }
+
+    /// The sum of several groups, named after the first. The most that it held is not known: they may have held their
+    /// most at different moments.
+    #[must_use]
+    pub fn joined(groups: &[&Self]) -> Option<Self> {
+        let (&first, others) = groups.split_first()?;
+        let mut joined = first.clone();
+        for other in others {
+            joined.add(&other.sums());
+            joined.members.extend(&other.members);
+            joined.highest = None;
+        }
+        joined.members.sort_by_key(|member| Reverse(member.at));
+        Some(joined)
     }
 
     /// The most bytes at any of the moments.

@@ -36,7 +36,7 @@ pub use label::distinct_labels;
 pub use languages::Languages;
 pub use more::{Label, More, without_more};
 pub use order::{InOrder, pair_in_order};
-pub use pairing::{Figures, Group, pair};
+pub use pairing::{Figures, Group, Paired, pair};
 pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables};

@@ -8,7 +8,7 @@ use crate::align::End;
 use crate::diagnostic::Advice;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::{Pattern, Selector};
-use crate::profile::{Cut, DeviceProfile, Metric, Moment};
+use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
 use crate::units::Size;
 
 /// A device of a comparison under one limit on growth.
@@ -148,10 +148,35 @@ impl<'a> Gated<'a> {
     fn is_held_elsewhere(&self, row: &Row) -> bool {
         // At other moments than the peak, the bytes held then count.
         self.has_rows_at_peak()
-            && row.highest.both().is_some_and(|highest| {
+            && row.joined.or(row.highest.both()).is_some_and(|highest| {
                 let delta = i128::from(highest.after) - i128::from(highest.before);
                 delta <= 0 || self.growth.limit.holds(highest.before, delta)
             })
+    }
+
+    /// The reason why a row may have grown only by its name: one side records other frames than the other, and the row
+    /// has no frames or no partner.
+    fn named_otherwise(&self, row: &Row) -> Option<String> {
+        let frames = self.profiles.both()?.map(|device| device.recorded_frames);
+        let is_alone = match row.kind {
+            RowKind::Stack => row.stack.both().is_none(),
+            RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
+            RowKind::Others(_) => false,
+        };
+        let frames = frames.map(|frames| frames.name());
+        (is_alone && frames.before != frames.after).then(|| {
+            format!(
+                "the before records {}, the after {}; {} cannot be compared",
+                frames.before,
+                frames.after,
+                self.growth.target.name()
+            )
+        })
+    }
+
+    /// Whether the highest of a stack exceeds the limit.
+    fn is_growth(&self, before: u64, delta: i128) -> bool {
+        !self.growth.limit.holds(before, delta) && delta.unsigned_abs() >= u128::from(self.thresholds.min_delta)
     }
 
     /// The check of a row whose highest exceeds the limit; `None` where it does not.
@@ -165,15 +190,22 @@ impl<'a> Gated<'a> {
             after: change.after,
             ..self.check()
         };
+        if let Some(within) = row.joined {
+            let reason = "a change to the code took it apart or put it together, so that the most it held is not known";
+            let grew = self.is_growth(within.before, i128::from(within.after) - i128::from(within.before));
+            return grew.then(|| Check { reason: Some(reason.to_owned()), ..check });
+        }
         let (Some(before), Some(delta)) = (change.before, change.delta()) else {
             let reason = "a saved profile does not say what it held at most; write it again by this version".to_owned();
             return Some(Check { reason: Some(reason), ..check });
         };
-        if limit.holds(before, delta) || delta.unsigned_abs() < u128::from(self.thresholds.min_delta) {
+        if !self.is_growth(before, delta) {
             return None;
         }
         let allowed = Some(limit.allowed(before));
-        Some(Check { delta: Some(delta), allowed, outcome: Outcome::Exceeded, ..check })
+        let reason = self.named_otherwise(row);
+        let outcome = if reason.is_some() { Outcome::Inconclusive } else { Outcome::Exceeded };
+        Some(Check { delta: Some(delta), allowed, outcome, reason, ..check })
     }
 
     /// The check of a row that may exceed the limit on stacks; `None` where it cannot.
@@ -198,6 +230,10 @@ impl<'a> Gated<'a> {
         };
         if row.is_older_than_recording() {
             check.reason = Some(HOW_TO_NAME.to_owned());
+        }
+        if let Some(reason) = self.named_otherwise(row) {
+            check.reason = Some(reason);
+            check.outcome = Outcome::Inconclusive;
         }
         if let Some(most) = row.before_within {
             let certain = i128::from(after) - i128::from(most);

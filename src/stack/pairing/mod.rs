@@ -7,6 +7,7 @@
 //! similarity, best first.
 
 mod group;
+mod joined;
 mod learning;
 mod likeness;
 mod shift;
@@ -35,11 +36,20 @@ const MOST_ROUNDS: usize = 8;
 /// From here on two functions that exist on one side each are taken for the same one.
 const SAME_FUNCTION: f64 = 0.5;
 
-/// Pairs the groups of two sides, each by its index; one without a partner is in no pair. With the groups come
-/// all functions of their snapshot, see [`super::Code::lines`]. `ratio` is how similar, from 0 to 1, stacks must
-/// be whose keys differ.
+/// The groups of two sides that are the same ones, each by its index.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Paired {
+    /// Those of the before with those of the after; a group is in one pair at most.
+    pub pairs: Vec<(usize, usize)>,
+    /// Groups that are another part of one in `pairs`, with that one: a change to the code took it apart or put it
+    /// together.
+    pub parts: Vec<(usize, usize)>,
+}
+
+/// Pairs the groups of two sides; one without a partner is in no pair. With the groups come all functions of their
+/// snapshot, see [`super::Code::lines`]. `ratio` is how similar, from 0 to 1, stacks must be whose keys differ.
 #[must_use]
-pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: f64) -> Vec<(usize, usize)> {
+pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: f64) -> Paired {
     let mut pairing = Pairing::new(Side::new(before), Side::new(after));
     pairing.unmoved();
     pairing.equal_frames();
@@ -51,8 +61,9 @@ pub fn pair(before: (&[Group<'_>], Lines), after: (&[Group<'_>], Lines), ratio: 
     }
     pairing.equal_keys(|_, _| true);
     pairing.by_similarity(ratio);
+    pairing.join_parts();
     pairing.pairs.sort_unstable();
-    pairing.pairs
+    Paired { pairs: pairing.pairs, parts: pairing.parts }
 }
 
 /// Groups of both sides by their functions.
@@ -62,6 +73,7 @@ struct Pairing<'g> {
     before: Side<'g>,
     after: Side<'g>,
     pairs: Vec<(usize, usize)>,
+    parts: Vec<(usize, usize)>,
     /// Functions of the before by their new name in the after.
     renamed: FxHashMap<Token, Token>,
     /// Files of the before by their new place in the after.
@@ -88,6 +100,7 @@ impl<'g> Pairing<'g> {
         let common = files_by_name.into_iter().filter(|(_, files)| files.len() > 2).map(|(name, _)| name);
         let mut pairing = Self {
             pairs: Vec::new(),
+            parts: Vec::new(),
             renamed: FxHashMap::default(),
             moved: FxHashMap::default(),
             dropped: FxHashSet::default(),

@@ -16,7 +16,7 @@ fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
 }
 
 fn pairs(before: &[(&str, u64)], after: &[(&str, u64)]) -> Vec<(usize, usize)> {
-    pair((&groups(before), Lines::default()), (&groups(after), Lines::default()), 0.75)
+    pair((&groups(before), Lines::default()), (&groups(after), Lines::default()), 0.75).pairs
 }
 
 fn groups(side: &[(&str, u64)]) -> Vec<Group<'static>> {
@@ -70,7 +70,7 @@ fn functions_of_one_name_may_go_to_two_files() {
         group_of("c", &[callee, caller, caller, main], 2),
         group_of("d", &[function(8, 'g'), caller, caller, main], 3),
     ];
-    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75), [(0, 0), (1, 1)]);
+    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75).pairs, [(0, 0), (1, 1)]);
 }
 
 #[test]
@@ -95,5 +95,24 @@ fn group_at(line: u32, figures: u64) -> Group<'static> {
 fn moved_lines_are_paired_in_their_order() {
     let before = [(7, 1), (10, 2)].map(|(line, figures)| group_at(line, figures));
     let after = [(10, 1), (13, 9)].map(|(line, figures)| group_at(line, figures));
-    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75), [(0, 0), (1, 1)]);
+    assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75).pairs, [(0, 0), (1, 1)]);
+}
+
+#[test]
+fn parts_of_a_stack_go_with_their_whole() {
+    // `f` of file 1 under two names of classes goes to the files 2 and 3.
+    let [whole, one, other] = [1, 2, 3].map(|file| function(file, 'f'));
+    let main = function(9, 'm');
+    let before = [group_of("a", &[whole, main], 8), group_of("x", &[function(1, 'x'), main], 3)];
+    let after =
+        [group_of("c", &[one, main], 6), group_of("d", &[other, main], 2), group_of("x", &[function(1, 'x'), main], 3)];
+    let paired = |before: &[Group<'_>], after: &[Group<'_>]| {
+        let Paired { pairs, parts } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
+        (pairs, parts)
+    };
+    assert_eq!(paired(&before, &after), (vec![(0, 0), (1, 2)], vec![(0, 1)]));
+    assert_eq!(paired(&after, &before), (vec![(0, 0), (2, 1)], vec![(1, 0)]));
+    // Something else that is new allocates on its own account.
+    let more = [after[0].clone(), group_of("d", &[other, main], 7), after[2].clone()];
+    assert_eq!(paired(&before, &more).1, []);
 }

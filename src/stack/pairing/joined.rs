@@ -1,0 +1,76 @@
+//! Groups that a change to the code took apart or put together. Functions of one name in one file, such as `forward` of
+//! several classes, are one function in a stack; once their classes lie in several files they are several.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Pairing, Token};
+
+/// Groups of both sides whose functions have the same names, whatever their files.
+#[derive(Default)]
+struct Namesakes {
+    before: Vec<usize>,
+    after: Vec<usize>,
+}
+
+impl Pairing<'_> {
+    /// Finds groups without a partner that are a part of one on the other side: under the same names of functions, both
+    /// sides allocate equally often.
+    pub(super) fn join_parts(&mut self) {
+        if self.before.free.is_empty() && self.after.free.is_empty() {
+            return;
+        }
+        for namesakes in self.namesakes().into_values() {
+            if self.allocate_equally_often(&namesakes) {
+                self.join(&namesakes);
+            }
+        }
+        self.parts.sort_unstable();
+    }
+
+    /// The groups by the names of their functions, without those that are settled: their partner has other names, or
+    /// allocates as often.
+    fn namesakes(&self) -> BTreeMap<Vec<u64>, Namesakes> {
+        // A function that went to another file may look like one that was put in between: here all of them count.
+        let renamed = |token: &Token| self.renamed.get(token).copied().unwrap_or(*token).function;
+        let before: Vec<Vec<u64>> =
+            self.before.groups.iter().map(|group| group.tokens.iter().map(renamed).collect()).collect();
+        let after: Vec<Vec<u64>> =
+            self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.function).collect()).collect();
+        let settled = self.pairs.iter().filter(|&&(old, new)| {
+            let figures = (self.before.groups[old].figures, self.after.groups[new].figures);
+            before[old] != after[new] || figures.0.allocations == figures.1.allocations
+        });
+        let (settled_before, settled_after): (HashSet<usize>, HashSet<usize>) = settled.copied().unzip();
+        let mut namesakes: BTreeMap<Vec<u64>, Namesakes> = BTreeMap::new();
+        for (index, names) in before.into_iter().enumerate().filter(|(index, _)| !settled_before.contains(index)) {
+            namesakes.entry(names).or_default().before.push(index);
+        }
+        for (index, names) in after.into_iter().enumerate().filter(|(index, _)| !settled_after.contains(index)) {
+            if let Some(found) = namesakes.get_mut(&names) {
+                found.after.push(index);
+            }
+        }
+        namesakes
+    }
+
+    fn allocate_equally_often(&self, namesakes: &Namesakes) -> bool {
+        let before = namesakes.before.iter().map(|&index| u128::from(self.before.groups[index].figures.allocations));
+        let after = namesakes.after.iter().map(|&index| u128::from(self.after.groups[index].figures.allocations));
+        before.sum::<u128>() == after.sum::<u128>()
+    }
+
+    /// Takes the groups of one side for the parts of the only one on the other.
+    fn join(&mut self, namesakes: &Namesakes) {
+        let all: Vec<(usize, usize)> = match (&namesakes.before[..], &namesakes.after[..]) {
+            ([whole], parts) => parts.iter().map(|&part| (*whole, part)).collect(),
+            (parts, [whole]) => parts.iter().map(|&part| (part, *whole)).collect(),
+            _ => return,
+        };
+        for pair in all {
+            // The whole has one partner; the other parts go with it.
+            if !self.pairs.contains(&pair) && !self.take(pair.0, pair.1) {
+                self.parts.push(pair);
+            }
+        }
+    }
+}

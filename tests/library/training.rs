@@ -1,0 +1,161 @@
+//! A small training loop under changes of its code and of its recording, which no gate may take for something else.
+
+use ptmem::align::{End, Missing};
+use ptmem::diff::{self, Diff};
+use ptmem::profile::{self, Options, Profile};
+use ptmem::sides::Side;
+use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
+
+use crate::support::program::Program;
+
+const LAYERS: u64 = 30;
+const PARAMETERS: u64 = 60;
+
+/// The program as it is written, and as it is recorded.
+#[derive(Clone, Copy)]
+struct Training {
+    /// The files of the classes `Attention` and `Mlp`.
+    files: [&'static str; 2],
+    /// Bytes of an activation of `Mlp`.
+    mlp: u64,
+    steps: u64,
+    /// Allocations of the optimizer for each parameter.
+    each: u64,
+    /// True for a recording that begins after the first step.
+    later: bool,
+    /// True for a recording without frames.
+    unnamed: bool,
+}
+
+impl Training {
+    const PLAIN: Self =
+        Self { files: ["/repo/model.py"; 2], mlp: 512 * 1024, steps: 2, each: 1, later: false, unnamed: false };
+
+    fn record(self) -> Profile {
+        let mut program = Program::default();
+        for step in 0..self.steps {
+            self.step(&mut program, step);
+            if self.later && step == 0 {
+                program.events.clear();
+            }
+        }
+        profile::read(&*program.snapshot(), "snapshot.pkl", Options::default()).unwrap()
+    }
+
+    fn alloc(self, program: &mut Program, name: String, frames: &[&str], bytes: u64) {
+        program.alloc_under(name, if self.unnamed { &[] } else { frames }, bytes);
+    }
+
+    fn step(self, program: &mut Program, step: u64) {
+        let [attention, mlp] = self.files.map(|file| format!("{file}:forward"));
+        let outer = ["/repo/model.py:forward:61", "/repo/model.py:forward:73", "/repo/train.py:main:20"];
+        let inside = |innermost: &str| [&[innermost][..], &outer[..]].concat().iter().map(|&f| f.to_owned()).collect();
+        let attention: Vec<String> = inside(&format!("{attention}:19"));
+        let mlp: Vec<String> = inside(&format!("{mlp}:37"));
+        if step > 0 {
+            (0..LAYERS).for_each(|layer| program.free(&format!("gradient {layer}")));
+        }
+        for layer in 0..LAYERS {
+            let frames: Vec<&str> = attention.iter().map(String::as_str).collect();
+            self.alloc(program, format!("attention {layer}"), &frames, 512 * 700);
+            let frames: Vec<&str> = mlp.iter().map(String::as_str).collect();
+            self.alloc(program, format!("mlp {layer}"), &frames, self.mlp);
+            self.alloc(program, format!("sum {layer}"), &outer[1..], 512 * 20);
+        }
+        self.alloc(program, "loss".to_owned(), &["/repo/loss.py:loss:9", "/repo/train.py:main:21"], 512 * 40);
+        for layer in (0..LAYERS).rev() {
+            self.alloc(program, format!("gradient {layer}"), &["/repo/train.py:backward:22"], 512 * 300);
+            for name in ["attention", "mlp", "sum"] {
+                program.free(&format!("{name} {layer}"));
+            }
+        }
+        program.free("loss");
+        if step == 0 {
+            let frames = ["/repo/optimizer.py:state:5", "/repo/train.py:main:23"];
+            (0..LAYERS).for_each(|layer| self.alloc(program, format!("state {layer}"), &frames, 512 * 1500));
+        }
+        for parameter in 0..PARAMETERS * self.each {
+            let frames = ["/repo/optimizer.py:update:12", "/repo/train.py:main:23"];
+            self.alloc(program, format!("square {parameter}"), &frames, 512);
+            program.free(&format!("square {parameter}"));
+        }
+    }
+}
+
+fn compare(before: Training, after: Training) -> Diff {
+    diff::compare(before.record(), after.record(), diff::Options::default())
+}
+
+fn judge(diff: &Diff, limits: &[&str]) -> Judgement {
+    let growth = limits.iter().map(|limit| Growth::parse(limit, Level::Fail).unwrap()).collect();
+    judge_diff(diff, &Thresholds { growth, ..Thresholds::default() })
+}
+
+fn missing(diff: &Diff) -> Vec<(Side, End)> {
+    diff.devices[0].missing.iter().map(|&Missing { side, end, .. }| (side, end)).collect()
+}
+
+#[test]
+fn classes_that_move_to_files_of_their_own_are_no_change() {
+    let split = Training { files: ["/repo/layers/attention.py", "/repo/layers/mlp.py"], ..Training::PLAIN };
+    let one_moved = Training { files: ["/repo/layers/attention.py", "/repo/model.py"], ..Training::PLAIN };
+    for (before, after) in [(Training::PLAIN, split), (split, Training::PLAIN), (Training::PLAIN, one_moved)] {
+        let diff = compare(before, after);
+        assert_eq!(missing(&diff), []);
+        let changed: Vec<_> = diff.devices[0].rows.iter().filter(|row| row.delta() != 0).collect();
+        assert!(changed.is_empty(), "{changed:?}");
+        let judgement = judge(&diff, &["0", "stack=0", "stack-highest=0"]);
+        assert_eq!(judgement.verdict, Verdict::Pass, "{}", judgement.headline());
+    }
+}
+
+#[test]
+fn growth_in_a_class_that_moved_is_told_as_what_it_is() {
+    let split = Training { files: ["/repo/attention.py", "/repo/mlp.py"], mlp: 1 << 20, ..Training::PLAIN };
+    let diff = compare(Training::PLAIN, split);
+    let [row, ..] = &diff.devices[0].rows[..] else { panic!("no rows") };
+    assert_eq!((row.delta(), &*row.label), (i128::from(LAYERS << 19), "forward (mlp.py:37)"));
+    assert_eq!(judge(&diff, &["stack=10%"]).verdict, Verdict::Regression);
+    // No more is known than that both held at most what they hold together.
+    let highest = judge(&diff, &["stack-highest=10%"]);
+    assert_eq!(highest.verdict, Verdict::Inconclusive, "{}", highest.headline());
+}
+
+#[test]
+fn more_allocations_for_each_parameter_are_no_missing_part() {
+    for each in [2, 3] {
+        let twice = Training { each, later: true, ..Training::PLAIN };
+        let once = Training { each: 1, ..twice };
+        for (before, after) in [(once, twice), (twice, once)] {
+            assert_eq!(missing(&compare(before, after)), []);
+        }
+    }
+}
+
+#[test]
+fn a_peak_in_a_step_that_one_side_does_not_record_cannot_be_compared() {
+    let one = Training { steps: 1, ..Training::PLAIN };
+    let many = Training { steps: 4, ..Training::PLAIN };
+    for (before, after, side) in [(one, many, Side::Before), (many, one, Side::After)] {
+        let diff = compare(before, after);
+        assert_eq!(missing(&diff), [(side, End::Tail)]);
+        assert_eq!(judge(&diff, &["5%"]).verdict, Verdict::Inconclusive);
+    }
+    // Every later step is as high as the others.
+    let three = Training { steps: 3, ..Training::PLAIN };
+    assert_eq!(missing(&compare(three, many)), []);
+    assert_eq!(judge(&compare(three, many), &["0", "stack=0"]).verdict, Verdict::Pass);
+}
+
+#[test]
+fn stacks_of_recordings_with_other_frames_are_no_growth() {
+    let unnamed = Training { unnamed: true, ..Training::PLAIN };
+    for (before, after) in [(Training::PLAIN, unnamed), (unnamed, Training::PLAIN)] {
+        let diff = compare(before, after);
+        for limit in ["stack=0", "stack-highest=0"] {
+            let judgement = judge(&diff, &[limit]);
+            assert_eq!(judgement.verdict, Verdict::Inconclusive, "{}", judgement.headline());
+        }
+        assert_eq!(judge(&diff, &["0"]).verdict, Verdict::Pass, "the peak is the same");
+    }
+}
