@@ -110,6 +110,11 @@ fn sizes_and_positions_on_the_device_are_those_of_the_host() {
     assert_told_truly(&Story { name: "values", options: &["--fill", "90"], since: 2, ..Story::default() });
 }
 
+#[test]
+fn an_encoder_that_leaves_out_the_padding() {
+    assert_told_truly(&Story { name: "padded_encoder", since: 2, ..Story::default() });
+}
+
 /// A value that is not known to be right is counted.
 #[test]
 fn values_that_kernels_may_have_changed_are_counted() {

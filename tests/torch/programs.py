@@ -12,6 +12,7 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
+from whole_numbers import sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
 RANK = int(os.environ.get("RANK", "0"))
@@ -273,52 +274,6 @@ def generation():
             cache[index] = keys, values
 
 
-def sizes_and_positions(device):
-    """Whole numbers as programs keep them on a device, each computed by kernels of another kind."""
-    count = torch.arange(7, device=device)
-    grid = torch.arange(6, device=device).view(2, 3)
-    lengths = torch.zeros(3, dtype=torch.long, device=device)
-    for index in range(3):
-        lengths[index] = 4 + index
-    spread = torch.zeros(6, dtype=torch.int32, device=device)
-    spread[0:5:2] = 9
-    return {
-        "full": torch.full((3,), 7, device=device),
-        "fraction": torch.full((3,), 7.5, device=device),
-        "conditions": torch.ones(300, dtype=torch.bool, device=device),
-        "range": torch.arange(10, -5, -4, dtype=torch.int32, device=device),
-        "next": count[-1:] + 1,
-        "sum": count + count * 2,
-        "difference": 7 - count,
-        "negative": torch.add(count, count, alpha=-3),
-        "product": count * count,
-        "overflow": torch.full((5,), 200, dtype=torch.uint8, device=device) + 100,
-        "spread": spread,
-        "equal": count == 2,
-        "unequal": count != torch.full((), 3, device=device),
-        "fractions": torch.full((3,), 2.5, device=device) == torch.full((), 2.5, device=device),
-        "greater": torch.arange(-3, 3, device=device) > -1,
-        "not_less": count >= torch.full((7,), 3, device=device),
-        "both": (count > 1) & (count <= 4),
-        "neither": ~((count > 1) | (count < 1)),
-        "not": torch.logical_not(count),
-        "causal": grid[0] > grid[0][:, None],
-        "narrow": torch.arange(-5, 5, device=device).to(torch.int8),
-        "wide": (count > 3).long(),
-        "transposed": grid.t().contiguous(),
-        "repeated": grid[0].expand(2, 3).contiguous(),
-        "largest": lengths.max(),
-        "smallest": lengths.min(),
-        "total": grid.sum(1),
-        "columns": grid.transpose(0, 1).sum(1),
-        "numbers": torch.arange(5000, device=device).sum(),
-        "all": (grid > 2).all(1),
-        "any": (grid > 3).any(),
-        "places": (grid > 2).nonzero(as_tuple=False)[:, :0],
-        "where": torch.where(count == 4)[0][0],
-    }
-
-
 def values():
     """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
     on_device, on_host = sizes_and_positions("cuda"), sizes_and_positions("cpu")
@@ -335,6 +290,17 @@ def values():
     # The length of a text of which no token is known, as a search with beams measures it.
     beams = torch.empty(2, 12, dtype=torch.int32, device="cuda")
     assert (beams + 1).bool().sum(dim=1).max().item() == 12
+
+
+def padded_encoder():
+    """Layers that leave out the padding: the lengths of the texts come from the device."""
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=True).cuda().eval()
+    lengths = torch.tensor([5, 12, 9], device="cuda")
+    padding = torch.arange(12, device="cuda") >= lengths[:, None]
+    with torch.no_grad():
+        encoded = encoder(torch.randn(3, 12, 64, device="cuda"), src_key_padding_mask=padding)
+    assert encoded.shape == (3, 12, 64), encoded.shape
 
 
 def doubtful():

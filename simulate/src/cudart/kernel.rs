@@ -70,9 +70,9 @@ pub extern "C" fn __cudaPopCallConfiguration(
     CudaError::Success
 }
 
-fn launched(kernel: Opaque, arguments: In<u64>, stream: Handle) -> CudaError {
+fn launched(kernel: Opaque, blocks: Option<[u32; 3]>, arguments: In<u64>, stream: Handle) -> CudaError {
     checks::note_launch(kernel);
-    kernels::launched(kernel, arguments, stream);
+    kernels::launched(kernel, blocks, arguments, stream);
     ledger::count(Fact::Launches);
     streams::note_work(stream);
     CudaError::Success
@@ -85,13 +85,13 @@ macro_rules! launches {
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(
                 kernel: Opaque,
-                _grid: Dim3,
+                grid: Dim3,
                 _block: Dim3,
                 arguments: In<u64>,
                 _shared: usize,
                 stream: Handle,
             ) -> CudaError {
-                launched(kernel, arguments, stream)
+                launched(kernel, Some(grid.0), arguments, stream)
             }
         )*
     };
@@ -102,7 +102,8 @@ launches!(cudaLaunchKernel __cudaLaunchKernel cudaLaunchCooperativeKernel);
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, arguments: In<u64>) -> CudaError {
-    launched(kernel, arguments, configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default())
+    let stream = configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default();
+    launched(kernel, configuration.field(0), arguments, stream)
 }
 
 /// The function itself serves as handle of its kernel.

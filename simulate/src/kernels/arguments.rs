@@ -9,6 +9,8 @@ use crate::sys::memory;
 pub(super) struct Arguments<'a> {
     parameters: &'a [Parameter],
     addresses: In<u64>,
+    /// Blocks of threads, in three dimensions. None where that is not noted.
+    blocks: Option<[u32; 3]>,
 }
 
 /// Word of four bytes in an argument.
@@ -23,8 +25,13 @@ pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
 
 impl<'a> Arguments<'a> {
     /// None where the program passes no addresses of arguments.
-    pub(super) fn new(parameters: &'a [Parameter], addresses: In<u64>) -> Option<Self> {
-        (parameters.is_empty() || addresses.at(0).is_some()).then_some(Self { parameters, addresses })
+    pub(super) fn new(parameters: &'a [Parameter], addresses: In<u64>, blocks: Option<[u32; 3]>) -> Option<Self> {
+        (parameters.is_empty() || addresses.at(0).is_some()).then_some(Self { parameters, addresses, blocks })
+    }
+
+    /// Blocks of threads in the second dimension.
+    pub(super) fn rows_of_blocks(&self) -> Option<usize> {
+        self.blocks.map(|blocks| blocks[1] as usize)
     }
 
     /// Bytes of an argument.
@@ -36,6 +43,16 @@ impl<'a> Arguments<'a> {
     /// Bytes of an argument that has this size.
     pub(super) fn sized(&self, place: usize, size: usize) -> Option<&'a [u8]> {
         self.bytes(place).filter(|bytes| bytes.len() == size)
+    }
+
+    /// An argument that is an address.
+    pub(super) fn address(&self, place: usize) -> Option<u64> {
+        long(self.sized(place, 8)?, 0)
+    }
+
+    /// Number of arguments.
+    pub(super) fn number(&self) -> usize {
+        self.parameters.len()
     }
 
     /// An argument that is a count.

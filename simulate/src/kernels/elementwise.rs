@@ -22,14 +22,17 @@ enum Layout {
     Contiguous,
     /// The same; two more arguments, the sixth and the seventh, say from and to which types elements are converted.
     Converting,
-    /// At any places. The arguments are the count and a closure, which has the addresses, the places and the function.
+    /// At any places. The arguments are the count and a closure, which has the places, the addresses and the function.
     Strided,
+    /// The same; the closure ends with the types to and from which elements are converted.
+    StridedConverting,
 }
 
 const VECTORIZED: &str = "_ZN2at6native29vectorized_elementwise_kernelILi";
 const UNROLLED: &str = "_ZN2at6native27unrolled_elementwise_kernelI";
 const STRIDED: &str = "_ZN2at6native18elementwise_kernelILi";
 const CLOSURE: &str = "ZNS0_22gpu_kernel_impl_nocastI";
+const CONVERTING_CLOSURE: &str = "ZNS0_15gpu_kernel_implI";
 
 impl Layout {
     /// The layout, and the part of the name that is about the function.
@@ -38,7 +41,8 @@ impl Layout {
             return Some((Self::Contiguous, rest.split_once('E')?.1));
         }
         if let Some(rest) = name.strip_prefix(STRIDED) {
-            return Some((Self::Strided, rest.split_once(CLOSURE)?.1));
+            let converting = rest.split_once(CONVERTING_CLOSURE).map(|(_, rest)| (Self::StridedConverting, rest));
+            return converting.or_else(|| Some((Self::Strided, rest.split_once(CLOSURE)?.1)));
         }
         let rest = name.strip_prefix(UNROLLED)?;
         if rest.contains("16OffsetCalculator") {
@@ -103,18 +107,21 @@ impl Elementwise {
 
     /// Type of a tensor's elements in the function: the result is the first.
     fn element(&self, tensor: usize) -> Type {
-        if tensor == 0 { self.function.result } else { self.function.operand }
+        match tensor.checked_sub(1) {
+            Some(operand) => self.function.operand(operand),
+            None => self.function.result,
+        }
     }
 
     fn work<'a>(&self, arguments: &Arguments<'a>) -> Option<Work<'a>> {
         let mut tensors = match self.layout {
-            Layout::Strided => self.strided(arguments.bytes(1)?)?,
-            _ => self.contiguous(arguments)?,
+            Layout::Strided | Layout::StridedConverting => self.strided(arguments.bytes(1)?)?,
+            Layout::Contiguous | Layout::Converting => self.contiguous(arguments)?,
         };
         let result = tensors.remove(0);
         let own = match self.layout {
-            Layout::Strided => self.own_in_closure(arguments.bytes(1)?)?,
-            _ => arguments.sized(1, self.function.size())?,
+            Layout::Strided | Layout::StridedConverting => self.own_in_closure(arguments.bytes(1)?)?,
+            Layout::Contiguous | Layout::Converting => arguments.sized(1, self.function.size())?,
         };
         Some(Work { count: arguments.count(0)?, own, result, operands: tensors })
     }
@@ -143,16 +150,30 @@ impl Elementwise {
         let mut tensors = Vec::new();
         for index in 0..self.tensors() {
             let at = long(closure, self.addresses_in_closure() + 8 * index)?;
-            tensors.push(Tensor { at, element: self.element(index), offsets: Some((offsets, index)) });
+            let element = match self.layout {
+                Layout::StridedConverting => Type::of_scalar_type(*closure.get(self.own_end() + index)?)?,
+                _ => self.element(index),
+            };
+            tensors.push(Tensor { at, element, offsets: Some((offsets, index)) });
         }
         Some(tensors)
     }
 
-    /// The function's own numbers in a closure: behind the tensors, and before an address that is not used.
+    /// Place of the function's own numbers in a closure: behind the tensors.
+    fn own_in_closure_at(&self) -> usize {
+        self.addresses_in_closure() + 8 * self.tensors()
+    }
+
+    /// End of the function's own numbers in a closure.
+    fn own_end(&self) -> usize {
+        self.own_in_closure_at() + self.function.size()
+    }
+
+    /// The function's own numbers in a closure. Types can come behind them, and then an address that is not used.
     fn own_in_closure<'a>(&self, closure: &'a [u8]) -> Option<&'a [u8]> {
-        let at = self.addresses_in_closure() + 8 * self.tensors();
-        let end = at + self.function.size();
-        if closure.len() == end.next_multiple_of(8) + UNUSED_ADDRESS { closure.get(at..end) } else { None }
+        let types = if self.layout == Layout::StridedConverting { self.tensors() } else { 0 };
+        let end = (self.own_end() + types).next_multiple_of(8) + UNUSED_ADDRESS;
+        if closure.len() == end { closure.get(self.own_in_closure_at()..self.own_end()) } else { None }
     }
 
     /// The memory that a launch changes. None where that is not known.
@@ -184,11 +205,13 @@ impl Elementwise {
         let mut bytes = Vec::new();
         for index in 0..work.count {
             let mut numbers = Vec::new();
-            for (tensor, values) in work.operands.iter().zip(&operands) {
-                numbers.push(tensor.element.read(&values.bytes, index * tensor.element.size())?);
+            for (place, (tensor, values)) in work.operands.iter().zip(&operands).enumerate() {
+                let number = tensor.element.read(&values.bytes, index * tensor.element.size())?;
+                numbers.push(self.function.operand(place).convert(number)?);
             }
-            let number = self.function.apply(work.own, &numbers)?;
-            bytes.extend(work.result.element.bytes(number)?);
+            let result = work.result.element;
+            let number = self.function.result.convert(self.function.apply(work.own, &numbers)?)?;
+            bytes.extend(result.bytes(result.convert(number)?)?);
         }
         Some(Computed { bytes, trust })
     }

@@ -1,18 +1,29 @@
 //! Launches of kernels, and the values that they change.
 //!
 //! Device code does not run. A few of PyTorch's kernels are so simple that their names and arguments say what they
-//! write: fills, ranges, sums, comparisons and copies of whole numbers, their reductions, and `nonzero`. Sizes and
-//! positions that a program keeps on the device are made of these. They are computed here where all that they read is
-//! known. Of all other kernels it is known to which memory they have addresses: what lies there may have changed.
+//! write: fills, ranges, arithmetic, comparisons and copies of whole numbers, their reductions and sums, `nonzero`,
+//! and copies to and from other places. Sizes and positions that a program keeps on the device are made of these. They
+//! are computed here where all that they read is known. Of all other kernels it is known to which memory they have
+//! addresses: what lies there may have changed.
 
 mod arguments;
+mod cat;
+mod copies;
 mod elementwise;
+mod extremum;
 mod function;
+mod index;
 mod nonzero;
 mod number;
 mod offsets;
+mod operator;
+mod pattern;
 mod range;
+mod reduce_op;
 mod reduction;
+mod repeat;
+mod scan;
+mod tensor_info;
 #[cfg(test)]
 mod tests;
 
@@ -45,10 +56,15 @@ struct Kernel {
 
 /// Kinds of kernels that are computed.
 enum Rule {
+    Cat(cat::Cat),
     Elementwise(elementwise::Elementwise),
+    Extremum(extremum::Extremum),
+    Index(index::Index),
     Nonzero(nonzero::Nonzero),
     Range(range::Range),
     Reduction(reduction::Reduction),
+    Repeat(repeat::Repeat),
+    Scan(scan::Scan),
 }
 
 impl Rule {
@@ -59,26 +75,40 @@ impl Rule {
             .or_else(|| range::Range::named(name).map(Self::Range))
             .or_else(|| nonzero::Nonzero::named(name).map(Self::Nonzero))
             .or_else(|| reduction::Reduction::named(name).map(Self::Reduction))
+            .or_else(|| extremum::Extremum::named(name).map(Self::Extremum))
+            .or_else(|| cat::Cat::named(name).map(Self::Cat))
+            .or_else(|| scan::Scan::named(name).map(Self::Scan))
+            .or_else(|| index::Index::named(name).map(Self::Index))
+            .or_else(|| repeat::Repeat::named(name).map(Self::Repeat))
     }
 
     /// The memory that a launch changes. None where that is not known.
     fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         match self {
+            Self::Cat(rule) => rule.effects(arguments),
             Self::Elementwise(rule) => rule.effects(arguments),
+            Self::Extremum(rule) => rule.effects(arguments),
+            Self::Index(rule) => rule.effects(arguments),
             Self::Nonzero(rule) => rule.effects(arguments),
             Self::Range(rule) => rule.effects(arguments).map(|effect| alloc::vec![effect]),
             Self::Reduction(rule) => rule.effects(arguments),
+            Self::Repeat(rule) => rule.effects(arguments),
+            Self::Scan(rule) => rule.effects(arguments),
         }
     }
 }
 
 /// A piece of memory that a kernel writes.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Effect {
     /// These bytes.
     Set(u64, Computed),
     /// The same byte everywhere.
     Fill(u64, u8, u64),
+    /// What is known of bytes that are at the second address.
+    Copy(u64, u64, u64),
+    /// Values that may have been changed.
+    Doubt(u64, u64),
     /// Values that are not known.
     Forget(u64, u64),
 }
@@ -88,6 +118,8 @@ impl Effect {
         match self {
             Self::Set(at, computed) => values::set_computed(*at, computed),
             Self::Fill(at, byte, size) => values::fill(*at, *byte, *size),
+            Self::Copy(to, from, size) => values::copy(*to, *from, *size),
+            Self::Doubt(at, size) => values::doubt(*at, *size),
             Self::Forget(at, size) => values::forget(*at, *size),
         }
     }
@@ -108,21 +140,24 @@ fn kernel(function: Opaque) -> Option<Arc<Kernel>> {
 }
 
 /// Notes a launch of the kernel behind a function of the host.
-pub(crate) fn launched(function: Opaque, arguments: In<u64>, stream: Handle) {
-    if let Some(kernel) = kernel(function) {
-        run(&kernel.parameters, kernel.rule.as_ref(), arguments, stream);
+pub(crate) fn launched(function: Opaque, blocks: Option<[u32; 3]>, arguments: In<u64>, stream: Handle) {
+    if let Some(kernel) = kernel(function)
+        && let Some(arguments) = Arguments::new(&kernel.parameters, arguments, blocks)
+    {
+        run(&arguments, kernel.rule.as_ref(), stream);
     }
 }
 
 /// Notes a launch of a kernel of which only the parameters are known.
 pub(crate) fn launched_unknown(parameters: &[Parameter], arguments: In<u64>, stream: Handle) {
-    run(parameters, None, arguments, stream);
+    if let Some(arguments) = Arguments::new(parameters, arguments, None) {
+        run(&arguments, None, stream);
+    }
 }
 
-fn run(parameters: &[Parameter], rule: Option<&Rule>, arguments: In<u64>, stream: Handle) {
-    let Some(arguments) = Arguments::new(parameters, arguments) else { return };
+fn run(arguments: &Arguments<'_>, rule: Option<&Rule>, stream: Handle) {
     let captured = matches!(streams::capture(stream), Ok(Some(_)));
-    let effects = if captured { None } else { rule.and_then(|rule| rule.effects(&arguments)) };
+    let effects = if captured { None } else { rule.and_then(|rule| rule.effects(arguments)) };
     if let Some(effects) = effects {
         effects.iter().for_each(Effect::apply);
         return;

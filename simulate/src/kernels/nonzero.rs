@@ -20,11 +20,18 @@ enum Work {
     /// The arguments are the first index, the elements, the addresses of the indices and of their count, three of no
     /// interest, and the number of elements.
     Indices,
+    /// Turns indices into one for each dimension. The arguments are the address, the sizes of the dimensions, their
+    /// number, and the number of indices; perhaps the address of another number and what to write beyond it.
+    Dimensions,
 }
 
 const KERNELS: [(&str, Work); 2] =
     [("28DeviceReduceSingleTileKernelI", Work::Count), ("23DeviceSelectSweepKernelI", Work::Indices)];
 const FUNCTION: &str = "9NonZeroOpI";
+const WRITE_INDICES: &str = "13write_indicesI";
+/// Dimensions for which there is room.
+const MOST_DIMENSIONS: usize = 25;
+const INDEX: Type = Type::Signed(8);
 const COUNT: Type = Type::Signed(4);
 
 /// The elements in an argument, which has their address and a function without contents.
@@ -34,6 +41,9 @@ fn elements(argument: &[u8]) -> Option<u64> {
 
 impl Nonzero {
     pub(super) fn named(name: &str) -> Option<Self> {
+        if let Some((_, types)) = name.split_once(WRITE_INDICES) {
+            return Some(Self { work: Work::Dimensions, element: Type::named(types)?.0 });
+        }
         let (_, work) = KERNELS.iter().find(|(part, _)| name.contains(part))?;
         let (element, _) = Type::named(name.split_once(FUNCTION)?.1)?;
         Some(Self { work: *work, element })
@@ -44,6 +54,7 @@ impl Nonzero {
         match self.work {
             Work::Count => self.count(arguments),
             Work::Indices => self.indices(arguments),
+            Work::Dimensions => self.dimensions(arguments),
         }
     }
 
@@ -64,6 +75,29 @@ impl Nonzero {
         }
         let written = Effect::Set(at, Computed { bytes, trust: found.trust });
         Some(alloc::vec![written, counted(at_count, Some(&found))])
+    }
+
+    fn dimensions(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let at = arguments.address(0)?;
+        let sizes = arguments.sized(1, MOST_DIMENSIONS * self.element.size())?;
+        let dimensions = arguments.count(2).filter(|&dimensions| dimensions <= MOST_DIMENSIONS)?;
+        let count = arguments.count(3)?;
+        let all = count.checked_mul(dimensions)?.checked_mul(INDEX.size())?;
+        if all > MOST_COMPUTED || arguments.address(4).is_some_and(|number| number > 0) {
+            return None;
+        }
+        let known = values::known(at, count * INDEX.size())?;
+        let mut bytes = alloc::vec![0; all];
+        for place in 0..count {
+            let mut index = INDEX.read(&known.bytes, place * INDEX.size())?.whole()?;
+            for dimension in (0..dimensions).rev() {
+                let size = self.element.read(sizes, dimension * self.element.size())?.whole()?;
+                let at = (dimension * count + place) * INDEX.size();
+                bytes[at..at + INDEX.size()].copy_from_slice(&index.checked_rem(size)?.to_le_bytes());
+                index /= size;
+            }
+        }
+        Some(alloc::vec![Effect::Set(at, Computed { bytes, trust: known.trust })])
     }
 
     /// Places of the elements that are not zero. None where the elements are not known.

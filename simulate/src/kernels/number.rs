@@ -31,6 +31,9 @@ impl Type {
             b'i' => Self::Signed(4),
             b'l' => Self::Signed(8),
             b'h' => Self::Unsigned(1),
+            b't' => Self::Unsigned(2),
+            b'j' => Self::Unsigned(4),
+            b'm' => Self::Unsigned(8),
             b'f' => Self::Float(4),
             b'd' => Self::Float(8),
             _ => return None,
@@ -46,8 +49,9 @@ impl Type {
         }
     }
 
+    /// True for whole numbers that [`Number::Whole`] holds: not all of the largest unsigned ones do.
     pub(super) fn is_whole(self) -> bool {
-        !matches!(self, Self::Float(_))
+        !matches!(self, Self::Float(_) | Self::Unsigned(8))
     }
 
     /// The number at a place.
@@ -63,6 +67,23 @@ impl Type {
             }
             Self::Float(4) => Number::Real(f32::from_bits(raw as u32).into()),
             Self::Float(_) => Number::Real(f64::from_bits(raw)),
+        })
+    }
+
+    /// A number as this type has it. None where that is not defined.
+    pub(super) fn convert(self, number: Number) -> Option<Number> {
+        Some(match (self, number) {
+            (Self::Bool, number) => Number::Whole((!number.is_zero()).into()),
+            (Self::Float(4), Number::Whole(number)) => Number::Real((number as f32).into()),
+            (Self::Float(_), Number::Whole(number)) => Number::Real(number as f64),
+            (Self::Float(4), Number::Real(number)) => Number::Real((number as f32).into()),
+            (Self::Float(_), Number::Real(_)) => number,
+            (_, Number::Whole(_)) => self.read(&self.bytes(number)?, 0)?,
+            (_, Number::Real(real)) => {
+                let whole = Number::Whole(real as i64);
+                let holds = -9e18 < real && real < 9e18 && self.is_whole();
+                return (holds && self.convert(whole)? == whole).then_some(whole);
+            }
         })
     }
 

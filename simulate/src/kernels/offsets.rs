@@ -28,7 +28,7 @@ impl<'a> Offsets<'a> {
         (found.dimensions()? <= MOST_DIMENSIONS && whole).then_some(found)
     }
 
-    fn dimensions(self) -> Option<usize> {
+    pub(super) fn dimensions(self) -> Option<usize> {
         word(self.bytes, 0).map(|dimensions| dimensions as usize)
     }
 

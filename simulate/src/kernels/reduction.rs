@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::arguments::{Arguments, long, word};
+use super::arguments::Arguments;
 use super::number::{Number, Type};
-use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED, MOST_UNSET, Trust};
+use super::reduce_op::{Neutral, ReduceOp};
+use super::{Computed, Effect, MOST_UNSET, Trust};
 use crate::device::values;
 
 /// Kernel that reduces dimensions of a tensor.
@@ -13,6 +13,8 @@ pub(super) struct Reduction {
     operator: Operator,
     element: Type,
     result: Type,
+    /// Type of what the elements are added to.
+    first: Type,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,8 +26,12 @@ enum Operator {
     Any,
 }
 
-const KERNEL: &str = "_ZN2at6native13reduce_kernelILi";
-const STRUCTURE: &str = "NS0_8ReduceOpI";
+/// Beginning of the kernels' names.
+pub(super) const KERNEL: &str = "_ZN2at6native13reduce_kernelILi";
+/// What comes before the types of element and result.
+pub(super) const STRUCTURE: &str = "NS0_8ReduceOpI";
+/// What comes before the types of a closure's arguments.
+const CLOSURE: &str = "EUl";
 /// Names that follow the types of the element and of the result.
 const OPERATORS: [(&str, Operator); 5] = [
     ("NS0_13MaxNanFunctorI", Operator::Largest),
@@ -34,44 +40,6 @@ const OPERATORS: [(&str, Operator); 5] = [
     ("ZZZNS0_15and_kernel_cudaE", Operator::All),
     ("ZZZNS0_14or_kernel_cudaE", Operator::Any),
 ];
-
-/// Bytes of the configuration of a launch.
-const CONFIGURATION: usize = 64;
-
-/// Places in the structure `ReduceOp`, which is the only argument.
-struct Places {
-    configuration: usize,
-    elements: usize,
-    results: usize,
-    source: usize,
-    destination: usize,
-    accumulate: usize,
-    is_final: usize,
-    end: usize,
-}
-
-impl Places {
-    /// The first byte is the operator, without contents; then comes a neutral number of the type of the result.
-    fn of(result: Type) -> Self {
-        let neutral = 1_usize.next_multiple_of(result.size());
-        let configuration = (neutral + result.size()).next_multiple_of(4);
-        let elements = configuration + CONFIGURATION;
-        let results = elements + Offsets::size(1);
-        let source = (results + Offsets::size(2)).next_multiple_of(8);
-        // Two destinations, three buffers and an index lie between.
-        let accumulate = source + 56;
-        Self {
-            configuration,
-            elements,
-            results,
-            source,
-            destination: source + 8,
-            accumulate,
-            is_final: accumulate + 1,
-            end: accumulate + 8,
-        }
-    }
-}
 
 impl Operator {
     fn apply(self, one: i64, other: i64) -> i64 {
@@ -88,14 +56,6 @@ impl Operator {
     fn measures(self) -> bool {
         matches!(self, Self::Largest | Self::Smallest | Self::Sum)
     }
-
-    /// The result for a single element.
-    fn single(self, element: i64) -> i64 {
-        match self {
-            Self::All | Self::Any => (element != 0).into(),
-            _ => element,
-        }
-    }
 }
 
 impl Reduction {
@@ -104,30 +64,25 @@ impl Reduction {
         let (element, rest) = Type::named(structure)?;
         let (result, rest) = Type::named(rest.strip_prefix("NS0_14func_wrapper_tI")?)?;
         let (_, operator) = OPERATORS.iter().find(|(part, _)| rest.starts_with(part))?;
-        let whole = element.is_whole() && result.is_whole();
-        let same = element == result || matches!(operator, Operator::All | Operator::Any);
-        (whole && same).then_some(Self { operator: *operator, element, result })
+        // A closure that combines conditions says which types it takes; the rest takes elements only.
+        let first = match rest.split_once(CLOSURE) {
+            Some((_, types)) => Type::named(types)?.0,
+            None => element,
+        };
+        let known = match operator {
+            Operator::All | Operator::Any => result == Type::Bool || result.is_whole(),
+            _ => element.is_whole() && element == result,
+        };
+        known.then_some(Self { operator: *operator, element, result, first })
     }
 
     /// The memory that a launch changes. None where that is not known.
     pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
-        let places = Places::of(self.result);
-        let structure = arguments.sized(0, places.end)?;
-        let flags = structure.get(places.accumulate..=places.is_final)?;
-        let of_each = word(structure, places.configuration + 4)?;
-        let count = word(structure, places.configuration + 8)?;
-        if flags != [0, 1] || (of_each as usize).checked_mul(count as usize)? > MOST_COMPUTED {
-            return None;
-        }
-        let elements = Offsets::at(structure, places.elements, 1)?;
-        let results = Offsets::at(structure, places.results, 2)?;
-        let source = long(structure, places.source)?;
-        let destination = long(structure, places.destination)?;
+        let launch = ReduceOp::of(arguments, Neutral::Number(self.first))?;
         let mut effects = Vec::new();
-        for index in 0..count {
-            let at = destination + results.offset(index, 0)?;
-            let first = source + results.offset(index, 1)?;
-            let effect = match self.reduced(first, elements, of_each) {
+        for index in 0..launch.count {
+            let at = launch.destinations[0] + launch.result(index)?;
+            let effect = match self.reduced(&launch, index) {
                 Some(computed) => Effect::Set(at, computed),
                 None => Effect::Forget(at, self.result.size() as u64),
             };
@@ -137,19 +92,23 @@ impl Reduction {
     }
 
     /// One result. None where an element is not known.
-    fn reduced(&self, first: u64, elements: Offsets<'_>, count: u32) -> Option<Computed> {
-        let mut result: Option<i64> = None;
+    fn reduced(&self, launch: &ReduceOp<'_>, result: u32) -> Option<Computed> {
+        let mut reduced: Option<i64> = None;
         let mut trust = Trust::Known;
-        for index in 0..count {
-            let found = values::read_all(first + elements.offset(index, 0)?, self.element.size())?;
-            if found.trust == Trust::Unset && !(self.operator.measures() && count as usize <= MOST_UNSET) {
+        for index in 0..launch.of_each {
+            let found = values::read_all(launch.element(result, index)?, self.element.size())?;
+            if found.trust == Trust::Unset && !(self.operator.measures() && launch.of_each as usize <= MOST_UNSET) {
                 return None;
             }
-            let element = self.element.read(&found.bytes, 0)?.whole()?;
-            result = Some(result.map_or(self.operator.single(element), |result| self.operator.apply(result, element)));
+            let element = self.element.read(&found.bytes, 0)?;
+            let element = match self.operator {
+                Operator::All | Operator::Any => (!element.is_zero()).into(),
+                _ => element.whole()?,
+            };
+            reduced = Some(reduced.map_or(element, |before| self.operator.apply(before, element)));
             trust = trust.max(found.trust);
         }
-        let bytes = self.result.bytes(Number::Whole(result?))?;
+        let bytes = self.result.bytes(Number::Whole(reduced?))?;
         Some(Computed { bytes, trust })
     }
 }

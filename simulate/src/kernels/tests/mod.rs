@@ -1,5 +1,7 @@
 //! Launches as PyTorch makes them: names and arguments are those of its releases 2.2 to 2.15.
 
+mod places;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -19,7 +21,7 @@ fn effects(name: &str, arguments: &[&[u8]]) -> Option<Vec<Effect>> {
     let name = std::ffi::CString::new(name).unwrap();
     let parameters: Vec<Parameter> = arguments.iter().map(|bytes| Parameter { size: bytes.len() }).collect();
     let addresses: Vec<u64> = arguments.iter().map(|bytes| bytes.as_ptr() as u64).collect();
-    let arguments = Arguments::new(&parameters, In::at_address(addresses.as_ptr() as u64)).unwrap();
+    let arguments = Arguments::new(&parameters, In::at_address(addresses.as_ptr() as u64), Some([1, 2, 1])).unwrap();
     Rule::of(&name)?.effects(&arguments)
 }
 
@@ -122,6 +124,17 @@ fn sums_and_comparisons_follow_from_their_operands() {
     assert_eq!(on_two_elements(&equal, &words(&[1]), &two), written(OUTPUT, alloc::vec![1, 0]));
     let equal = std::format!("NS0_13AUnaryFunctorIllb{file}16CompareEqFunctorIlEEEE");
     assert_eq!(on_two_elements(&equal, &longs(&[0, 10]), &one), written(OUTPUT, alloc::vec![1, 0]));
+    let quotient = "NS0_13BUnaryFunctorIlllZZZNS0_15binary_internal21div_floor_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE_cl\
+                    EvENKUlvE2_clEvEUlllE_EE";
+    assert_eq!(on_two_elements(quotient, &longs(&[0, -3]), &one), written(OUTPUT, longs(&[-4, -7])));
+    assert_eq!(
+        on_two_elements(quotient, &longs(&[0, 0]), &one),
+        Some(alloc::vec![Effect::Forget(OUTPUT, 16)]),
+        "by zero"
+    );
+    let rest = "NS0_13AUnaryFunctorIlllZZZNS0_21remainder_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE_clEvENKUlvE2_clEvEUl\
+                llE_EE";
+    assert_eq!(on_two_elements(rest, &longs(&[0, -3]), &one), written(OUTPUT, longs(&[7, 17])));
     let less = "ZNS0_21compare_scalar_kernelIlEEvRNS_18TensorIteratorBaseE6OpTypeET_EUllE_";
     assert_eq!(on_two_elements(less, &longs(&[3, 20, 0x7FFF_0000]), &one), written(OUTPUT, alloc::vec![1, 0]));
     assert_eq!(
@@ -129,6 +142,35 @@ fn sums_and_comparisons_follow_from_their_operands() {
         Some(alloc::vec![Effect::Forget(OUTPUT, 2)]),
         "no operator"
     );
+}
+
+#[test]
+fn conditions_choose_between_elements() {
+    let input = INPUT + 0x6000;
+    set(input, &[1, 0]);
+    set(input + 0x100, &longs(&[10, 20]));
+    set(input + 0x200, &longs(&[-1, -2]));
+    let file = "NS0_49_GLOBAL__N__037c6ad9_16_TensorCompare_cu_71e06f4e";
+    let choose = std::format!("ZZZ{file}17where_kernel_implERNS_14TensorIteratorEENKUlvE_clEvENKUlvE2_clEvEUlbmmE_");
+    let places = longs(&[OUTPUT, input, input + 0x100, input + 0x200].map(|at| at as i64));
+    assert_eq!(on_two_elements(&choose, &longs(&[0x7FFF_0000]), &places), written(OUTPUT, longs(&[10, -2])));
+    let fill = std::format!(
+        "ZZZ{file}18masked_fill_kernelERNS_14TensorIteratorERKN3c106ScalarEENKUlvE_clEvENKUlvE2_clEvEUllbE_"
+    );
+    let places = longs(&[OUTPUT, input + 0x100, input].map(|at| at as i64));
+    assert_eq!(on_two_elements(&fill, &longs(&[7, 0x7FFF_0000]), &places), written(OUTPUT, longs(&[7, 20])));
+    let clamp = std::format!(
+        "ZZZ{file}19launch_clamp_scalarERNS_18TensorIteratorBaseEN3c106ScalarES6_NS0_6detail11ClampLimitsEENKUlvE_clEvENKUlv\
+         E2_clEvEUllE_"
+    );
+    let places = longs(&[OUTPUT, input + 0x100].map(|at| at as i64));
+    for (limits, expected) in [(0, [15, 20]), (1, [10, 15]), (2, [15, 18])] {
+        assert_eq!(
+            on_two_elements(&clamp, &longs(&[limits, 15, 18, 0x7FFF_0000]), &places),
+            written(OUTPUT, longs(&expected)),
+            "{limits}"
+        );
+    }
 }
 
 #[test]
@@ -168,6 +210,15 @@ fn conversions_say_their_types_in_two_arguments() {
     let places = longs(&[OUTPUT as i64, input as i64]);
     let found = effects(name, &[&words(&[2]), &[0], &places, &[0], &[0], &words(&[4, 8]), &words(&[0, 1])]);
     assert_eq!(found, written(OUTPUT, alloc::vec![44, 255]));
+    let equal = "_ZN2at6native27unrolled_elementwise_kernelINS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__68c48bfe_18_CompareEQKernel_\
+                 cu_d8008c9616CompareEqFunctorIfEEEESt5arrayIPcLm3EELi4E23TrivialOffsetCalculatorILi2EjESA_ILi1EjENS0_6memory12Loa\
+                 dWithCastILi2EEENSD_13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_";
+    let fractions: Vec<u8> = [300.0_f32, 1.5].iter().flat_map(|number| number.to_le_bytes()).collect();
+    set(input + 0x100, &fractions);
+    let places = longs(&[OUTPUT as i64, input as i64, input as i64 + 0x100]);
+    let types = words(&[0x0604, 8, 4]);
+    let found = effects(equal, &[&words(&[2]), &words(&[0]), &places, &[0], &[0], &types, &words(&[11, 1])]);
+    assert_eq!(found, written(OUTPUT, alloc::vec![1, 0]), "a whole number is compared as a fraction");
 }
 
 /// An `OffsetCalculator` of dimensions, each a size and a stride for each tensor.
@@ -196,6 +247,15 @@ fn elements_that_lie_apart_are_found_by_their_strides() {
     let found = effects(name, &[&words(&[6]), &closure]).unwrap();
     assert_eq!(found, written_apart(&[0, 3, 1, 4, 2, 5]));
     assert_eq!(effects(name, &[&words(&[6]), &closure[..closure.len() - 8]]), None, "a closure of another release");
+    let converting =
+        name.replace("22gpu_kernel_impl_nocastI", "15gpu_kernel_implI").replace("clEvEUllE_", "clEvEUlfE_");
+    let mut closure = offsets(&[(2, &[4, 24]), (3, &[8, 8])], 2);
+    closure.extend(longs(&[OUTPUT as i64, input as i64]));
+    closure.extend([0xEE, 6, 4]);
+    closure.resize(closure.len().next_multiple_of(8) + 8, 0);
+    let found = effects(&converting, &[&words(&[2]), &closure]).unwrap();
+    let fraction = |number: f32| Computed { bytes: number.to_le_bytes().into(), trust: Trust::Known };
+    assert_eq!(found, [Effect::Set(OUTPUT, fraction(0.0)), Effect::Set(OUTPUT + 4, fraction(3.0))]);
 }
 
 #[test]
@@ -245,7 +305,9 @@ fn other_kernels_have_no_rule() {
     for name in [
         "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EELb0EEEviT0_T1_",
         "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIN3c104HalfEEESt5arrayIPcLm1EELb0EEEviT0_T1_",
-        "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIlNS0_6MaxOpsIlEEjlLi4ELi4EEEEEvT1_",
+        "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_6MaxOpsIfEEjfLi4ELi4EEEEEvT1_",
+        "_ZN2at6native32tensor_kernel_scan_innermost_dimIfSt4plusIfEEEvPT_PKS4_jjjS4_T0_",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BinaryFunctorImmmNS0_15binary_internal10MulFunctorImEEEE",
         "indexFuncSmallIndex",
         "",
     ] {

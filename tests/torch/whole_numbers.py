@@ -1,0 +1,88 @@
+"""Whole numbers as programs keep them on a device: sizes, positions, masks, indices."""
+
+import torch
+from torch.nn import functional
+
+
+def sizes_and_positions(device):
+    """Whole numbers as programs keep them on a device, each computed by kernels of another kind."""
+    count = torch.arange(7, device=device)
+    grid = torch.arange(6, device=device).view(2, 3)
+    lengths = torch.zeros(3, dtype=torch.long, device=device)
+    for index in range(3):
+        lengths[index] = 4 + index
+    spread = torch.zeros(6, dtype=torch.int32, device=device)
+    spread[0:5:2] = 9
+    padding = torch.arange(6, device=device) >= lengths[:, None]
+    chosen = torch.zeros(7, dtype=torch.long, device=device)
+    chosen[grid[:, 1]] = lengths[:2]
+    return {
+        "full": torch.full((3,), 7, device=device),
+        "fraction": torch.full((3,), 7.5, device=device),
+        "conditions": torch.ones(300, dtype=torch.bool, device=device),
+        "range": torch.arange(10, -5, -4, dtype=torch.int32, device=device),
+        "next": count[-1:] + 1,
+        "sum": count + count * 2,
+        "difference": 7 - count,
+        "negative": torch.add(count, count, alpha=-3),
+        "product": count * count,
+        "overflow": torch.full((5,), 200, dtype=torch.uint8, device=device) + 100,
+        "spread": spread,
+        "equal": count == 2,
+        "unequal": count != torch.full((), 3, device=device),
+        "fractions": torch.full((3,), 2.5, device=device) == torch.full((), 2.5, device=device),
+        "greater": torch.arange(-3, 3, device=device) > -1,
+        "not_less": count >= torch.full((7,), 3, device=device),
+        "both": (count > 1) & (count <= 4),
+        "neither": ~((count > 1) | (count < 1)),
+        "not": torch.logical_not(count),
+        "causal": grid[0] > grid[0][:, None],
+        "narrow": torch.arange(-5, 5, device=device).to(torch.int8),
+        "wide": (count > 3).long(),
+        "transposed": grid.t().contiguous(),
+        "repeated": grid[0].expand(2, 3).contiguous(),
+        "largest": lengths.max(),
+        "smallest": lengths.min(),
+        "total": grid.sum(1),
+        "columns": grid.transpose(0, 1).sum(1),
+        "numbers": torch.arange(5000, device=device).sum(),
+        "all": (grid > 2).all(1),
+        "any": (grid > 3).any(),
+        "places": (grid > 2).nonzero(as_tuple=False)[:, :0],
+        "where": torch.where(count == 4)[0][0],
+        "wide_fraction": grid.t().float(),
+        "mixed": grid == grid.float(),
+        "lengths": padding.logical_not().sum(-1),
+        "first_of_padding": padding.long().argmax(-1),
+        "least": grid.argmin(1),
+        "largest_of_rows": torch.cat([part.long() for part in grid.max(1)]),
+        "smallest_of_columns": torch.stack([part.long() for part in grid.int().min(0)]),
+        "borders": functional.pad(lengths.cumsum(0), (1, 0)),
+        "sums_of_rows": grid.cumsum(1),
+        "sums_of_columns": grid.cumsum(0),
+        "positions": (padding.logical_not().cumsum(-1) - 1).masked_fill(padding, 1),
+        "chosen_by_condition": torch.where(padding, 7, grid.flatten()),
+        "limited": count.clamp(2, 4),
+        "quotient": (count - 3) // 2,
+        "rest": (count - 3) % 3,
+        "larger": torch.maximum(count, 6 - count),
+        "either": torch.logical_or(count == 1, count == 5),
+        "exclusive": torch.logical_xor(count > 1, count > 4),
+        "opposite": -count,
+        "distance": (count - 3).abs(),
+        "inverse": ~count,
+        "bits": count & 5,
+        "next_to_each_other": torch.cat([grid, grid + 1, grid[:, :1]], 1),
+        "pieces": torch.cat([torch.arange(8, device=device), torch.arange(4, device=device)]),
+        "conditions_next_to_each_other": torch.cat([padding, padding[:, :1]], 1),
+        "columns_next_to_each_other": torch.cat([grid.t(), grid.t()], 1),
+        "by_index": count[lengths],
+        "by_indices": grid[torch.arange(2, device=device), -lengths[:2] + 3],
+        "by_condition": count[count > 3],
+        "set_by_index": chosen,
+        "columns_by_index": grid.index_select(1, lengths[:1] - 3),
+        "rows_by_index": torch.arange(40, device=device).view(4, 10)[lengths - 4],
+        "gathered": grid.gather(1, grid[:, :2] % 3),
+        "repeated_as_told": torch.repeat_interleave(lengths, lengths - 4),
+        "places_of_padding": padding.nonzero(as_tuple=False),
+    }
