@@ -44,7 +44,9 @@ def set_versions(folder):
         version = re.search(r"__version__ *= *'([^']+)'", source)
         sys.stderr.write(
             "ptmem simulate: PyTorch {} in {} is built without CUDA; expected a build with CUDA: "
-            "on Linux, pip install torch; for aarch64 there are such builds from 2.11 on\n".format(version.group(1) if version else "", folder)
+            "on Linux, pip install torch; for aarch64 there are such builds from 2.11 on\n".format(
+                version.group(1) if version else "", folder
+            )
         )
         sys.stderr.flush()
         os._exit(2)
