@@ -213,11 +213,12 @@ impl Missing {
         format!("the {which} {}.{} % {of}", self.share / 10, self.share % 10)
     }
 
-    /// Why it is missing, in words.
+    /// Why it is missing, in words; `ran_out` where memory ran out on the side that lacks it.
     #[must_use]
-    pub fn cause(&self) -> &'static str {
+    pub fn cause(&self, ran_out: bool) -> &'static str {
         match self.end {
             End::Head => "the ring buffer dropped it, or the recording began later",
+            End::Tail if ran_out => "memory ran out there",
             End::Tail => "the recording ended earlier",
         }
     }
@@ -233,12 +234,17 @@ pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut V
     for missing in &device.missing {
         let other = missing.side.other();
         let events = device.index.of(other).map_or(0, |index| profiles.of(other).devices[index].events);
+        let lacking = device.index.of(missing.side).map(|index| &profiles.of(missing.side).devices[index]);
+        let ran_out = lacking.is_some_and(DeviceProfile::ran_out_of_memory);
+        let advice = match missing.end {
+            End::Tail if ran_out => "Record both sides where memory suffices".to_owned(),
+            end => how_to_record(end, events),
+        };
         let message = format!(
-            "the {} lacks {} that the {other} records: {}. {}",
+            "the {} lacks {} that the {other} records: {}. {advice}",
             missing.side,
             missing.part(),
-            missing.cause(),
-            how_to_record(missing.end, events)
+            missing.cause(ran_out),
         );
         found.push(Diagnostic::new(Code::PartMissing, device.ordinal(), message));
     }

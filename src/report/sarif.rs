@@ -193,6 +193,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
 fn rules() -> Vec<Rule> {
     let others = [
         About::Stacks,
+        About::StackHighest,
         About::Imbalance,
         About::Ranks,
         About::Phases,
@@ -207,6 +208,7 @@ fn rule_description(about: About) -> &'static str {
     match about {
         About::Metric(metric) => metric.description(),
         About::Stacks => "bytes that one call stack holds",
+        About::StackHighest => "the most bytes that one call stack held at any moment",
         About::Phases => "highest allocated bytes within a phase",
         About::Imbalance => "how far the highest peak of all ranks lies above their median",
         About::Ranks => "ranks that only one side has",

@@ -66,6 +66,8 @@ pub enum About {
     Metric(Metric),
     /// The totals of stacks.
     Stacks,
+    /// The most that stacks held at any moment.
+    StackHighest,
     /// The peaks inside phases.
     Phases,
     /// How far the highest peak of all ranks lies above their median.
@@ -156,13 +158,24 @@ impl Check {
 
     /// The kind of thing that its scope names.
     pub(super) fn noun(&self) -> &'static str {
-        if self.is_of_phases() { "phase" } else { "stack" }
+        match self.about {
+            About::Phases => "phase",
+            // It need not be what the stack holds at the peak, which tables show.
+            About::StackHighest => "the most held by stack",
+            About::Metric(_)
+            | About::Stacks
+            | About::Imbalance
+            | About::Ranks
+            | About::Leaks
+            | About::OutOfMemory
+            | About::Headroom => "stack",
+        }
     }
 
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
         let is_growth = match self.about {
-            About::Metric(_) | About::Stacks | About::Phases | About::Imbalance => !self.absolute,
+            About::Metric(_) | About::Stacks | About::StackHighest | About::Phases | About::Imbalance => !self.absolute,
             About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => false,
         };
         is_growth && self.standing() == Standing::Exceeded

@@ -126,7 +126,7 @@ impl<'a> Gated<'a> {
     }
 
     /// The reason why a side lacks a part that the limit is about, unless that is allowed.
-    fn part_missing(&self) -> Option<String> {
+    fn part_missing(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
         let missing = self.device.missing.iter().find(|missing| match &self.growth.target {
             Target::Metric(Metric::Baseline) => missing.end == End::Head,
             Target::Metric(Metric::End) => missing.end == End::Tail,
@@ -139,7 +139,7 @@ impl<'a> Gated<'a> {
                 "the {} lacks {} that the other side records ({}); {name} cannot be compared",
                 missing.side,
                 missing.part(),
-                missing.cause()
+                missing.cause(sides.of(missing.side).ran_out_of_memory())
             )
         })
     }
@@ -279,7 +279,7 @@ impl Judge {
             self.checks.push(gated.inconclusive(reason));
             return;
         }
-        if let Some(reason) = gated.part_missing() {
+        if let Some(reason) = gated.part_missing(sides) {
             self.checks.push(Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(reason) });
             return;
         }

@@ -7,7 +7,7 @@ use super::maxima::Limited;
 use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Metric, Profile};
 use crate::replay::History;
 use crate::units::Size;
 
@@ -161,16 +161,17 @@ impl Judge {
     }
 }
 
-/// The place of a check among others: memory that ran out first, then failures, the largest first; checks that pass
-/// keep their order.
+/// The place of a check among others: memory that ran out first, then failures, the peak and then the largest first;
+/// checks that pass keep their order.
 fn order(check: &Check) -> impl Ord + use<> {
     let group = match (check.outcome, check.level) {
         (Outcome::Exceeded, Level::Fail) if check.about == About::OutOfMemory => 0,
-        (Outcome::Exceeded, Level::Fail) => 1,
-        (Outcome::Inconclusive, _) => 2,
-        (Outcome::Exceeded, Level::Warn) => 3,
-        (Outcome::Pass, _) if check.accepted => return (4, Reverse(0)),
-        (Outcome::Pass, _) => return (5, Reverse(0)),
+        (Outcome::Exceeded, Level::Fail) if check.about == About::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) => 2,
+        (Outcome::Inconclusive, _) => 3,
+        (Outcome::Exceeded, Level::Warn) => 4,
+        (Outcome::Pass, _) if check.accepted => return (5, Reverse(0)),
+        (Outcome::Pass, _) => return (6, Reverse(0)),
     };
     let bytes = check.delta.or(check.after.map(i128::from)).unwrap_or(0);
     (group, Reverse(bytes))

@@ -51,7 +51,8 @@ impl Target {
     pub(super) fn about(&self) -> About {
         match self {
             Self::Metric(metric) => About::Metric(*metric),
-            Self::Stack(_) | Self::StackHighest(_) => About::Stacks,
+            Self::Stack(_) => About::Stacks,
+            Self::StackHighest(_) => About::StackHighest,
             Self::Phase(_) => About::Phases,
             Self::Imbalance => About::Imbalance,
         }

@@ -21,7 +21,14 @@ fn touched(check: &Check, diff: &Diff) -> Option<i128> {
     match check.about {
         About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
         About::Stacks => of_stack(check, device),
-        About::Phases | About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
+        // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
+        About::StackHighest
+        | About::Phases
+        | About::Imbalance
+        | About::Ranks
+        | About::Leaks
+        | About::OutOfMemory
+        | About::Headroom => None,
     }
 }
 

@@ -79,7 +79,8 @@ impl Judgement {
         };
         if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
             let names: Vec<_> = self.distrust.iter().map(|code| code.name()).collect();
-            return format!("the comparison is not to be trusted ({})", names.join(", "));
+            let cause = if names.len() == 1 { "a warning makes" } else { "warnings make" };
+            return format!("{cause} the result untrustworthy ({})", names.join(", "));
         }
         let mut line = match check.level {
             Level::Fail => self.sentence(check),

@@ -1,11 +1,15 @@
 //! A small training loop under changes of its code and of its recording, which no gate may take for something else.
 
+use std::collections::BTreeMap;
+
 use ptmem::align::{End, Missing};
 use ptmem::diff::{self, Diff};
+use ptmem::patch::Patch;
 use ptmem::profile::{self, Options, Profile};
 use ptmem::sides::Side;
 use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
 
+use crate::support::history;
 use crate::support::program::Program;
 
 const LAYERS: u64 = 30;
@@ -25,11 +29,20 @@ struct Training {
     later: bool,
     /// True for a recording without frames.
     unnamed: bool,
+    /// True for a recording that ends because memory runs out in the second step.
+    fails: bool,
 }
 
 impl Training {
-    const PLAIN: Self =
-        Self { files: ["/repo/model.py"; 2], mlp: 512 * 1024, steps: 2, each: 1, later: false, unnamed: false };
+    const PLAIN: Self = Self {
+        files: ["/repo/model.py"; 2],
+        mlp: 512 * 1024,
+        steps: 2,
+        each: 1,
+        later: false,
+        unnamed: false,
+        fails: false,
+    };
 
     fn record(self) -> Profile {
         let mut program = Program::default();
@@ -64,6 +77,10 @@ impl Training {
         }
         self.alloc(program, "loss".to_owned(), &["/repo/loss.py:loss:9", "/repo/train.py:main:21"], 512 * 40);
         for layer in (0..LAYERS).rev() {
+            if self.fails && step == 1 && layer == LAYERS / 2 {
+                program.events.push(history::oom(512 * 300));
+                return;
+            }
             self.alloc(program, format!("gradient {layer}"), &["/repo/train.py:backward:22"], 512 * 300);
             for name in ["attention", "mlp", "sum"] {
                 program.free(&format!("{name} {layer}"));
@@ -158,4 +175,29 @@ fn stacks_of_recordings_with_other_frames_are_no_growth() {
         }
         assert_eq!(judge(&diff, &["0"]).verdict, Verdict::Pass, "the peak is the same");
     }
+}
+
+#[test]
+fn a_recording_that_ends_because_memory_ran_out_is_told_from_one_that_was_ended() {
+    let whole = Training { later: true, ..Training::PLAIN };
+    let failed = Training { fails: true, ..whole };
+    let diff = compare(failed, whole);
+    assert_eq!(missing(&diff), [(Side::Before, End::Tail)]);
+    let line = judge(&diff, &["5%"]).headline().to_string();
+    assert!(line.contains("that the other side records (memory ran out there); peak cannot be compared"), "{line}");
+    let mut told = diff.diagnostics.iter().map(|diagnostic| &*diagnostic.message);
+    assert!(told.any(|message| message.ends_with("memory ran out there. Record both sides where memory suffices")));
+}
+
+#[test]
+fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
+    let mut diff = compare(Training::PLAIN, Training { mlp: 1 << 20, ..Training::PLAIN });
+    let patch = "--- a/model.py\n+++ b/model.py\n@@ -37 +37 @@\n-old\n+new\n";
+    diff.mark_touched(&Patch::parse(patch.as_bytes(), "").unwrap(), &BTreeMap::new());
+    let line = |limit: &str| judge(&diff, &[limit]).headline().to_string();
+    let through = "through lines that this change touches";
+    assert!(line("stack=10%").contains(through), "{}", line("stack=10%"));
+    let highest = line("stack-highest=10%");
+    assert!(highest.starts_with("FAIL the most held by stack forward (model.py:37) grew 15.00 MiB"), "{highest}");
+    assert!(!highest.contains(through), "{highest}");
 }

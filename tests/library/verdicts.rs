@@ -1,6 +1,7 @@
 //! Verdicts in situations in which a gate must be neither green nor red for nothing: memory that ran out, figures that
 //! are not known, bounds, devices that did nothing; and limits on stacks, fragmentation and headroom.
 
+use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Options, Profile};
@@ -225,6 +226,19 @@ fn fragmentation_is_a_metric() {
     assert_eq!(judge_profile(&allocating(4, vec![]), &maximum(&["fragmentation=20MiB"])).verdict, Verdict::Pass);
     let (verdict, line) = told(&judge_profile(&allocating(4, vec![]), &maximum(&["fragmentation=19MiB"])));
     assert_eq!((verdict, &*line), (Verdict::Regression, "FAIL fragmentation is 20.00 MiB, allowed 19.00 MiB"));
+}
+
+#[test]
+fn the_peak_leads_the_line_where_other_figures_grew_more() {
+    let read = |name: &str| {
+        let file = std::fs::File::open(fixtures::folder().join(name)).unwrap();
+        profile::read(file, name, Options::default()).unwrap()
+    };
+    let diff = compare(read("before.pkl"), read("after.pkl"));
+    let judgement = judge_diff(&diff, &growth(&["reserved=5%", "stack=5%", "peak=5%"]));
+    let (_, line) = told(&judgement);
+    assert!(line.starts_with("FAIL peak grew 53.80 MiB (+19.2 %), allowed 5 %, and "), "{line}");
+    assert_eq!(judgement.checks[1].metric, "reserved");
 }
 
 #[test]

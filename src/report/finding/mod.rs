@@ -117,6 +117,7 @@ pub(super) fn rule_id(about: About) -> &'static str {
     match about {
         About::Metric(metric) => metric.name(),
         About::Stacks => "stack",
+        About::StackHighest => "stack-highest",
         About::Phases => "phase",
         About::Imbalance => IMBALANCE,
         About::Ranks => "ranks",

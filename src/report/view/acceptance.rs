@@ -57,8 +57,7 @@ impl Acceptance {
 /// it.
 fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
     let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
-    let of_stacks =
-        of_device.filter(|other| other.about == About::Stacks && !other.metric.starts_with("stack-highest"));
+    let of_stacks = of_device.filter(|other| other.about == About::Stacks);
     let covered: Vec<u128> = of_stacks.filter_map(excess).collect();
     // Where not all of them are listed, nothing is sure to be covered.
     if check.about != About::Metric(Metric::Peak) || covered.len() > MOST_ENTRIES {
@@ -71,7 +70,9 @@ fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128)
 fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
     match check.about {
         About::Metric(metric) => Some(format!("metric = {}", quoted(metric.name()))),
-        About::Stacks => check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&Pattern::literal(label)))),
+        About::Stacks | About::StackHighest => {
+            check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&Pattern::literal(label))))
+        }
         About::Phases => {
             // An entry covers all occurrences of a phase, whose checks name one.
             let mut rows = comparison.diff.devices.iter().flat_map(|device| &device.phases);
