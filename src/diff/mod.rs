@@ -2,6 +2,7 @@
 
 mod categories;
 mod course;
+mod joined;
 mod lines;
 mod phases;
 mod recordings;

@@ -1,8 +1,8 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use super::joined::Joined;
 use super::lines::RowLines;
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
@@ -86,37 +86,6 @@ pub(super) fn rows(
             .then_with(|| a.key.cmp(&b.key))
     });
     Rows { all: rows, unlisted }
-}
-
-/// The stacks of a pair, with the parts of it that lie elsewhere on one side.
-struct Joined<'t> {
-    totals: Sides<Cow<'t, StackTotal>>,
-    /// See [`Row::joined`].
-    highest: Option<Sides<u64>>,
-}
-
-impl<'t> Joined<'t> {
-    fn new(stacks: Sides<&'t [StackTotal]>, pair: (usize, usize), parts: &[(usize, usize)]) -> Self {
-        let (before, after) = pair;
-        let more_before = parts.iter().filter(|part| part.1 == after).map(|part| part.0);
-        let more_after = parts.iter().filter(|part| part.0 == before).map(|part| part.1);
-        let all = Sides {
-            before: std::iter::once(before).chain(more_before).map(|index| &stacks.before[index]).collect::<Vec<_>>(),
-            after: std::iter::once(after).chain(more_after).map(|index| &stacks.after[index]).collect::<Vec<_>>(),
-        };
-        let totals = all.map(|groups| match groups[..] {
-            [only] => Cow::Borrowed(only),
-            _ => StackTotal::joined(groups).map_or(Cow::Borrowed(groups[0]), Cow::Owned),
-        });
-        let highest = all.map(|groups| groups.iter().map(|group| group.highest.map(|most| most.bytes)));
-        let highest = match (all.before.len(), all.after.len()) {
-            (1, 1) => None,
-            // Together they held no less than the largest, or than at one moment, and no more than the most of each.
-            _ => highest.before.max().flatten().zip(highest.after.sum::<Option<u64>>()),
-        };
-        let highest = highest.map(|(before, after)| Sides { before: before.max(totals.before.largest()), after });
-        Self { totals, highest }
-    }
 }
 
 /// The stacks without a partner.
