@@ -49,6 +49,7 @@ mod settings;
 mod streams;
 mod sys;
 mod version;
+mod written;
 
 /// An instruction that ends the process.
 #[cfg(all(not(test), target_arch = "x86_64"))]

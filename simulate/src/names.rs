@@ -110,7 +110,6 @@ names! {
     Done cublasCgemm3mStridedBatched
     Done cublasCgemm3mStridedBatched_64
     Done cublasCgemm3m_64
-    Done cublasCgemmBatched
     Done cublasCgemmBatched_64
     Done cublasCgemmEx_64
     Done cublasCgemmStridedBatched_64
@@ -127,7 +126,6 @@ names! {
     Done cublasCgeru
     Done cublasCgeru_v2
     Done cublasCgeru_v2_64
-    Done cublasCgetrfBatched
     Done cublasCgetriBatched
     Done cublasChbmv
     Done cublasChbmv_v2
@@ -226,9 +224,7 @@ names! {
     Done cublasCtrmv_v2
     Done cublasCtrmv_v2_64
     Done cublasCtrsm
-    Done cublasCtrsmBatched
     Done cublasCtrsmBatched_64
-    Done cublasCtrsm_v2
     Done cublasCtrsm_v2_64
     Done cublasCtrsv
     Done cublasCtrsv_v2
@@ -258,7 +254,6 @@ names! {
     Done cublasDgeam
     Done cublasDgeam_64
     Done cublasDgemm
-    Done cublasDgemmBatched
     Done cublasDgemmBatched_64
     Done cublasDgemmGroupedBatched
     Done cublasDgemmGroupedBatched_64
@@ -273,7 +268,6 @@ names! {
     Done cublasDger
     Done cublasDger_v2
     Done cublasDger_v2_64
-    Done cublasDgetrfBatched
     Done cublasDgetriBatched
     Done cublasDmatinvBatched
     Done cublasDnrm2
@@ -349,9 +343,7 @@ names! {
     Done cublasDtrmv_v2
     Done cublasDtrmv_v2_64
     Done cublasDtrsm
-    Done cublasDtrsmBatched
     Done cublasDtrsmBatched_64
-    Done cublasDtrsm_v2
     Done cublasDtrsm_v2_64
     Done cublasDtrsv
     Done cublasDtrsv_v2
@@ -774,7 +766,6 @@ names! {
     Done cublasSgeam
     Done cublasSgeam_64
     Done cublasSgemm
-    Done cublasSgemmBatched
     Done cublasSgemmBatched_64
     Done cublasSgemmEx_64
     Done cublasSgemmGroupedBatched
@@ -790,7 +781,6 @@ names! {
     Done cublasSger
     Done cublasSger_v2
     Done cublasSger_v2_64
-    Done cublasSgetrfBatched
     Done cublasSgetriBatched
     Done cublasShutdown
     Done cublasSmatinvBatched
@@ -865,9 +855,7 @@ names! {
     Done cublasStrmv_v2
     Done cublasStrmv_v2_64
     Done cublasStrsm
-    Done cublasStrsmBatched
     Done cublasStrsmBatched_64
-    Done cublasStrsm_v2
     Done cublasStrsm_v2_64
     Done cublasStrsv
     Done cublasStrsv_v2
@@ -967,7 +955,6 @@ names! {
     Done cublasZgemm
     Done cublasZgemm3m
     Done cublasZgemm3m_64
-    Done cublasZgemmBatched
     Done cublasZgemmBatched_64
     Done cublasZgemmStridedBatched_64
     Done cublasZgemm_v2_64
@@ -983,7 +970,6 @@ names! {
     Done cublasZgeru
     Done cublasZgeru_v2
     Done cublasZgeru_v2_64
-    Done cublasZgetrfBatched
     Done cublasZgetriBatched
     Done cublasZhbmv
     Done cublasZhbmv_v2
@@ -1066,9 +1052,7 @@ names! {
     Done cublasZtrmv_v2
     Done cublasZtrmv_v2_64
     Done cublasZtrsm
-    Done cublasZtrsmBatched
     Done cublasZtrsmBatched_64
-    Done cublasZtrsm_v2
     Done cublasZtrsm_v2_64
     Done cublasZtrsv
     Done cublasZtrsv_v2
@@ -1358,19 +1342,13 @@ names! {
     Asks cudnnAdvVersionCheck
     Done cudnnB2BCausalConv1dBackward
     Done cudnnB2BCausalConv1dForward
-    Done cudnnBackendExecute
     Done cudnnBackendFinalizeTrain
     Done cudnnBackendInitialize
     Done cudnnBackendPopulateCudaGraph
     Done cudnnBackendUpdateCudaGraph
     Done cudnnBatchNormalizationBackward
-    Done cudnnBatchNormalizationBackwardEx
-    Done cudnnBatchNormalizationForwardInference
     Done cudnnBatchNormalizationForwardTraining
-    Done cudnnBatchNormalizationForwardTrainingEx
     Done cudnnBuildRNNDynamic
-    Done cudnnCTCLoss
-    Done cudnnCTCLoss_v8
     Done cudnnCausalConv1dBackward
     Done cudnnCausalConv1dForward
     Done cudnnCausalConv1dNwhBackward
@@ -1379,10 +1357,6 @@ names! {
     Asks cudnnCnnTrainVersionCheck
     Asks cudnnCnnVersionCheck
     Done cudnnConvolutionBackwardBias
-    Done cudnnConvolutionBackwardData
-    Done cudnnConvolutionBackwardFilter
-    Done cudnnConvolutionBiasActivationForward
-    Done cudnnConvolutionForward
     Done cudnnCopyAlgorithmDescriptor
     Makes cudnnCreateActivationDescriptor
     Makes cudnnCreateAlgorithmDescriptor
@@ -1532,18 +1506,10 @@ names! {
     Done cudnnPooling5dBackward
     Done cudnnPooling5dForward
     Done cudnnPoolingBackward
-    Done cudnnPoolingForward
     Asks cudnnQueryRuntimeError
-    Done cudnnRNNBackwardData
     Done cudnnRNNBackwardDataEx
-    Done cudnnRNNBackwardData_v8
-    Done cudnnRNNBackwardWeights
     Done cudnnRNNBackwardWeightsEx
-    Done cudnnRNNBackwardWeights_v8
-    Done cudnnRNNForward
-    Done cudnnRNNForwardInference
     Done cudnnRNNForwardInferenceEx
-    Done cudnnRNNForwardTraining
     Done cudnnRNNForwardTrainingEx
     Asks cudnnRNNGetClip
     Asks cudnnRNNGetClip_v8
@@ -1598,10 +1564,6 @@ names! {
     Done cudnnSnprintf
     Done cudnnSoftmaxBackward
     Done cudnnSoftmaxForward
-    Done cudnnSpatialTfGridGeneratorBackward
-    Done cudnnSpatialTfGridGeneratorForward
-    Done cudnnSpatialTfSamplerBackward
-    Done cudnnSpatialTfSamplerForward
     Asks cudnnSubquadraticOpsVersionCheck
     Done cudnnTransformFilter
     Done cudnnTransformTensor
@@ -1752,7 +1714,6 @@ names! {
     Done cufftSetStream
     Done cufftSetWorkArea
     Done cufftXtClearCallback
-    Done cufftXtExec
     Done cufftXtExecDescriptor
     Done cufftXtExecDescriptorC2C
     Done cufftXtExecDescriptorC2R
@@ -2011,23 +1972,13 @@ names! {
     Done cusolverDnCgelqfHost
     Done cusolverDnCgemmHost
     Done cusolverDnCgeqlfHost
-    Done cusolverDnCgeqrf
     Done cusolverDnCgeqrfHost
     Done cusolverDnCgeqrf_ApI
     Asks cusolverDnCgeqrf_ApI_bufferSize
     Done cusolverDnCgercond
     Asks cusolverDnCgercond_bufferSize
-    Done cusolverDnCgesvd
-    Done cusolverDnCgesvdaStridedBatched
-    Done cusolverDnCgesvdj
-    Done cusolverDnCgesvdjBatched
-    Done cusolverDnCgetrf
-    Done cusolverDnCgetrs
-    Done cusolverDnCheevd
     Done cusolverDnCheevdx
     Asks cusolverDnCheevdx_bufferSize
-    Done cusolverDnCheevj
-    Done cusolverDnCheevjBatched
     Done cusolverDnChegst
     Done cusolverDnChegst2
     Asks cusolverDnChegst2_bufferSize
@@ -2063,21 +2014,16 @@ names! {
     Done cusolverDnCnrm2Host
     Done cusolverDnCpolar
     Asks cusolverDnCpolar_bufferSize
-    Done cusolverDnCpotrf
-    Done cusolverDnCpotrfBatched
     Done cusolverDnCpotrfHost
     Done cusolverDnCpotri
     Done cusolverDnCpotriHost
     Asks cusolverDnCpotri_bufferSize
-    Done cusolverDnCpotrs
-    Done cusolverDnCpotrsBatched
     Done cusolverDnCpotrsHost
     Makes cusolverDnCreate
     Makes cusolverDnCreateGesvdjInfo
     Makes cusolverDnCreateParams
     Makes cusolverDnCreateSyevjInfo
     Done cusolverDnCsscalHost
-    Done cusolverDnCsytrf
     Done cusolverDnCsytri
     Done cusolverDnCsytriHost
     Asks cusolverDnCsytri_bufferSize
@@ -2088,13 +2034,11 @@ names! {
     Asks cusolverDnCungbr_bufferSize
     Done cusolverDnCunghrHost
     Done cusolverDnCunglqHost
-    Done cusolverDnCungqr
     Done cusolverDnCungqr_ApI
     Asks cusolverDnCungqr_ApI_bufferSize
     Done cusolverDnCungtr
     Done cusolverDnCungtrHost
     Asks cusolverDnCungtr_bufferSize
-    Done cusolverDnCunmqr
     Done cusolverDnCunmqrHost
     Done cusolverDnCunmtr
     Done cusolverDnCunmtrHost
@@ -2132,18 +2076,11 @@ names! {
     Done cusolverDnDgelqfHost
     Done cusolverDnDgemmHost
     Done cusolverDnDgeqlfHost
-    Done cusolverDnDgeqrf
     Done cusolverDnDgeqrfHost
     Done cusolverDnDgeqrf_ApI
     Asks cusolverDnDgeqrf_ApI_bufferSize
     Done cusolverDnDgercond
     Asks cusolverDnDgercond_bufferSize
-    Done cusolverDnDgesvd
-    Done cusolverDnDgesvdaStridedBatched
-    Done cusolverDnDgesvdj
-    Done cusolverDnDgesvdjBatched
-    Done cusolverDnDgetrf
-    Done cusolverDnDgetrs
     Done cusolverDnDlacpyHost
     Done cusolverDnDlamchHost
     Done cusolverDnDlange
@@ -2167,36 +2104,27 @@ names! {
     Asks cusolverDnDorgbr_bufferSize
     Done cusolverDnDorghrHost
     Done cusolverDnDorglqHost
-    Done cusolverDnDorgqr
     Done cusolverDnDorgqr_ApI
     Asks cusolverDnDorgqr_ApI_bufferSize
     Done cusolverDnDorgtr
     Done cusolverDnDorgtrHost
     Asks cusolverDnDorgtr_bufferSize
-    Done cusolverDnDormqr
     Done cusolverDnDormqrHost
     Done cusolverDnDormtr
     Done cusolverDnDormtrHost
     Asks cusolverDnDormtr_bufferSize
     Done cusolverDnDpolar
     Asks cusolverDnDpolar_bufferSize
-    Done cusolverDnDpotrf
-    Done cusolverDnDpotrfBatched
     Done cusolverDnDpotrfHost
     Done cusolverDnDpotri
     Done cusolverDnDpotriHost
     Asks cusolverDnDpotri_bufferSize
-    Done cusolverDnDpotrs
-    Done cusolverDnDpotrsBatched
     Done cusolverDnDpotrsHost
     Done cusolverDnDscalHost
     Done cusolverDnDsteqrHost
     Done cusolverDnDsterfHost
-    Done cusolverDnDsyevd
     Done cusolverDnDsyevdx
     Asks cusolverDnDsyevdx_bufferSize
-    Done cusolverDnDsyevj
-    Done cusolverDnDsyevjBatched
     Done cusolverDnDsygst
     Done cusolverDnDsygst2
     Asks cusolverDnDsygst2_bufferSize
@@ -2211,7 +2139,6 @@ names! {
     Asks cusolverDnDsymv_bufferSize
     Done cusolverDnDsytrd
     Asks cusolverDnDsytrd_bufferSize
-    Done cusolverDnDsytrf
     Done cusolverDnDsytri
     Done cusolverDnDsytriHost
     Asks cusolverDnDsytri_bufferSize
@@ -2293,18 +2220,11 @@ names! {
     Done cusolverDnSgelqfHost
     Done cusolverDnSgemmHost
     Done cusolverDnSgeqlfHost
-    Done cusolverDnSgeqrf
     Done cusolverDnSgeqrfHost
     Done cusolverDnSgeqrf_ApI
     Asks cusolverDnSgeqrf_ApI_bufferSize
     Done cusolverDnSgercond
     Asks cusolverDnSgercond_bufferSize
-    Done cusolverDnSgesvd
-    Done cusolverDnSgesvdaStridedBatched
-    Done cusolverDnSgesvdj
-    Done cusolverDnSgesvdjBatched
-    Done cusolverDnSgetrf
-    Done cusolverDnSgetrs
     Done cusolverDnSlacpyHost
     Done cusolverDnSlamchHost
     Done cusolverDnSlange
@@ -2328,36 +2248,27 @@ names! {
     Asks cusolverDnSorgbr_bufferSize
     Done cusolverDnSorghrHost
     Done cusolverDnSorglqHost
-    Done cusolverDnSorgqr
     Done cusolverDnSorgqr_ApI
     Asks cusolverDnSorgqr_ApI_bufferSize
     Done cusolverDnSorgtr
     Done cusolverDnSorgtrHost
     Asks cusolverDnSorgtr_bufferSize
-    Done cusolverDnSormqr
     Done cusolverDnSormqrHost
     Done cusolverDnSormtr
     Done cusolverDnSormtrHost
     Asks cusolverDnSormtr_bufferSize
     Done cusolverDnSpolar
     Asks cusolverDnSpolar_bufferSize
-    Done cusolverDnSpotrf
-    Done cusolverDnSpotrfBatched
     Done cusolverDnSpotrfHost
     Done cusolverDnSpotri
     Done cusolverDnSpotriHost
     Asks cusolverDnSpotri_bufferSize
-    Done cusolverDnSpotrs
-    Done cusolverDnSpotrsBatched
     Done cusolverDnSpotrsHost
     Done cusolverDnSscalHost
     Done cusolverDnSsteqrHost
     Done cusolverDnSsterfHost
-    Done cusolverDnSsyevd
     Done cusolverDnSsyevdx
     Asks cusolverDnSsyevdx_bufferSize
-    Done cusolverDnSsyevj
-    Done cusolverDnSsyevjBatched
     Done cusolverDnSsygst
     Done cusolverDnSsygst2
     Asks cusolverDnSsygst2_bufferSize
@@ -2372,7 +2283,6 @@ names! {
     Asks cusolverDnSsymv_bufferSize
     Done cusolverDnSsytrd
     Asks cusolverDnSsytrd_bufferSize
-    Done cusolverDnSsytrf
     Done cusolverDnSsytri
     Done cusolverDnSsytriHost
     Asks cusolverDnSsytri_bufferSize
@@ -2384,8 +2294,6 @@ names! {
     Asks cusolverDnSyevdx_bufferSize
     Done cusolverDnXfillRandNormalOnDevice
     Done cusolverDnXfillRandNormalOnHost
-    Done cusolverDnXgeev
-    Done cusolverDnXgeqrf
     Done cusolverDnXgesvd
     Asks cusolverDnXgesvd_bufferSize
     Asks cusolverDnXgesvdjGetResidual
@@ -2410,12 +2318,8 @@ names! {
     Asks cusolverDnXlarft_bufferSize
     Done cusolverDnXpolar
     Asks cusolverDnXpolar_bufferSize
-    Done cusolverDnXpotrf
-    Done cusolverDnXpotrs
     Done cusolverDnXstedc
     Asks cusolverDnXstedc_bufferSize
-    Done cusolverDnXsyevBatched
-    Done cusolverDnXsyevd
     Done cusolverDnXsyevdx
     Asks cusolverDnXsyevdx_bufferSize
     Asks cusolverDnXsyevjGetResidual
@@ -2431,7 +2335,6 @@ names! {
     Asks cusolverDnXsygvdx_bufferSize
     Done cusolverDnXsytrf
     Asks cusolverDnXsytrf_bufferSize
-    Done cusolverDnXsytrs
     Done cusolverDnXtrtri
     Asks cusolverDnXtrtri_bufferSize
     Done cusolverDnZCgels
@@ -2464,23 +2367,13 @@ names! {
     Done cusolverDnZgelqfHost
     Done cusolverDnZgemmHost
     Done cusolverDnZgeqlfHost
-    Done cusolverDnZgeqrf
     Done cusolverDnZgeqrfHost
     Done cusolverDnZgeqrf_ApI
     Asks cusolverDnZgeqrf_ApI_bufferSize
     Done cusolverDnZgercond
     Asks cusolverDnZgercond_bufferSize
-    Done cusolverDnZgesvd
-    Done cusolverDnZgesvdaStridedBatched
-    Done cusolverDnZgesvdj
-    Done cusolverDnZgesvdjBatched
-    Done cusolverDnZgetrf
-    Done cusolverDnZgetrs
-    Done cusolverDnZheevd
     Done cusolverDnZheevdx
     Asks cusolverDnZheevdx_bufferSize
-    Done cusolverDnZheevj
-    Done cusolverDnZheevjBatched
     Done cusolverDnZhegst
     Done cusolverDnZhegst2
     Asks cusolverDnZhegst2_bufferSize
@@ -2516,16 +2409,11 @@ names! {
     Done cusolverDnZnrm2Host
     Done cusolverDnZpolar
     Asks cusolverDnZpolar_bufferSize
-    Done cusolverDnZpotrf
-    Done cusolverDnZpotrfBatched
     Done cusolverDnZpotrfHost
     Done cusolverDnZpotri
     Done cusolverDnZpotriHost
     Asks cusolverDnZpotri_bufferSize
-    Done cusolverDnZpotrs
-    Done cusolverDnZpotrsBatched
     Done cusolverDnZpotrsHost
-    Done cusolverDnZsytrf
     Done cusolverDnZsytri
     Done cusolverDnZsytriHost
     Asks cusolverDnZsytri_bufferSize
@@ -2536,13 +2424,11 @@ names! {
     Asks cusolverDnZungbr_bufferSize
     Done cusolverDnZunghrHost
     Done cusolverDnZunglqHost
-    Done cusolverDnZungqr
     Done cusolverDnZungqr_ApI
     Asks cusolverDnZungqr_ApI_bufferSize
     Done cusolverDnZungtr
     Done cusolverDnZungtrHost
     Asks cusolverDnZungtr_bufferSize
-    Done cusolverDnZunmqr
     Done cusolverDnZunmqrHost
     Done cusolverDnZunmtr
     Done cusolverDnZunmtrHost
@@ -3295,7 +3181,6 @@ names! {
     Asks cusparseLtMatDescGetAttribute
     Done cusparseLtMatDescSetAttribute
     Done cusparseLtMatDescriptorDestroy
-    Done cusparseLtMatmul
     Asks cusparseLtMatmulAlgGetAttribute
     Done cusparseLtMatmulAlgSelectionDestroy
     Done cusparseLtMatmulAlgSelectionInit

@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use super::{BAD_PARAMETER, SUCCESS};
 use crate::ffi::{Handle, In, Out};
 use crate::handles::Registry;
+use crate::kernels;
 use crate::ledger::{self, Fact};
+use crate::little_endian;
 use crate::settings::settings;
 
 /// Attributes that have an answer of their own, by cuDNN's numbers.
@@ -85,6 +87,17 @@ pub extern "C" fn cudnnBackendSetAttribute(
     if set.is_some() { SUCCESS } else { BAD_PARAMETER }
 }
 
+/// The last argument describes what the plan works on: addresses, among other attributes.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudnnBackendExecute(_handle: Handle, _plan: Handle, pack: Handle) -> i32 {
+    let words = DESCRIPTORS.with(pack, |found| {
+        let values = found.attributes.values().flat_map(|attribute| attribute.bytes.chunks_exact(8));
+        values.filter_map(|bytes| little_endian::number_at::<8>(bytes, 0)).collect::<Vec<u64>>()
+    });
+    words.unwrap_or_default().into_iter().for_each(kernels::wrote);
+    SUCCESS
+}
+
 /// Descriptors among the values are objects that the caller has made, to be filled in: there is nothing to fill in.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudnnBackendGetAttribute(
@@ -129,5 +142,29 @@ fn stored(descriptor: Handle, name: i32, kind: i32, wanted: i64, count: Out<i64>
     count.set(single);
     if wanted > 0 && single == 1 {
         values.clear(width(kind));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::values::{self, Trust};
+    use crate::device::{addresses, blocks};
+
+    #[test]
+    fn what_a_plan_works_on_may_have_changed() {
+        const VARIANT_PACK: i32 = 6;
+        const DATA: i32 = 1001;
+        const POINTER: i32 = 6;
+        let data = 0x1000_6200_0000_u64;
+        assert!(addresses::is_device(data));
+        blocks::report_memory_usage(data as *const _, 512, 0, 0, 0);
+        values::fill(data, 0, 8);
+        let mut place = [0; 8];
+        assert_eq!(cudnnBackendCreateDescriptor(VARIANT_PACK, Out::to(&mut place).cast()), SUCCESS);
+        let pack = Handle::from_ne_bytes(place);
+        cudnnBackendSetAttribute(pack, DATA, POINTER, 1, In::at_address((&raw const data) as u64));
+        assert_eq!(cudnnBackendExecute(0, 0, pack), SUCCESS);
+        assert_eq!(values::known(data, 8).unwrap().trust, Trust::Doubtful);
     }
 }

@@ -182,6 +182,15 @@ pub(crate) fn wrote(address: u64) {
     }
 }
 
+/// Notes that a library wrote there, or to where an array there points to.
+pub(crate) fn wrote_through(address: u64) {
+    let Some((start, size)) = blocks::holding(address).filter(|_| addresses::is_device(address)) else { return };
+    let array = ((start + size - address) as usize).min(MOST_COMPUTED);
+    let words = values::read_all(address, array).unwrap_or_default().bytes;
+    words.chunks_exact(8).filter_map(|word| arguments::long(word, 0)).for_each(wrote);
+    doubt(address);
+}
+
 fn doubt(address: u64) {
     if let Some((at, size)) = blocks::holding(address) {
         values::doubt(at, size);
