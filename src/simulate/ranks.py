@@ -158,15 +158,25 @@ class ObjectExchange:
         except RuntimeError:
             pass  # The rank that has the store has seen all others come, and has gone.
 
-    def store_of(self, group, *ends):
+    def sends_itself(self, group, device):
+        """True if a group sends the values of objects: over NCCL no values go, but groups can have Gloo as well."""
+        names = ("_get_object_coll_device", "_get_pg_default_device", "_get_pg_device")
+        choose = next((getattr(self.c10d, name) for name in names if hasattr(self.c10d, name)), None)
+        if device is None and choose is not None:
+            device = choose(group)
+        if device is not None and self.torch.device(device).type != "cuda":
+            return True
+        return "nccl" not in str(self.c10d.get_backend(group)).lower()
+
+    def store_of(self, group, *ends, device=None):
         """The store of a group and a name for this exchange; None where the group sends values itself, or is not ours.
 
-        `ends` are the ranks between which it is, where not all take part.
+        `ends` are the ranks between which it is, where not all take part; `device` is that of the values, if given.
         """
         if self.c10d._rank_not_in_group(group):
             return None
         group = group or self.c10d._get_default_group()
-        if "nccl" not in str(self.c10d.get_backend(group)).lower():
+        if self.sends_itself(group, device):
             return None
         place = (group, *ends)
         count = self.rounds.setdefault(place, 0)
@@ -260,7 +270,7 @@ class ObjectExchange:
     def broadcast_object_list(self, object_list, src=None, group=None, device=None, **options):
         if src is None and options.get("group_src") is None:
             src = 0
-        found = self.store_of(group)
+        found = self.store_of(group, device=device)
         if found is None:
             return self.originals["broadcast_object_list"](object_list, src, group, device, **options)
         source = self.rank_in_group(group, src, options.get("group_src"))
@@ -295,7 +305,7 @@ class ObjectExchange:
     def send_object_list(self, object_list, dst=None, group=None, device=None, **options):
         target = self.rank_in_group(group, dst, options.get("group_dst"))
         mine = self.public.get_rank(group)
-        found = self.store_of(group, mine, target)
+        found = self.store_of(group, mine, target, device=device)
         if found is not None:
             self.send(found, mine, object_list)
         return self.originals["send_object_list"](object_list, dst, group, device, **options)
@@ -303,7 +313,7 @@ class ObjectExchange:
     def recv_object_list(self, object_list, src=None, group=None, device=None, **options):
         nobody = src is None and options.get("group_src") is None
         source = self.rank_in_group(group, src, options.get("group_src"))
-        found = None if nobody else self.store_of(group, source, self.public.get_rank(group))
+        found = None if nobody else self.store_of(group, source, self.public.get_rank(group), device=device)
         if found is None:
             return self.originals["recv_object_list"](object_list, src, group, device, **options)
         packed = self.receive(found, source)

@@ -196,6 +196,11 @@ fn ranks_send_each_other_objects() {
 }
 
 #[test]
+fn ranks_send_each_other_objects_over_the_host() {
+    assert_told_truly(&Story { name: "objects_of_two_backends", ranks: 2, since: 1, ..Story::default() });
+}
+
+#[test]
 fn ranks_find_that_they_have_the_same_lists() {
     assert_told_truly(&Story { name: "same_lists", ranks: 2, since: 1, ..Story::default() });
 }

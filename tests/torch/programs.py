@@ -169,10 +169,10 @@ def compiled():
     train(torch.compile(small_transformer().to("cuda", torch.bfloat16)))
 
 
-def start_group():
+def start_group(backend="nccl"):
     local = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local)
-    torch.distributed.init_process_group("nccl")
+    torch.distributed.init_process_group(backend)
     return local
 
 
@@ -183,9 +183,14 @@ def data_parallel():
     torch.distributed.destroy_process_group()
 
 
-def objects():
+def objects_of_two_backends():
+    """The same where objects go over Gloo, as with FSDP that keeps its parameters on the host."""
+    objects("cpu:gloo,cuda:nccl")
+
+
+def objects(backend="nccl"):
     """Ranks that send each other Python objects get those of the others."""
-    local = start_group()
+    local = start_group(backend)
     dist = torch.distributed
     gathered = [None, None]
     dist.all_gather_object(gathered, {"rank": local})
