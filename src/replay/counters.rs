@@ -8,7 +8,7 @@ use super::maybe_pending::MaybePending;
 use super::parts::{Level, Part, Parts};
 use super::sizes::{Sizes, Spread};
 use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
-use crate::snapshot::{Action, Event};
+use crate::snapshot::{Action, Event, Tables};
 
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;
@@ -195,6 +195,7 @@ struct BlockSpread {
 /// The input of the counters.
 struct Run<'r> {
     events: &'r [Event],
+    tables: &'r Tables,
     lifetimes: &'r Lifetimes,
     sizes: &'r Sizes,
     pending: &'r MaybePending,
@@ -212,7 +213,10 @@ impl Run<'_> {
         let index = of_event[i];
         let now = Position::after(i);
         if index == NONE {
-            counters.other(&self.events[i], now, &mut self.pools);
+            let event = &self.events[i];
+            if !self.is_of_private_pool(event) {
+                counters.other(event, now, &mut self.pools);
+            }
             return;
         }
         let allocation = &allocations[index as usize];
@@ -224,6 +228,11 @@ impl Run<'_> {
             counters.free(&allocations[gone as usize], self.spread(gone), now);
         }
         counters.begin(allocation, self.sizes.spreads.get(index), now);
+    }
+
+    /// True for a snapshot of one private pool alone: it has the active bytes of no other.
+    fn is_of_private_pool(&self, event: &Event) -> bool {
+        event.action == Action::Snapshot && self.tables.tags(event.tags).pool_id.is_some_and(|pool| pool != (0, 0))
     }
 
     /// How far the bytes of a block may be off. `None` where they are certain.
@@ -243,6 +252,7 @@ impl Run<'_> {
 /// at.
 pub(super) fn run(
     events: &[Event],
+    tables: &Tables,
     lifetimes: &Lifetimes,
     doubts: Doubts<'_>,
     pools: Vec<Option<FreeBlocks>>,
@@ -251,7 +261,7 @@ pub(super) fn run(
     let Doubts { sizes, pending, .. } = doubts;
     let mut counters = Counters::at_start(lifetimes, doubts);
     let replaced = lifetimes.replaced.iter().peekable();
-    let mut run = Run { events, lifetimes, sizes, pending, replaced, pools: pools.into_iter() };
+    let mut run = Run { events, tables, lifetimes, sizes, pending, replaced, pools: pools.into_iter() };
     let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
     let mut timeline = Timeline::default();
     let points = TIMELINE_POINTS.min(events.len());

@@ -27,7 +27,9 @@ pub(super) fn measure(
     let misses_frees = view.misses_frees(&lifetimes, &sizes);
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let doubts = Doubts { sizes: &sizes, pending: &pending };
-    let Counted { counters, timeline, parts } = counters::run(view.events(), &lifetimes, doubts, pools, borders);
+    let tables = &view.snapshot.tables;
+    let Counted { counters, timeline, parts } =
+        counters::run(view.events(), tables, &lifetimes, doubts, pools, borders);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
     let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
