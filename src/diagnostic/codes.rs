@@ -202,7 +202,7 @@ codes! {
 
     RecordingsDiffer "recordings-differ" Distrusted
         "The two sides were recorded differently, so that peaks or stacks do not compare."
-        "Record both sides with the same context= and stacks=.";
+        "Record both sides with the same context= and stacks=, and both or none in anomaly mode.";
 
     LengthsDiffer "lengths-differ" Note
         "One side records at least twice as many allocations as the other."

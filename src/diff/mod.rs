@@ -24,6 +24,7 @@ pub use categories::CategoryChange;
 pub use course::{NotAligned, align};
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
+pub use recordings::other_frames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
 use stacks::{Rows, rows};

@@ -2,8 +2,21 @@
 
 use super::{DeviceDiff, Sides};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::Profile;
+use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
+
+/// How the frames that both sides record differ, so that equal code has other stacks.
+pub fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
+    let frames = devices.map(|device| device.recorded_frames);
+    if frames.before != frames.after {
+        let Sides { before, after } = frames.map(|frames| frames.name());
+        return Some(format!("the before records {before}, the after {after}"));
+    }
+    let forward = profiles.map(|profile| profile.tables.has_forward());
+    let side = if forward.before { "before" } else { "after" };
+    (forward.before != forward.after)
+        .then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
+}
 
 /// Adds how the recordings of a device differ.
 pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
@@ -30,17 +43,15 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             number,
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
-    } else if before.figures.history == History::Recorded && before.recorded_frames != after.recorded_frames {
-        found.push(Diagnostic::new(
-            Code::RecordingsDiffer,
-            number,
-            format!(
-                "the before records {}, the after {}; stacks do not match. Record both with the same context= and \
-                 stacks=",
-                before.recorded_frames.name(),
-                after.recorded_frames.name()
-            ),
-        ));
+    } else if before.figures.history == History::Recorded
+        && let Some(differ) = other_frames(profiles, Sides { before, after })
+    {
+        let advice = match before.recorded_frames == after.recorded_frames {
+            true => "Turn anomaly mode on, or off, on both sides",
+            false => "Record both with the same context= and stacks=",
+        };
+        let message = format!("{differ}; stacks do not match. {advice}");
+        found.push(Diagnostic::new(Code::RecordingsDiffer, number, message));
     }
     if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {
         return;

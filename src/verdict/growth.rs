@@ -6,7 +6,7 @@ use super::phases::LimitedPhases;
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diagnostic::Advice;
-use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
+use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides, other_frames};
 use crate::pattern::{Pattern, Selector};
 use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
 use crate::units::Size;
@@ -157,21 +157,13 @@ impl<'a> Gated<'a> {
     /// The reason why a row may have grown only by its name: one side records other frames than the other, and the row
     /// has no frames or no partner.
     fn named_otherwise(&self, row: &Row) -> Option<String> {
-        let frames = self.profiles.both()?.map(|device| device.recorded_frames);
         let is_alone = match row.kind {
             RowKind::Stack => row.stack.both().is_none(),
             RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
             RowKind::Others(_) => false,
         };
-        let frames = frames.map(|frames| frames.name());
-        (is_alone && frames.before != frames.after).then(|| {
-            format!(
-                "the before records {}, the after {}; {} cannot be compared",
-                frames.before,
-                frames.after,
-                self.growth.target.name()
-            )
-        })
+        let differ = other_frames(&self.diff.profiles, self.profiles.both()?).filter(|_| is_alone)?;
+        Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 
     /// Whether the highest of a stack exceeds the limit.

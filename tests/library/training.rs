@@ -10,6 +10,7 @@ use ptmem::sides::Side;
 use ptmem::verdict::{Growth, Judgement, Level, Thresholds, Verdict, judge_diff};
 
 use crate::support::history;
+use crate::support::pickle::Value;
 use crate::support::program::Program;
 
 const LAYERS: u64 = 30;
@@ -29,6 +30,8 @@ struct Training {
     later: bool,
     /// True for a recording without frames.
     unnamed: bool,
+    /// True for a backward pass that has the frames of the forward pass, false for one without any.
+    anomaly: Option<bool>,
     /// True for a recording that ends because memory runs out in the second step.
     fails: bool,
 }
@@ -41,6 +44,7 @@ impl Training {
         each: 1,
         later: false,
         unnamed: false,
+        anomaly: None,
         fails: false,
     };
 
@@ -81,7 +85,13 @@ impl Training {
                 program.events.push(history::oom(512 * 300));
                 return;
             }
-            self.alloc(program, format!("gradient {layer}"), &["/repo/train.py:backward:22"], 512 * 300);
+            let frames = if self.anomaly.is_none() { &["/repo/train.py:backward:22"][..] } else { &[] };
+            self.alloc(program, format!("gradient {layer}"), frames, 512 * 300);
+            if self.anomaly == Some(true) {
+                let line = "  File \"/repo/model.py\", line 19, in forward\n    return self.out(y)\n";
+                let event = program.events.pop().unwrap();
+                program.events.push(event.with("forward_frames", Value::List(vec![line.into()])));
+            }
             for name in ["attention", "mlp", "sum"] {
                 program.free(&format!("{name} {layer}"));
             }
@@ -200,4 +210,20 @@ fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
     let highest = line("stack-highest=10%");
     assert!(highest.starts_with("FAIL the most held by stack forward (model.py:37) grew 15.00 MiB"), "{highest}");
     assert!(!highest.contains(through), "{highest}");
+}
+
+#[test]
+fn stacks_that_anomaly_mode_names_are_no_growth() {
+    let plain = Training { anomaly: Some(false), ..Training::PLAIN };
+    let anomaly = Training { anomaly: Some(true), ..Training::PLAIN };
+    for (before, after, side) in [(plain, anomaly, "after"), (anomaly, plain, "before")] {
+        let diff = compare(before, after);
+        let line = judge(&diff, &["stack-highest=0"]).headline().to_string();
+        let reason = format!(
+            "only the {side} records frames of the forward pass (anomaly mode); stack-highest cannot be compared"
+        );
+        assert!(line.starts_with("INCONCLUSIVE the most held by stack ") && line.ends_with(&reason), "{line}");
+        assert!(diff.diagnostics.iter().any(|diagnostic| diagnostic.message.ends_with("on both sides")));
+    }
+    assert_eq!(judge(&compare(anomaly, anomaly), &["stack-highest=0"]).verdict, Verdict::Pass);
 }
