@@ -24,7 +24,6 @@ pub use categories::CategoryChange;
 pub use course::{NotAligned, align};
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
-pub use recordings::other_frames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
 use stacks::{Rows, rows};
@@ -82,6 +81,8 @@ pub struct DeviceDiff {
     pub missing: Vec<Missing>,
     /// The reason why a side may lack a part that is not among those.
     pub parts_unclear: Option<Unclear>,
+    /// How the frames that both sides record differ, where equal code has other stacks for it.
+    pub other_frames: Option<String>,
     /// The places of the peaks in the program, where they differ.
     pub peaks: Option<Sides<String>>,
     /// The change by what memory is for, at the moment that is compared.
@@ -267,6 +268,7 @@ fn compare_devices(
         phases,
         missing,
         parts_unclear,
+        other_frames: devices.both().and_then(|devices| recordings::other_frames(profiles, devices)),
         peaks: places,
         categories,
         touched: None,

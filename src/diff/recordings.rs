@@ -5,17 +5,23 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
 
-/// How the frames that both sides record differ, so that equal code has other stacks.
-pub fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
+/// How the frames that both sides of a device record differ, so that equal code has other stacks.
+pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
     let frames = devices.map(|device| device.recorded_frames);
     if frames.before != frames.after {
         let Sides { before, after } = frames.map(|frames| frames.name());
         return Some(format!("the before records {before}, the after {after}"));
     }
-    let forward = profiles.map(|profile| profile.tables.has_forward());
-    let side = if forward.before { "before" } else { "after" };
-    (forward.before != forward.after)
-        .then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
+    let before = has_forward(&profiles.before, devices.before);
+    let after = has_forward(&profiles.after, devices.after);
+    let side = if before { "before" } else { "after" };
+    (before != after).then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
+}
+
+/// True if stacks of a device have frames of the forward pass.
+fn has_forward(profile: &Profile, device: &DeviceProfile) -> bool {
+    let mut members = device.stacks.iter().flat_map(|total| &total.members);
+    members.any(|member| !profile.tables.forward(member.stack).is_empty())
 }
 
 /// Adds how the recordings of a device differ.
@@ -44,13 +50,13 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
     } else if before.figures.history == History::Recorded
-        && let Some(differ) = other_frames(profiles, Sides { before, after })
+        && let Some(differ) = &device.other_frames
     {
-        let advice = match before.recorded_frames == after.recorded_frames {
-            true => "Turn anomaly mode on, or off, on both sides",
-            false => "Record both with the same context= and stacks=",
+        let consequence = match before.recorded_frames == after.recorded_frames {
+            true => "stacks of the backward pass may not match. Turn anomaly mode on, or off, on both sides",
+            false => "stacks do not match. Record both with the same context= and stacks=",
         };
-        let message = format!("{differ}; stacks do not match. {advice}");
+        let message = format!("{differ}; {consequence}");
         found.push(Diagnostic::new(Code::RecordingsDiffer, number, message));
     }
     if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {

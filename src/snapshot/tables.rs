@@ -124,12 +124,6 @@ impl Tables {
         self.parts(id).1
     }
 
-    /// True if stacks of the backward pass have frames of the forward pass.
-    #[must_use]
-    pub fn has_forward(&self) -> bool {
-        self.has_forward
-    }
-
     /// True if anything is known of a stack.
     #[must_use]
     pub fn has_frames(&self, id: StackId) -> bool {

@@ -6,7 +6,7 @@ use super::phases::LimitedPhases;
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diagnostic::Advice;
-use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides, other_frames};
+use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::{Pattern, Selector};
 use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
 use crate::units::Size;
@@ -162,7 +162,7 @@ impl<'a> Gated<'a> {
             RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
             RowKind::Others(_) => false,
         };
-        let differ = other_frames(&self.diff.profiles, self.profiles.both()?).filter(|_| is_alone)?;
+        let differ = self.device.other_frames.as_deref().filter(|_| is_alone)?;
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 
