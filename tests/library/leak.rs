@@ -407,6 +407,14 @@ fn growth_that_no_stack_shows_is_told() {
     assert!(told(&search), "{:?}", search.diagnostics);
     assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
     assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));
+    // A buffer that grows in ten steps and is then made anew.
+    let requests = steps(40, |program, step| {
+        program.alloc(format!("buffer {step}"), "append:30", 512 * (step as u64 % 10 + 1));
+        if step > 0 {
+            program.free(&format!("buffer {}", step - 1));
+        }
+    });
+    assert!(!told(&requests.search(&Options::default())));
     assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&Options::default())));
 }
 

@@ -102,7 +102,8 @@ impl DeviceLeaks {
         let matters = rest > i128::from(*held.iter().max()?) / 100 || of_stacks.is_empty() && rest > 0;
         // Memory that fills and then stays is a cache.
         let goes_on = held.last() > held.get(held.len() / 2);
-        if !matters || !goes_on || !never_falls && !options.is_steady(grew, held.len() - 1) {
+        let is_steady = never_falls || options.is_steady(grew, held.len() - 1);
+        if !matters || !goes_on || !is_steady || falls_back(&held) {
             return None;
         }
         let step = self.nouns(Mode::Steps).one;
@@ -113,6 +114,13 @@ impl DeviceLeaks {
         );
         Some(Diagnostic::new(Code::AllocatedGrows, self.device, message))
     }
+}
+
+/// True if what was held falls again and again to where it was, as a cache that grows within each request and is then
+/// freed.
+fn falls_back(held: &[u64]) -> bool {
+    let (earlier, later) = held.split_at(held.len() / 2);
+    earlier.iter().min() >= later.iter().min()
 }
 
 /// The growth of something that grew in nearly every step.
