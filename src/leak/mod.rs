@@ -4,6 +4,7 @@
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
 //! leaves blocks behind in nearly every step, which are still held at the dump.
 
+mod doubt;
 mod names;
 mod series;
 mod slope;

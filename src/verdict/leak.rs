@@ -80,7 +80,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
     let mut judge = Judge::default();
     for device in &search.devices {
         judge.out_of_memory_of_leaks(device, search.mode);
-        judge.leaks(device, search.mode, limit);
+        judge.leaks(device, search, limit);
     }
     if search.devices.is_empty() {
         judge.checks.push(Check {
@@ -103,7 +103,8 @@ fn check(device: Option<u32>, nouns: Nouns, limit: u64) -> Check {
 
 impl Judge {
     /// A check for each leak of a device; else one that passes, or is inconclusive.
-    fn leaks(&mut self, device: &DeviceLeaks, mode: Mode, limit: u64) {
+    fn leaks(&mut self, device: &DeviceLeaks, search: &Search, limit: u64) {
+        let mode = search.mode;
         let nouns = device.nouns(mode);
         let check = check(Some(device.device), nouns, limit);
         let too_much = device.bytes_per_step() > i128::from(limit);
@@ -120,7 +121,11 @@ impl Judge {
         if let Some(Unclear { reason, advice }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
         } else if device.leaks.is_empty() {
-            let words = Some(nothing_leaks(device, mode));
+            let words = match search.grows_unexplained(device) {
+                true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
+                false => nothing_leaks(device, mode),
+            };
+            let words = Some(words);
             self.checks.push(Check { words, delta: Some(0), outcome: Outcome::Pass, ..check });
         }
     }
@@ -129,13 +134,17 @@ impl Judge {
 /// The absence of leaks in words.
 fn nothing_leaks(device: &DeviceLeaks, mode: Mode) -> String {
     match mode {
-        Mode::Steps => {
-            format!("nothing leaks: no stack leaves blocks behind in {}", device.nouns(mode).count(device.judged))
-        }
         Mode::Series if device.points.len() == 1 => {
             "the first snapshot of a series has nothing to be compared with".to_owned()
         }
-        Mode::Series => "nothing leaks: no stack holds more and more at the end".to_owned(),
+        _ => format!("nothing leaks: {}", no_leak(device, mode)),
+    }
+}
+
+fn no_leak(device: &DeviceLeaks, mode: Mode) -> String {
+    match mode {
+        Mode::Steps => format!("no stack leaves blocks behind in {}", device.nouns(mode).count(device.judged)),
+        Mode::Series => "no stack holds more and more at the end".to_owned(),
     }
 }
 

@@ -406,6 +406,8 @@ fn growth_that_no_stack_shows_is_told() {
     let told = |search: &Search| search.diagnostics.iter().any(|found| found.code.name() == "allocated-grows");
     assert!(told(&search), "{:?}", search.diagnostics);
     assert_eq!(judge_leaks(&search, 0, true).verdict, Verdict::Inconclusive, "strict");
+    let line = judge_leaks(&search, 0, false).headline().to_string();
+    assert!(line.ends_with("no stack leaves blocks behind in 10 steps, but allocated bytes grow"), "{line}");
     assert!(!told(&steps(12, |_, _| ()).search(&Options::default())));
     // A buffer that grows in ten steps and is then made anew.
     let requests = steps(40, |program, step| {

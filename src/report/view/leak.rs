@@ -146,7 +146,8 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block
         contents.push(Content::Facts(totals));
     }
     if device.leaks.is_empty() {
-        contents.extend(device.unclear.is_none().then(|| Content::Sentence("nothing leaks".to_owned())));
+        let sentence = if search.grows_unexplained(device) { "no stack leaks" } else { "nothing leaks" };
+        contents.extend(device.unclear.is_none().then(|| Content::Sentence(sentence.to_owned())));
     } else {
         contents.push(Content::Table(leaks(search, device, options)));
         let stacks = call_stacks(search, device, options);
