@@ -231,6 +231,19 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
     known
 }
 
+/// Certainty of the values of a range.
+pub(crate) fn trust(from: u64, size: u64) -> Trust {
+    let values = VALUES.lock();
+    let mut unset = size;
+    let mut trust = Trust::Known;
+    for start in values.overlapping(from, size) {
+        let Some(run) = values.runs.get(&start) else { continue };
+        unset -= (start + run.size).min(from + size) - start.max(from);
+        trust = trust.max(if matches!(run.value, Value::Dropped) { Trust::Unset } else { run.trust });
+    }
+    if unset > 0 { Trust::Unset } else { trust }
+}
+
 /// The values of a range, for a kernel. What is not set reads as the fill.
 pub(crate) fn read_all(from: u64, size: usize) -> Option<Computed> {
     if size as u64 > LARGEST_KEPT {
@@ -250,7 +263,7 @@ pub(crate) fn read_all(from: u64, size: usize) -> Option<Computed> {
 
 /// The values of a range, for a kernel. None where they are not all set.
 pub(crate) fn known(from: u64, size: usize) -> Option<Computed> {
-    read_all(from, size).filter(|computed| computed.trust < Trust::Unset)
+    if trust(from, size as u64) == Trust::Unset { None } else { read_all(from, size) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::arguments::{Arguments, long, word};
 use super::copies::Copies;
 use super::number::Type;
-use super::{Effect, MOST_COMPUTED, Trust};
+use super::{Effect, MOST_SCATTERED, Trust};
 
 /// Kernel that copies tensors into another one.
 pub(super) struct Cat {
@@ -142,7 +142,7 @@ impl Cat {
         let last = arguments.count(4)? as u32;
         let input = self.input(inputs, tensor, last)?;
         let unit = if self.way == Way::Vectorized { PIECE } else { self.element };
-        if (input.count as usize).checked_mul(unit)? > MOST_COMPUTED {
+        if (input.count as usize).checked_mul(unit)? > MOST_SCATTERED {
             return None;
         }
         let strides = match self.way {

@@ -6,7 +6,7 @@ use super::arguments::{Arguments, long};
 use super::function::{Function, UNUSED_ADDRESS};
 use super::number::Type;
 use super::offsets::Offsets;
-use super::{Computed, Effect, MOST_COMPUTED, MOST_UNSET, Trust};
+use super::{Computed, Effect, MOST_COMPUTED, MOST_SCATTERED, MOST_UNSET, Trust};
 use crate::device::values;
 
 /// Kernel that computes each element for itself.
@@ -71,16 +71,21 @@ impl Tensor<'_> {
         Some(self.at + offset)
     }
 
-    /// The values of all elements.
+    /// The values of all elements. None where one of many is not set.
     fn values(&self, count: usize) -> Option<Computed> {
         if self.offsets.is_none() {
-            return values::read_all(self.at, count * self.element.size());
+            let size = count * self.element.size();
+            let wanted = count <= MOST_UNSET || values::trust(self.at, size as u64) < Trust::Unset;
+            return if wanted { values::read_all(self.at, size) } else { None };
         }
         let mut all = Computed::default();
         for index in 0..count {
             let element = values::read_all(self.place(index)?, self.element.size())?;
             all.bytes.extend(element.bytes);
             all.trust = all.trust.max(element.trust);
+            if all.trust == Trust::Unset && count > MOST_UNSET {
+                return None;
+            }
         }
         Some(all)
     }
@@ -184,7 +189,7 @@ impl Elementwise {
             if let Some(byte) = self.function.filling_byte(work.own) {
                 return Some(alloc::vec![Effect::Fill(work.result.at, byte, size as u64)]);
             }
-        } else if size > MOST_COMPUTED {
+        } else if size > MOST_SCATTERED {
             return None;
         }
         let computed = if size > MOST_COMPUTED { None } else { self.computed(&work) };

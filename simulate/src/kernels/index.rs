@@ -9,7 +9,7 @@ use super::copies::Copies;
 use super::number::Type;
 use super::offsets::Offsets;
 use super::tensor_info::TensorInfo;
-use super::{Effect, MOST_COMPUTED, Trust};
+use super::{Effect, MOST_SCATTERED, Trust};
 use crate::device::values;
 
 /// Kernel that copies elements by indices.
@@ -115,7 +115,7 @@ impl Index {
 
     /// True if so many elements are computed.
     fn is_small(&self, count: usize) -> bool {
-        count.checked_mul(self.element).is_some_and(|size| size <= MOST_COMPUTED)
+        count.checked_mul(self.element).is_some_and(|size| size <= MOST_SCATTERED)
     }
 
     fn indexed(&self, arguments: &Arguments<'_>, work: &mut Work) -> Option<()> {

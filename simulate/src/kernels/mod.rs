@@ -42,8 +42,11 @@ use crate::ffi::{Handle, In, Opaque};
 use crate::streams;
 use crate::sys::lock::Mutex;
 
-/// Most bytes that a kernel is computed for.
-const MOST_COMPUTED: usize = 1 << 16;
+/// Most bytes that a kernel is computed for: as many as are kept of a copy.
+const MOST_COMPUTED: usize = values::LARGEST_KEPT as usize;
+
+/// The same where each element is noted for itself.
+const MOST_SCATTERED: usize = 1 << 16;
 
 /// Most elements that are computed of values which are not set: positions and lengths, not tensors of data.
 const MOST_UNSET: usize = 1 << 10;

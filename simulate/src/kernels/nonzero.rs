@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::arguments::{Arguments, long};
+use super::arguments::{Arguments, long, word};
 use super::number::{Number, Type};
 use super::{Computed, Effect, MOST_COMPUTED, Trust};
 use crate::device::{addresses, values};
@@ -17,6 +17,10 @@ pub(super) struct Nonzero {
 enum Work {
     /// The arguments are the elements, the address of the count, and their number.
     Count,
+    /// The same for many elements: there are counts of parts, whose number begins the fourth argument.
+    CountParts,
+    /// Adds up the counts of parts. The arguments are their address, that of the count, and their number.
+    AddParts,
     /// The arguments are the first index, the elements, the addresses of the indices and of their count, three of no
     /// interest, and the number of elements.
     Indices,
@@ -25,8 +29,15 @@ enum Work {
     Dimensions,
 }
 
-const KERNELS: [(&str, Work); 2] =
-    [("28DeviceReduceSingleTileKernelI", Work::Count), ("23DeviceSelectSweepKernelI", Work::Indices)];
+const SINGLE_TILE: &str = "28DeviceReduceSingleTileKernelI";
+const KERNELS: [(&str, Work); 3] = [
+    (SINGLE_TILE, Work::Count),
+    ("18DeviceReduceKernelI", Work::CountParts),
+    ("23DeviceSelectSweepKernelI", Work::Indices),
+];
+/// Parts of the names of a kernel that adds up words: the operator goes by two names.
+const WORDS: &str = "EPiS";
+const SUMS: [&str; 2] = ["4plusIvE", "NS0_3SumE"];
 const FUNCTION: &str = "9NonZeroOpI";
 const WRITE_INDICES: &str = "13write_indicesI";
 /// Dimensions for which there is room.
@@ -44,6 +55,10 @@ impl Nonzero {
         if let Some((_, types)) = name.split_once(WRITE_INDICES) {
             return Some(Self { work: Work::Dimensions, element: Type::named(types)?.0 });
         }
+        if name.contains(SINGLE_TILE) && name.contains(WORDS) && !name.contains(FUNCTION) {
+            let adds = SUMS.iter().any(|sum| name.contains(sum));
+            return adds.then_some(Self { work: Work::AddParts, element: COUNT });
+        }
         let (_, work) = KERNELS.iter().find(|(part, _)| name.contains(part))?;
         let (element, _) = Type::named(name.split_once(FUNCTION)?.1)?;
         Some(Self { work: *work, element })
@@ -53,6 +68,8 @@ impl Nonzero {
     pub(super) fn effects(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
         match self.work {
             Work::Count => self.count(arguments),
+            Work::CountParts => self.count_parts(arguments),
+            Work::AddParts => self.add_parts(arguments),
             Work::Indices => self.indices(arguments),
             Work::Dimensions => self.dimensions(arguments),
         }
@@ -62,6 +79,31 @@ impl Nonzero {
         let at = long(arguments.sized(1, 8)?, 0)?;
         let found = self.found(elements(arguments.sized(0, 16)?)?, arguments.count(2)?);
         Some(alloc::vec![counted(at, found.as_ref())])
+    }
+
+    /// Counts all elements in the first part: only the sum of all parts is ever read.
+    fn count_parts(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let at = arguments.address(1)?;
+        let parts = word(arguments.bytes(3)?, 0)? as usize;
+        let size = parts.checked_mul(COUNT.size()).filter(|size| *size <= MOST_COMPUTED)?;
+        let found = self.found(elements(arguments.sized(0, 16)?)?, arguments.count(2)?);
+        Some(alloc::vec![Effect::Fill(at, 0, size as u64), counted(at, found.as_ref())])
+    }
+
+    fn add_parts(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {
+        let size = arguments.count(2)?.checked_mul(COUNT.size()).filter(|size| *size <= MOST_COMPUTED)?;
+        let at = arguments.address(1)?;
+        if arguments.sized(4, COUNT.size())? != [0; 4] {
+            return None;
+        }
+        let Some(parts) = values::known(arguments.address(0)?, size) else {
+            return Some(alloc::vec![Effect::Forget(at, COUNT.size() as u64)]);
+        };
+        let mut sum: i64 = 0;
+        for part in 0..size / COUNT.size() {
+            sum += COUNT.read(&parts.bytes, part * COUNT.size())?.whole()?;
+        }
+        Some(alloc::vec![Effect::Set(at, Computed { bytes: COUNT.bytes(Number::Whole(sum))?, trust: parts.trust })])
     }
 
     fn indices(&self, arguments: &Arguments<'_>) -> Option<Vec<Effect>> {

@@ -8,6 +8,9 @@ use super::offsets::Offsets;
 /// Bytes of the configuration of a launch.
 const CONFIGURATION: usize = 64;
 
+/// Bytes of the largest elements.
+const MOST_BYTES: usize = 8;
+
 /// Number that changes no result, at the start of the structure behind the operator, which has no contents.
 #[derive(Clone, Copy)]
 pub(super) enum Neutral {
@@ -55,7 +58,7 @@ impl<'a> ReduceOp<'a> {
         let of_each = word(structure, configuration + 4)?;
         let count = word(structure, configuration + 8)?;
         let is_final = structure.get(flags..flags + 2)? == [0, 1];
-        let small = (of_each as usize).checked_mul(count as usize)? <= MOST_COMPUTED;
+        let small = (of_each as usize).checked_mul(count as usize)?.checked_mul(MOST_BYTES)? <= MOST_COMPUTED;
         (is_final && small).then_some(Self {
             of_each,
             count,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::arguments::Arguments;
 use super::number::{Number, Type};
 use super::pattern::type_in;
-use super::{Computed, Effect, MOST_COMPUTED};
+use super::{Computed, Effect, MOST_SCATTERED};
 use crate::device::values;
 
 /// Kernel that repeats indices.
@@ -29,7 +29,7 @@ impl Repeat {
         let count = arguments.count(3)?;
         let total = arguments.count(4)?;
         let largest = count.max(total).checked_mul(SUM.size())?;
-        if arguments.number() != 5 || largest > MOST_COMPUTED {
+        if arguments.number() != 5 || largest > MOST_SCATTERED {
             return None;
         }
         let repeats = values::known(arguments.address(0)?, count * self.element.size())?;
@@ -41,7 +41,7 @@ impl Repeat {
                 bytes.extend(self.element.bytes(Number::Whole(index as i64))?);
             }
             let end = SUM.read(&sums.bytes, index * SUM.size())?.whole()? as usize;
-            if bytes.len() > MOST_COMPUTED || bytes.len() != end * self.element.size() {
+            if bytes.len() > MOST_SCATTERED || bytes.len() != end * self.element.size() {
                 return None;
             }
         }

@@ -291,6 +291,19 @@ fn elements_that_are_not_zero_are_counted_and_found() {
     let count = "_ZN14at_cuda_detail3cub28DeviceReduceSingleTileKernelI9NonZeroOpIbEEvT0_";
     let found = effects(count, &[&elements, &place(OUTPUT), &words(&[4]), &[0], &words(&[0])]);
     assert_eq!(found, written(OUTPUT, words(&[2])));
+    // Of many elements, parts are counted first.
+    let parts = "_ZN14at_cuda_detail3cub18DeviceReduceKernelI9NonZeroOpIbEEvT0_";
+    let shares = words(&[3, 0, 2, 0]);
+    let found = effects(parts, &[&elements, &place(OTHER), &longs(&[4]), &shares, &[0]]);
+    let first = Effect::Set(OTHER, Computed { bytes: words(&[2]), trust: Trust::Known });
+    assert_eq!(found, Some(alloc::vec![Effect::Fill(OTHER, 0, 12), first]));
+    let sum = "_ZN14at_cuda_detail3cub28DeviceReduceSingleTileKernelINS0_18DeviceReducePolicyIiiNS0_3SumEE9Policy600EPiS6_iS3_iiEE\
+               vT0_T1_T2_T3_T4_";
+    set(input + 0x100, &words(&[2, 0, 5]));
+    let arguments = [place(input + 0x100), place(OUTPUT), words(&[3]), alloc::vec![0], words(&[0])];
+    assert_eq!(effects(sum, &arguments.each_ref().map(Vec::as_slice)), written(OUTPUT, words(&[7])));
+    let largest = sum.replace("NS0_3SumE", "NS0_3MaxE");
+    assert_eq!(effects(&largest, &arguments.each_ref().map(Vec::as_slice)), None);
     let select = "_ZN14at_cuda_detail3cub23DeviceSelectSweepKernelI9NonZeroOpIbEEvT0_";
     let places = [longs(&[0]), elements.clone(), place(OUTPUT), place(OTHER), place(0), alloc::vec![0], alloc::vec![0]];
     let arguments: Vec<Vec<u8>> = places.into_iter().chain([words(&[4]), words(&[1])]).collect();
