@@ -186,6 +186,7 @@ def data_parallel():
 def objects_of_two_backends():
     """The same where objects go over Gloo, as with FSDP that keeps its parameters on the host."""
     objects("cpu:gloo,cuda:nccl")
+    torch.ones(1000, device="cuda")
 
 
 def objects(backend="nccl"):
