@@ -263,7 +263,7 @@ impl Plan {
             said.push(Diagnostic::new(
                 diagnostic::Code::PhasesIrregular,
                 self.device,
-                format!("of {of} {}", parts.join(", ")),
+                format!("of {of}, {}", parts.join(", ")),
             ));
         }
         said

@@ -182,7 +182,7 @@ fn phases_overlap() {
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..3"]);
     let profile = profile_of(&clock(4), &marks);
     let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
-    assert_eq!(message, "of 2 annotated phases 1 begins in another and ends after it");
+    assert_eq!(message, "of 2 annotated phases, 1 begins in another and ends after it");
     // One that ends before the other begins does not overlap it, although they share the events of a microsecond.
     let marks = [("START", "a", 5), ("END", "a", 20), ("START", "b", 20), ("END", "b", 45)];
     assert_eq!(found(&clock(4), &marks), ["a0 0..2", "b0 1..4"]);
@@ -212,7 +212,7 @@ fn what_was_not_recorded_is_taken_to_reach_the_border() {
     let message = profile.diagnostics.iter().find(|d| d.code.name() == "phases-irregular").unwrap().message.clone();
     assert_eq!(
         message,
-        "of 3 annotated phases 1 has no recorded beginning and is taken to begin with the recording, 1 has no recorded \
+        "of 3 annotated phases, 1 has no recorded beginning and is taken to begin with the recording, 1 has no recorded \
          end and is taken to last until the dump"
     );
     // An end after two starts belongs to the later start.
