@@ -25,12 +25,16 @@ enum Order {
     Columns,
 }
 
-const NAMES: [(&str, Order); 4] = [
+const NAMES: [(&str, Order); 5] = [
     ("_ZN2at6native32tensor_kernel_scan_innermost_dimI?St4plusI?EE", Order::Rows),
     ("_ZN2at6native28tensor_kernel_scan_outer_dimI?*St4plusI?EE", Order::Columns),
     ("_ZN*16DeviceScanKernelI*EPK?P?NS0_13ScanTileStateI?Lb1EEESt4plusI?ENS0_8NullTypeE", Order::All),
     (
         "_ZN*16DeviceScanKernelI*_10policy_hubI???*St4plusI?EE*EPK?P?NS0_13ScanTileStateI?Lb1EEES6_NS0_8NullTypeE",
+        Order::All,
+    ),
+    (
+        "_ZN*16DeviceScanKernelINS0_16DeviceScanPolicyI?St4plusI?EE*EPK?P?NS0_13ScanTileStateI?Lb1EEES4_NS0_8NullTypeE",
         Order::All,
     ),
 ];

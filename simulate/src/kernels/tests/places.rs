@@ -124,6 +124,8 @@ fn sums_on_the_way_go_along_a_dimension() {
     for all in [
         "_ZN14at_cuda_detail3cub6detail4scan16DeviceScanKernelINS2_10policy_hubIllljSt4plusIlEE10Policy1000EPKlPlNS0_13ScanTileSta\
          teIlLb1EEES6_NS0_8NullTypeEjlLb0ESE_EEvT0_T1_T2_iT3_T4_T5_",
+        "_ZN14at_cuda_detail3cub16DeviceScanKernelINS0_16DeviceScanPolicyIlSt4plusIlEE9Policy900EPKlPlNS0_13ScanTileStateIlLb1EEES4_\
+         NS0_8NullTypeEjlLb0EEEvT0_T1_T2_iT3_T4_T5_",
         "_ZN14at_cuda_detail3cub16DeviceScanKernelINS0_16DeviceScanPolicyIlE9Policy600EPKlPlNS0_13ScanTileStateIlLb1EEESt4plusIlENS0\
          _8NullTypeEilEEvT0_T1_T2_iT3_T4_T5_",
     ] {
