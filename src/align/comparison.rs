@@ -110,13 +110,13 @@ impl<'f> Comparison<'f> {
         }
         let whole = self.whole.run.course;
         let length = self.whole.sequence.length();
-        let is_gone = |peak: u64| match self.end {
-            End::Head => peak < gone,
-            End::Tail => peak >= length - gone,
-        };
+        let is_gone = whole.peak.is_some_and(|peak| match self.end {
+            End::Head => peak.place < gone,
+            End::Tail => peak.place >= length - gone,
+        });
         let highest = float(whole.highest());
         let own = float(self.one.run.course.highest()) / self.scale;
-        whole.peak.is_some_and(|peak| is_gone(peak.place)) && own < highest * (1.0 - LEAST_LEVEL)
+        is_gone && own < highest * (1.0 - LEAST_LEVEL)
     }
 
     /// True if this side ends with much memory that the other frees later. A program that runs on after its old end, as

@@ -123,11 +123,12 @@ fn greatest_divisor(mut a: u64, mut b: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn is_other(own: u64, other: u64) -> bool {
+        is_other_number_each([7].iter(), &Counts::from([(7, own)]), &Counts::from([(7, other)]))
+    }
+
     #[test]
     fn loops_over_the_same_parameters_are_told_from_a_cut() {
-        let is_other = |own: u64, other: u64| {
-            is_other_number_each([7].iter(), &Counts::from([(7, own)]), &Counts::from([(7, other)]))
-        };
         assert!(is_other(77, 154));
         assert!(is_other(154, 231));
         assert!(!is_other(77, 77), "nothing is gone");

@@ -12,6 +12,10 @@ pub(super) struct Joined<'t> {
     pub(super) highest: Option<Sides<u64>>,
 }
 
+fn saturating_sum(sum: u64, bytes: Option<u64>) -> Option<u64> {
+    bytes.map(|bytes| sum.saturating_add(bytes))
+}
+
 impl<'t> Joined<'t> {
     pub(super) fn new(stacks: Sides<&'t [StackTotal]>, pair: (usize, usize), parts: &[(usize, usize)]) -> Self {
         let (before, after) = pair;
@@ -25,11 +29,11 @@ impl<'t> Joined<'t> {
             [only] => Cow::Borrowed(only),
             _ => StackTotal::joined(groups).map_or(Cow::Borrowed(groups[0]), Cow::Owned),
         });
-        let highest = all.map(|groups| groups.iter().map(|group| group.highest.map(|most| most.bytes)));
+        let mut highest = all.map(|groups| groups.iter().map(|group| group.highest.map(|most| most.bytes)));
         let highest = match (all.before.len(), all.after.len()) {
             (1, 1) => None,
             // Together they held no less than the largest, or than at one moment, and no more than the most of each.
-            _ => highest.before.max().flatten().zip(highest.after.sum::<Option<u64>>()),
+            _ => highest.before.max().flatten().zip(highest.after.try_fold(0, saturating_sum)),
         };
         let highest = highest.map(|(before, after)| Sides { before: before.max(totals.before.largest()), after });
         Self { totals, highest }

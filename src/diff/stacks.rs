@@ -1,5 +1,6 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use super::joined::Joined;
@@ -38,17 +39,8 @@ pub(super) fn rows(
         paired_after[after] = true;
     }
     for &pair in &paired.pairs {
-        let sides = Joined::new(stacks, pair, &paired.parts);
-        let mut row = row(Some(&sides.totals.before), Some(&sides.totals.after), groupers, peaks);
-        if let Some(row) = &mut row {
-            row.joined = sides.highest;
-        }
-        // Similar is not the same where the true partner may not be listed.
-        if let Some(row) = row.as_mut().filter(|row| row.moved) {
-            let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
-            row.before_within = cuts.max().map(|largest| largest.max(row.held.before.bytes));
-        }
-        rows.extend(row);
+        let joined = Joined::new(stacks, pair, &paired.parts);
+        rows.extend(row_of_pair(&joined, cuts, groupers, peaks));
     }
     // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among
     // them.
@@ -77,15 +69,34 @@ pub(super) fn rows(
     let cut = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.stacks).max();
     rows.extend(cut.map(|cut| Row::others(cut.max(count), others)));
     tell_apart(&mut rows, groupers);
-    rows.sort_by(|a, b| {
-        let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
-        // Among rows of equal size, growth comes first; then an order that is always the same.
-        size.then_with(|| b.delta().cmp(&a.delta()))
-            .then_with(|| b.held.after.bytes.cmp(&a.held.after.bytes))
-            .then_with(|| a.label.cmp(&b.label))
-            .then_with(|| a.key.cmp(&b.key))
-    });
+    rows.sort_by(largest_change_first);
     Rows { all: rows, unlisted }
+}
+
+/// The row of stacks that are on both sides.
+fn row_of_pair(
+    joined: &Joined<'_>,
+    cuts: Sides<Option<Cut>>,
+    groupers: &Sides<Grouper<'_>>,
+    peaks: Sides<Option<Position>>,
+) -> Option<Row> {
+    let mut row = row(Some(&joined.totals.before), Some(&joined.totals.after), groupers, peaks)?;
+    row.joined = joined.highest;
+    // Similar is not the same where the true partner may not be listed.
+    if row.moved {
+        let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
+        row.before_within = cuts.max().map(|largest| largest.max(row.held.before.bytes));
+    }
+    Some(row)
+}
+
+/// Among rows of equal size, growth comes first; then an order that is always the same.
+fn largest_change_first(a: &Row, b: &Row) -> Ordering {
+    let size = b.delta().unsigned_abs().cmp(&a.delta().unsigned_abs());
+    size.then_with(|| b.delta().cmp(&a.delta()))
+        .then_with(|| b.held.after.bytes.cmp(&a.held.after.bytes))
+        .then_with(|| a.label.cmp(&b.label))
+        .then_with(|| a.key.cmp(&b.key))
 }
 
 /// The stacks without a partner.

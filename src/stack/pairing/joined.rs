@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{Pairing, Token};
+use super::{Group, Pairing};
 
 /// Groups of both sides whose functions have the same names, whatever their files.
 #[derive(Default)]
@@ -30,10 +30,7 @@ impl Pairing<'_> {
     /// The groups by the names of their functions, without those that are settled: their partner has other names, or
     /// allocates as often.
     fn namesakes(&self) -> BTreeMap<Vec<u64>, Namesakes> {
-        // A function that went to another file may look like one that was put in between: here all of them count.
-        let renamed = |token: &Token| self.renamed.get(token).copied().unwrap_or(*token).function;
-        let before: Vec<Vec<u64>> =
-            self.before.groups.iter().map(|group| group.tokens.iter().map(renamed).collect()).collect();
+        let before: Vec<Vec<u64>> = self.before.groups.iter().map(|group| self.names_after(group)).collect();
         let after: Vec<Vec<u64>> =
             self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.function).collect()).collect();
         let settled = self.pairs.iter().filter(|&&(old, new)| {
@@ -51,6 +48,13 @@ impl Pairing<'_> {
             }
         }
         namesakes
+    }
+
+    /// The functions of a group of the before, as the after names them.
+    fn names_after(&self, group: &Group<'_>) -> Vec<u64> {
+        // A function that went to another file may look like one that was put in between: here all of them count.
+        let tokens = group.tokens.iter().map(|token| self.renamed.get(token).unwrap_or(token));
+        tokens.map(|token| token.function).collect()
     }
 
     fn allocate_equally_often(&self, namesakes: &Namesakes) -> bool {

@@ -98,6 +98,13 @@ fn moved_lines_are_paired_in_their_order() {
     assert_eq!(pair((&before, Lines::default()), (&after, Lines::default()), 0.75).pairs, [(0, 0), (1, 1)]);
 }
 
+type Indexes = Vec<(usize, usize)>;
+
+fn paired(before: &[Group<'_>], after: &[Group<'_>]) -> (Indexes, Indexes) {
+    let Paired { pairs, parts } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
+    (pairs, parts)
+}
+
 #[test]
 fn parts_of_a_stack_go_with_their_whole() {
     // `f` of file 1 under two names of classes goes to the files 2 and 3.
@@ -106,10 +113,6 @@ fn parts_of_a_stack_go_with_their_whole() {
     let before = [group_of("a", &[whole, main], 8), group_of("x", &[function(1, 'x'), main], 3)];
     let after =
         [group_of("c", &[one, main], 6), group_of("d", &[other, main], 2), group_of("x", &[function(1, 'x'), main], 3)];
-    let paired = |before: &[Group<'_>], after: &[Group<'_>]| {
-        let Paired { pairs, parts } = pair((before, Lines::default()), (after, Lines::default()), 0.75);
-        (pairs, parts)
-    };
     assert_eq!(paired(&before, &after), (vec![(0, 0), (1, 2)], vec![(0, 1)]));
     assert_eq!(paired(&after, &before), (vec![(0, 0), (2, 1)], vec![(1, 0)]));
     // Something else that is new allocates on its own account.
