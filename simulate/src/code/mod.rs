@@ -20,6 +20,7 @@ use core::ffi::CStr;
 use crate::ffi::{In, Opaque};
 use crate::settings::settings;
 use crate::sys::lock::Mutex;
+use crate::sys::memory;
 
 /// Registers of a kernel whose code is not known.
 const USUAL_REGISTERS: i32 = 32;
@@ -80,6 +81,11 @@ impl Kernels {
 /// Notes a kernel in the code of a program.
 pub(crate) fn register(function: Opaque, name: &'static CStr, code: Opaque) {
     KERNELS.lock().registered.push(Kernel { function: function.addr(), name, code: code.addr() as u64 });
+}
+
+/// True if a kernel has this part in its name.
+pub(crate) fn has_kernel(part: &CStr) -> bool {
+    KERNELS.lock().registered.iter().any(|kernel| memory::contains(kernel.name, part))
 }
 
 /// Resources of the kernel that a function of the host launches.

@@ -1,12 +1,14 @@
 //! Kernels that compute each element of a tensor from the same elements of others.
 
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
 use super::arguments::{Arguments, long};
 use super::function::{Function, UNUSED_ADDRESS};
 use super::number::Type;
 use super::offsets::Offsets;
 use super::{Computed, Effect, MOST_COMPUTED, MOST_SCATTERED, MOST_UNSET, Trust};
+use crate::code;
 use crate::device::values;
 
 /// Kernel that computes each element for itself.
@@ -32,7 +34,9 @@ const VECTORIZED: &str = "_ZN2at6native29vectorized_elementwise_kernelILi";
 const UNROLLED: &str = "_ZN2at6native27unrolled_elementwise_kernelI";
 const STRIDED: &str = "_ZN2at6native18elementwise_kernelILi";
 const CLOSURE: &str = "ZNS0_22gpu_kernel_impl_nocastI";
+/// The closure that converts. Where no kernel has the other one (PyTorch 2.0 and 2.1), this is also one that does not.
 const CONVERTING_CLOSURE: &str = "ZNS0_15gpu_kernel_implI";
+const OTHER_CLOSURE: &CStr = c"22gpu_kernel_impl_nocastI";
 
 impl Layout {
     /// The layout, and the part of the name that is about the function.
@@ -41,8 +45,10 @@ impl Layout {
             return Some((Self::Contiguous, rest.split_once('E')?.1));
         }
         if let Some(rest) = name.strip_prefix(STRIDED) {
-            let converting = rest.split_once(CONVERTING_CLOSURE).map(|(_, rest)| (Self::StridedConverting, rest));
-            return converting.or_else(|| Some((Self::Strided, rest.split_once(CLOSURE)?.1)));
+            if let Some((_, function)) = rest.split_once(CONVERTING_CLOSURE) {
+                return code::has_kernel(OTHER_CLOSURE).then_some((Self::StridedConverting, function));
+            }
+            return Some((Self::Strided, rest.split_once(CLOSURE)?.1));
         }
         let rest = name.strip_prefix(UNROLLED)?;
         if rest.contains("16OffsetCalculator") {

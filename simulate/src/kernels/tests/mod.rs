@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::arguments::Arguments;
 use super::{Computed, Effect, Rule, Trust};
-use crate::code::Parameter;
+use crate::code::{self, Parameter};
 use crate::device::values;
 use crate::ffi::In;
 
@@ -249,6 +249,7 @@ fn elements_that_lie_apart_are_found_by_their_strides() {
     assert_eq!(effects(name, &[&words(&[6]), &closure[..closure.len() - 8]]), None, "a closure of another release");
     let converting =
         name.replace("22gpu_kernel_impl_nocastI", "15gpu_kernel_implI").replace("clEvEUllE_", "clEvEUlfE_");
+    code::register(core::ptr::null(), c"22gpu_kernel_impl_nocastI", core::ptr::null());
     let mut closure = offsets(&[(2, &[4, 24]), (3, &[8, 8])], 2);
     closure.extend(longs(&[OUTPUT as i64, input as i64]));
     closure.extend([0xEE, 6, 4]);
