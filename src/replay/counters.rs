@@ -6,6 +6,7 @@ use std::{slice, vec};
 use super::lifetimes::{Lifetimes, NONE};
 use super::maybe_pending::MaybePending;
 use super::parts::{Level, Part, Parts};
+use super::rounding::SHARED_POOL;
 use super::sizes::{Sizes, Spread};
 use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event, Tables};
@@ -232,7 +233,7 @@ impl Run<'_> {
 
     /// True for a snapshot of one private pool alone: it has the active bytes of no other.
     fn is_of_private_pool(&self, event: &Event) -> bool {
-        event.action == Action::Snapshot && self.tables.tags(event.tags).pool_id.is_some_and(|pool| pool != (0, 0))
+        event.action == Action::Snapshot && self.tables.tags(event.tags).pool_id.is_some_and(|pool| pool != SHARED_POOL)
     }
 
     /// How far the bytes of a block may be off. `None` where they are certain.

@@ -131,7 +131,9 @@ impl Allocator {
             let wastes = size >= limit && block.size >= size + LARGE_BUFFER;
             block.state == "inactive" && block.size >= size && !is_oversized && !wastes
         };
-        let own = self.segments.iter().filter(|segment| segment.small == small && segment.pool == pool);
+        // While segments are not to be expandable, those that are serve nothing.
+        let serves = |segment: &&Segment| self.settings.expandable || !segment.expandable;
+        let own = self.segments.iter().filter(|segment| segment.small == small && segment.pool == pool).filter(serves);
         let free = own.flat_map(|segment| &segment.blocks).filter(|block| fits(block));
         let addr = free.map(|block| (block.size, block.addr)).min().map(|(_, addr)| addr);
         let addr = addr.unwrap_or_else(|| self.grow(size, small, pool));

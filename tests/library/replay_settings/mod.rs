@@ -148,21 +148,19 @@ fn a_block_in_an_ordinary_segment_may_be_older_than_expandable_segments() {
     compare(&allocator, first, &allocator.snapshot(first, true)).unwrap();
 }
 
-/// The allocator takes all of a free block while segments are not to be expandable. Nothing shows that they were not,
-/// but the text that was given last says nothing about them, so they were switched on by another.
+/// Private pools keep ordinary segments, which the allocator hands out whole while segments are not to be expandable.
+/// Nothing shows that they were not, but the text that was given last says nothing about them, so they were switched on
+/// by another.
 #[test]
 fn a_text_that_does_not_name_a_setting_tells_that_settings_were_switched() {
     let on = Settings { expandable: true, ..Settings::default() };
     let mut allocator = Allocator::new(on, None);
     let steps = [
-        Step::Malloc { size: 51 * MIB / 4, pool: SHARED },
         Step::Malloc { size: 7 * MIB, pool: SHARED },
-        Step::Free { which: 0, later: false },
-        Step::Malloc { size: 300 * KIB, pool: SHARED },
-        Step::Malloc { size: 49 * MIB / 4, pool: SHARED },
-        Step::Free { which: 2, later: false },
+        Step::Malloc { size: 53 * MIB / 4, pool: (0, 1) },
+        Step::Free { which: 1, later: false },
     ];
-    run(&mut allocator, &steps, &[(4, Settings::default()), (5, on)]);
+    run(&mut allocator, &steps, &[(1, Settings::default()), (2, on)]);
     "garbage_collection_threshold:0.3".clone_into(&mut allocator.text);
     assert_counted_with_a_bound(&allocator, &allocator.snapshot(0, true));
 }
@@ -175,17 +173,35 @@ fn settings_that_are_seen_to_switch_may_switch_again() {
     let off = Settings::default();
     let mut allocator = Allocator::new(on, None);
     let steps = [
-        Step::Malloc { size: 51 * MIB / 4, pool: SHARED },
         Step::Malloc { size: 7 * MIB, pool: SHARED },
         Step::Malloc { size: 30 * MIB, pool: SHARED },
         Step::Malloc { size: 40 * MIB, pool: SHARED },
-        Step::Free { which: 0, later: false },
-        Step::Malloc { size: 300 * KIB, pool: SHARED },
-        Step::Malloc { size: 49 * MIB / 4, pool: SHARED },
-        Step::Free { which: 4, later: false },
+        Step::Malloc { size: 53 * MIB / 4, pool: (0, 1) },
+        Step::Free { which: 3, later: false },
     ];
-    run(&mut allocator, &steps, &[(2, off), (3, on), (6, off), (7, on)]);
+    run(&mut allocator, &steps, &[(1, off), (2, on), (3, off), (4, on)]);
     compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
+}
+
+/// What an expandable segment serves was asked for while segments were expandable, however often they were switched.
+#[test]
+fn a_block_of_an_expandable_segment_is_as_large_as_these_give_it() {
+    let on = Settings { expandable: true, ..Settings::default() };
+    let off = Settings::default();
+    let mut allocator = Allocator::new(on, None);
+    let steps = [
+        Step::Malloc { size: 25 * MIB / 2, pool: SHARED },
+        Step::Malloc { size: 7 * MIB, pool: SHARED },
+        Step::Free { which: 0, later: false },
+        Step::Malloc { size: 30 * MIB, pool: SHARED },
+        Step::Malloc { size: 12 * MIB, pool: SHARED },
+        Step::Free { which: 2, later: false },
+    ];
+    run(&mut allocator, &steps, &[(3, off), (4, on)]);
+    let snapshot = allocator.snapshot(0, true);
+    compare(&allocator, 0, &snapshot).unwrap();
+    let replay = replay::run(&snapshot, 0, &snapshot.devices[&0], &[]).unwrap();
+    assert_eq!(replay.figures.allocated.peak_error, Some(0));
 }
 
 /// The ordinary segment that shows the switch is gone at the end, and its event does not name its pool: it may as well

@@ -100,6 +100,9 @@ impl Confirmed {
 
     /// True if a decision was made by the stated value of a setting.
     fn is_certain(&self, rules: &Rules, setting: Setting, decision: Decision, at: Position) -> bool {
+        if setting == Setting::Expandable && is_shown_by_place(rules, decision, at) {
+            return true;
+        }
         match rules.source {
             Source::Certain if rules.settings.given => false,
             Source::Dump if rules.may_switch_back() => false,
@@ -170,6 +173,12 @@ impl Confirmed {
         }
         extent
     }
+}
+
+/// True if a decision was made while segments were expandable, as the stated settings say: otherwise the allocator takes no
+/// free block of an expandable segment.
+fn is_shown_by_place(rules: &Rules, decision: Decision, at: Position) -> bool {
+    rules.settings.expandable_segments && decision.pool == Pool::Expandable && at != Position::START
 }
 
 /// True if a decision was made after a segment that is expandable, or not, as the stated settings say.
