@@ -12,16 +12,10 @@ pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProf
         let Sides { before, after } = frames.map(|frames| frames.name());
         return Some(format!("the before records {before}, the after {after}"));
     }
-    let before = has_forward(&profiles.before, devices.before);
-    let after = has_forward(&profiles.after, devices.after);
+    let before = devices.before.has_forward_frames(&profiles.before.tables);
+    let after = devices.after.has_forward_frames(&profiles.after.tables);
     let side = if before { "before" } else { "after" };
     (before != after).then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
-}
-
-/// True if stacks of a device have frames of the forward pass.
-fn has_forward(profile: &Profile, device: &DeviceProfile) -> bool {
-    let mut members = device.stacks.iter().flat_map(|total| &total.members);
-    members.any(|member| !profile.tables.forward(member.stack).is_empty())
 }
 
 /// Adds how the recordings of a device differ.

@@ -9,7 +9,7 @@ use super::exact::{Attributed, Totals};
 use super::phases::Phases;
 use super::totals::{self, Bucket, Held, StackTotal};
 use crate::replay::{Figures, Position};
-use crate::snapshot::{Copier, StackId};
+use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 
 /// Stacks that a saved profile does not list.
@@ -98,6 +98,14 @@ impl DeviceProfile {
         for stack in recorded.filter_map(|exact| exact.attribution.stack()) {
             self.recorded_frames |= grouper.languages(stack);
         }
+    }
+
+    /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its
+    /// profile.
+    #[must_use]
+    pub fn has_forward_frames(&self, tables: &Tables) -> bool {
+        let mut stacks = self.totals.stacks.iter().filter_map(|exact| exact.attribution.stack());
+        stacks.any(|stack| !tables.forward(stack).is_empty())
     }
 
     /// The stacks in the groups of another grouping.
