@@ -5,7 +5,8 @@ use crate::kernels;
 
 const SUCCESS: i32 = 0;
 
-/// Exports functions with so many arguments that are no fractions, some of which are addresses of what is written.
+/// Exports functions that take these arguments, none of them a floating-point number. Any may be the address of
+/// something that is written.
 macro_rules! writes {
     ($arguments:tt, $($name:ident)*) => {
         $(function!($name, kernels::wrote, $arguments);)*

@@ -34,7 +34,7 @@ pub(super) struct CutOff {
     pub(super) is_another_round: bool,
 }
 
-/// What `one` lacks at an end of `whole`. `None` where its own allocations are not the rest of those.
+/// Finds the allocations that `one` lacks at an end of `whole`. `None` where its own are not the rest of those.
 pub(super) fn cut_off(one: &Folded, whole: &Folded, end: End) -> Option<CutOff> {
     let shorter = one.length();
     if shorter >= whole.length() || whole.length() > MOST_ALLOCATIONS {

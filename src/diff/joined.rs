@@ -1,9 +1,30 @@
 //! Stacks that a change to the code took apart or put together, as one.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::Sides;
 use crate::profile::StackTotal;
+
+/// The parts of stacks, by the stack of the other side that they belong to.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// Those of the before.
+    before: HashMap<usize, Vec<usize>>,
+    /// Those of the after.
+    after: HashMap<usize, Vec<usize>>,
+}
+
+impl Parts {
+    pub(super) fn new(parts: &[(usize, usize)]) -> Self {
+        let mut found = Self::default();
+        for &(before, after) in parts {
+            found.before.entry(after).or_default().push(before);
+            found.after.entry(before).or_default().push(after);
+        }
+        found
+    }
+}
 
 /// The stacks of a pair, with the parts of it that lie elsewhere on one side.
 pub(super) struct Joined<'t> {
@@ -12,18 +33,20 @@ pub(super) struct Joined<'t> {
     pub(super) highest: Option<Sides<u64>>,
 }
 
+fn with_parts<'t>(stacks: &'t [StackTotal], first: usize, parts: Option<&Vec<usize>>) -> Vec<&'t StackTotal> {
+    std::iter::once(&first).chain(parts.into_iter().flatten()).map(|&index| &stacks[index]).collect()
+}
+
 fn saturating_sum(sum: u64, bytes: Option<u64>) -> Option<u64> {
     bytes.map(|bytes| sum.saturating_add(bytes))
 }
 
 impl<'t> Joined<'t> {
-    pub(super) fn new(stacks: Sides<&'t [StackTotal]>, pair: (usize, usize), parts: &[(usize, usize)]) -> Self {
+    pub(super) fn new(stacks: Sides<&'t [StackTotal]>, pair: (usize, usize), parts: &Parts) -> Self {
         let (before, after) = pair;
-        let more_before = parts.iter().filter(|part| part.1 == after).map(|part| part.0);
-        let more_after = parts.iter().filter(|part| part.0 == before).map(|part| part.1);
         let all = Sides {
-            before: std::iter::once(before).chain(more_before).map(|index| &stacks.before[index]).collect::<Vec<_>>(),
-            after: std::iter::once(after).chain(more_after).map(|index| &stacks.after[index]).collect::<Vec<_>>(),
+            before: with_parts(stacks.before, before, parts.before.get(&after)),
+            after: with_parts(stacks.after, after, parts.after.get(&before)),
         };
         let totals = all.map(|groups| match groups[..] {
             [only] => Cow::Borrowed(only),

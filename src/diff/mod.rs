@@ -24,6 +24,7 @@ pub use categories::CategoryChange;
 pub use course::{NotAligned, align};
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
+pub use recordings::OtherFrames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
 use stacks::{Rows, rows};
@@ -82,7 +83,7 @@ pub struct DeviceDiff {
     /// The reason why a side may lack a part that is not among those.
     pub parts_unclear: Option<Unclear>,
     /// How the frames that both sides record differ, where equal code has other stacks for it.
-    pub other_frames: Option<String>,
+    pub other_frames: Option<OtherFrames>,
     /// The places of the peaks in the program, where they differ.
     pub peaks: Option<Sides<String>>,
     /// The change by what memory is for, at the moment that is compared.
@@ -268,7 +269,7 @@ fn compare_devices(
         phases,
         missing,
         parts_unclear,
-        other_frames: devices.both().and_then(|devices| recordings::other_frames(profiles, devices)),
+        other_frames: devices.both().and_then(|devices| OtherFrames::between(profiles, devices)),
         peaks: places,
         categories,
         touched: None,

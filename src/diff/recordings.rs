@@ -1,21 +1,56 @@
 //! Diagnostics about recordings that were not made the same way.
 
+use std::fmt;
+
 use super::{DeviceDiff, Sides};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Profile};
 use crate::replay::History;
+use crate::sides::Side;
+use crate::stack::Languages;
 
 /// How the frames that both sides of a device record differ, so that equal code has other stacks.
-pub(super) fn other_frames(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<String> {
-    let frames = devices.map(|device| device.recorded_frames);
-    if frames.before != frames.after {
-        let Sides { before, after } = frames.map(|frames| frames.name());
-        return Some(format!("the before records {before}, the after {after}"));
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OtherFrames {
+    /// Those of other languages.
+    Languages(Sides<Languages>),
+    /// Only this side has frames of the forward pass, which anomaly mode records.
+    Forward(Side),
+}
+
+impl OtherFrames {
+    /// The difference between the two sides of a device, if any.
+    pub(super) fn between(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Self> {
+        let languages = devices.map(|device| device.recorded_frames);
+        if languages.before != languages.after {
+            return Some(Self::Languages(languages));
+        }
+        let before = devices.before.has_forward_frames(&profiles.before.tables);
+        let after = devices.after.has_forward_frames(&profiles.after.tables);
+        (before != after).then_some(Self::Forward(if before { Side::Before } else { Side::After }))
     }
-    let before = devices.before.has_forward_frames(&profiles.before.tables);
-    let after = devices.after.has_forward_frames(&profiles.after.tables);
-    let side = if before { "before" } else { "after" };
-    (before != after).then(|| format!("only the {side} records frames of the forward pass (anomaly mode)"))
+
+    /// What follows for stacks, and what to do.
+    fn consequence(self) -> &'static str {
+        match self {
+            Self::Languages(_) => "stacks do not match. Record both with the same context= and stacks=",
+            Self::Forward(_) => {
+                "stacks of the backward pass may not match. Turn anomaly mode on, or off, on both sides"
+            }
+        }
+    }
+}
+
+impl fmt::Display for OtherFrames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Languages(Sides { before, after }) => {
+                write!(f, "the before records {}, the after {}", before.name(), after.name())
+            }
+            Self::Forward(side) => write!(f, "only the {side} records frames of the forward pass (anomaly mode)"),
+        }
+    }
 }
 
 /// Adds how the recordings of a device differ.
@@ -44,13 +79,9 @@ pub(super) fn compare(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mu
             format!("only the {side} has a history of allocations; peaks cannot be compared"),
         ));
     } else if before.figures.history == History::Recorded
-        && let Some(differ) = &device.other_frames
+        && let Some(differ) = device.other_frames
     {
-        let consequence = match before.recorded_frames == after.recorded_frames {
-            true => "stacks of the backward pass may not match. Turn anomaly mode on, or off, on both sides",
-            false => "stacks do not match. Record both with the same context= and stacks=",
-        };
-        let message = format!("{differ}; {consequence}");
+        let message = format!("{differ}; {}", differ.consequence());
         found.push(Diagnostic::new(Code::RecordingsDiffer, number, message));
     }
     if before.duration_us == Some(0) && after.duration_us == Some(0) && before.events == 0 {

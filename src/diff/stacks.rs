@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
-use super::joined::Joined;
+use super::joined::{Joined, Parts};
 use super::lines::RowLines;
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
@@ -38,8 +38,9 @@ pub(super) fn rows(
         paired_before[before] = true;
         paired_after[after] = true;
     }
+    let parts = Parts::new(&paired.parts);
     for &pair in &paired.pairs {
-        let joined = Joined::new(stacks, pair, &paired.parts);
+        let joined = Joined::new(stacks, pair, &parts);
         rows.extend(row_of_pair(&joined, cuts, groupers, peaks));
     }
     // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among
@@ -255,7 +256,6 @@ fn row(
     aliases.retain(|alias| *alias != label);
     let key = named.key.0.clone();
     let touched = Touched::default();
-    let joined = None;
     Some(Row {
         kind,
         change,
@@ -265,7 +265,7 @@ fn row(
         key,
         held,
         highest,
-        joined,
+        joined: None,
         before_within: None,
         stack,
         lines,

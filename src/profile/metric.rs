@@ -66,8 +66,8 @@ impl Metric {
         self.seen(device).filter(|_| has_history && !self.is_least(device))
     }
 
-    /// The values on both sides. Lower bounds are compared where both sides hold the same all along, as in a recording and
-    /// its copy: what was not recorded is the same, too.
+    /// The values on both sides. Where all that is known of both sides is the same, as of a recording and its copy, lower
+    /// bounds stand for values: what was not recorded is taken to be the same as well.
     #[must_use]
     pub fn values(self, sides: Sides<Option<&DeviceProfile>>) -> Sides<Option<u64>> {
         let repeats = sides.both().is_some_and(|both| self.is_least(both.before) && holds_the_same(both));

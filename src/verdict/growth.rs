@@ -162,7 +162,7 @@ impl<'a> Gated<'a> {
             RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
             RowKind::Others(_) => false,
         };
-        let differ = self.device.other_frames.as_deref().filter(|_| is_alone)?;
+        let differ = self.device.other_frames.filter(|_| is_alone)?;
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
     }
 

@@ -66,16 +66,14 @@ impl Training {
     fn step(self, program: &mut Program, step: u64) {
         let [attention, mlp] = self.files.map(|file| format!("{file}:forward"));
         let outer = ["/repo/model.py:forward:61", "/repo/model.py:forward:73", "/repo/train.py:main:20"];
-        let inside = |innermost: &str| [&[innermost][..], &outer[..]].concat().iter().map(|&f| f.to_owned()).collect();
-        let attention: Vec<String> = inside(&format!("{attention}:19"));
-        let mlp: Vec<String> = inside(&format!("{mlp}:37"));
+        let [attention, mlp] = [format!("{attention}:19"), format!("{mlp}:37")];
         if step > 0 {
             (0..LAYERS).for_each(|layer| program.free(&format!("gradient {layer}")));
         }
         for layer in 0..LAYERS {
-            let frames: Vec<&str> = attention.iter().map(String::as_str).collect();
+            let frames = [&[&*attention][..], &outer[..]].concat();
             self.alloc(program, format!("attention {layer}"), &frames, 512 * 700);
-            let frames: Vec<&str> = mlp.iter().map(String::as_str).collect();
+            let frames = [&[&*mlp][..], &outer[..]].concat();
             self.alloc(program, format!("mlp {layer}"), &frames, self.mlp);
             self.alloc(program, format!("sum {layer}"), &outer[1..], 512 * 20);
         }
@@ -204,10 +202,10 @@ fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
     let mut diff = compare(Training::PLAIN, Training { mlp: 1 << 20, ..Training::PLAIN });
     let patch = "--- a/model.py\n+++ b/model.py\n@@ -37 +37 @@\n-old\n+new\n";
     diff.mark_touched(&Patch::parse(patch.as_bytes(), "").unwrap(), &BTreeMap::new());
-    let line = |limit: &str| judge(&diff, &[limit]).headline().to_string();
     let through = "through lines that this change touches";
-    assert!(line("stack=10%").contains(through), "{}", line("stack=10%"));
-    let highest = line("stack-highest=10%");
+    let at_peak = judge(&diff, &["stack=10%"]).headline().to_string();
+    assert!(at_peak.contains(through), "{at_peak}");
+    let highest = judge(&diff, &["stack-highest=10%"]).headline().to_string();
     assert!(highest.starts_with("FAIL the most held by stack forward (model.py:37) grew 15.00 MiB"), "{highest}");
     assert!(!highest.contains(through), "{highest}");
 }

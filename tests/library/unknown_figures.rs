@@ -31,15 +31,11 @@ const STATE_ONLY: &str = "state-only.pkl";
 /// `MemPool.snapshot()` records the bytes of its pool: they say nothing about all pools.
 #[test]
 fn a_snapshot_of_one_pool_checks_no_figure_of_all() {
-    let events = |of_pool: u64| {
-        let dump = event("snapshot", 0, MIB).with("pool_id", pool(of_pool));
-        file(
-            vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])],
-            vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), dump],
-        )
-    };
     for (of_pool, expected) in [(3, false), (0, true)] {
-        let profile = profile::read(&events(of_pool)[..], "pool.pkl", profile::Options::default()).unwrap();
+        let dump = event("snapshot", 0, MIB).with("pool_id", pool(of_pool));
+        let events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), dump];
+        let file = file(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events);
+        let profile = profile::read(&file[..], "pool.pkl", profile::Options::default()).unwrap();
         let doubted = profile.diagnostics.iter().any(|found| found.code.name() == "checkpoint-mismatch");
         assert_eq!(doubted, expected, "pool {of_pool}: {:?}", profile.diagnostics);
     }

@@ -157,7 +157,7 @@ fn memory_that_release_2_0_gives_back_unseen_is_at_least_what_is_counted() {
     assert_eq!(code(folder.path(), &["check", "old.pkl", "--max", "peak=40MiB"]), Some(1));
     assert_eq!(code(folder.path(), &["check", "old.pkl", "--max", "peak=50MiB"]), Some(3));
     assert_eq!(code(folder.path(), &["diff", "old.pkl", "smaller.pkl", "--max-growth", "1GiB"]), Some(3));
-    // What was not recorded of a repetition is the same, too.
+    // All that is known of both sides is the same.
     assert_eq!(code(folder.path(), &["diff", "old.pkl", "old.pkl", "--max-growth", "0"]), Some(0));
     // A saved profile says the same.
     assert_eq!(code(folder.path(), &["profile", "old.pkl", "-o", "stored.json"]), Some(0));

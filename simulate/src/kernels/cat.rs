@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::arguments::{Arguments, long, word};
 use super::copies::Copies;
-use super::number::Type;
+use super::number;
 use super::{Effect, MOST_SCATTERED, Trust};
 
 /// Kernel that copies tensors into another one.
@@ -91,16 +91,6 @@ impl Inputs<'_> {
     }
 }
 
-/// Size of the elements that a name goes on with, and the rest of the name.
-fn element(name: &str) -> Option<(usize, &str)> {
-    if let Some(size) = name.strip_prefix(OPAQUE) {
-        let (size, rest) = size.split_once("EEE")?;
-        return Some((size.parse().ok()?, rest));
-    }
-    let (element, rest) = Type::named(name)?;
-    Some((element.size(), rest))
-}
-
 /// A tensor and its place in the result, in elements or in pieces.
 struct Input {
     address: u64,
@@ -114,7 +104,7 @@ struct Input {
 impl Cat {
     pub(super) fn named(name: &str) -> Option<Self> {
         let (way, types) = KERNELS.iter().find_map(|(kernel, way)| Some((*way, name.split_once(kernel)?.1)))?;
-        let (element, rest) = element(types)?;
+        let (element, rest) = number::element(types, OPAQUE)?;
         let mut numbers = rest.strip_prefix("jLi")?.split("ELi");
         let dimensions = numbers.next()?.parse().ok().filter(|&dimensions| dimensions <= DIMENSIONS)?;
         let room = numbers.next()?.parse().ok()?;

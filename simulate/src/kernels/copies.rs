@@ -22,7 +22,7 @@ impl Copies {
         }
     }
 
-    /// What the copies change, where it is as certain as this which elements are copied.
+    /// The effects of the copies; `trust` is how certain it is which elements are copied.
     pub(super) fn effects(self, trust: Trust) -> Vec<Effect> {
         let mut effects = Vec::new();
         for Copy { to, from, size } in self.0 {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::arguments::{Arguments, long};
 use super::copies::Copies;
-use super::number::Type;
+use super::number::{self, Type};
 use super::offsets::Offsets;
 use super::tensor_info::TensorInfo;
 use super::{Effect, MOST_SCATTERED, Trust};
@@ -68,15 +68,10 @@ const GATHER_CLOSURE: usize = GATHER_SOURCE + 8;
 
 /// Size of the elements that a name goes on with, and the rest of the name.
 fn element(name: &str) -> Option<(usize, &str)> {
-    if let Some(size) = name.strip_prefix(OPAQUE) {
-        let (size, rest) = size.split_once("EEE")?;
-        return Some((size.parse().ok()?, rest));
-    }
     if let Some(rest) = HALVES.iter().find_map(|half| name.strip_prefix(half)) {
         return Some((2, rest));
     }
-    let (element, rest) = Type::named(name)?;
-    Some((element.size(), rest))
+    number::element(name, OPAQUE)
 }
 
 impl Index {
@@ -113,7 +108,7 @@ impl Index {
         Some(work.copies.effects(work.trust))
     }
 
-    /// True if so many elements are computed.
+    /// True if this many elements are few enough to be computed.
     fn is_small(&self, count: usize) -> bool {
         count.checked_mul(self.element).is_some_and(|size| size <= MOST_SCATTERED)
     }
@@ -151,8 +146,9 @@ impl Index {
     }
 
     fn select(&self, arguments: &Arguments<'_>, slice_at: usize, work: &mut Work) -> Option<()> {
-        let [result, operand, indices] = [0, 1, 2].map(|place| TensorInfo::of(arguments, place));
-        let (result, operand, indices) = (result?, operand?, indices?);
+        let result = TensorInfo::of(arguments, 0)?;
+        let operand = TensorInfo::of(arguments, 1)?;
+        let indices = TensorInfo::of(arguments, 2)?;
         let slice = arguments.count(slice_at)?;
         let extent = arguments.count(slice_at + 1)? as i64;
         let count = indices.extent(0)? as usize;

@@ -108,7 +108,7 @@ enum Effect {
     Set(u64, Computed),
     /// The same byte everywhere.
     Fill(u64, u8, u64),
-    /// What is known of bytes that are at the second address.
+    /// Bytes as they are known at the second address.
     Copy(u64, u64, u64),
     /// Values that may have been changed.
     Doubt(u64, u64),

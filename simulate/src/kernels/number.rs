@@ -135,3 +135,14 @@ impl Number {
         Some(Self::Whole(self.whole()?.wrapping_add(product)))
     }
 }
+
+/// Size of the elements that a name goes on with, and the rest of the name: those of a known type, or those of which only
+/// the size counts, whose type begins with `opaque`.
+pub(super) fn element<'n>(name: &'n str, opaque: &str) -> Option<(usize, &'n str)> {
+    if let Some(size) = name.strip_prefix(opaque) {
+        let (size, rest) = size.split_once("EEE")?;
+        return Some((size.parse().ok()?, rest));
+    }
+    let (element, rest) = Type::named(name)?;
+    Some((element.size(), rest))
+}

@@ -19,9 +19,10 @@ impl Pairing<'_> {
         if self.before.free.is_empty() && self.after.free.is_empty() {
             return;
         }
+        let paired: HashSet<(usize, usize)> = self.pairs.iter().copied().collect();
         for namesakes in self.namesakes().into_values() {
             if self.allocate_equally_often(&namesakes) {
-                self.join(&namesakes);
+                self.join(&namesakes, &paired);
             }
         }
         self.parts.sort_unstable();
@@ -63,8 +64,8 @@ impl Pairing<'_> {
         before.sum::<u128>() == after.sum::<u128>()
     }
 
-    /// Takes the groups of one side for the parts of the only one on the other.
-    fn join(&mut self, namesakes: &Namesakes) {
+    /// Takes the groups of one side for the parts of the only one on the other, but for those that are `paired`.
+    fn join(&mut self, namesakes: &Namesakes, paired: &HashSet<(usize, usize)>) {
         let all: Vec<(usize, usize)> = match (&namesakes.before[..], &namesakes.after[..]) {
             ([whole], parts) => parts.iter().map(|&part| (*whole, part)).collect(),
             (parts, [whole]) => parts.iter().map(|&part| (part, *whole)).collect(),
@@ -72,7 +73,7 @@ impl Pairing<'_> {
         };
         for pair in all {
             // The whole has one partner; the other parts go with it.
-            if !self.pairs.contains(&pair) && !self.take(pair.0, pair.1) {
+            if !paired.contains(&pair) && !self.take(pair.0, pair.1) {
                 self.parts.push(pair);
             }
         }

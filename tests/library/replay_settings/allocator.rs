@@ -132,8 +132,8 @@ impl Allocator {
             block.state == "inactive" && block.size >= size && !is_oversized && !wastes
         };
         // While segments are not to be expandable, those that are serve nothing.
-        let serves = |segment: &&Segment| self.settings.expandable || !segment.expandable;
-        let own = self.segments.iter().filter(|segment| segment.small == small && segment.pool == pool).filter(serves);
+        let serves = self.segments.iter().filter(|segment| self.settings.expandable || !segment.expandable);
+        let own = serves.filter(|segment| segment.small == small && segment.pool == pool);
         let free = own.flat_map(|segment| &segment.blocks).filter(|block| fits(block));
         let addr = free.map(|block| (block.size, block.addr)).min().map(|(_, addr)| addr);
         let addr = addr.unwrap_or_else(|| self.grow(size, small, pool));

@@ -183,7 +183,7 @@ fn settings_that_are_seen_to_switch_may_switch_again() {
     compare(&allocator, 0, &allocator.snapshot(0, true)).unwrap();
 }
 
-/// What an expandable segment serves was asked for while segments were expandable, however often they were switched.
+/// A block of an expandable segment was allocated while segments were expandable, however often the setting was switched.
 #[test]
 fn a_block_of_an_expandable_segment_is_as_large_as_these_give_it() {
     let on = Settings { expandable: true, ..Settings::default() };

@@ -255,8 +255,9 @@ fn elements_that_lie_apart_are_found_by_their_strides() {
     closure.extend([0xEE, 6, 4]);
     closure.resize(closure.len().next_multiple_of(8) + 8, 0);
     let found = effects(&converting, &[&words(&[2]), &closure]).unwrap();
-    let fraction = |number: f32| Computed { bytes: number.to_le_bytes().into(), trust: Trust::Known };
-    assert_eq!(found, [Effect::Set(OUTPUT, fraction(0.0)), Effect::Set(OUTPUT + 4, fraction(3.0))]);
+    let [first, second] =
+        [0.0_f32, 3.0].map(|number| Computed { bytes: number.to_le_bytes().into(), trust: Trust::Known });
+    assert_eq!(found, [Effect::Set(OUTPUT, first), Effect::Set(OUTPUT + 4, second)]);
 }
 
 #[test]

@@ -175,8 +175,8 @@ impl Confirmed {
     }
 }
 
-/// True if a decision was made while segments were expandable, as the stated settings say: otherwise the allocator takes no
-/// free block of an expandable segment.
+/// True if a decision was made while segments were expandable, as the stated settings say: otherwise the allocator
+/// takes no free block of an expandable segment.
 fn is_shown_by_place(rules: &Rules, decision: Decision, at: Position) -> bool {
     rules.settings.expandable_segments && decision.pool == Pool::Expandable && at != Position::START
 }
