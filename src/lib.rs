@@ -119,6 +119,7 @@ mod snapshot;
 pub mod snapshot;
 pub mod stack;
 mod text;
+pub mod trace;
 #[cfg(not(feature = "cli"))]
 mod tracks;
 #[cfg(feature = "cli")]

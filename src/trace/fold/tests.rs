@@ -1,0 +1,169 @@
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Letters as symbols.
+fn symbols(text: &str) -> Vec<u32> {
+    text.bytes().map(|byte| u32::from(byte - b'a')).collect()
+}
+
+fn names(count: u32) -> Vec<String> {
+    (0..count).map(|symbol| format!("n{symbol}")).collect()
+}
+
+/// A folded text, in lines that are joined.
+fn text(text: &str) -> String {
+    let letters: Vec<String> = ('a'..='z').map(String::from).collect();
+    Folded::new(&symbols(text)).unwrap().lines(&letters).join(" ")
+}
+
+fn parsed(lines: &[&str]) -> Result<Folded, Malformed> {
+    Folded::parse(lines, |name| name.bytes().next().map(u32::from).filter(|_| name.len() == 1), 1 << 20)
+}
+
+/// Folds, unfolds, writes and reads a sequence. Returns the number of items.
+fn round_trip(symbols: &[u32]) -> usize {
+    let folded = Folded::new(symbols).unwrap();
+    assert!(folded.unfolded().eq(symbols.iter().copied()));
+    assert_eq!(folded.length(), Some(symbols.len() as u64));
+    let names = names(symbols.iter().max().map_or(0, |most| most + 1));
+    let lines = folded.lines(&names);
+    let number = |name: &str| name[1..].parse().ok();
+    let read = Folded::parse(&lines, number, symbols.len() as u64).unwrap();
+    assert!(read.unfolded().eq(symbols.iter().copied()));
+    assert_eq!(read.lines(&names), lines, "the text is the same again");
+    folded.size()
+}
+
+#[test]
+fn loops_are_folded() {
+    assert_eq!(text("abcabcabcd"), "(a b c)*3 d");
+    assert_eq!(text("aaaa"), "a*4");
+    assert_eq!(text("xabbabby"), "x (a b*2)*2 y");
+    assert_eq!(text("abc"), "abc".split("").filter(|letter| !letter.is_empty()).collect::<Vec<_>>().join(" "));
+    assert_eq!(text(&"ab".repeat(1000)), "(a b)*1000");
+    let step = "f".repeat(24) + "h" + &"bc".repeat(24);
+    assert_eq!(text(&("s".to_owned() + &step.repeat(3))), "s (f*24 h (b c)*24)*3");
+}
+
+#[test]
+fn what_recurs_elsewhere_becomes_a_rule() {
+    let lines = text("xabcdyabcdzabcdwabcd");
+    let (sequence, rule) = lines.split_once("= ").unwrap();
+    assert_eq!(rule, "a b c d");
+    let name = sequence.rsplit(' ').next().unwrap();
+    assert_eq!(sequence.matches(name).count(), 5, "{lines}");
+}
+
+/// A training step: layers forward and backward, one symbol for each kind of allocation and free.
+fn step(layers: u32, odd: impl Fn(u32) -> bool) -> Vec<u32> {
+    let mut moves = vec![0, 1];
+    for layer in 0..layers {
+        moves.extend(10..40);
+        moves.extend(odd(layer).then_some(99));
+    }
+    for layer in 0..layers {
+        moves.extend(40..90);
+        moves.extend(odd(layers + layer).then_some(98));
+    }
+    moves.extend((0..200).flat_map(|_| [3, 4, 5]));
+    moves
+}
+
+#[test]
+fn disturbed_loops_stay_short() {
+    let whole: Vec<u32> = (0..250).flat_map(|_| step(24, |_| false)).collect();
+    assert!(round_trip(&whole) < 120);
+    let disturbed: Vec<u32> = (0..50).flat_map(|round| step(24, |layer| (layer * 7 + round) % 11 == 0)).collect();
+    let size = round_trip(&disturbed);
+    assert!(size < 2500, "{size} items of {}", disturbed.len());
+}
+
+#[test]
+fn what_does_not_repeat_is_refused() {
+    let distinct: Vec<u32> = (0..100_000).collect();
+    assert_eq!(Folded::new(&distinct), None);
+    assert_eq!(round_trip(&distinct[..MOST_ITEMS]), MOST_ITEMS);
+    assert_eq!(Folded::new(&distinct[..=MOST_ITEMS]), None);
+    assert_eq!(round_trip(&[]), 0);
+}
+
+#[test]
+fn lengths_do_not_overflow() {
+    let lines = |deep: usize| format!("{}a{}", "(".repeat(deep), "*9999)".repeat(deep) + "*9999");
+    let most = 9999_u64.pow(3);
+    let read = |deep, most| Folded::parse(&[lines(deep)], |_| Some(0), most);
+    assert_eq!(read(2, most).unwrap().length(), Some(most));
+    assert_eq!(read(2, most - 1), Err(Malformed::TooLong { most: most - 1 }));
+    assert_eq!(read(5, u64::MAX), Err(Malformed::TooLong { most: u64::MAX }), "10^24 symbols");
+    // Each of two fits, both do not.
+    let twice = format!("a*{} a*{}", u64::MAX, 1_u64 << 63);
+    assert!(Folded::parse(&[twice], |_| Some(0), u64::MAX).is_err());
+}
+
+#[test]
+fn damaged_text_is_refused() {
+    let words =
+        ["(a", "(a b", "a*", "a*0", "a*1", "a*x", "a)*3", "()*2", "a*99999999999999999999", "a*2*3", "(", ")", "a(b"];
+    for line in words.into_iter().chain(["ab", "$x", "$x $x= ", "$x $x= a $x= b", "$x $x= b $x", "$x $x= (b", "a=b"]) {
+        assert!(parsed(&[line]).is_err(), "{line}");
+    }
+    let cycle = parsed(&["$x", "$x= $y a", "$y= $z a", "$z= $x"]);
+    assert_eq!(cycle, Err(Malformed::Endless));
+    assert!(parsed(&[&"(".repeat(100_000)]).is_err());
+    assert!(parsed(&[&"a ".repeat(100_000)]).is_err());
+    let deep = "(".repeat(10_000) + "a" + &")*2".repeat(10_000);
+    assert!(matches!(parsed(&[&deep]), Err(Malformed::TooLong { .. })));
+    assert_eq!(parsed(&["$x*2 a", "$x= b*3 c"]).unwrap().length(), Some(9));
+    assert_eq!(parsed(&[]).unwrap().length(), Some(0));
+}
+
+#[test]
+fn rules_of_rules_need_no_recursion() {
+    let mut chain = String::from("$r9999 $r9999");
+    for rule in 1..10_000 {
+        write!(chain, " $r{rule}= a $r{}", rule - 1).unwrap();
+    }
+    chain += " $r0= a";
+    let folded = Folded::parse(&[&chain], |_| Some(0), 1 << 20);
+    // 20,000 items are too many; half of them are not.
+    assert_eq!(folded, Err(Malformed::TooLong { most: 1 << 20 }));
+    let chain = chain.replace("$r9999 $r9999", "$r5000 $r5000");
+    assert_eq!(Folded::parse(&[&chain], |_| Some(0), 1 << 20).unwrap().length(), Some(2 * 5001));
+}
+
+#[test]
+fn an_insertion_changes_few_lines() {
+    let moves: Vec<u32> = (0..500).map(|place| place * 7 % 501).collect();
+    let mut changed = moves.clone();
+    changed.insert(250, 500);
+    let names = names(502);
+    let [old, new] = [&moves, &changed].map(|moves| Folded::new(moves).unwrap().lines(&names));
+    let kept = old.iter().filter(|line| new.contains(line)).count();
+    assert!(old.len() > 20 && old.len() - kept <= 3, "{kept} of {} lines", old.len());
+}
+
+proptest! {
+    #[test]
+    fn random_sequences_come_back(moves in proptest::collection::vec(0_u32..6, 0..400)) {
+        round_trip(&moves);
+    }
+
+    #[test]
+    fn nested_loops_come_back(
+        inner in proptest::collection::vec(0_u32..5, 1..6),
+        outer in proptest::collection::vec(0_u32..5, 0..6),
+        counts in (1_usize..20, 1_usize..20),
+        swaps in proptest::collection::vec(0_usize..10_000, 0..8),
+    ) {
+        let mut moves: Vec<u32> = (0..counts.0).flat_map(|_| [inner.repeat(counts.1), outer.clone()].concat()).collect();
+        for swap in swaps {
+            let place = swap % moves.len();
+            let next = (place + 1) % moves.len();
+            moves.swap(place, next);
+        }
+        round_trip(&moves);
+    }
+}

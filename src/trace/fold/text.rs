@@ -1,0 +1,336 @@
+//! A folded sequence as text: lines such as `k3 (b1 b2*3 $9fk2)*24 k3`, and below them the rules that several places
+//! share, such as `$9fk2= b7 b9`.
+//!
+//! Version control merges it: a rule is named after what it stands for, and where a line ends depends on the word there
+//! alone, so that a change touches the lines around it and no others.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::order::ordered;
+use super::{Folded, Item, MOST_ITEMS, index};
+
+/// Before the name of a rule.
+const RULE: char = '$';
+
+/// The least length of the name of a rule.
+const SHORTEST_NAME: usize = 4;
+
+/// Lines are no longer than this, but for their last word.
+const LONGEST_LINE: usize = 100;
+
+/// Of this many words, one ends a line.
+const WORDS: u64 = 8;
+
+/// The error of reading a folded sequence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// A word that is none of a symbol, a rule and a loop of them.
+    #[error("cannot read '{0}'")]
+    Word(String),
+    /// A symbol that is not listed.
+    #[error("'{0}' is not listed")]
+    Symbol(String),
+    /// A loop whose brackets do not match.
+    #[error("brackets do not match")]
+    Brackets,
+    /// A rule that is used and nowhere written, or written twice.
+    #[error("rule '{0}' must be written once")]
+    Rule(String),
+    /// A rule that stands for itself.
+    #[error("a rule stands for itself")]
+    Endless,
+    /// Too many items or symbols.
+    #[error("more than {MOST_ITEMS} items, or {most} symbols unfolded")]
+    TooLong {
+        /// The most symbols.
+        most: u64,
+    },
+}
+
+impl Folded {
+    /// The sequence as text, where symbols go by these names: letters, digits, and whatever else is no blank and none of
+    /// `()*=$`.
+    #[must_use]
+    pub fn lines<S: AsRef<str>>(&self, names: &[S]) -> Vec<String> {
+        let mut writer = Writer::new(self, names);
+        for body in 0..self.bodies.len() {
+            writer.name(body);
+        }
+        let mut lines = wrapped(writer.words(&self.items));
+        for (name, mut words) in writer.rules {
+            words.insert(0, format!("{name}="));
+            lines.extend(wrapped(words));
+        }
+        lines
+    }
+
+    /// Reads what [`Folded::lines`] wrote. `symbol` gives each name its number.
+    ///
+    /// # Errors
+    /// Where it is malformed, or stands for more than `most` symbols.
+    pub fn parse<S: AsRef<str>>(
+        lines: &[S],
+        symbol: impl Fn(&str) -> Option<u32>,
+        most: u64,
+    ) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(symbol);
+        let mut size = 0;
+        for word in lines.iter().flat_map(|line| line.as_ref().split(' ')).filter(|word| !word.is_empty()) {
+            size += 1;
+            if size > 2 * MOST_ITEMS {
+                return Err(Malformed::TooLong { most });
+            }
+            reader.word(word)?;
+        }
+        let folded = ordered(reader.finish()?).ok_or(Malformed::Endless)?;
+        let fits = folded.size() <= MOST_ITEMS && folded.length().is_some_and(|length| length <= most);
+        if fits { Ok(folded) } else { Err(Malformed::TooLong { most }) }
+    }
+}
+
+struct Writer<'f, S> {
+    folded: &'f Folded,
+    symbols: &'f [S],
+    /// Number of places that refer to each body.
+    uses: Vec<usize>,
+    /// Names of the bodies that stand below as rules, as far as they are known.
+    names: Vec<Option<String>>,
+    /// What they stand for.
+    rules: BTreeMap<String, Vec<String>>,
+}
+
+/// A body that is being written.
+struct Level<'f> {
+    items: &'f [Item],
+    at: usize,
+    count: u64,
+}
+
+impl<'f, S: AsRef<str>> Writer<'f, S> {
+    fn new(folded: &'f Folded, symbols: &'f [S]) -> Self {
+        let mut uses = vec![0; folded.bodies.len()];
+        for item in folded.bodies.iter().flatten().chain(&folded.items) {
+            if let Item::Loop { body, .. } = item {
+                uses[*body as usize] += 1;
+            }
+        }
+        Self { folded, symbols, uses, names: vec![None; folded.bodies.len()], rules: BTreeMap::new() }
+    }
+
+    /// Names a body, where several places share it. Those that it refers to have their names by then.
+    fn name(&mut self, body: usize) {
+        let items = &self.folded.bodies[body];
+        if self.uses[body] < 2 || items.len() < 2 {
+            return;
+        }
+        let words = self.words(items);
+        let digits = digits(hash(words.iter().flat_map(|word| [word, " "])));
+        let mut names = (SHORTEST_NAME..).map(|length| {
+            let digits: String = digits.chars().cycle().take(length).collect();
+            format!("{RULE}{digits}")
+        });
+        let name = names.find(|name| !self.rules.contains_key(name)).unwrap_or_default();
+        self.names[body] = Some(name.clone());
+        self.rules.insert(name, words);
+    }
+
+    /// Items in words.
+    fn words(&self, items: &'f [Item]) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut brackets = String::new();
+        // No recursion: loops may lie in loops as deep as there are items.
+        let mut open = vec![Level { items, at: 0, count: 1 }];
+        while let Some(level) = open.last_mut() {
+            let Some(&item) = level.items.get(level.at) else {
+                let count = level.count;
+                open.pop();
+                if let Some(last) = words.last_mut().filter(|_| !open.is_empty()) {
+                    *last += &format!("){}", times(count));
+                }
+                continue;
+            };
+            level.at += 1;
+            let (name, count) = match item {
+                Item::One(symbol) => (self.symbols[symbol as usize].as_ref(), 1),
+                Item::Loop { body, count } => {
+                    let items = &self.folded.bodies[body as usize];
+                    match (&self.names[body as usize], &items[..]) {
+                        (Some(name), _) => (name.as_str(), count),
+                        (None, [Item::One(symbol)]) => (self.symbols[*symbol as usize].as_ref(), count),
+                        (None, _) => {
+                            brackets.push('(');
+                            open.push(Level { items, at: 0, count });
+                            continue;
+                        }
+                    }
+                }
+            };
+            words.push(format!("{}{name}{}", std::mem::take(&mut brackets), times(count)));
+        }
+        words
+    }
+}
+
+/// A number of rounds as it is written.
+fn times(count: u64) -> String {
+    if count == 1 { String::new() } else { format!("*{count}") }
+}
+
+/// The same for the same words, on every machine (FNV-1a).
+fn hash<'w>(words: impl Iterator<Item = &'w str>) -> u64 {
+    let bytes = words.flat_map(str::bytes);
+    bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// A hash in digits and small letters.
+fn digits(mut hash: u64) -> String {
+    let mut digits = String::new();
+    while hash > 0 {
+        let digit = u32::try_from(hash % 36).unwrap_or(0);
+        digits.extend(char::from_digit(digit, 36));
+        hash /= 36;
+    }
+    digits
+}
+
+/// Words in lines. A line ends after certain words wherever they stand, so that an insertion does not move all that
+/// follows.
+fn wrapped(words: Vec<String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut ends = true;
+    for word in words {
+        let is_end = hash([word.as_str()].into_iter()) % WORDS == 0;
+        match lines.last_mut().filter(|line| !ends && line.len() < LONGEST_LINE) {
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(word),
+        }
+        ends = is_end;
+    }
+    lines
+}
+
+/// A sequence that is being read.
+struct Reader<F> {
+    symbol: F,
+    /// The items so far, and those of each bracket that is open.
+    open: Vec<Vec<Item>>,
+    /// The rule that is being read; `None` in the sequence itself, which comes first.
+    rule: Option<usize>,
+    items: Vec<Item>,
+    /// Bodies, where they are known.
+    bodies: Vec<Option<Vec<Item>>>,
+    /// Rules by name, as indices of bodies.
+    rules: HashMap<String, usize>,
+}
+
+impl<F: Fn(&str) -> Option<u32>> Reader<F> {
+    fn new(symbol: F) -> Self {
+        Self {
+            symbol,
+            open: vec![Vec::new()],
+            rule: None,
+            items: Vec::new(),
+            bodies: Vec::new(),
+            rules: HashMap::new(),
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Result<(), Malformed> {
+        if let Some(name) = word.strip_suffix('=').filter(|name| name.starts_with(RULE)) {
+            self.close()?;
+            self.rule = Some(self.rule(name));
+            return Ok(());
+        }
+        let rest = word.trim_start_matches('(');
+        self.open.resize(self.open.len() + word.len() - rest.len(), Vec::new());
+        let end = rest.find([')', '*']).unwrap_or(rest.len());
+        let item = self.item(&rest[..end], word)?;
+        self.push(item)?;
+        let mut rest = &rest[end..];
+        while !rest.is_empty() {
+            rest = self.suffix(rest, word)?;
+        }
+        Ok(())
+    }
+
+    /// What a name stands for.
+    fn item(&mut self, name: &str, word: &str) -> Result<Item, Malformed> {
+        if name.is_empty() || self.open.len() > MOST_ITEMS {
+            return Err(malformed(word));
+        }
+        if name.starts_with(RULE) {
+            return Ok(Item::Loop { body: index(self.rule(name)), count: 1 });
+        }
+        let symbol = (self.symbol)(name).ok_or_else(|| Malformed::Symbol(crate::text::cut(name, 32).to_owned()))?;
+        Ok(Item::One(symbol))
+    }
+
+    /// The bracket or the count that text begins with. Returns what follows.
+    fn suffix<'t>(&mut self, text: &'t str, word: &str) -> Result<&'t str, Malformed> {
+        if let Some(rest) = text.strip_prefix(')') {
+            let items = self.open.pop().unwrap_or_default();
+            let body = index(self.bodies.len());
+            self.bodies.push(Some(items));
+            self.push(Item::Loop { body, count: 1 })?;
+            return Ok(rest);
+        }
+        let number = text.strip_prefix('*').ok_or_else(|| malformed(word))?;
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        let count = number[..digits].parse().ok().filter(|&count: &u64| count > 1).ok_or_else(|| malformed(word))?;
+        let last = self.open.last_mut().and_then(|items| items.last_mut());
+        match last {
+            Some(Item::Loop { count: rounds @ 1, .. }) => *rounds = count,
+            Some(one @ Item::One(_)) => {
+                let body = index(self.bodies.len());
+                self.bodies.push(Some(vec![*one]));
+                *one = Item::Loop { body, count };
+            }
+            Some(Item::Loop { .. }) | None => return Err(malformed(word)),
+        }
+        Ok(&number[digits..])
+    }
+
+    fn push(&mut self, item: Item) -> Result<(), Malformed> {
+        self.open.last_mut().ok_or(Malformed::Brackets)?.push(item);
+        Ok(())
+    }
+
+    /// The place of a rule among the bodies.
+    fn rule(&mut self, name: &str) -> usize {
+        if let Some(&rule) = self.rules.get(name) {
+            return rule;
+        }
+        self.bodies.push(None);
+        self.rules.insert(name.to_owned(), self.bodies.len() - 1);
+        self.bodies.len() - 1
+    }
+
+    /// Ends the sequence or the rule that is being read.
+    fn close(&mut self) -> Result<(), Malformed> {
+        let [items] = &mut self.open[..] else { return Err(Malformed::Brackets) };
+        let items = std::mem::take(items);
+        match self.rule {
+            None => self.items = items,
+            Some(rule) if self.bodies[rule].is_none() && !items.is_empty() => self.bodies[rule] = Some(items),
+            Some(rule) => return Err(self.malformed_rule(rule)),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Folded, Malformed> {
+        self.close()?;
+        if let Some(rule) = self.bodies.iter().position(Option::is_none) {
+            return Err(self.malformed_rule(rule));
+        }
+        Ok(Folded { items: self.items, bodies: self.bodies.into_iter().flatten().collect() })
+    }
+
+    fn malformed_rule(&self, rule: usize) -> Malformed {
+        let name = self.rules.iter().find(|(_, of)| **of == rule).map_or("", |(name, _)| name);
+        Malformed::Rule(crate::text::cut(name, 32).to_owned())
+    }
+}
+
+fn malformed(word: &str) -> Malformed {
+    Malformed::Word(crate::text::cut(word, 32).to_owned())
+}
