@@ -5,6 +5,7 @@
 //! library.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
     let made = if linux && matches!(&*variable("CARGO_CFG_TARGET_ARCH"), "x86_64" | "aarch64") {
         compile(&library)
     } else {
-        std::fs::write(&library, []).map_err(|error| format!("{}: cannot be written: {error}", library.display()))
+        write(&library, "")
     };
     match made {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,12 +31,18 @@ fn main() -> ExitCode {
 /// An empty library that stands for the C library while linking.
 const EMPTY: &str = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
 
+/// Functions that the library only answers, with how.
+const NAMES: &str = "simulate/src/names.txt";
+
 /// Compiles the library. It names the C library of glibc among those that it needs, so that the loader makes that one
 /// ready first; a stand-in for it will do for linking, on systems that have another.
 fn compile(library: &Path) -> Result<(), String> {
+    let names = fs::read_to_string(NAMES).map_err(|error| format!("{NAMES}: cannot be read: {error}"))?;
+    // The library includes it, and exports a function for each.
+    write(&library.with_file_name("names.rs"), &format!("names! {{\n{names}}}\n"))?;
     let source = library.with_file_name("libc.rs");
     let libc = library.with_file_name("libc-stand-in.so");
-    std::fs::write(&source, EMPTY).map_err(|error| format!("{}: cannot be written: {error}", source.display()))?;
+    write(&source, EMPTY)?;
     run(rustc(&source, "libc.so.6").arg("--crate-name=c").arg("-o").arg(&libc))?;
     let mut rustc = rustc(Path::new("simulate/src/lib.rs"), "libcuda.so.1");
     rustc.args(["-Clink-arg=-Wl,--no-as-needed".into(), format!("-Clink-arg={}", libc.display())]);
@@ -64,6 +71,10 @@ fn rustc(source: &Path, soname: &str) -> Command {
     }
     rustc.arg("-Clink-arg=-nostdlib").arg(format!("-Clink-arg=-Wl,-soname,{soname}"));
     rustc
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: cannot be written: {error}", path.display()))
 }
 
 fn run(rustc: &mut Command) -> Result<(), String> {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes src/names.rs: the functions of NVIDIA's libraries that PyTorch imports and that the library only answers.
+"""Writes src/names.txt: the functions of NVIDIA's libraries that PyTorch imports and that the library only answers.
 
     python3 simulate/names.py [--add] PLACE...
 
 A PLACE is a wheel of PyTorch, or a folder that one is installed in (site-packages): the functions that it imports are
 listed. Or a wheel of one of NVIDIA's libraries (nvidia_*.whl): the functions that it exports are, since other
 extensions import more than PyTorch does. Names that src defines by hand are left out. With --add, the names that
-src/names.rs has already are kept: a release that is not at hand stays served. Needs nm (binutils).
+src/names.txt has already are kept: a release that is not at hand stays served. Needs nm (binutils).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LIST = HERE / "src" / "names.rs"
+LIST = HERE / "src" / "names.txt"
 # Variants for a default stream of each thread, and functions for graphics.
 LEFT_OUT = re.compile(r"_pts[zd]$|_pt(ds|sz)$|EGL|GLRegister|cudaGL|VDPAU|cuGL")
 CUDA = re.compile(
@@ -34,37 +34,6 @@ ASKS = re.compile(
 # The first argument of these is a place for a handle.
 MAKES = re.compile(r"Create|Alloc$")
 DESTROYS = re.compile(r"Destroy|Free")
-
-HEAD = """\
-//! Functions of NVIDIA's libraries that PyTorch and its extensions import and that have no code of their own here.
-//!
-//! Written by `names.py` from the libraries of PyTorch's releases; not to be edited. Sorted, one name a line.
-
-use crate::ffi::Out;
-use crate::ledger::{Kind, answer};
-
-/// Exports a function for each name. A name's index is its place in the list.
-macro_rules! names {
-    ($($kind:ident $name:ident)*) => {
-        /// All names.
-        pub(crate) static NAMES: &[&str] = &[$(stringify!($name)),*];
-        /// How each is answered.
-        pub(crate) static KIND: &[Kind] = &[$(Kind::$kind),*];
-
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Index { $($name),* }
-
-        $(
-            #[unsafe(no_mangle)]
-            pub extern "C" fn $name(first: Out<u64>) -> usize {
-                answer(Index::$name as usize, first)
-            }
-        )*
-    };
-}
-
-names! {
-"""
 
 
 def symbols(library: Path, which: str) -> set[str]:
@@ -109,7 +78,7 @@ def imported(places: Iterable[Path]) -> set[str]:
 
 
 def by_hand() -> set[str]:
-    sources = (path.read_text() for path in (HERE / "src").rglob("*.rs") if path != LIST)
+    sources = (path.read_text() for path in (HERE / "src").rglob("*.rs"))
     names: set[str] = set()
     for source in sources:
         names |= set(re.findall(r'extern "C" fn (\w+)', source))
@@ -134,9 +103,9 @@ def main() -> None:
     of_nvidia = [place for place in places if place.name.startswith("nvidia_")]
     names = imported(place for place in places if place not in of_nvidia).union(*map(exported, of_nvidia))
     if keep:
-        names |= set(re.findall(r"(?m)^    (?:Done|Makes|Asks) (\w+)$", LIST.read_text()))
-    lines = [f"    {kind(name)} {name}\n" for name in sorted(names - by_hand()) if not LEFT_OUT.search(name)]
-    LIST.write_text(HEAD + "".join(lines) + "}\n")
+        names |= set(re.findall(r"(?m)^(?:Done|Makes|Asks) (\w+)$", LIST.read_text()))
+    lines = [f"{kind(name)} {name}\n" for name in sorted(names - by_hand()) if not LEFT_OUT.search(name)]
+    LIST.write_text("".join(lines))
     print(f"{LIST}: {len(lines)} names")
 
 
