@@ -1,6 +1,6 @@
 """Runs commands in turn, so that they share the machine's moods, and prints the medians.
 
-python3 benches/in_turn.py 5 "target/release/ptmem show large.pkl" "benches/target/release/walk large.pkl"
+python3 benches/in_turn.py 5 "target/dist/ptmem show large.pkl" "benches/target/release/walk large.pkl"
 """
 
 import os
