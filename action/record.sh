@@ -98,9 +98,9 @@ record_base() {
 }
 
 record_both() {
-  local head prefix pattern='^([1-9][0-9]*\.\.[1-9][0-9]*|all|none)$'
+  local head prefix pattern='^([1-9][0-9]*(\.\.[1-9][0-9]*)?|all|none)$'
   if ! [[ $steps =~ $pattern ]]; then
-    could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3..3, all or none"
+    could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3 or 3..5, all or none"
   fi
   find_base || could_not_run "record: $base_reason"
   head=$(git rev-parse --show-toplevel)

@@ -181,7 +181,8 @@ class Reader:
             self.field(key, value, f"{name}{camel(key)}", key in required) for key, value in node["properties"].items()
         ]
         fields.sort(key=lambda one: not one.required)
-        text = f"@dataclass(frozen=True)\nclass {NAME}{base}:\n"
+        options = "frozen=True, repr=False" if base else "frozen=True"
+        text = f"@dataclass({options})\nclass {NAME}{base}:\n"
         if "description" in node:
             text += docstring(node["description"], 4) + "\n"
         return self.module.add(self.contract, name, text + "".join(one.text() for one in fields))

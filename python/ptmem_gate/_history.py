@@ -106,6 +106,10 @@ class History:
         if attach is not None:
             attach(lambda *_: observer())
 
+    def has_gpu(self) -> bool:
+        """Asks the driver, so only where the program will not fork any more."""
+        return bool(self.torch.cuda.is_available())
+
     def is_out_of_memory(self, error: Optional[BaseException]) -> bool:
         kind = getattr(self.torch.cuda, "OutOfMemoryError", None)
         return kind is not None and isinstance(error, kind)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ContextDecorator
@@ -162,6 +163,12 @@ class Recording(ContextDecorator):
 
     def _write_at_end(self, error: Optional[BaseException]) -> None:
         reason = self._nothing_recorded()
+        # PyTorch's first use of CUDA fails with a RuntimeError; a program that asks first runs on without a GPU.
+        if not self._history.is_on and isinstance(error, (RuntimeError, type(None))) and not self._history.has_gpu():
+            command = "python " + " ".join(sys.argv)
+            raise RecordingError(
+                f"{self.path} was not written: there is no GPU here; to record on a simulated one: ptmem simulate -- {command}"
+            ) from error
         if reason is None:
             self._write()
             if self.span is not None and self.steps < self.span.last and error is None:

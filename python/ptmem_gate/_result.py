@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import os
+import textwrap
 from typing import Any, Literal, Optional, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -23,6 +24,12 @@ class Result:
     #: None for a command that judges nothing.
     verdict: Optional[Literal["pass", "regression", "inconclusive"]]
 
+    def __repr__(self) -> str:
+        """A line per field: lists and objects, which can be thousands of lines long, by their kind and number."""
+        fields = dataclasses.fields(cast(Any, self))
+        lines = [f"  {field.name}={_brief(getattr(self, field.name))},\n" for field in fields]
+        return f"{type(self).__name__}(\n{''.join(lines)})"
+
     @property
     def report(self) -> str:
         """The report for people, as a table."""
@@ -37,6 +44,16 @@ class Result:
         """Raises MemoryVerdictError, an AssertionError, unless the verdict is a pass."""
         if not self.passed:
             raise MemoryVerdictError(f"{self.verdict or 'not judged'}\n\n{self.report}")
+
+
+def _brief(value: Any) -> str:
+    """A value in at most a line."""
+    if isinstance(value, list):
+        kind = type(value[0]).__name__ if value else ""
+        return f"[{len(value)} x {kind}]" if value else "[]"
+    if dataclasses.is_dataclass(value):
+        return f"{type(value).__name__}(...)"
+    return textwrap.shorten(repr(value), 96)
 
 
 def read(result: type[R], text: str, report: str) -> R:

@@ -273,7 +273,7 @@ class Diagnostic:
     """One or two sentences."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Result):
     """Two snapshots: what 'ptmem diff --format json' prints. Readers should ignore keys that are not named here."""
 
@@ -555,7 +555,7 @@ class ProfileDiagnostic:
     """One or two sentences."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Snapshot(Result):
     """What 'ptmem show' and 'ptmem check' print."""
 
@@ -720,7 +720,7 @@ class LeakDiagnostic:
     """One or two sentences."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Leaks(Result):
     """What grows: what 'ptmem leak --format json' prints. Readers should ignore keys that are not named here."""
 
@@ -848,7 +848,7 @@ class SuiteRanks:
     """Those of the ranks, each once, with the ranks that it is about."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suite(Result):
     """Several comparisons: what 'ptmem diff --suite NAME --format json' prints, and 'ptmem diff' of the ranks of a job.
     Readers should ignore keys that are not named here.
@@ -955,7 +955,7 @@ class RankReport:
     """As 'ptmem show' has it of one snapshot."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranks(Result):
     """The snapshots of the ranks of a job: what 'ptmem show' and 'ptmem check' print of a directory or a glob with
     --format json. Readers should ignore keys that are not named here.

@@ -30,6 +30,7 @@ class FakeTorch:
         self.enabled = False
         self.initialized = True
         self.cuda_is_built = True
+        self.has_gpu = True
         self.allocated = 0
         self.max_entries = 0
         self.waiting: list[Callable[[], None]] = []
@@ -126,7 +127,7 @@ class FakeTorch:
             memory=memory,
             _lazy_call=self.lazy_call,
             is_initialized=lambda: self.initialized,
-            is_available=lambda: self.cuda_is_built,
+            is_available=lambda: self.cuda_is_built and self.has_gpu,
             memory_allocated=lambda device: self.allocated,
             device_count=lambda: 1,
             empty_cache=lambda: None,

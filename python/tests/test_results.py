@@ -93,6 +93,15 @@ def test_the_verdict_is_also_an_assertion(fixtures: Path) -> None:
     compare(fixtures / "before.pkl", fixtures / "before.pkl", max_growth="0", config=False).require_pass()
 
 
+def test_a_result_fits_a_screen(fixtures: Path) -> None:
+    from ptmem_gate import compare
+
+    text = repr(compare(fixtures / "before.pkl", fixtures / "after.pkl", max_growth="5%", config=False))
+    assert text.startswith("Comparison(\n") and "  verdict='regression',\n" in text
+    assert "  devices=[1 x DeviceDiff],\n" in text, text
+    assert len(text.splitlines()) < 30 and max(map(len, text.splitlines())) <= 120
+
+
 def test_keys_of_a_later_release_are_left_out() -> None:
     text = (SCHEMAS.parent.parent / "fixtures" / "before.pkl").as_posix()
     printed = json.loads(_program.run_plain(["show", text, "--format", "json", "--no-config"]))

@@ -82,7 +82,7 @@ pub(crate) fn hint(error: &clap::Error, arguments: &[OsString]) -> Option<String
         ErrorKind::InvalidSubcommand => command(arguments),
         ErrorKind::UnknownArgument => {
             let found = context(error, ContextKind::InvalidArg)?;
-            option(&found).or_else(|| further_file(&found, arguments))
+            option(&found).or_else(|| command_of_simulate(arguments)).or_else(|| further_file(&found, arguments))
         }
         _ => None,
     }
@@ -99,11 +99,8 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
 fn command(arguments: &[OsString]) -> Option<String> {
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let first = words.first()?;
-    match first.as_str() {
-        "compare" | "cmp" | "gate" => return Some("to compare two snapshots: ptmem diff BEFORE AFTER".to_owned()),
-        "leaks" => return Some("to find what grows: ptmem leak SNAPSHOT...".to_owned()),
-        "view" | "report" | "info" => return Some("to look at a snapshot: ptmem show SNAPSHOT".to_owned()),
-        _ => {}
+    if let Some((_, meant)) = OTHER_COMMANDS.into_iter().find(|(name, _)| is_like(first, name)) {
+        return Some(meant.to_owned());
     }
     let files = words.iter().take_while(|word| is_file(word)).count();
     match files {
@@ -112,6 +109,33 @@ fn command(arguments: &[OsString]) -> Option<String> {
         2 => Some(format!("to compare two snapshots: ptmem diff {first} {}", words[1])),
         _ => Some("to find what grows over several snapshots: ptmem leak SNAPSHOT...".to_owned()),
     }
+}
+
+const TO_COMPARE: &str = "to compare two snapshots: ptmem diff BEFORE AFTER";
+const TO_LOOK: &str = "to look at a snapshot: ptmem show SNAPSHOT";
+
+/// Names of commands elsewhere, and the command that does the same.
+const OTHER_COMMANDS: [(&str, &str); 7] = [
+    ("compare", TO_COMPARE),
+    ("cmp", TO_COMPARE),
+    ("gate", TO_COMPARE),
+    ("leaks", "to find what grows: ptmem leak SNAPSHOT..."),
+    ("view", TO_LOOK),
+    ("report", TO_LOOK),
+    ("info", TO_LOOK),
+];
+
+/// True for a name, and for one with a letter too many, missing or wrong, or two swapped.
+fn is_like(word: &str, name: &str) -> bool {
+    strsim::osa_distance(word, name) <= 1
+}
+
+/// The hint for a command to simulate that no -- comes before.
+fn command_of_simulate(arguments: &[OsString]) -> Option<String> {
+    let is_simulate = arguments.get(1).is_some_and(|word| word == "simulate");
+    let has_dashes = arguments.iter().any(|word| word == "--");
+    (is_simulate && !has_dashes)
+        .then(|| "put -- before the command to run: ptmem simulate [OPTIONS] -- python train.py".to_owned())
 }
 
 /// Ends of the names of snapshots and profiles.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::did_you_mean;
+
 /// A card as its driver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Card {
@@ -17,6 +19,13 @@ pub struct Card {
     pub memory: u64,
     /// Second-level cache, in bytes.
     pub l2_cache: u64,
+}
+
+/// A name that no card has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown card '{name}'{}", did_you_mean(name, Card::ALL.iter().map(|card| card.key)))]
+pub struct UnknownCard {
+    name: String,
 }
 
 const MIB: u64 = 1 << 20;
@@ -92,6 +101,15 @@ impl Card {
         Self::ALL.into_iter().find(|card| simple(card.key) == wanted || simple(card.name) == wanted)
     }
 
+    /// The same, or an error that names the card whose name is nearest.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such card.
+    pub fn named(name: &str) -> Result<Self, UnknownCard> {
+        Self::find(name).ok_or_else(|| UnknownCard { name: name.to_owned() })
+    }
+
     /// Compute capability as people write it.
     #[must_use]
     pub fn capability_text(&self) -> String {
@@ -119,7 +137,8 @@ mod tests {
         assert_eq!(Card::find("A100").unwrap().name, "NVIDIA A100-SXM4-80GB");
         assert_eq!(Card::find("rtx 4090").unwrap().capability, 89);
         assert_eq!(Card::find("Tesla T4").unwrap().key, "t4");
-        assert_eq!(Card::find("a1000"), None);
+        let unknown = Card::named("a1000").unwrap_err().to_string();
+        assert_eq!(unknown, "unknown card 'a1000'; did you mean 'a100'?");
         assert!(Card::find(Card::DEFAULT).is_some());
     }
 

@@ -11,7 +11,7 @@ mod ledger;
 mod report;
 mod stand_in;
 
-pub use card::Card;
+pub use card::{Card, UnknownCard};
 pub use fact::Fact;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};

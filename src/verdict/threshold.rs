@@ -147,7 +147,7 @@ impl Figure {
     }
 }
 
-/// An absolute limit: `METRIC=SIZE`.
+/// An absolute limit: `METRIC=SIZE`, or `SIZE` for the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maximum {
     /// Limited figure.
@@ -174,9 +174,9 @@ pub enum ParseThresholdError {
     /// A size that cannot be read.
     #[error("{0}")]
     Size(ParseError),
-    /// An absolute limit without a metric.
-    #[error("expected METRIC=SIZE, such as peak=70GiB or reserved=75GiB")]
-    NoMetric,
+    /// An absolute limit without a size.
+    #[error("expected SIZE or METRIC=SIZE, such as 70GiB for the peak or reserved=75GiB")]
+    NoSize,
     /// A pattern that cannot be read.
     #[error(transparent)]
     Pattern(#[from] ParsePatternError),
@@ -251,7 +251,11 @@ impl FromStr for Maximum {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // The size has no '=', a pattern may.
-        let Some((name, size)) = text.rsplit_once('=') else { return Err(ParseThresholdError::NoMetric) };
+        let (name, size) = match text.rsplit_once('=') {
+            Some(parts) => parts,
+            None if Metric::ALL.iter().any(|metric| metric.name() == text) => return Err(ParseThresholdError::NoSize),
+            None => (Metric::Peak.name(), text),
+        };
         let figure = match name.trim() {
             IMBALANCE => Figure::Imbalance,
             "stack" => Figure::Stack(None),
@@ -362,7 +366,8 @@ mod tests {
         assert_eq!("fragmentation=1GiB".parse::<Maximum>().unwrap().figure, Figure::Metric(Metric::Fragmentation));
         assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().figure, Figure::Stack(None));
         assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().figure.name(), "stack:a=b*");
-        for text in ["70GiB", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
+        assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
+        for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
             assert!(text.parse::<Maximum>().is_err(), "{text}");
         }
     }

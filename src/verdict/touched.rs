@@ -45,11 +45,12 @@ fn is_at(metric: Metric, moment: &Moment) -> bool {
     )
 }
 
-/// The part in words, to follow those of the growth.
+/// The part in words, to follow those of the growth; nothing where it is zero: a change that only widens a layer or drops a
+/// `no_grad` grows stacks of lines that it leaves as they are, and must not read as if it were not the cause.
 pub(super) fn words(touched: i128, growth: i128) -> String {
     const THROUGH: &str = "through lines that this change touches";
     match touched {
-        ..=0 => format!(", none of it {THROUGH}"),
+        ..=0 => String::new(),
         // More than all where other lines shrank.
         _ if touched >= growth => format!(", all of it {THROUGH}"),
         _ => format!(", {} of it {THROUGH}", Size(u64::try_from(touched).unwrap_or(u64::MAX))),
@@ -61,11 +62,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_part_is_all_some_or_none_of_the_growth() {
+    fn the_part_is_all_or_some_of_the_growth_and_no_word_where_it_is_none() {
         let through = "through lines that this change touches";
-        let cases = [(-1, "none of it"), (0, "none of it"), (10, "10 B of it"), (20, "all of it"), (30, "all of it")];
-        for (touched, expected) in cases {
+        for (touched, expected) in [(10, "10 B of it"), (20, "all of it"), (30, "all of it")] {
             assert_eq!(words(touched, 20), format!(", {expected} {through}"));
+        }
+        for touched in [-1, 0] {
+            assert_eq!(words(touched, 20), "");
         }
     }
 }

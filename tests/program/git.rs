@@ -204,7 +204,7 @@ fn a_stack_of_a_single_limit_says_so_too() {
     let report = text(&checkout.ptmem(&limit).stdout);
     let through = "through lines that this change touches, allowed 0 B";
     assert!(check_of(&report, "layer").ends_with(&format!(", all of it {through}")), "{report}");
-    assert!(check_of(&report, "relu").ends_with(&format!(", none of it {through}")), "{report}");
+    assert!(!check_of(&report, "relu").contains("of it"), "{report}");
 }
 
 #[test]

@@ -43,8 +43,10 @@ fn exit_codes_and_streams_pass_through_and_nothing_is_left_behind() {
     assert_eq!(text(&output.stdout), "out\n");
     let stderr = text(&output.stderr);
     assert!(stderr.starts_with("err\nptmem simulate: nothing was computed on 1 simulated GPU"), "{stderr}");
-    assert!(stderr.contains("no process asked for a CUDA device"), "{stderr}");
+    assert!(stderr.contains("the command failed with exit code 7 before it asked for a CUDA device"), "{stderr}");
     assert_empty(place.path());
+    let (output, _) = simulate(&[], "true");
+    assert!(text(&output.stderr).contains("is this a PyTorch with CUDA"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -16,8 +16,8 @@ pub(crate) struct DiffLimits {
     /// Warn when METRIC grows by more than LIMIT; the exit code stays 0. Repeatable
     #[arg(long, value_name = "[METRIC=]LIMIT", value_parser = value::warn_growth, allow_hyphen_values = true)]
     pub(super) warn_growth: Vec<Growth>,
-    /// Fail when METRIC of the after exceeds SIZE, such as reserved=75GiB. Repeatable
-    #[arg(long, value_name = "METRIC=SIZE", allow_hyphen_values = true)]
+    /// Fail when METRIC (default: peak) of the after exceeds SIZE, such as reserved=75GiB. Repeatable
+    #[arg(long, value_name = "[METRIC=]SIZE", allow_hyphen_values = true)]
     pub(super) max: Vec<Maximum>,
     /// Neither list nor gate stacks that changed by less than SIZE [default: 1MiB]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]

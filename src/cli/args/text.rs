@@ -98,7 +98,7 @@ rank3, each rank has its own series, or its own snapshot.";
 pub(super) const SIMULATE: &str = "\
 Examples:
   ptmem simulate -- python record_memory.py                             the script records by itself
-  ptmem simulate --record after.pkl,steps=3..3 -- python train.py       the third step, without a change
+  ptmem simulate --record after.pkl,steps=3 -- python train.py       the third step, without a change
   ptmem simulate --gpu t4 --record ranks.pkl -- torchrun --nproc-per-node 4 train.py --gpus 4";
 
 pub(super) const SIMULATE_EXIT_CODES: &str = "\

@@ -38,12 +38,12 @@ pub(crate) struct SimulateArguments {
     /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(super) cudnn_workspace: SizeArgument,
-    /// Record a memory snapshot to FILE: of the whole run, or of steps A to B of the optimizer
+    /// Record a memory snapshot to FILE: of the whole run, or of a step of the optimizer (3) or several (3..5)
     ///
-    /// The program needs no change. The snapshot is written when the program ends, after step B, or when memory runs
-    /// out. Blocks from before step A have their call stacks too. Each rank of a job that torchrun starts writes a file
+    /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
+    /// out. Blocks from before them have their call stacks too. Each rank of a job that torchrun starts writes a file
     /// of its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
-    #[arg(long, value_name = "FILE[,steps=A..B]", help_heading = heading::OUTPUT)]
+    #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
     /// Write what happened in the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
@@ -67,9 +67,7 @@ impl FromStr for Gpu {
         if text == "list" {
             return Ok(Self::List);
         }
-        let card = Card::find(text)
-            .ok_or_else(|| format!("unknown card '{text}'; 'ptmem simulate --gpu list' prints those that are known"))?;
-        Ok(Self::Card(card))
+        Card::named(text).map(Self::Card).map_err(|error| format!("{error}; 'ptmem simulate --gpu list' prints all"))
     }
 }
 
@@ -106,14 +104,15 @@ impl FromStr for Steps {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::read(text)
-            .ok_or_else(|| format!("invalid steps '{text}'; expected A..B with 1 <= A <= B, such as steps=3..4"))
+        Self::read(text).ok_or_else(|| {
+            format!("invalid steps '{text}'; expected one step or A..B, counted from 1, such as steps=3 or steps=3..4")
+        })
     }
 }
 
 impl Steps {
     fn read(text: &str) -> Option<Self> {
-        let (first, last) = text.split_once("..")?;
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
         let steps = Self { first: first.parse().ok()?, last: last.parse().ok()? };
         (steps.first >= 1 && steps.first <= steps.last).then_some(steps)
     }
@@ -161,7 +160,8 @@ mod tests {
         assert_eq!("a,b.pkl".parse(), Ok(Record { path: "a,b.pkl".into(), steps: None }));
         let steps = Some(Steps { first: 2, last: 3 });
         assert_eq!("x.pkl,steps=2..3".parse(), Ok(Record { path: "x.pkl".into(), steps }));
-        for wrong in ["x,steps=3", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
+        assert_eq!("x,steps=3".parse::<Record>().unwrap().steps, Some(Steps { first: 3, last: 3 }));
+        for wrong in ["x,steps=", "x,steps=0", "x,steps=0..1", "x,steps=3..2", ",steps=1..2", ""] {
             assert!(wrong.parse::<Record>().is_err(), "{wrong}");
         }
     }

@@ -15,9 +15,11 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     }
     let mut parts = vec![format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
     if ledger.fact(Fact::DeviceCounts) == 0 {
-        parts.push(
-            "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?".to_owned(),
-        );
+        parts.push(match outcome.exit_code {
+            0 => "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?"
+                .to_owned(),
+            code => format!("the command failed with exit code {code} before it asked for a CUDA device"),
+        });
     }
     if ledger.fact(Fact::UnsetReads) > 0 {
         parts.push(format!(
