@@ -88,7 +88,10 @@ def load_stand_ins():
 
 
 class Finder:
-    """Finds a module as the other finders do, and is told of it before and after it is imported."""
+    """Finds a module as the other finders do, and is told of it before and after it is imported.
+
+    Programs ask whether a module is there before they import it, or never import it: each answer is for itself.
+    """
 
     def __init__(self, name, before=None, after=()):
         self.name = name
@@ -98,17 +101,17 @@ class Finder:
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
             return None
-        sys.meta_path.remove(self)
-        import importlib.util
-
-        spec = importlib.util.find_spec(name)
+        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is None or spec.loader is None or not spec.origin:
             return spec
-        if self.before:
-            self.before(os.path.dirname(spec.origin))
         execute = spec.loader.exec_module
 
         def execute_and_tell(module):
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            if self.before:
+                self.before(os.path.dirname(spec.origin))
             execute(module)
             for tell in self.after:
                 tell(module)

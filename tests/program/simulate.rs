@@ -227,3 +227,17 @@ fn all_cards_are_listed() {
         assert!(list.lines().any(|line| line.starts_with(card)), "{card}: {list}");
     }
 }
+
+/// Programs ask whether a module is there before they import it, as transformers does of PyTorch.
+#[test]
+fn a_module_that_was_looked_for_is_still_told_of_when_it_is_imported() {
+    let place = TempDir::new().unwrap();
+    let common = place.path().join("triton/common");
+    fs::create_dir_all(&common).unwrap();
+    fs::write(common.join("build.py"), "libcuda_dirs = None\n").unwrap();
+    let program = "import importlib.util as u; u.find_spec('triton.common.build'); \
+                   u.find_spec('triton.common.build'); import triton.common.build as b; print(callable(b.libcuda_dirs))";
+    let script = format!("cd {} && python3 -c \"{program}\"", place.path().display());
+    let (output, _place) = simulate(&[], &script);
+    assert_eq!(text(&output.stdout), "True\n", "{}", text(&output.stderr));
+}
