@@ -24,6 +24,20 @@ add_lines() {
   done <<< "$2"
 }
 
+add_file() { files+=("$1"); }
+
+# one_line TEXT: the line of a text that has one; of several a list in JSON, which is one line.
+one_line() {
+  local files=()
+  add_lines add_file "$1"
+  if [ ${#files[@]} -le 1 ]; then
+    printf '%s' "${files[0]-}"
+    return 0
+  fi
+  printf '%s\n' "${files[@]}" | tr -d '\000-\010\013-\037' |
+    awk '{ gsub(/\\/, "&&"); gsub(/"/, "\\\""); gsub(/\t/, "\\t"); printf "%s\"%s\"", (NR > 1 ? "," : "["), $0 } END { print "]" }'
+}
+
 # add_inputs: the snapshots, and the limits that have an input of their own.
 add_inputs() {
   if [ "$subcommand" = diff ]; then

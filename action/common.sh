@@ -47,6 +47,19 @@ valid_key() {
 # Drops colours and carriage returns from the words of a program.
 without_colours() { sed $'s/\033\\[[0-9;]*m//g' | tr -d '\r'; }
 
+# A word that nobody can guess.
+random_word() {
+  printf 'ptmem-'
+  od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# output NAME VALUE: an output of the step. It ends at a word that nobody can guess, so that no value, whatever lines it
+# has, makes another output.
+output_end=$(random_word)
+output() {
+  printf '%s<<%s\n%s\n%s\n' "$1" "$output_end" "$2" "$output_end" >> "${GITHUB_OUTPUT:-/dev/null}"
+}
+
 # without_commands LOG FOLDER COMMAND...: runs a command in a folder. Names of functions and files in its words come from
 # the code under test. A line of them that looks like a workflow command must not be one, so commands are off until a word
 # that nobody can guess. Both streams go the same way, as the order of two is not certain.
@@ -54,7 +67,7 @@ without_commands() {
   local log=$1 where=$2 word='' status=0
   shift 2
   if [ "${GITHUB_ACTIONS:-}" = true ]; then
-    word=ptmem-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    word=$(random_word)
     printf '::stop-commands::%s\n' "$word"
   fi
   (cd "$where" && "$@") 2>&1 | tee "$log" || status=${PIPESTATUS[0]}

@@ -47,6 +47,8 @@ split_inputs() {
     words+=("$word")
     case $word in
       --suite | --suite=*) suite=true ;;
+      # The job would not know that it is to pass.
+      --exit-zero) could_not_run "args: --exit-zero is no argument here; set the input exit-zero to true" ;;
     esac
   done < "$folder/words.txt"
   split simulate-args "${PTMEM_SIMULATE_ARGS:-}"

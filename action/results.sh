@@ -4,10 +4,11 @@
 
 # end_with VERDICT EXIT_CODE: what report.md says goes to the outputs and the summary.
 end_with() {
-  printf 'verdict=%s\nexit-code=%s\n' "$1" "$2" >> "$outputs"
+  output verdict "$1"
+  output exit-code "$2"
   # Without a valid key nobody knows which comment it would be.
   if [ "$key_is_valid" = true ]; then
-    printf 'report-markdown=%s\n' "$folder/report.md" >> "$outputs"
+    output report-markdown "$folder/report.md"
   fi
   if [ "$summary" != false ]; then
     cat "$folder/report.md" >> "$page"
@@ -31,7 +32,8 @@ nothing_to_compare() {
     # Without the marker and the title of a report of its own.
     ptmem show "$2" --format markdown --max-bytes 20000 2> /dev/null | sed 1,2d || true
   } > "$folder/report.md"
-  printf 'approved=false\nbefore=\nafter=%s\n' "$2" >> "$outputs"
+  output approved false
+  output after "$2"
   end_with pass 0
 }
 

@@ -19,7 +19,6 @@ set -euo pipefail
 # A failure here is not a verdict: exit code 1 would read as a regression.
 trap 'status=$?; remove_base; [ $status -eq 0 ] || exit 2' EXIT
 
-outputs=${GITHUB_OUTPUT:-/dev/null}
 page=${GITHUB_STEP_SUMMARY:-/dev/null}
 summary=${PTMEM_SUMMARY:-true}
 annotations=${PTMEM_ANNOTATIONS:-true}
@@ -70,19 +69,16 @@ if [ "$summary" = true ]; then
   cat "$folder/report.md" >> "$page"
   printf '\n' >> "$page"
 fi
-# The tool says by its exit code that a label approves the growth; the verdict is that of the figures.
-approved=false
-if [ "$status" = 0 ] && [ "$exit_zero" = false ] && ! grep -qx 'exit-code=0' "$folder/outputs.txt"; then
-  approved=true
+while IFS='=' read -r result value; do
+  output "$result" "$value"
+done < "$folder/outputs.txt"
+output before "$(one_line "$before")"
+output after "$(one_line "$after")"
+output report-json "$folder/report.json"
+output report-markdown "$folder/report.md"
+if [ "$with_page" = true ]; then
+  # Two gates of one run must not take each other's artifact: the folder of each has a name of its own.
+  artifact=${name:-$key}
+  output report-page "$folder/report.html"
+  output artifact "ptmem-${artifact//\//-}-${folder##*[./-]}"
 fi
-{
-  cat "$folder/outputs.txt"
-  printf 'approved=%s\n' "$approved"
-  printf 'before=%s\nafter=%s\n' "$before" "$after"
-  printf 'report-json=%s\nreport-markdown=%s\n' "$folder/report.json" "$folder/report.md"
-  if [ "$with_page" = true ]; then
-    # Two gates of one run must not take each other's artifact: the folder of each has a name of its own.
-    artifact=${name:-$key}
-    printf 'report-page=%s\nartifact=%s\n' "$folder/report.html" "ptmem-${artifact//\//-}-${folder##*[./-]}"
-  fi
-} >> "$outputs"

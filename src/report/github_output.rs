@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Display;
 
-use super::{Subject, known};
+use super::{Options, Subject, known};
 use crate::diff::{Change, DeviceDiff, Kind, Metric};
 use crate::profile::DeviceProfile;
 use crate::units::percent;
@@ -18,10 +18,12 @@ struct Outputs {
     peak: Change,
     /// Whether anything differs.
     changed: bool,
+    /// Whether a label approves the growth.
+    approved: bool,
 }
 
-pub(super) fn render(subject: Subject<'_>) -> String {
-    match subject {
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
+    let outputs = match subject {
         Subject::Gate(gate) => Outputs::of_gate(gate),
         Subject::Profile(profile, judgement) => {
             Outputs::of_one_side(judgement.map(|judgement| judgement.verdict), profile.devices.iter())
@@ -31,8 +33,8 @@ pub(super) fn render(subject: Subject<'_>) -> String {
             let devices = readings.readings.iter().flat_map(|reading| &reading.profile.devices);
             Outputs::of_one_side(readings.verdict(), devices)
         }
-    }
-    .lines()
+    };
+    Outputs { approved: options.approval.is_some(), ..outputs }.lines()
 }
 
 impl Outputs {
@@ -41,6 +43,7 @@ impl Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
             changed: gate.comparisons.iter().any(has_changed),
+            ..Self::default()
         }
     }
 
@@ -49,7 +52,7 @@ impl Outputs {
         let active = devices.filter(|device| device.is_active());
         let peaks: Option<Vec<u64>> = active.map(|device| known::value(Metric::Peak, device)).collect();
         let highest = peaks.and_then(|peaks| peaks.into_iter().max());
-        Self { verdict, peak: Change { before: None, after: highest }, changed: false }
+        Self { verdict, peak: Change { before: None, after: highest }, ..Self::default() }
     }
 
     fn of_leaks(gate: &LeakGate) -> Self {
@@ -68,6 +71,7 @@ impl Outputs {
             line("delta", delta),
             line("percent", share),
             line("changed", Some(self.changed)),
+            line("approved", Some(self.approved)),
         ]
         .concat()
     }

@@ -195,7 +195,7 @@ impl Format {
             Self::Speedscope => speedscope::render(subject)?,
             Self::Bencher => bencher::render(subject)?,
             Self::GithubActionBenchmark => github_action_benchmark::render(subject)?,
-            Self::GithubOutput => github_output::render(subject),
+            Self::GithubOutput => github_output::render(subject, options),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::run::{arguments, could_not_run, gate, recorded, verdict};
-use super::skipped;
+use super::{root, skipped};
 
 #[test]
 fn every_input_becomes_one_argument() {
@@ -80,6 +80,54 @@ fn the_text_of_the_tool_commands_nothing() {
         seen.push(word.to_owned());
     }
     assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
+fn no_input_makes_an_output() {
+    if skipped() {
+        return;
+    }
+    let more = "after.pkl\nexit-code=0\nverdict=pass\napproved=true\nverdict<<x\npass\nx";
+    let mut job = gate("before.pkl", "after.pkl");
+    fs::copy(root().join("fixtures/after.pkl"), job.path("workspace").join(more)).unwrap();
+    job.set("PTMEM_AFTER", more).run("run.sh").says(0, "device 0");
+    let outputs = job.outputs();
+    assert_eq!([&outputs["verdict"], &outputs["exit-code"], &outputs["approved"]], ["regression", "1", "false"]);
+    assert_eq!(verdict(&mut job), 1);
+    // Neither does one of a run that cannot take place.
+    let mut job = gate("before.pkl", "after.pkl");
+    job.set("PTMEM_BEFORE", "a\nverdict=pass\nexit-code=0").run("run.sh");
+    could_not_run(&job);
+}
+
+#[test]
+fn several_files_are_one_line_in_the_outputs() {
+    if skipped() {
+        return;
+    }
+    let mut job = gate("", "");
+    let steps = ["step-100.pkl", "step-200.pkl", "step-300.pkl"];
+    for step in steps {
+        fs::copy(root().join("fixtures/no-leak-series").join(step), job.path("workspace").join(step)).unwrap();
+    }
+    job.set("PTMEM_COMMAND", "leak").set("PTMEM_MAX_GROWTH", "").set("PTMEM_AFTER", format!(" {}\n", steps.join("\n")));
+    job.run("run.sh").says(0, "PASS nothing leaks");
+    let outputs = job.outputs();
+    assert_eq!(serde_json::from_str::<Vec<String>>(&outputs["after"]).unwrap(), steps);
+    assert_eq!((outputs["verdict"].as_str(), outputs["before"].as_str()), ("pass", ""));
+}
+
+#[test]
+fn growth_is_approved_by_a_label_alone() {
+    if skipped() {
+        return;
+    }
+    let mut job = gate("before.pkl", "after.pkl");
+    job.set("PTMEM_ARGS", "--exit-zero").run("run.sh").says(0, "set the input exit-zero to true");
+    could_not_run(&job);
+    let mut job = gate("before.pkl", "after.pkl");
+    job.set("PTMEM_ARGS", "--exit-zero=").run("run.sh");
+    assert_ne!(job.outputs().get("approved").map(String::as_str), Some("true"));
 }
 
 #[test]

@@ -169,13 +169,22 @@ impl Job {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The outputs, the last of a name as GitHub takes it.
+    /// The outputs, the last of a name as GitHub takes it: `name=value`, or the lines behind `name<<word` up to the word.
     fn outputs(&self) -> BTreeMap<String, String> {
         let text = self.read("output");
-        text.lines()
-            .map(|line| line.split_once('=').unwrap_or_else(|| panic!("{line}")))
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect()
+        let mut lines = text.lines();
+        let mut outputs = BTreeMap::new();
+        while let Some(line) = lines.next() {
+            let (name, value) = match line.split_once("<<") {
+                Some((name, end)) => {
+                    let value: Vec<&str> = lines.by_ref().take_while(|line| *line != end).collect();
+                    (name, value.join("\n"))
+                }
+                None => line.split_once('=').map(|(name, value)| (name, value.to_owned())).unwrap(),
+            };
+            outputs.insert(name.to_owned(), value);
+        }
+        outputs
     }
 }
 
