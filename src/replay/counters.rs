@@ -7,9 +7,10 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::maybe_pending::MaybePending;
 use super::parts::{Level, Part, Parts};
 use super::rounding::SHARED_POOL;
-use super::sizes::{Sizes, Spread};
+use super::sizes::Sizes;
 use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event, Tables};
+use crate::trace::Spread;
 
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;

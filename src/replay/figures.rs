@@ -5,6 +5,7 @@ use super::counters::{self, Counted, Counters, Doubts, Gauge, Margin};
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
+use super::moves::Tracer;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
@@ -53,11 +54,12 @@ pub(super) fn measure(
     let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
     let rival = rival.and_then(|at| counters::rival_of_peak(&lifetimes, &sizes, at, counters.allocated.peak));
     let diagnostics = diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
-    // It is long, and nothing below needs it.
-    lifetimes.of_event = Vec::new();
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
-    Ok(Replay { figures, actions: census.actions(), dump, allocations: lifetimes.allocations, parts, diagnostics })
+    let tracer = Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending };
+    let trace = tracer.trace(dump);
+    let Lifetimes { allocations, .. } = lifetimes;
+    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, parts, diagnostics })
 }
 
 /// The action that ends the use of a block.

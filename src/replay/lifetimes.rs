@@ -23,6 +23,8 @@ pub(super) struct Lifetimes {
     pub(super) survivors: Vec<(u32, Block)>,
     /// Never freed in the history, and not in the final state.
     pub(super) vanished: Vec<u32>,
+    /// Ended, or requested to be freed, by nothing but the final state. Known once it is reconciled with that.
+    pub(super) ended_at_dump: Vec<u32>,
     /// In the final state, and freed in the history.
     pub(super) unexplained: Vec<Block>,
     /// Freed by nothing but that their address was handed out again, in order.
@@ -211,19 +213,25 @@ impl Lifetimes {
     /// Makes the allocations agree with the final state from the dump on, so that what they add up to there is
     /// that state also where the history does not lead to it.
     pub(super) fn reconcile(&mut self, dump: Position) {
-        for &index in &self.vanished {
+        let mut ended = std::mem::take(&mut self.vanished);
+        for &index in &ended {
             self.allocations[index as usize].end(dump);
         }
         let mut late = std::mem::take(&mut self.unexplained);
         for (index, block) in &self.survivors {
             let allocation = &mut self.allocations[*index as usize];
             if block.state == BlockState::ActivePendingFree {
-                allocation.freed = allocation.freed.min(dump);
+                if allocation.freed > dump {
+                    allocation.freed = dump;
+                    ended.push(*index);
+                }
             } else if !allocation.allocated_at(dump) || allocation.bytes != block.size {
-                allocation.freed = allocation.freed.min(dump);
+                allocation.end(dump);
+                ended.push(*index);
                 late.push(Block { stack: allocation.stack, ..*block });
             }
         }
+        self.ended_at_dump = ended;
         for block in late.iter().filter(|block| block.state == BlockState::ActiveAllocated) {
             let requested = block.requested_size.unwrap_or(block.size);
             let allocation = Allocation::new(block.address, requested);

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use super::lifetimes::Lifetimes;
-use super::sizes::Spread;
 use super::{Allocation, Basis, Position};
+use crate::trace::Spread;
 
 /// Blocks that count as allocated until the completion of their free although the request may have come before the
 /// history.
@@ -41,9 +41,13 @@ impl MaybePending {
         self.allocations.is_empty()
     }
 
+    pub(super) fn contains(&self, index: u32) -> bool {
+        self.allocations.contains(&index)
+    }
+
     /// How far the bytes that an allocation counts as allocated may be off, if its size is uncertain by `spread`.
     pub(super) fn spread(&self, index: u32, allocation: &Allocation, spread: Spread) -> Spread {
-        if self.allocations.contains(&index) { Spread { below: allocation.bytes, ..spread } } else { spread }
+        if self.contains(index) { Spread { below: allocation.bytes, ..spread } } else { spread }
     }
 }
 

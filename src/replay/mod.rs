@@ -18,6 +18,7 @@ mod figures;
 mod index_set;
 mod lifetimes;
 mod maybe_pending;
+mod moves;
 mod occupied;
 mod out_of_memory;
 mod parts;
@@ -28,53 +29,14 @@ mod state;
 
 use std::collections::BTreeMap;
 
+pub use crate::trace::{Origin, Position};
 pub use parts::{Level, Part};
 pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;
 use crate::snapshot::{Action, BlockState, Device, Event, Snapshot, StackId};
+use crate::trace::Trace;
 use census::Census;
-
-/// A moment: the start of the history, or just after one of its events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(u32);
-
-impl Position {
-    /// Before the first event.
-    pub const START: Self = Self(0);
-    /// Later than every event.
-    pub const NEVER: Self = Self(u32::MAX);
-
-    /// Just after the event at `index`.
-    #[must_use]
-    pub fn after(index: usize) -> Self {
-        Self(u32::try_from(index).map_or(u32::MAX - 1, |index| index.saturating_add(1).min(u32::MAX - 1)))
-    }
-
-    /// Just after the first `count` events.
-    #[must_use]
-    pub fn of_count(count: usize) -> Self {
-        count.checked_sub(1).map_or(Self::START, Self::after)
-    }
-
-    /// How many events lie before it.
-    #[must_use]
-    pub fn count(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The index of the event that this is just after, as machine-readable output has it: -1 for the start.
-    #[must_use]
-    pub fn event_index(self) -> i64 {
-        self.event().map_or(-1, i64::from)
-    }
-
-    /// The index of the event that this is just after; `None` for the start.
-    #[must_use]
-    pub fn event(self) -> Option<u32> {
-        self.0.checked_sub(1)
-    }
-}
 
 /// One use of a block, from `alloc` to `free_completed`.
 #[derive(Debug, Clone, Copy)]
@@ -147,19 +109,6 @@ impl Allocation {
             _ => Origin::NotRecorded,
         }
     }
-}
-
-/// To whom the bytes of an allocation belong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Origin {
-    /// A known call stack.
-    Stack(StackId),
-    /// Alive at the end, never allocated inside the history, and without frames.
-    BeforeRecording,
-    /// Freed inside the history, never allocated in it.
-    NotRecorded,
-    /// Allocated inside the history without frames.
-    NoFrames,
 }
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
@@ -364,6 +313,8 @@ pub struct Replay {
     pub actions: BTreeMap<Action, u64>,
     /// The moment of the dump, just after the last event: the only one that the final state itself shows.
     pub dump: Position,
+    /// All that happened, move by move.
+    pub trace: Trace,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
     /// The parts between the borders that were given, the first from the start.

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 pub(super) use pools::may_have_pools_of_user;
 pub(super) use rules::{Rules, Setting, SettingSet};
-pub(super) use spread::{Spread, Spreads};
+pub(super) use spread::Spreads;
 
 use super::backing::Backing;
 use super::census::Census;
@@ -22,6 +22,7 @@ use super::occupied::Occupied;
 use super::rounding::{self, Pool, SMALL_SIZE, round_size};
 use super::{Allocation, Basis, Error, Position};
 use crate::snapshot::{Action, Device, Event, Snapshot};
+use crate::trace::Spread;
 use pools::{PrivatePools, Splitting};
 use rooms::{Room, Rooms};
 use rules::{Confirmed, Decision};

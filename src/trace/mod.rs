@@ -1,3 +1,216 @@
-//! What happened on a device, move by move; folded where it repeats.
+//! All that happened on one device, move by move, as the replay understood it. Everything after the replay is a query
+//! of it.
+//!
+//! * A [`Class`] stands for allocations that count as one: same stack, same block, same request, same tags, equally certain.
+//! * A [`Move`] is what one event does: a block of a class is handed out, or given back, or a segment comes or goes. Few
+//!   moves differ, so each event is a symbol: the index of its move in [`Trace::moves`]. An event without effect is a
+//!   move too, so that the place of every event is known.
+//! * A [`Position`] is a place: 0 is before the first event, n just after event n - 1. The last one, [`Trace::dump`],
+//!   lies after the moves that no event tells of and that the final state implies.
+//!
+//! # Queries
+//!
+//! They stream the symbols, with a table of what each move changes ([`Trace::changes`]):
+//!
+//! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
+//! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
+//! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
+//! * [`Trace::lives`]: every block, with the places at which it came and went.
+//!
+//! To compare two traces, give the classes of both common numbers and take [`Trace::symbols`] apart by
+//! [`Move::begins`] and [`Move::ends`].
 
 pub mod fold;
+mod moves;
+mod position;
+
+pub use moves::{Block, Life, Measure, Move, Spread};
+pub use position::Position;
+
+use crate::snapshot::{StackId, StringId};
+
+/// To whom the bytes of an allocation belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// A known call stack.
+    Stack(StackId),
+    /// Alive at the end, never allocated inside the history, and without frames.
+    BeforeRecording,
+    /// Freed inside the history, never allocated in it.
+    NotRecorded,
+    /// Allocated inside the history without frames.
+    NoFrames,
+}
+
+/// The tags of allocations that groupings read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ClassTags {
+    /// `user_metadata` at the allocation.
+    pub metadata: Option<StringId>,
+    /// `compile_context` at the allocation.
+    pub compile_context: Option<StringId>,
+    /// The annotation around the allocation, or its pool, whichever was asked for.
+    pub origin: Option<StringId>,
+}
+
+/// Allocations that count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Class {
+    /// To whom they belong.
+    pub origin: Origin,
+    /// Bytes of each block.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// How far `bytes` may be from the truth.
+    pub spread: Spread,
+    /// True if the free of the block may have been requested before the history: it may not have been allocated any more.
+    pub maybe_pending: bool,
+    /// Their tags.
+    pub tags: ClassTags,
+}
+
+/// Blocks of a class that are there before the first event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    /// Those that are allocated.
+    pub allocated: u32,
+    /// Those whose free is pending.
+    pub pending: u32,
+}
+
+impl Start {
+    /// Those that a counter counts.
+    fn blocks(self, measure: Measure) -> u32 {
+        match measure {
+            Measure::Allocated => self.allocated,
+            Measure::Active | Measure::Requested => self.allocated + self.pending,
+            Measure::Reserved => 0,
+        }
+    }
+}
+
+/// The history of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// The classes of its allocations, in the order in which they occur.
+    pub classes: Vec<Class>,
+    /// The moves that occur.
+    pub moves: Vec<Move>,
+    /// The move of every event, as an index into `moves`.
+    pub symbols: Vec<u32>,
+    /// Moves at the dump that no event tells of, as indices into `moves`: they lead to the final state.
+    pub implied: Vec<u32>,
+    /// The blocks of every class before the first event.
+    pub start: Vec<Start>,
+    /// Bytes of all segments before the first event. Below 0 where the history does not add up.
+    pub reserved: i128,
+    /// The blocks that moves end, in order: one for each that [`Move::ends`] something. Blocks are numbered from 0: those
+    /// that are there at the start, by class and pending ones first, and then those that moves begin.
+    pub ended: Vec<u32>,
+}
+
+impl Trace {
+    /// The place just after the last event.
+    #[must_use]
+    pub fn end(&self) -> Position {
+        Position::of_count(self.symbols.len())
+    }
+
+    /// The place of the dump: after the moves that the final state implies.
+    #[must_use]
+    pub fn dump(&self) -> Position {
+        Position::after(self.symbols.len())
+    }
+
+    /// The symbols up to a place.
+    fn until(&self, place: Position) -> impl Iterator<Item = u32> {
+        let implied = if place >= self.dump() { &self.implied[..] } else { &[] };
+        let events = &self.symbols[..place.count().min(self.symbols.len())];
+        events.iter().chain(implied).copied()
+    }
+
+    /// What each move adds to one of the counters, by symbol.
+    #[must_use]
+    pub fn changes(&self, measure: Measure) -> Vec<i128> {
+        self.moves.iter().map(|one| one.change(measure, &self.classes)).collect()
+    }
+
+    /// One of the counters before the first event.
+    #[must_use]
+    pub fn value_at_start(&self, measure: Measure) -> i128 {
+        if measure == Measure::Reserved {
+            return self.reserved;
+        }
+        let blocks = self.classes.iter().zip(&self.start);
+        blocks.map(|(class, start)| class.size(measure) * i128::from(start.blocks(measure))).sum()
+    }
+
+    /// One of the counters at every place up to [`Trace::end`].
+    pub fn values(&self, measure: Measure) -> impl Iterator<Item = i128> {
+        let changes = self.changes(measure);
+        let start = self.value_at_start(measure);
+        let later = self.symbols.iter().scan(start, move |now, &symbol| {
+            *now += changes[symbol as usize];
+            Some(*now)
+        });
+        std::iter::once(start).chain(later)
+    }
+
+    /// One of the counters at a place.
+    #[must_use]
+    pub fn value_at(&self, measure: Measure, place: Position) -> i128 {
+        let changes = self.changes(measure);
+        self.until(place).map(|symbol| changes[symbol as usize]).sum::<i128>() + self.value_at_start(measure)
+    }
+
+    /// The number of allocated blocks of every class at a place.
+    #[must_use]
+    pub fn blocks_at(&self, place: Position) -> Vec<u64> {
+        let mut times = vec![0_u64; self.moves.len()];
+        self.until(place).for_each(|symbol| times[symbol as usize] += 1);
+        let mut blocks: Vec<u64> = self.start.iter().map(|start| start.allocated.into()).collect();
+        for (one, &times) in self.moves.iter().zip(&times) {
+            if let Some(block) = one.begins() {
+                blocks[block.class as usize] += times;
+            }
+        }
+        for (one, &times) in self.moves.iter().zip(&times) {
+            if let Some(class) = one.frees() {
+                blocks[class as usize] -= times;
+            }
+        }
+        blocks
+    }
+
+    /// How far the allocated bytes at a place may be from the truth.
+    #[must_use]
+    pub fn spread_at(&self, place: Position) -> Spread {
+        let blocks = self.blocks_at(place).into_iter().zip(&self.classes);
+        blocks.fold(Spread::default(), |sum, (blocks, class)| sum.plus(class.spread_of_allocated().times(blocks)))
+    }
+
+    /// Every block, in the order of their numbers.
+    #[must_use]
+    pub fn lives(&self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for (class, start) in (0_u32..).zip(&self.start) {
+            let life = Life { class, born: Position::START, freed: Position::NEVER };
+            lives.extend((0..start.pending).map(|_| Life { freed: Position::START, ..life }));
+            lives.extend((0..start.allocated).map(|_| life));
+        }
+        let events = (0..).zip(&self.symbols).map(|(i, &symbol)| (Position::after(i), symbol));
+        let mut ended = self.ended.iter();
+        for (at, symbol) in events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol))) {
+            let one = self.moves[symbol as usize];
+            if let Some(&block) = one.ends().and_then(|_| ended.next()) {
+                let life = &mut lives[block as usize];
+                life.freed = life.freed.min(at);
+            }
+            if let Some(block) = one.begins() {
+                lives.push(Life { class: block.class, born: at, freed: Position::NEVER });
+            }
+        }
+        lives
+    }
+}

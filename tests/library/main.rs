@@ -27,6 +27,7 @@ mod replay_properties;
 mod replay_settings;
 mod saved_profiles;
 mod snapshot_input;
+mod trace;
 mod training;
 mod trim;
 mod unknown_figures;

@@ -7,7 +7,7 @@ use ptmem::replay::{self, Counter, Level, Part, Position};
 use ptmem::snapshot;
 
 /// Snapshots of the repository, and real ones where they are at hand.
-fn snapshots() -> Vec<PathBuf> {
+pub(crate) fn snapshots() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let real = root.join("../shared/snapshots").read_dir().into_iter().flatten().flatten().map(|file| file.path());
     let real = real.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle"));

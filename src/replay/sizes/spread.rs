@@ -2,21 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-/// How far the true size of a block may lie from the one that is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::replay) struct Spread {
-    /// Bytes that it may be smaller.
-    pub(in crate::replay) below: u64,
-    /// Bytes that it may be larger.
-    pub(in crate::replay) above: u64,
-}
-
-impl Spread {
-    /// That of two blocks together.
-    pub(in crate::replay) fn plus(self, other: Self) -> Self {
-        Self { below: self.below.saturating_add(other.below), above: self.above.saturating_add(other.above) }
-    }
-}
+use crate::trace::Spread;
 
 /// The sizes that are not certain, by allocation.
 #[derive(Debug, Default)]

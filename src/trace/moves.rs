@@ -1,0 +1,148 @@
+//! Moves, and what they change.
+
+use super::{Class, Position};
+
+/// One of PyTorch's byte counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Blocks held by tensors.
+    Allocated,
+    /// The same with blocks whose free is pending.
+    Active,
+    /// Requested bytes of active blocks.
+    Requested,
+    /// Segments.
+    Reserved,
+}
+
+/// How far a number of bytes may lie from the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Spread {
+    /// Bytes that the truth may be less.
+    pub below: u64,
+    /// Bytes that it may be more.
+    pub above: u64,
+}
+
+impl Spread {
+    /// That of both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { below: self.below.saturating_add(other.below), above: self.above.saturating_add(other.above) }
+    }
+
+    /// That of several blocks.
+    #[must_use]
+    pub fn times(self, blocks: u64) -> Self {
+        Self { below: self.below.saturating_mul(blocks), above: self.above.saturating_mul(blocks) }
+    }
+}
+
+impl Class {
+    /// What one of its blocks counts.
+    pub(super) fn size(&self, measure: Measure) -> i128 {
+        match measure {
+            Measure::Allocated | Measure::Active => self.bytes.into(),
+            Measure::Requested => self.requested.into(),
+            Measure::Reserved => 0,
+        }
+    }
+
+    /// How far the bytes that one of its blocks counts as allocated may be off.
+    #[must_use]
+    pub fn spread_of_allocated(&self) -> Spread {
+        if self.maybe_pending { Spread { below: self.bytes, ..self.spread } } else { self.spread }
+    }
+}
+
+/// A block of a class, as a move hands it out or takes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Block {
+    /// Its class.
+    pub class: u32,
+    /// True if its free was pending already: then it is active, and not allocated.
+    pub pending: bool,
+}
+
+/// What an event does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Move {
+    /// Nothing: a marker, a free of what is free already, an unknown action.
+    Nothing,
+    /// A block of this class is handed out.
+    Alloc(u32),
+    /// The free of a block is requested: it is no longer allocated, and still active.
+    Request(u32),
+    /// A block is given back: it is no longer active, nor allocated if it was until now.
+    Free(Block),
+    /// A block of this class is handed out where another one ends, of whose free no event tells.
+    Replace(Block, u32),
+    /// A segment of this size comes.
+    Reserve(u64),
+    /// A segment of this size goes.
+    Release(u64),
+}
+
+impl Move {
+    /// The block that it hands out.
+    #[must_use]
+    pub fn begins(self) -> Option<Block> {
+        match self {
+            Self::Alloc(class) | Self::Replace(_, class) => Some(Block { class, pending: false }),
+            Self::Nothing | Self::Request(_) | Self::Free(_) | Self::Reserve(_) | Self::Release(_) => None,
+        }
+    }
+
+    /// The block that it takes, or of which it requests the free.
+    #[must_use]
+    pub fn ends(self) -> Option<Block> {
+        match self {
+            Self::Request(class) => Some(Block { class, pending: false }),
+            Self::Free(block) | Self::Replace(block, _) => Some(block),
+            Self::Nothing | Self::Alloc(_) | Self::Reserve(_) | Self::Release(_) => None,
+        }
+    }
+
+    /// The class of the block that is no longer allocated after it.
+    #[must_use]
+    pub fn frees(self) -> Option<u32> {
+        self.ends().filter(|block| !block.pending).map(|block| block.class)
+    }
+
+    /// The class of the block that is no longer active after it.
+    #[must_use]
+    pub fn completes(self) -> Option<u32> {
+        match self {
+            Self::Free(block) | Self::Replace(block, _) => Some(block.class),
+            Self::Nothing | Self::Alloc(_) | Self::Request(_) | Self::Reserve(_) | Self::Release(_) => None,
+        }
+    }
+
+    /// What it adds to a counter.
+    #[must_use]
+    pub fn change(self, measure: Measure, classes: &[Class]) -> i128 {
+        let begun = self.begins().map(|block| block.class);
+        let ended = match measure {
+            Measure::Allocated => self.frees(),
+            Measure::Active | Measure::Requested => self.completes(),
+            Measure::Reserved => None,
+        };
+        let sizes = [begun, ended].map(|class| class.map_or(0, |class| classes[class as usize].size(measure)));
+        match self {
+            Self::Reserve(bytes) if measure == Measure::Reserved => bytes.into(),
+            Self::Release(bytes) if measure == Measure::Reserved => -i128::from(bytes),
+            _ => sizes[0] - sizes[1],
+        }
+    }
+}
+
+/// A block, and from when to when it was allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// Its class.
+    pub class: u32,
+    /// The start for those that were there before.
+    pub born: Position,
+    /// When its free was requested, or it was freed; never for those that are there at the dump.
+    pub freed: Position,
+}

@@ -1,0 +1,42 @@
+//! Places in a history.
+
+/// A moment: the start of the history, or just after one of its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u32);
+
+impl Position {
+    /// Before the first event.
+    pub const START: Self = Self(0);
+    /// Later than every event.
+    pub const NEVER: Self = Self(u32::MAX);
+
+    /// Just after the event at `index`.
+    #[must_use]
+    pub fn after(index: usize) -> Self {
+        Self(u32::try_from(index).map_or(u32::MAX - 1, |index| index.saturating_add(1).min(u32::MAX - 1)))
+    }
+
+    /// Just after the first `count` events.
+    #[must_use]
+    pub fn of_count(count: usize) -> Self {
+        count.checked_sub(1).map_or(Self::START, Self::after)
+    }
+
+    /// How many events lie before it.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The index of the event that this is just after, as machine-readable output has it: -1 for the start.
+    #[must_use]
+    pub fn event_index(self) -> i64 {
+        self.event().map_or(-1, i64::from)
+    }
+
+    /// The index of the event that this is just after; `None` for the start.
+    #[must_use]
+    pub fn event(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
