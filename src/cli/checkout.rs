@@ -6,6 +6,8 @@ use std::{env, fs};
 
 use ptmem::stack::{Checkout, Code};
 
+use super::sources;
+
 /// Maps each recorded user file that exists in the checkout to its path below the root of the checkout.
 pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, String> {
     let root = root();
@@ -18,7 +20,7 @@ pub(super) fn files<'c>(codes: impl Iterator<Item = Code<'c>>) -> BTreeMap<Strin
             continue;
         }
         for (shown, recorded) in code.shown_user_files() {
-            let found = if root.join(shown).is_file() { Some(shown.to_owned()) } else { find(&root, recorded) };
+            let found = if is_file(&root, shown) { Some(shown.to_owned()) } else { find(&root, recorded) };
             files.extend(found.map(|found| (recorded.to_owned(), found)));
         }
     }
@@ -65,33 +67,6 @@ fn is_of_code(name: &str, folder: &Path) -> bool {
     !name.starts_with('.') && !SKIPPED.contains(&name) && !folder.join("pyvenv.cfg").exists()
 }
 
-/// The largest source file that is read.
-const LARGEST_SOURCE: u64 = 1 << 20;
-
-/// The most bytes of source that are kept.
-const MOST_SOURCE: usize = 16 << 20;
-
-/// The lines of files of the checkout, by their paths from its root. A file that is too large, cannot be read or lies
-/// outside is left out: reports do without.
-pub(super) fn sources(files: &BTreeMap<String, String>) -> BTreeMap<String, Vec<String>> {
-    let Ok(root) = fs::canonicalize(root()) else { return BTreeMap::new() };
-    let mut sources = BTreeMap::new();
-    let mut bytes = 0;
-    for path in files.values() {
-        let Some(text) = source(&root, path).filter(|text| bytes + text.len() <= MOST_SOURCE) else { continue };
-        bytes += text.len();
-        sources.insert(path.clone(), text.lines().map(str::to_owned).collect());
-    }
-    sources
-}
-
-/// The text of a file below the root, which no link leads out of.
-fn source(root: &Path, path: &str) -> Option<String> {
-    let file = fs::canonicalize(root.join(path)).ok().filter(|file| file.starts_with(root))?;
-    let is_small = file.metadata().is_ok_and(|there| there.is_file() && there.len() <= LARGEST_SOURCE);
-    is_small.then(|| fs::read_to_string(file).ok()).flatten()
-}
-
 /// The workspace of a job, else the repository around the working directory, else that directory.
 pub(super) fn root() -> PathBuf {
     if let Some(workspace) = env::var_os("GITHUB_WORKSPACE").filter(|workspace| !workspace.is_empty()) {
@@ -114,38 +89,22 @@ pub(super) fn is_repository() -> bool {
 fn find(root: &Path, recorded: &str) -> Option<String> {
     let root_name = root.to_string_lossy().replace('\\', "/");
     if let Some(rest) = recorded.strip_prefix(&root_name).and_then(|rest| rest.strip_prefix('/')) {
-        return Some(rest.to_owned());
+        return sources::stays_inside(rest).then(|| rest.to_owned());
     }
     let recorded = recorded.trim_start_matches("../");
     let starts = recorded.match_indices('/').map(|(at, _)| at + 1);
     let mut ends = [0].into_iter().chain(starts).map(|at| &recorded[at..]);
-    ends.find(|end| !end.is_empty() && !end.starts_with('/') && root.join(end).is_file()).map(str::to_owned)
+    ends.find(|end| is_file(root, end)).map(str::to_owned)
+}
+
+/// True for a file below the root. Nobody learns from a report which files `.git` has.
+fn is_file(root: &Path, path: &str) -> bool {
+    !path.is_empty() && sources::stays_inside(path) && root.join(path).is_file()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn sources_are_small_files_below_the_root() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(folder.path()).unwrap();
-        fs::create_dir(root.join("repository")).unwrap();
-        let repository = root.join("repository");
-        fs::write(root.join("secret.py"), "secret").unwrap();
-        fs::write(repository.join("here.py"), "x = 1").unwrap();
-        fs::write(repository.join("large.py"), vec![b' '; (1 << 20) + 1]).unwrap();
-        fs::write(repository.join("binary.py"), [0xff, 0xfe]).unwrap();
-        std::os::unix::fs::symlink("../secret.py", repository.join("out.py")).unwrap();
-        std::os::unix::fs::symlink("here.py", repository.join("within.py")).unwrap();
-        for (path, text) in [("here.py", Some("x = 1")), ("within.py", Some("x = 1")), ("out.py", None)] {
-            assert_eq!(source(&repository, path).as_deref(), text, "{path}");
-        }
-        for path in ["../secret.py", "large.py", "binary.py", "gone.py", "."] {
-            assert_eq!(source(&repository, path), None, "{path}");
-        }
-    }
 
     #[test]
     fn the_longest_suffix_that_exists_counts() {

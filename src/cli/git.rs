@@ -1,8 +1,9 @@
-//! The change of the code that `--git` names, by the program git.
+//! The change of the code that `--git` names, and the committed text of files, by the program git.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
@@ -13,8 +14,8 @@ use ptmem::sides::Side;
 
 use super::checkout;
 
-/// The largest Python file that is looked at for statements over several lines.
-const LARGEST_FILE: u64 = 1 << 20;
+/// The largest file whose text is looked at.
+const LARGEST_FILE: u64 = super::sources::LARGEST;
 
 /// The most output that is read of commands which print a name.
 const LONGEST_ANSWER: u64 = 1 << 20;
@@ -30,6 +31,53 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
     }
     repository.widen(&mut patch, &base, &prefix);
     Ok(patch)
+}
+
+/// The texts of files at the commit that is checked out around the working directory, by these paths from the root of the
+/// checkout; none where git cannot tell. Files that the commit lacks, large ones and binary ones are left out.
+pub(super) fn committed<'p>(paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
+    let repository = Repository::find().ok()?;
+    let prefix = repository.prefix();
+    // A request is a line.
+    let asked = paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
+    let asked: Vec<(&str, &str)> = asked.collect();
+    let requests: String = asked.iter().map(|(_, own)| format!("HEAD:{own}\n")).collect();
+    let mut command = repository.git();
+    command.args(["cat-file", "--batch"]).env("GIT_NO_LAZY_FETCH", "1").stdin(Stdio::piped());
+    let mut running = spawn(&mut command).ok()?;
+    let mut input = running.child.stdin.take()?;
+    // Git waits for somebody to read its answers before it reads all requests.
+    let writer = thread::spawn(move || input.write_all(requests.as_bytes()));
+    let mut answers = BufReader::new(running.output().ok()?);
+    let mut texts = BTreeMap::new();
+    for (path, _) in asked {
+        let Ok(text) = answer(&mut answers) else { break };
+        texts.extend(text.map(|text| (path, text)));
+    }
+    drop(answers);
+    let is_written = writer.join().is_ok_and(|written| written.is_ok());
+    (running.finish().ok()?.is_none() && is_written).then_some(texts)
+}
+
+/// The next answer of `git cat-file --batch`: a line with name, type and size, and the text; or a line that says why there is
+/// none.
+fn answer(answers: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut head = String::new();
+    answers.read_line(&mut head)?;
+    let words: Vec<&str> = head.trim_end_matches('\n').split(' ').collect();
+    let [name, kind, size] = words[..] else { return Ok(None) };
+    let Some(size) = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit())) else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    if kind == "blob" && size <= LARGEST_FILE {
+        answers.take(size).read_to_end(&mut bytes)?;
+        answers.take(1).read_to_end(&mut Vec::new())?;
+        Ok(String::from_utf8(bytes).ok())
+    } else {
+        io::copy(&mut answers.take(size + 1), &mut io::sink())?;
+        Ok(None)
+    }
 }
 
 /// A checkout.
@@ -161,6 +209,8 @@ fn git(folder: Option<&Path>) -> Command {
     let mut command = Command::new("git");
     command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
     command.arg("--no-pager");
+    // Programs that the repository asks for are not started.
+    command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     if let Some(folder) = folder {
         command.arg("-C").arg(folder);
     }

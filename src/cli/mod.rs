@@ -24,6 +24,7 @@ mod scale;
 mod shell;
 mod show;
 mod simulate;
+mod sources;
 mod study;
 mod surroundings;
 mod trim;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
 use super::args::{Export, View};
-use super::{checkout, output, surroundings};
+use super::{checkout, output, sources, surroundings};
 
 /// The options of reports that all commands have in common.
 pub(super) fn report_options(view: &View, output: &output::Output) -> report::Options {
@@ -37,7 +37,7 @@ pub(super) fn write_reports(
         };
     }
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
-        options.sources = checkout::sources(&options.checkout);
+        options.sources = sources::read(&options.checkout, view.source);
     }
     // A table in a file is for people as well, but has no colours.
     for Export { format, path } in &view.export {

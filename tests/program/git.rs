@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::program::Program;
-use crate::support::tool::{text, verdict};
+use crate::support::tool::{git, text, verdict};
 
 const MIB: u64 = 1 << 20;
 
@@ -56,12 +56,7 @@ impl Checkout {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("git");
-        command.current_dir(self.path()).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
-        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).trim().to_owned()
+        git(self.path(), arguments)
     }
 
     fn commit(&self, message: &str) {

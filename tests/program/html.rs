@@ -11,7 +11,7 @@ use serde_json::Value;
 use uppsala::parse;
 
 use crate::support::program::Program;
-use crate::support::tool::{ptmem, say, text};
+use crate::support::tool::{commit, ptmem, say, text};
 
 /// The driver of the tests in a browser.
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/page.mjs");
@@ -166,12 +166,12 @@ fn the_aligned_moment_is_that_of_the_command_line() {
 #[test]
 fn frames_of_the_checkout_show_their_source() {
     let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join(".git")).unwrap();
     fs::write(
         folder.path().join("train.py"),
         "import torch\n\ndef main():\n    x = 1\n    return torch.zeros(1 << 20)\n",
     )
     .unwrap();
+    commit(folder.path(), &["train.py"]);
     let mut program = Program::default();
     program.alloc_under("a", &["/elsewhere/repo/train.py:main:5"], 1 << 20);
     program.free("a");

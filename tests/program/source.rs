@@ -7,7 +7,7 @@ use std::process::Output;
 use tempfile::TempDir;
 
 use crate::support::program::Program;
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{commit, git, ptmem, text};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,9 +22,9 @@ def forward(x):
 /// A checkout with a model, and recordings of it from elsewhere: `forward` on line 5 grows.
 fn checkout() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join(".git")).unwrap();
     fs::create_dir(folder.path().join("net")).unwrap();
     fs::write(folder.path().join("net/model.py"), MODEL).unwrap();
+    commit(folder.path(), &["net/model.py"]);
     for (name, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
         let mut program = Program::default();
         for part in 0..mib {
@@ -90,6 +90,112 @@ fn no_link_leads_out_of_the_checkout() {
         let report = text(&diff(folder.path(), arguments).stdout);
         assert!(report.contains("forward (") && !report.contains("torch.cat"), "{report}");
     }
+}
+
+/// Every report that shows source, without `--source`.
+fn reports(folder: &Path) -> Vec<String> {
+    let formats = ["markdown", "html"];
+    let diffs = formats.map(|format| diff(folder, &["--format", format]));
+    let shown = formats.map(|format| ptmem(folder, &["show", "after.pkl", "--format", format]));
+    let checked =
+        formats.map(|format| ptmem(folder, &["check", "after.pkl", "--max", "peak=1MiB", "--format", format]));
+    [diffs, shown, checked].concat().iter().map(|output| text(&output.stdout)).collect()
+}
+
+/// Records an allocation at a line of a file, on both sides of a comparison.
+fn record(folder: &Path, file: &str, line: u32) {
+    for (name, mib) in [("before.pkl", 4), ("after.pkl", 8)] {
+        let mut program = Program::default();
+        for part in 0..mib {
+            program.alloc_under(part.to_string(), &[&format!("{file}:<lambda>:{line}")], MIB);
+        }
+        fs::write(folder.join(name), program.snapshot()).unwrap();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_snapshot_chooses_no_file_to_read() {
+    use std::os::unix::fs::symlink;
+
+    let folder = checkout();
+    let place = folder.path();
+    git(place, &["config", "http.extraheader", "AUTHORIZATION: basic c2VjcmV0"]);
+    for path in [".env", "untracked.py", "config.ini", ".git/hooks/hook.py"] {
+        fs::create_dir_all(place.join(path).parent().unwrap()).unwrap();
+        fs::write(place.join(path), "TOKEN = 'c2VjcmV0'\n".repeat(20)).unwrap();
+    }
+    fs::create_dir(place.join(".ssh")).unwrap();
+    fs::write(place.join(".ssh/key.py"), "TOKEN = 'c2VjcmV0'\n".repeat(20)).unwrap();
+    symlink(".git/config", place.join("linked.py")).unwrap();
+    symlink(".git/hooks", place.join("linked")).unwrap();
+    symlink("untracked.py", place.join("other.py")).unwrap();
+    git(place, &["add", "config.ini", "linked.py", "linked", "other.py"]);
+    git(place, &["commit", "--quiet", "--message", "links"]);
+    for file in [
+        ".git/config",
+        "/ci/repo/.git/config",
+        "net/../.git/config",
+        ".env",
+        "untracked.py",
+        "config.ini",
+        "linked.py",
+        "linked/hook.py",
+        ".git/hooks/hook.py",
+        "other.py",
+        ".ssh/key.py",
+    ] {
+        for line in [7, 9] {
+            record(place, file, line);
+            for report in reports(place) {
+                assert!(!report.contains("c2VjcmV0"), "{file}: {report}");
+            }
+            let asked = text(&diff(place, &["--source"]).stdout);
+            assert!(!asked.contains("c2VjcmV0"), "{file}: {asked}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_committed_is_shown_to_whoever_asks() {
+    let folder = checkout();
+    let model = folder.path().join("net/model.py");
+    assert!(reports(folder.path()).iter().all(|report| report.contains("torch.cat")));
+    fs::write(&model, MODEL.replace("cat([x, x])", "cat([x, x, x])")).unwrap();
+    assert!(reports(folder.path()).iter().all(|report| !report.contains("torch.cat")));
+    assert!(text(&diff(folder.path(), &["--source"]).stdout).contains("torch.cat([x, x, x])"));
+    // Lines that end as those of another system are the same ones.
+    fs::write(&model, MODEL.replace('\n', "\r\n")).unwrap();
+    assert!(reports(folder.path()).iter().all(|report| report.contains("torch.cat")));
+}
+
+#[cfg(unix)]
+#[test]
+fn without_git_nothing_is_read_unless_the_source_is_asked_for() {
+    let folder = checkout();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+        command.current_dir(folder.path()).env_clear().env("PATH", "/nowhere");
+        text(&command.args(["diff", "before.pkl", "after.pkl"]).args(arguments).output().unwrap().stdout)
+    };
+    assert!(!run(&["--format", "markdown"]).contains("torch.cat"));
+    assert!(run(&["--source"]).contains("torch.cat"));
+    fs::rename(folder.path().join(".git"), folder.path().join("no-repository")).unwrap();
+    assert!(!text(&diff(folder.path(), &["--format", "markdown"]).stdout).contains("torch.cat"));
+    assert!(text(&diff(folder.path(), &["--source"]).stdout).contains("torch.cat"));
+}
+
+#[test]
+fn in_a_folder_of_a_workspace_a_repository_has_its_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = folder.path().join("deep/repo");
+    fs::create_dir_all(repository.parent().unwrap()).unwrap();
+    fs::rename(checkout().keep(), &repository).unwrap();
+    record(&repository, "/ci/work/deep/repo/net/model.py", 5);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ptmem"));
+    command.current_dir(&repository).env_clear().env("GITHUB_WORKSPACE", folder.path());
+    let output = command.args(["diff", "before.pkl", "after.pkl", "--format", "markdown"]).output().unwrap();
+    assert!(text(&output.stdout).contains("torch.cat"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -16,6 +16,23 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Runs git in a folder, without settings of the user, and gives what it prints.
+pub fn git(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout).trim().to_owned()
+}
+
+/// Makes a folder a repository, with a commit of these files.
+pub fn commit(folder: &Path, files: &[&str]) {
+    git(folder, &["init", "--quiet", "--initial-branch", "main"]);
+    git(folder, &[&["add", "--force", "--"], files].concat());
+    git(folder, &["commit", "--quiet", "--message", "the code"]);
+}
+
 /// The exit code and the last line of the report.
 pub fn verdict(output: &Output) -> (i32, String) {
     let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();

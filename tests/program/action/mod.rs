@@ -22,6 +22,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::support::tool::git;
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A runner's folders and environment. Nothing of the real environment gets in but the tools of the system.
@@ -150,12 +152,7 @@ impl Job {
 
     /// Runs git in a folder below the job.
     fn git(&self, folder: &str, arguments: &[&str]) -> String {
-        let mut command = Command::new("git");
-        command.current_dir(self.path(folder)).args(["-c", "user.name=a", "-c", "user.email=a@b.c"]).args(arguments);
-        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        git(&self.path(folder), arguments)
     }
 
     /// Writes the event that started the run.

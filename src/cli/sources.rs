@@ -1,0 +1,158 @@
+//! Lines of the source that reports show. A frame of a snapshot names any file it likes, and a report may be read by anybody, so
+//! this decides what is read: files of code, regular, below the root of the checkout and no part of `.git`, which the commit
+//! that is checked out has with the same text. Whoever asks for the source also sees lines that are not committed yet, and those
+//! of a folder without a repository.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path};
+
+use super::{checkout, git};
+
+/// The endings of the files that are read.
+const ENDINGS: [&str; 3] = ["py", "pyx", "ipynb"];
+
+/// The largest source file that is read.
+pub(super) const LARGEST: u64 = 1 << 20;
+
+/// The most bytes of source that are kept.
+const MOST: usize = 16 << 20;
+
+/// A file of the checkout.
+struct Source {
+    /// The path from the root of the checkout that leads to it.
+    path: String,
+    /// Its path from there without links.
+    resolved: String,
+    text: String,
+}
+
+/// The lines of files of the checkout, by their paths from its root. Reports do without the files that are left out.
+pub(super) fn read(files: &BTreeMap<String, String>, is_asked_for: bool) -> BTreeMap<String, Vec<String>> {
+    let Ok(root) = fs::canonicalize(checkout::root()) else { return BTreeMap::new() };
+    let mut sources = Vec::new();
+    let mut bytes = 0;
+    for path in files.values() {
+        let Some(source) = Source::read(&root, path).filter(|source| bytes + source.text.len() <= MOST) else {
+            continue;
+        };
+        bytes += source.text.len();
+        sources.push(source);
+    }
+    if sources.is_empty() {
+        return BTreeMap::new();
+    }
+    let committed = git::committed(sources.iter().map(|source| source.resolved.as_str()));
+    let shown = sources.iter().filter(|source| match &committed {
+        Some(texts) => {
+            // Lines, as the ends of lines may differ.
+            let committed = texts.get(source.resolved.as_str());
+            committed.is_some_and(|text| is_asked_for || text.lines().eq(source.text.lines()))
+        }
+        None => is_asked_for,
+    });
+    shown.map(|source| (source.path.clone(), source.text.lines().map(str::to_owned).collect())).collect()
+}
+
+impl Source {
+    /// Reads a file, unless it is one that is never read.
+    fn read(root: &Path, path: &str) -> Option<Self> {
+        let file = fs::canonicalize(root.join(path)).ok()?;
+        let resolved = path_of_code(file.strip_prefix(root).ok()?)?;
+        let is_small = file.metadata().is_ok_and(|there| there.is_file() && there.len() <= LARGEST);
+        let text = is_small.then(|| fs::read_to_string(file).ok()).flatten()?;
+        Some(Self { path: path.to_owned(), resolved, text })
+    }
+}
+
+/// A path with slashes, of a file of code that is no part of the repository's own folder.
+fn path_of_code(path: &Path) -> Option<String> {
+    let ending = path.extension()?.to_str()?;
+    let parts: Option<Vec<&str>> = path.components().map(part).collect();
+    ENDINGS.contains(&ending).then_some(parts?.join("/"))
+}
+
+/// A part of a path that stays in the checkout and out of `.git`.
+fn part(component: Component<'_>) -> Option<&str> {
+    match component {
+        Component::Normal(name) => name.to_str().filter(|name| !name.eq_ignore_ascii_case(".git")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    }
+}
+
+/// True for a path that stays in the checkout and out of `.git`.
+pub(super) fn stays_inside(path: &str) -> bool {
+    Path::new(path).components().all(|component| part(component).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn only_small_regular_files_of_code_below_the_root_are_read() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(folder.path()).unwrap();
+        let repository = root.join("repository");
+        for path in ["repository/.git/hooks", "repository/a/.git"] {
+            fs::create_dir_all(root.join(path)).unwrap();
+        }
+        fs::write(root.join("secret.py"), "secret").unwrap();
+        for path in
+            ["here.py", "here.pyx", "here.ipynb", ".env", "here.sh", ".git/config", ".git/hooks/a.py", "a/.git/b.py"]
+        {
+            fs::write(repository.join(path), "x = 1").unwrap();
+        }
+        fs::write(repository.join("large.py"), vec![b' '; (1 << 20) + 1]).unwrap();
+        fs::write(repository.join("binary.py"), [0xff, 0xfe]).unwrap();
+        for (link, to) in [
+            ("out.py", "../secret.py"),
+            ("within.py", "here.py"),
+            ("config.py", ".git/config"),
+            ("hook.py", ".git/hooks/a.py"),
+            ("folder", ".git/hooks"),
+            ("env.py", ".env"),
+            ("device.py", "/dev/zero"),
+        ] {
+            symlink(to, repository.join(link)).unwrap();
+        }
+        for (path, resolved) in
+            [("here.py", "here.py"), ("here.pyx", "here.pyx"), ("here.ipynb", "here.ipynb"), ("within.py", "here.py")]
+        {
+            let source = Source::read(&repository, path).unwrap();
+            assert_eq!((source.resolved.as_str(), source.text.as_str()), (resolved, "x = 1"), "{path}");
+        }
+        for path in [
+            "../secret.py",
+            "large.py",
+            "binary.py",
+            "gone.py",
+            ".",
+            ".env",
+            "here.sh",
+            ".git/config",
+            ".git/hooks/a.py",
+            "a/.git/b.py",
+            "out.py",
+            "config.py",
+            "hook.py",
+            "folder/a.py",
+            "env.py",
+            "device.py",
+            "/etc/passwd",
+        ] {
+            assert!(Source::read(&repository, path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn no_path_leads_into_the_folder_of_the_repository() {
+        for path in [".git/config", "a/.GIT/b.py", "../a.py", "a/../.git/config", "/a.py"] {
+            assert!(!stays_inside(path), "{path}");
+        }
+        assert!(stays_inside("a/.github/b.py"));
+    }
+}
