@@ -19,14 +19,61 @@ remove_base() {
   fi
 }
 
+# The environment of the recording at hand, where the input install asks for one.
+environment=
+
+# in_environment COMMAND...: sets $prefixed to the command with the environment first on its path.
+in_environment() {
+  prefixed=("$@")
+  if [ -n "$environment" ]; then
+    local programs=$environment/bin
+    [ -d "$programs" ] || programs=$environment/Scripts
+    prefixed=(env "VIRTUAL_ENV=$environment" "PATH=$programs:$PATH" "$@")
+  fi
+}
+
+# make_environment: a virtual environment, by uv where it is there, else by Python.
+make_environment() {
+  if command -v uv > /dev/null; then
+    uv venv --quiet --seed "$environment"
+  elif command -v python3 > /dev/null; then
+    python3 -m venv "$environment"
+  else
+    python -m venv "$environment"
+  fi
+}
+
+# install SIDE COMMIT FOLDER: makes an environment for the side alone and runs the command of the input install in the folder
+# of its commit, so that each side runs its own code with its own dependencies. Fails with the reason in $record_reason.
+install() {
+  local side=$1 commit=$2 where=$3 status=0
+  environment=
+  [[ ${PTMEM_INSTALL:-} =~ [^[:space:]] ]] || return 0
+  environment=$folder/$side-environment
+  printf '%s\n' "installing the $commit"
+  if ! make_environment > "$folder/install.log" 2>&1; then
+    record_reason="install: no virtual environment can be made: $(tail -n 20 "$folder/install.log")"
+    return 1
+  fi
+  in_environment "${script_of_user[@]}" "$folder/install.sh"
+  without_commands "$folder/install.log" "$where" "${prefixed[@]}" || status=$?
+  if [ $status != 0 ]; then
+    record_reason="install: on the $commit the command ended with exit code $status:
+$(tail -n 20 "$folder/install.log" | without_colours)"
+    return 1
+  fi
+}
+
+# What runs a script of the user. The code under test gets none of the files through which a step talks to GitHub.
+script_of_user=(env -u GITHUB_OUTPUT -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_STEP_SUMMARY -u GITHUB_STATE)
+script_of_user+=(bash --noprofile --norc -eo pipefail)
+
 # record SIDE COMMIT FOLDER: runs the command in the folder of a commit, for the before or the after, and sets $recorded to
-# the snapshot, or to the folder of those of several ranks; fails with the reason in $record_reason. The code under test gets
-# none of the files through which a step talks to GitHub.
+# the snapshot, or to the folder of those of several ranks; fails with the reason in $record_reason.
 record() {
   local side=$1 commit=$2 where=$3 status=0
-  local shell=(env -u GITHUB_OUTPUT -u GITHUB_ENV -u GITHUB_PATH -u GITHUB_STEP_SUMMARY -u GITHUB_STATE)
-  shell+=(bash --noprofile --norc -eo pipefail "$folder/command.sh")
   recorded=
+  install "$side" "$commit" "$where" || return 1
   mkdir -p "$folder/$side"
   export PTMEM_SNAPSHOT=$folder/$side/snapshot.pkl
   local prefix=()
@@ -41,7 +88,10 @@ record() {
     prefix+=(--)
   fi
   printf '%s\n' "recording the $commit"
-  without_commands "$folder/record.log" "$where" ${prefix[@]+"${prefix[@]}"} "${shell[@]}" || status=$?
+  in_environment ${prefix[@]+"${prefix[@]}"} "${script_of_user[@]}" "$folder/command.sh"
+  without_commands "$folder/record.log" "$where" "${prefixed[@]}" || status=$?
+  # It may take gigabytes, and the other side needs one, too.
+  [ -z "$environment" ] || rm -rf "$environment"
   if [ $status != 0 ]; then
     record_reason="record: on the $commit the command ended with exit code $status:
 $(tail -n 20 "$folder/record.log" | without_colours)"
@@ -106,6 +156,7 @@ record_both() {
   head=$(git rev-parse --show-toplevel)
   prefix=$(git rev-parse --show-prefix)
   printf '%s\n' "$PTMEM_RECORD" | tr -d '\r' > "$folder/command.sh"
+  printf '%s\n' "${PTMEM_INSTALL:-}" | tr -d '\r' > "$folder/install.sh"
   base_folder=$folder/base-commit
   git -C "$head" worktree add --quiet --detach "$base_folder" "$base" > "$folder/worktree.log" 2>&1 || {
     base_folder=

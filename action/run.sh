@@ -35,6 +35,9 @@ folder=$(new_folder)
 check_inputs
 cd "${PTMEM_WORKING_DIRECTORY:-.}" || could_not_run "working-directory: there is no folder '$PTMEM_WORKING_DIRECTORY'"
 split_inputs
+if [[ ${PTMEM_INSTALL:-} =~ [^[:space:]] && ! ${PTMEM_RECORD:-} =~ [^[:space:]] ]]; then
+  could_not_run "install: installs each side for record; give record, or install in a step before"
+fi
 if [[ ${PTMEM_RECORD:-} =~ [^[:space:]] ]]; then
   if [ "$subcommand" != diff ]; then
     could_not_run "record: records the base and the checkout for ptmem diff, not for ptmem $subcommand"

@@ -16,6 +16,7 @@ mod input;
 mod leak;
 pub(crate) mod output;
 mod phases;
+mod pip;
 mod profile;
 mod progress;
 mod ranks;
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Profile(arguments) => profile::run(arguments, &output),
         Command::Simulate(arguments) => simulate::run(arguments, &output),
         Command::StandIns(arguments) => simulate::stand_ins::run(&arguments),
+        Command::Pip(arguments) => pip::run(&arguments),
         Command::Init(arguments) => init::run(&arguments, &output),
         Command::Doctor(arguments) => doctor::run(&arguments, &output),
         Command::History(arguments) => history::run(&arguments, &output),

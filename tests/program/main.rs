@@ -19,6 +19,7 @@ mod labels;
 mod moments;
 mod moved_peak;
 mod origins;
+mod pip;
 mod ranks;
 mod recorded;
 mod scale;

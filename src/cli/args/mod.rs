@@ -18,6 +18,7 @@ use clap::{Parser, Subcommand};
 use super::doctor::DoctorArguments;
 use super::history::HistoryArguments;
 use super::init::InitArguments;
+use super::pip::PipArguments;
 use super::scale::ScaleArguments;
 use super::simulate::SimulateArguments;
 use super::simulate::stand_ins::StandInsArguments;
@@ -121,6 +122,8 @@ pub(crate) enum Command {
         override_usage = "ptmem simulate [OPTIONS] -- <COMMAND>...\n       ptmem simulate --gpu list"
     )]
     Simulate(SimulateArguments),
+    /// Install packages of Python without NVIDIA's, which are most of PyTorch's size: for simulated GPUs
+    Pip(PipArguments),
     /// Add stand-ins for the libraries that a PyTorch wants; simulate calls it
     #[command(hide = true)]
     StandIns(StandInsArguments),

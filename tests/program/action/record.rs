@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -350,4 +351,57 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     assert!(report.contains("through lines that this change touches"), "{report}");
     assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");
     assert_eq!(worktrees(&job), 1);
+}
+
+/// A command that installs the code of its own side: the program takes the snapshot that was installed.
+const INSTALL: &str = "cp \"recorded $(cat which).pkl\" \"$VIRTUAL_ENV/installed.pkl\"
+printf '#!/bin/sh\\ncp \"$VIRTUAL_ENV/installed.pkl\" \"$1\"\\n' > \"$VIRTUAL_ENV/bin/program\"
+chmod +x \"$VIRTUAL_ENV/bin/program\"";
+
+/// A job that records what is installed, with an installer in place of Python's.
+fn installing(python: &str) -> Job {
+    let mut job = merged(2);
+    symlink(find("chmod").unwrap(), job.path("bin/chmod")).unwrap();
+    job.program("python3", python);
+    job.set("PTMEM_RECORD", "program \"$PTMEM_SNAPSHOT\"").set("PTMEM_INSTALL", INSTALL);
+    job
+}
+
+/// A Python that makes an environment and does nothing else.
+const VENV: &str = "#!/bin/sh\n[ \"$1 $2\" = '-m venv' ] && mkdir -p \"$3/bin\"\n";
+
+#[test]
+fn each_side_runs_what_its_own_commit_installs() {
+    if no_git() {
+        return;
+    }
+    let job = installing(VENV);
+    let finished = job.run("run.sh");
+    finished.says(0, "installing the base ");
+    finished.says(0, "installing the checkout");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
+    // Environments take gigabytes.
+    let folder = Path::new(&job.outputs()["after"]).parent().unwrap().parent().unwrap().to_owned();
+    assert!(!folder.join("before-environment").exists() && !folder.join("after-environment").exists());
+    assert_eq!(worktrees(&job), 1);
+    // uv makes them where it is there.
+    let job = installing("#!/bin/sh\nexit 9\n");
+    job.program("uv", "#!/bin/sh\n[ \"$1 $2 $3\" = 'venv --quiet --seed' ] && mkdir -p \"$4/bin\"\n");
+    let finished = job.run("run.sh");
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
+}
+
+#[test]
+fn an_installation_that_fails_could_not_run() {
+    if no_git() {
+        return;
+    }
+    let mut job = installing(VENV);
+    job.set("PTMEM_INSTALL", "echo no such package; exit 4");
+    says_that_it_could_not_run(&mut job, "install: on the base ").says(0, "ended with exit code 4:%0Ano such package");
+    let mut job = installing("#!/bin/sh\necho no ensurepip\nexit 1\n");
+    says_that_it_could_not_run(&mut job, "install: no virtual environment can be made: no ensurepip");
+    let mut job = installing(VENV);
+    job.set("PTMEM_RECORD", "");
+    says_that_it_could_not_run(&mut job, "install: installs each side for record");
 }

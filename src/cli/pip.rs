@@ -1,0 +1,244 @@
+//! `ptmem pip install`: installs packages of Python without NVIDIA's, which a simulated GPU stands in for.
+//!
+//! Neither pip nor uv can leave out what a package requires, and whoever installs PyTorch without its requirements gets
+//! them with the next package that requires PyTorch. So each of NVIDIA's packages gets a stand-in of the right name and
+//! version, which holds nothing; to pip, to uv and to `pip check` it is installed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+
+use super::many;
+use super::output::print_note;
+
+#[derive(Debug, Args)]
+pub(crate) struct PipArguments {
+    #[command(subcommand)]
+    command: PipCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PipCommand {
+    /// Install packages without those of NVIDIA, for simulated GPUs
+    ///
+    /// By uv where that is on the path, which takes seconds, else by pip, which may download NVIDIA's packages to read what
+    /// they require. For an environment that is only used with ptmem simulate.
+    Install {
+        /// Arguments of pip install, such as . or -r requirements.txt
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
+}
+
+pub(super) fn run(arguments: &PipArguments) -> Result<ExitCode> {
+    let PipCommand::Install { arguments } = &arguments.command;
+    let installer = Installer::find()?;
+    let packages = match installer.resolve(arguments)? {
+        Resolved::Packages(packages) => packages,
+        Resolved::Failed(code) => return Ok(code),
+    };
+    let of_nvidia: Vec<Package> = packages.into_iter().filter(|package| is_of_nvidia(&package.name)).collect();
+    if !of_nvidia.is_empty() {
+        let folder = installer.packages()?;
+        for package in &of_nvidia {
+            stand_in(&folder, package)?;
+        }
+        let number = many(of_nvidia.len(), "package");
+        print_note(&format!("stand-ins for {number} of NVIDIA: this environment is for ptmem simulate"));
+    }
+    let status = installer.command().arg("install").args(arguments).status();
+    Ok(code_of(status.with_context(|| format!("{}: cannot be started", installer.name()))?))
+}
+
+/// The exit code of a command that has ended; 1 where a signal ended it.
+fn code_of(status: std::process::ExitStatus) -> ExitCode {
+    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// A program that installs packages.
+enum Installer {
+    Uv,
+    /// Of this Python.
+    Pip(&'static str),
+}
+
+/// The answer of an installer that was asked what it would do.
+enum Resolved {
+    Packages(Vec<Package>),
+    /// It said why.
+    Failed(ExitCode),
+}
+
+/// A package that would be installed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+}
+
+impl Installer {
+    fn find() -> Result<Self> {
+        if succeeds("uv", &["--version"]) {
+            return Ok(Self::Uv);
+        }
+        let python = ["python", "python3"].into_iter().find(|python| succeeds(python, &["-m", "pip", "--version"]));
+        python.map(Self::Pip).context("neither uv nor a Python with pip is on the path; expected one of them")
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Uv => "uv pip",
+            Self::Pip(_) => "pip",
+        }
+    }
+
+    fn command(&self) -> Command {
+        match self {
+            Self::Uv => command("uv", &["pip"]),
+            Self::Pip(python) => command(python, &["-m", "pip"]),
+        }
+    }
+
+    /// The packages that it would install.
+    fn resolve(&self, arguments: &[OsString]) -> Result<Resolved> {
+        let mut command = self.command();
+        command.args(["install", "--dry-run"]);
+        match self {
+            Self::Uv => command.args(["--color", "never"]).stdout(Stdio::null()),
+            Self::Pip(_) => command.args(["--quiet", "--report", "-"]).stderr(Stdio::inherit()),
+        };
+        let output = command.args(arguments).output().with_context(|| format!("{}: cannot be started", self.name()))?;
+        if !output.status.success() {
+            anstream::eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            return Ok(Resolved::Failed(code_of(output.status)));
+        }
+        match self {
+            Self::Uv => Ok(Resolved::Packages(planned_by_uv(&output))),
+            Self::Pip(_) => reported_by_pip(&output).map(Resolved::Packages),
+        }
+    }
+
+    /// The folder of the packages of the environment.
+    fn packages(&self) -> Result<PathBuf> {
+        let python = match self {
+            Self::Uv => python_of_uv()?,
+            Self::Pip(python) => OsString::from(python),
+        };
+        let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
+        let output = command(&python, &["-c", script]).output();
+        let output = output.with_context(|| format!("{}: cannot be started", python.display()))?;
+        let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        if !folder.is_dir() {
+            bail!("{}: says that its packages are in '{}'; expected a folder", python.display(), folder.display());
+        }
+        Ok(folder)
+    }
+}
+
+fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    command(program, arguments).output().is_ok_and(|output| output.status.success())
+}
+
+/// The Python of the environment that uv installs into.
+fn python_of_uv() -> Result<OsString> {
+    let output = command("uv", &["python", "find"]).output().context("uv: cannot be started")?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if path.is_empty() { Err(anyhow!("uv python find: found no Python")) } else { Ok(OsString::from(path)) }
+}
+
+/// Lines such as ` + torch==2.11.0`; uv has no report for machines.
+fn planned_by_uv(output: &Output) -> Vec<Package> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let planned = text.lines().filter_map(|line| line.trim().strip_prefix("+ ")?.split_once("=="));
+    planned.map(|(name, version)| Package { name: name.to_owned(), version: version.to_owned() }).collect()
+}
+
+/// The part of pip's report that is used.
+#[derive(Deserialize)]
+struct Report {
+    install: Vec<Planned>,
+}
+
+#[derive(Deserialize)]
+struct Planned {
+    metadata: Package,
+}
+
+fn reported_by_pip(output: &Output) -> Result<Vec<Package>> {
+    let report: Report = serde_json::from_slice(&output.stdout)
+        .context("pip: its report of what it would install cannot be read; expected that of pip 22.2 or later")?;
+    Ok(report.install.into_iter().map(|planned| planned.metadata).collect())
+}
+
+/// Beginnings of the names of packages with NVIDIA's libraries, which PyTorch requires. Other packages of NVIDIA, such as
+/// nvidia-ml-py, are modules that a program may import; cuda-toolkit is only a list of these.
+const LIBRARIES: [&str; 15] = [
+    "cuda-bindings",
+    "cuda-pathfinder",
+    "nvidia-cublas",
+    "nvidia-cuda-",
+    "nvidia-cudnn-cu",
+    "nvidia-cufft",
+    "nvidia-cufile",
+    "nvidia-curand",
+    "nvidia-cusolver",
+    "nvidia-cusparse",
+    "nvidia-nccl-cu",
+    "nvidia-nvjitlink",
+    "nvidia-nvshmem",
+    "nvidia-nvtx",
+    "nvidia-nvvm",
+];
+
+fn is_of_nvidia(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
+    LIBRARIES.iter().any(|library| name.starts_with(library))
+}
+
+/// Writes the metadata of a package that holds nothing.
+fn stand_in(packages: &Path, package: &Package) -> Result<()> {
+    let Package { name, version } = package;
+    let inner = format!("{}-{version}.dist-info", name.replace(['-', '.'], "_"));
+    let folder = packages.join(&inner);
+    let metadata = format!(
+        "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: Nothing: a stand-in by 'ptmem pip install'\n"
+    );
+    let files = [
+        ("METADATA", metadata),
+        ("WHEEL", "Wheel-Version: 1.0\nGenerator: ptmem\nRoot-Is-Purelib: true\nTag: py3-none-any\n".to_owned()),
+        ("INSTALLER", "ptmem\n".to_owned()),
+        ("RECORD", ["METADATA", "WHEEL", "INSTALLER", "RECORD"].map(|file| format!("{inner}/{file},,\n")).concat()),
+    ];
+    fs::create_dir_all(&folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    for (file, text) in files {
+        super::output::write_file(&folder.join(file), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_libraries_of_all_releases_of_cuda_are_told_from_modules() {
+        for name in ["nvidia-cublas-cu12", "nvidia_cublas", "nvidia-cuda-runtime-cu11", "nvidia-cudnn-cu13"] {
+            assert!(is_of_nvidia(name), "{name}");
+        }
+        for name in ["nvidia-ml-py", "nvidia-modelopt", "nvidia-cudnn-frontend", "torch", "cuda-toolkit", "cuda-python"]
+        {
+            assert!(!is_of_nvidia(name), "{name}");
+        }
+    }
+}
