@@ -21,7 +21,7 @@ parents_of() {
   git cat-file commit "$1" | sed -n '/^$/q;s/^parent //p' | tr -d '\r'
 }
 
-# find_base: the input base, else of a pull request the commit on its base branch in which its history begins. A
+# find_base: the input base, else of a merge queue what its event names, else of a pull request the commit on its base branch in which its history begins. A
 # checkout of a pull request is by default a merge of both branches, so its first parent is that commit, whatever came to
 # the base branch since.
 find_base() {
@@ -29,10 +29,10 @@ find_base() {
   if [ -z "$wanted" ]; then
     command -v jq > /dev/null || no_base "there is no jq on this machine" || return 1
     if [ -f "$event" ]; then
-      wanted=$(jq -r '.pull_request.base.sha // empty' "$event" 2> /dev/null | tr -d '\r') || wanted=
+      wanted=$(jq -r '.pull_request.base.sha // .merge_group.base_sha // empty' "$event" 2> /dev/null | tr -d '\r') || wanted=
       head=$(jq -r '.pull_request.head.sha // empty' "$event" 2> /dev/null | tr -d '\r') || head=
     fi
-    [ -n "$wanted" ] || no_base "this is no run of a pull request; name the commit in the input base" || return 1
+    [ -n "$wanted" ] || no_base "this is no run of a pull request or merge queue; name the commit in the input base" || return 1
     is_pull_request=true
   fi
   command -v git > /dev/null || no_base "there is no git on this machine" || return 1
@@ -45,6 +45,11 @@ find_base() {
     if ! git merge-base "$wanted" HEAD > /dev/null 2>&1; then
       git fetch --quiet --no-tags --deepen=1 origin "$(git rev-parse HEAD)" > /dev/null 2>&1 || true
     fi
+  fi
+  # In a merge queue, the base is behind the merges of the whole group.
+  if [ -n "${GITHUB_EVENT_NAME:-}" ] && [ "$GITHUB_EVENT_NAME" = merge_group ] &&
+    ! git merge-base --end-of-options "$wanted" HEAD > /dev/null 2>&1; then
+    git fetch --quiet --no-tags --deepen=100 origin "$(git rev-parse HEAD)" > /dev/null 2>&1 || true
   fi
   base=$(git merge-base --end-of-options "$wanted" HEAD 2> /dev/null) ||
     no_base "the checkout lacks the history back to $wanted; set fetch-depth: 2 of actions/checkout for a pull request, or 0"

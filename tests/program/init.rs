@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{ptmem, say, text};
 
 fn repository(files: &[(&str, &str)]) -> TempDir {
     let place = tempfile::tempdir().unwrap();
@@ -48,17 +49,84 @@ fn a_repository_gets_the_files_of_a_gate() {
         assert!(told.contains(part), "{part}: {told}");
     }
     let workflow = read(place.path(), ".github/workflows/memory.yml");
-    for part in ["runs-on: ubuntu-latest", "pip install .", "record: python record_memory.py", "gpu: a100"] {
+    // Each side installs its own code: nothing is installed before the action.
+    let install =
+        "        with:\n          install: |\n            pip install uv\n            ptmem pip install torch .\n";
+    for part in
+        ["runs-on: ubuntu-latest", install, "record: python record_memory.py", "gpu: a100", "uses: OWNER/ptmem@v0"]
+    {
         assert!(workflow.contains(part), "{part}: {workflow}");
     }
-    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE"] {
+    assert!(!workflow.contains("- run:"), "{workflow}");
+    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION"] {
         assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
     }
     assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
-    // The configuration is valid as it is: a gate runs with it.
-    let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
+    // The configuration is valid as it is: a gate runs with it, and limits more than the peak.
+    let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--format", "junit"]);
     assert_eq!(gate.status.code(), Some(1), "{}", text(&gate.stderr));
+    for limit in ["name=\"peak within 5 %\"", "name=\"end within 5 %\"", "aten::_softmax within 4.00 MiB\""] {
+        assert!(text(&gate.stdout).contains(limit), "{limit}: {}", text(&gate.stdout));
+    }
 }
+
+#[test]
+fn dependencies_are_those_that_the_repository_pins() {
+    let project = ("pyproject.toml", "[project]\nname = \"x\"\n");
+    let locked = "--output-file locked.txt\n            ptmem pip install -r locked.txt .\n";
+    for (files, install) in [
+        (&[project, ("uv.lock", "")][..], locked),
+        (&[("requirements.txt", "torch\n")], "            ptmem pip install torch -r requirements.txt\n"),
+        (&[], "            ptmem pip install torch numpy\n"),
+    ] {
+        let place = repository(files);
+        init(place.path(), &["--action", "./ptmem"]);
+        let workflow = read(place.path(), ".github/workflows/memory.yml");
+        assert!(workflow.contains(install) && workflow.contains("- uses: ./ptmem\n"), "{workflow}");
+    }
+}
+
+#[test]
+fn the_recording_script_refuses_to_run_until_its_parts_are_written() {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        say("skipped: no python3 to run the recording script");
+        return;
+    }
+    let place = repository(&[("torch.py", FAKE_TORCH)]);
+    init(place.path(), &[]);
+    let run = || Command::new("python3").arg("record_memory.py").current_dir(place.path()).output().unwrap();
+    let script = read(place.path(), "record_memory.py");
+    let build = script.replace("    not_written(\"build\")", "    return [], []");
+    let step = build.replace("    not_written(\"train_step\")", "    print('a step')");
+    for (text_of_script, missing) in [(&script, "build"), (&build, "train_step"), (&step, "evaluate")] {
+        fs::write(place.path().join("record_memory.py"), text_of_script).unwrap();
+        let output = run();
+        assert_eq!(output.status.code(), Some(1), "{missing}");
+        let expected = format!("record_memory.py: {missing}() is not written yet; write it, or take it out of PARTS\n");
+        assert_eq!(text(&output.stderr), expected);
+    }
+    let whole = step.replace("PARTS = [train_step, evaluate, generate]", "PARTS = [train_step]");
+    fs::write(place.path().join("record_memory.py"), whole).unwrap();
+    let output = run();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let expected = "on\na step\na step\non\nbegin train_step\na step\nend\ndump snapshot.pkl\n";
+    assert_eq!(text(&output.stdout), expected);
+}
+
+/// The parts of PyTorch that the recording script calls.
+const FAKE_TORCH: &str = "\
+class Part:
+    def __init__(self, name): print('begin', name)
+    def __enter__(self): pass
+    def __exit__(self, *_): print('end')
+
+class profiler: record_function = Part
+
+class cuda:
+    class memory:
+        def _record_memory_history(**_): print('on')
+        def _dump_snapshot(path): print('dump', path)
+";
 
 #[test]
 fn nothing_is_overwritten() {
@@ -78,7 +146,7 @@ fn a_runner_with_a_gpu_compares_with_the_stored_profile() {
     let place = repository(&[("requirements.txt", "torch\n")]);
     init(place.path(), &[&fixture("before.pkl"), "--runner", "gpu: [a]"]);
     let workflow = read(place.path(), ".github/workflows/memory.yml");
-    for part in ["runs-on: 'gpu: [a]'", "pip install -r requirements.txt", "before: baseline.ptmem.json"] {
+    for part in ["runs-on: 'gpu: [a]'", "pip install torch -r requirements.txt", "before: baseline.ptmem.json"] {
         assert!(workflow.contains(part), "{part}: {workflow}");
     }
     let same = ptmem(place.path(), &["diff", "baseline.ptmem.json", &fixture("before.pkl"), "--max-growth", "0"]);
@@ -94,7 +162,10 @@ fn a_repository_of_gitlab_gets_its_job() {
     let told = init(place.path(), &["--runner", "gpu"]);
     assert!(told.contains("GitLab CI"), "{told}");
     let job = read(place.path(), ".gitlab/ptmem.yml");
-    assert!(job.contains("  tags: [gpu]\n") && job.contains("    - python record_memory.py"), "{job}");
+    assert!(
+        job.contains("  tags: [gpu]\n") && job.contains("        PTMEM_SNAPSHOT=$2 python record_memory.py"),
+        "{job}"
+    );
     assert!(!place.path().join(".github").exists());
 }
 

@@ -19,6 +19,9 @@ use super::{input, output};
 use plan::{File, PROFILE, Place};
 use repository::{Ci, Repository};
 
+/// The Action in workflows; OWNER is whoever has the repository.
+const ACTION: &str = "OWNER/ptmem@v0";
+
 #[derive(Debug, Args)]
 pub(crate) struct InitArguments {
     /// A snapshot of the code as it is, to store as the first before
@@ -26,6 +29,9 @@ pub(crate) struct InitArguments {
     /// Record on runners with this label, which have a GPU [default: on a simulated GPU, on any runner]
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::WRITTEN)]
     runner: Option<String>,
+    /// The Action, as a workflow names it: a repository and a tag, or a folder of the checkout such as ./ptmem
+    #[arg(long, value_name = "ACTION", default_value = ACTION, value_parser = NonEmptyStringValueParser::new(), help_heading = heading::WRITTEN)]
+    action: String,
     /// Print the files instead of writing them
     #[arg(long, help_heading = heading::WRITTEN)]
     dry_run: bool,
@@ -42,14 +48,14 @@ pub(super) fn run(arguments: &InitArguments, output: &output::Output) -> Result<
     }
     let repository = Repository::around(&folder);
     let place = arguments.runner.as_deref().map_or(Place::Simulated, Place::Runner);
-    let mut files = plan::files(&repository, place, arguments.snapshot.is_some());
+    let mut files = plan::files(&repository, place, arguments.snapshot.is_some(), &arguments.action);
     files.extend(arguments.snapshot.as_deref().map(stored).transpose()?);
     let mut told = found(&repository);
     for file in &files {
         told += &write(&repository.root, file, arguments.dry_run)?;
     }
     if !arguments.dry_run {
-        told += &next_steps(&repository, place, arguments.snapshot.is_some());
+        told += &next_steps(&repository, place, arguments);
     }
     output.print(&told)?;
     Ok(ExitCode::SUCCESS)
@@ -95,25 +101,28 @@ fn write(root: &Path, file: &File, is_dry: bool) -> Result<String> {
     Ok(format!("written  {}\n", file.path))
 }
 
-fn next_steps(repository: &Repository, place: Place<'_>, is_stored: bool) -> String {
+fn next_steps(repository: &Repository, place: Place<'_>, arguments: &InitArguments) -> String {
     let script = repository.scripts.first().map_or(String::new(), |script| format!(" from {script}"));
     let command = match place {
         Place::Simulated => "ptmem simulate -- python record_memory.py",
         Place::Runner(_) => "python record_memory.py",
     };
     let mut steps = vec![
-        format!("put your model into build() and your step into train_step() of record_memory.py{script}"),
+        format!("write build() and the parts of record_memory.py{script}; it refuses to run until then"),
         format!("try it: {command}"),
         "look at it: ptmem doctor snapshot.pkl, ptmem show snapshot.pkl".to_owned(),
         "set your limits in ptmem.toml".to_owned(),
     ];
-    if matches!(place, Place::Runner(_)) && !is_stored {
+    if matches!(place, Place::Runner(_)) && arguments.snapshot.is_none() {
         steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
     }
-    steps.push(match repository.ci {
-        Ci::Github => "in .github/workflows/memory.yml, replace OWNER by the owner of the Action".to_owned(),
-        Ci::Gitlab => "include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned(),
-    });
+    match repository.ci {
+        Ci::Github if arguments.action == ACTION => {
+            steps.push("in .github/workflows/memory.yml, replace OWNER by the owner of the Action".to_owned());
+        }
+        Ci::Github => {}
+        Ci::Gitlab => steps.push("include .gitlab/ptmem.yml in .gitlab-ci.yml, as its first lines say".to_owned()),
+    }
     steps.push("commit and merge them; the gate works from the next change on, whose base has the script".to_owned());
     let mut text = String::from("\nNext:\n");
     for (number, step) in (1..).zip(steps) {

@@ -1,5 +1,7 @@
 //! The files that set a gate up.
 
+use ptmem::simulate::Card;
+
 use super::repository::{Ci, Installation, Repository};
 
 /// A file to write.
@@ -27,10 +29,11 @@ const SCRIPT: &str = include_str!("templates/record_memory.py");
 const GITHUB: &str = include_str!("templates/github.yml");
 const GITLAB: &str = include_str!("templates/gitlab.yml");
 
-/// The files for a repository; `is_stored` where the before is a profile in the repository.
-pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool) -> Vec<File> {
+/// The files for a repository; `is_stored` where the before is a profile in the repository. `action` is what a workflow
+/// calls the Action.
+pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool, action: &str) -> Vec<File> {
     let workflow = match repository.ci {
-        Ci::Github => File { path: ".github/workflows/memory.yml", text: github(repository, place, is_stored) },
+        Ci::Github => File { path: ".github/workflows/memory.yml", text: github(repository, place, is_stored, action) },
         Ci::Gitlab => File { path: ".gitlab/ptmem.yml", text: gitlab(repository, place) },
     };
     vec![
@@ -40,25 +43,32 @@ pub(super) fn files(repository: &Repository, place: Place<'_>, is_stored: bool) 
     ]
 }
 
-/// Commands that install PyTorch and the program.
+/// Commands that install PyTorch and what the repository needs, into an environment that is active.
 fn installs(repository: &Repository, place: Place<'_>) -> Vec<String> {
-    let mut lines = match place {
-        // A simulated GPU needs none of NVIDIA's packages, which are most of PyTorch's size.
-        Place::Simulated => vec![
-            "pip install --no-deps torch".to_owned(),
-            "pip install typing_extensions sympy networkx jinja2 fsspec filelock numpy setuptools".to_owned(),
-        ],
-        Place::Runner(_) => vec!["pip install torch".to_owned()],
+    // uv takes seconds, and reads what packages require without downloading them.
+    let (first, install) = match place {
+        Place::Simulated => (Some("pip install uv"), "ptmem pip install"),
+        Place::Runner(_) => (None, "pip install"),
     };
+    let mut lines: Vec<String> = first.into_iter().map(str::to_owned).collect();
     match &repository.installation {
-        Installation::Package => lines.push("pip install .".to_owned()),
-        Installation::Requirements(file) => lines.push(format!("pip install -r {file}")),
-        Installation::Unknown => {}
+        Installation::Locked => {
+            lines.push("uv export --quiet --frozen --no-hashes --no-emit-project --output-file locked.txt".to_owned());
+            lines.push(format!("{install} -r locked.txt ."));
+        }
+        Installation::Package => lines.push(format!("{install} torch .")),
+        Installation::Requirements(file) => lines.push(format!("{install} torch -r {file}")),
+        Installation::Unknown => lines.push(format!("{install} torch numpy")),
     }
     lines
 }
 
-fn github(repository: &Repository, place: Place<'_>, is_stored: bool) -> String {
+/// Lines below a key of YAML that begins a text of several lines.
+fn indented(lines: &[String], columns: usize) -> String {
+    lines.iter().map(|line| format!("{:columns$}{line}", "")).collect::<Vec<_>>().join("\n")
+}
+
+fn github(repository: &Repository, place: Place<'_>, is_stored: bool, action: &str) -> String {
     let words = match place {
         Place::Simulated => "both commits are recorded on a simulated GPU, on a free runner.",
         Place::Runner(_) => "recorded on a machine with a GPU.",
@@ -67,31 +77,32 @@ fn github(repository: &Repository, place: Place<'_>, is_stored: bool) -> String 
         Place::Simulated => "ubuntu-latest".to_owned(),
         Place::Runner(label) => quoted(label),
     };
-    let install: Vec<String> = installs(repository, place).iter().map(|line| format!("          {line}")).collect();
+    let install = indented(&installs(repository, place), 12);
     let is_compared_with_stored = is_stored && matches!(place, Place::Runner(_));
-    let record =
-        if is_compared_with_stored { "      - run: python record_memory.py # writes snapshot.pkl\n" } else { "" };
-    let inputs = match place {
-        Place::Runner(_) if is_compared_with_stored => {
-            format!("          before: {PROFILE}\n          after: snapshot.pkl")
-        }
-        Place::Runner(_) => format!("{RECORD}\n          gpu: real"),
-        Place::Simulated => format!("{RECORD}\n          gpu: a100"),
+    let record = match is_compared_with_stored {
+        true => format!(
+            "      - run: |\n{}\n          python record_memory.py # writes snapshot.pkl\n",
+            indented(&installs(repository, place), 10)
+        ),
+        false => String::new(),
     };
-    GITHUB
-        .replace("PLACE", words)
-        .replace("RUNNER", &runner)
-        .replace("INSTALL", &install.join("\n"))
-        .replace("RECORD\n", record)
-        .replace("INPUTS", &inputs)
+    let gpu = match place {
+        Place::Runner(_) => "real",
+        Place::Simulated => Card::DEFAULT,
+    };
+    let inputs = match is_compared_with_stored {
+        true => format!("          before: {PROFILE}\n          after: snapshot.pkl"),
+        false => format!("          install: |\n{install}\n{RECORD}\n          gpu: {gpu}"),
+    };
+    let github = GITHUB.replace("PLACE", words).replace("RUNNER", &runner).replace("RECORD\n", &format!("{record}\n"));
+    github.replace("INPUTS", &inputs).replace("ACTION", action)
 }
 
 /// Inputs of the Action that record both commits by a script which writes the snapshot itself.
 const RECORD: &str = "          record: python record_memory.py\n          record-steps: none";
 
 fn gitlab(repository: &Repository, place: Place<'_>) -> String {
-    let install: Vec<String> = installs(repository, place).iter().map(|line| format!("    - {line}")).collect();
-    let text = GITLAB.replace("INSTALL", &install.join("\n"));
+    let text = GITLAB.replace("      INSTALL", &indented(&installs(repository, place), 8));
     match place {
         Place::Simulated => text
             .replace("PLACE", "both commits are recorded on a simulated GPU, on any runner.")

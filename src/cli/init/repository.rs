@@ -15,6 +15,8 @@ pub(super) enum Ci {
 /// The way to install a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Installation {
+    /// As a package whose dependencies uv.lock pins.
+    Locked,
     /// As a package, by `pip install .`.
     Package,
     /// By a file of requirements.
@@ -61,6 +63,9 @@ fn ci(root: &Path) -> Ci {
 }
 
 fn installation(root: &Path) -> Installation {
+    if root.join("uv.lock").is_file() && root.join("pyproject.toml").is_file() {
+        return Installation::Locked;
+    }
     if ["pyproject.toml", "setup.py"].iter().any(|name| root.join(name).is_file()) {
         return Installation::Package;
     }

@@ -198,7 +198,7 @@ fn inputs_that_do_not_go_with_record_are_errors() {
     }
     let mut job = merged(2);
     job.event(&json!({"ref": "refs/heads/main"}));
-    let message = "record: this is no run of a pull request; name the commit in the input base";
+    let message = "record: this is no run of a pull request or merge queue; name the commit in the input base";
     says_that_it_could_not_run(&mut job, message);
     job.set("PTMEM_BASE", "HEAD^1").run("run.sh").says(0, "recording the checkout");
     assert_eq!(job.outputs()["verdict"], "regression");
@@ -351,6 +351,25 @@ fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     assert!(report.contains("through lines that this change touches"), "{report}");
     assert!(report.contains("changed here | `<module> (work/train.py:3)"), "{report}");
     assert_eq!(worktrees(&job), 1);
+}
+
+#[test]
+fn a_merge_queue_names_its_base() {
+    if no_git() {
+        return;
+    }
+    let mut job = merged(1);
+    // The second of a group: the base is two merges behind.
+    job.git("origin", &["switch", "--quiet", "merge"]);
+    commit(&job, &[("more.py", "z\n")]);
+    job.git("workspace", &["fetch", "--quiet", "--depth=1", "origin", "merge"]);
+    job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
+    let base = job.git("origin", &["rev-parse", "main~1"]);
+    let head = job.git("origin", &["rev-parse", "merge"]);
+    job.event(&json!({"merge_group": {"base_sha": base, "head_sha": head}})).set("GITHUB_EVENT_NAME", "merge_group");
+    let finished = job.run("run.sh");
+    finished.says(0, &format!("recording the base {}", &base[..7]));
+    assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
 }
 
 /// A command that installs the code of its own side: the program takes the snapshot that was installed.

@@ -1,9 +1,12 @@
-"""Records the GPU memory of one training step, for ptmem.
+"""Records the GPU memory of what this project does, for ptmem: a training step, an evaluation, a generation.
 
-Replace build() and train_step() by your own. Then run it on a machine with a GPU, or on any Linux with a simulated one:
+Write build() and the parts below, and take those out of PARTS that the project does not have; until then this script
+refuses to run. Then run it on a machine with a GPU, or on any Linux with a simulated one:
 
     python record_memory.py
     ptmem simulate -- python record_memory.py
+
+Seed whatever decides sizes, such as the lengths of random sequences: both sides of a comparison should do the same.
 """
 
 import os
@@ -11,23 +14,35 @@ import os
 import torch
 
 SNAPSHOT = os.environ.get("PTMEM_SNAPSHOT", "snapshot.pkl")
-WARM_UP_STEPS = 2  # they allocate what later steps use again, such as optimizer state
+WARM_UP_ROUNDS = 2  # they allocate what later ones use again, such as optimizer state
 MAX_ENTRIES = 1_000_000  # events that the history keeps
 
 
+def not_written(name):
+    raise SystemExit(f"record_memory.py: {name}() is not written yet; write it, or take it out of PARTS")
+
+
 def build():
-    """Makes the model and the optimizer."""
-    model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 256)).cuda()
-    return model, torch.optim.AdamW(model.parameters())
+    """Makes the model and the optimizer, as large as in use; the parts get what it returns."""
+    not_written("build")
 
 
 def train_step(model, optimizer):
     """Does one step, with a batch as large as in training; random values do."""
-    batch = torch.randn(64, 256, device="cuda")
-    loss = model(batch).square().mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
+    not_written("train_step")
+
+
+def evaluate(model, optimizer):
+    """Does one batch of the evaluation."""
+    not_written("evaluate")
+
+
+def generate(model, optimizer):
+    """Generates once, as long as in use."""
+    not_written("generate")
+
+
+PARTS = [train_step, evaluate, generate]
 
 
 def restart_history():
@@ -42,11 +57,15 @@ def restart_history():
 def main():
     # On from the start, so that weights and optimizer state have call stacks.
     torch.cuda.memory._record_memory_history(max_entries=MAX_ENTRIES)
-    model, optimizer = build()
-    for _ in range(WARM_UP_STEPS):
-        train_step(model, optimizer)
+    built = build()
+    for _ in range(WARM_UP_ROUNDS):
+        for part in PARTS:
+            part(*built)
     restart_history()
-    train_step(model, optimizer)
+    for part in PARTS:
+        # A phase of the report.
+        with torch.profiler.record_function(part.__name__):
+            part(*built)
     torch.cuda.memory._dump_snapshot(SNAPSHOT)
 
 
