@@ -43,7 +43,7 @@ class Contract:
 
 
 CONTRACTS = (
-    Contract("Diff", "ptmem.diff-1.schema.json", "Comparison"),
+    Contract("Diff", "ptmem.diff-2.schema.json", "Comparison"),
     Contract("Profile", "ptmem.profile-1.schema.json", "Snapshot", definition="report"),
     Contract("Leak", "ptmem.leak-1.schema.json", "Leaks"),
     Contract("Suite", "ptmem.suite-1.schema.json", "Suite"),

@@ -40,6 +40,29 @@ GroupBy = Literal[
 
 
 @dataclass(frozen=True)
+class Place:
+    """A place in the history of a side."""
+
+    event: int
+    """The event that it is just after; -1 for the start."""
+    phase: Optional[str]
+    """The innermost phase that is open there, with its number."""
+    allocated: int
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the stacks of both sides are compared."""
+
+    before: Place
+    after: Place
+    before_peak: Optional[Place]
+    """The peak of the before; null where it is not known."""
+    reason: Optional[Literal["asked", "not-known", "no-order", "not-alike", "not-kept"]]
+    """Why these are not the same place of the program; null where they are."""
+
+
+@dataclass(frozen=True)
 class Metric:
     """A figure on both sides."""
 
@@ -77,7 +100,7 @@ class CategoryChange:
     delta: int
 
 
-Bucket = Optional[Literal["before-recording", "allocation-not-recorded", "no-frames", "others"]]
+BucketOfChange = Optional[Literal["before-recording", "allocation-not-recorded", "no-frames", "others", "peak-elsewhere"]]
 
 
 @dataclass(frozen=True)
@@ -132,7 +155,7 @@ class Row:
     label: str
     """Its name for people."""
     key: str
-    bucket: Bucket
+    bucket: BucketOfChange
     before: int
     after: int
     delta: int
@@ -211,6 +234,8 @@ class DeviceDiff:
     """Null where it is missing."""
     rank: Optional[int]
     """Which of several ranks it is of; null where there are none, or the name of the file does not tell."""
+    places: Optional[Places]
+    """Where the stacks of both sides are compared; null where a side has no such moment."""
     metrics: DeviceDiffMetrics
     """The figures of the device."""
     categories: list[CategoryChange]
@@ -277,7 +302,7 @@ class Diagnostic:
 class Comparison(Result):
     """Two snapshots: what 'ptmem diff --format json' prints. Readers should ignore keys that are not named here."""
 
-    schema: Literal["ptmem.diff/1"]
+    schema: Literal["ptmem.diff/2"]
     tool: Tool
     verdict: Verdict
     exit_code: int
@@ -381,6 +406,9 @@ class Oom:
     """How far any of these figures may be from the truth; null: not known."""
     frames: list[Frame]
     """The stack of the request, innermost first; of the first 16 of a device, and empty where it was not captured."""
+
+
+Bucket = Optional[Literal["before-recording", "allocation-not-recorded", "no-frames", "others"]]
 
 
 @dataclass(frozen=True)
@@ -750,7 +778,7 @@ class Leaks(Result):
 class SuiteComparison:
     """Two snapshots and what the limits say about them."""
 
-    schema: Literal["ptmem.diff/1"]
+    schema: Literal["ptmem.diff/2"]
     tool: Tool
     name: str
     """What it is called in the configuration, and its rank."""

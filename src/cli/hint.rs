@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use ptmem::diff::NotAligned;
 use ptmem::profile::{self, saved};
 use ptmem::trim;
 
@@ -30,20 +29,10 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = cause.downcast_ref::<profile::Error>() {
         return of_profile(error);
     }
-    if let Some(error) = cause.downcast_ref::<NotAligned>() {
-        return Some(of_alignment(error).to_owned());
-    }
     match cause.downcast_ref::<trim::Error>()? {
         trim::Error::NoMoment(_) => Some("give moments of the history to --between".to_owned()),
         trim::Error::TooSmall { .. } => Some("allow more with --max-bytes".to_owned()),
         _ => None,
-    }
-}
-
-fn of_alignment(error: &NotAligned) -> &'static str {
-    match error {
-        NotAligned::NoCourse { .. } => "compare with --at peak",
-        NotAligned::NotAlike { .. } => "compare with --at peak or --at event:N",
     }
 }
 

@@ -196,9 +196,9 @@ codes! {
         "One side does not have the moment at which stacks are compared."
         "Choose a moment that both sides have.";
 
-    MomentsAligned "moments-aligned" Note
-        "Stacks are compared where the before does what the after does at its peak (--at aligned)."
-        "Nothing. Look at the other peak with --at peak.";
+    PlacesNotAligned "places-not-aligned" Note
+        "Stacks are compared at both peaks: it is not known where the before does what the after does at its peak."
+        "Record both sides with stacks, from the same place on. If the peaks lie at different places, limit stack-highest.";
 
     RecordingsDiffer "recordings-differ" Distrusted
         "The two sides were recorded differently, so that peaks or stacks do not compare."

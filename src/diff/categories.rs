@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Sides;
+use super::{Row, Sides};
 use crate::profile::{DeviceProfile, Profile};
 use crate::stack::{GroupBy, Grouper};
 
@@ -16,6 +16,11 @@ pub struct CategoryChange {
 }
 
 impl CategoryChange {
+    /// The change that is no category's: see [`super::RowKind::PeakElsewhere`].
+    pub(super) fn peak_elsewhere(closing: &Row) -> Self {
+        Self { name: format!("[{}]", super::row::PEAK_ELSEWHERE), held: closing.held.map(|held| held.bytes) }
+    }
+
     /// Bytes gained.
     #[must_use]
     pub fn delta(&self) -> i128 {

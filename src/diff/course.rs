@@ -1,13 +1,15 @@
 //! Parts that one of two recordings lacks, and peaks that moved, as diagnostics.
 
+use std::fmt;
+
+use super::places::{has_known_peak, phase};
 use super::stacks::paired;
 use super::{DeviceDiff, Options, Sides};
 use crate::align::{End, Missing, Parts, Run, Unclear, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
-use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, History, Kind, Places, Profile, StackTotal};
 use crate::replay::Position;
-use crate::sides::Side;
 use crate::stack::{GroupBy, Grouper, Paired};
 use crate::text::thousands;
 
@@ -18,8 +20,10 @@ pub(super) struct Compared {
     pub(super) missing: Vec<Missing>,
     /// The reason why one may lack a part that is not found.
     pub(super) parts_unclear: Option<Unclear>,
-    /// The places of the peaks in the program, where they differ.
-    pub(super) peaks: Option<Sides<String>>,
+    /// The places of the peaks in the program, where they are known.
+    pub(super) peaks: Sides<Option<PeakPlace>>,
+    /// True if these are different places.
+    pub(super) peak_moved: bool,
 }
 
 /// Compares the courses of a device, where both are known.
@@ -48,37 +52,10 @@ fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
     profiles.map(|profile| profile.grouper_by(GroupBy::Stack))
 }
 
-/// The reason why the before has no moment that corresponds to the peak of the after.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotAligned {
-    /// It is not known in which order stacks allocate.
-    #[error(
-        "device {device}: the {side} does not tell in which order its stacks allocate, by which moments are aligned: it has \
-         no allocations, or is a profile that was saved without them; give the snapshot itself"
-    )]
-    NoCourse {
-        /// Device ordinal.
-        device: u32,
-        /// The side.
-        side: Side,
-    },
-    /// The histories are not alike.
-    #[error(
-        "device {device}: before and after have nothing like each other's course, so no moment of the before corresponds to the \
-         peak of the after"
-    )]
-    NotAlike {
-        /// Device ordinal.
-        device: u32,
-    },
-}
-
-/// The moments of the before that correspond to the peaks of the after, by device of the before. `match_ratio` is
-/// [`Options::match_ratio`].
-///
-/// # Errors
-/// If the histories of a device are not known, or not alike.
-pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotAligned> {
+/// The places of the before that correspond to the peaks of the after, by device of the before, as far as they are known.
+/// `match_ratio` is [`Options::match_ratio`].
+#[must_use]
+pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Places {
     let options = Options { match_ratio, ..Options::default() };
     let by_stack = groupers_by_stack(profiles);
     let groupers = by_stack.map(|grouper| grouper);
@@ -88,48 +65,26 @@ pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Result<Places, NotA
         let devices =
             Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
         let device = devices.before.device;
-        if devices.after.figures.allocated.peak_at == Some(Position::START) {
-            places.insert(device, None);
+        if !devices.each().into_iter().all(|(_, device)| has_known_peak(device)) {
             continue;
         }
-        let courses = devices.map(|device| device.course.as_ref());
-        let Some(courses) = courses.both() else {
-            return Err(NotAligned::NoCourse { device, side: courses.missing().unwrap_or(Side::After) });
-        };
-        let peak = courses.after.peak.ok_or(NotAligned::NoCourse { device, side: Side::After })?;
-        let totals =
-            Sides { before: devices.before.grouped(groupers.before), after: devices.after.grouped(groupers.after) };
-        let stacks = totals.map(|totals| &**totals);
-        let runs = runs(courses, devices, stacks, groupers);
-        let place = corresponding_allocation(&runs, &paired(stacks, groupers, options), peak.place);
-        places.insert(device, Some(place.ok_or(NotAligned::NotAlike { device })?));
+        if devices.after.figures.allocated.peak_at == Some(Position::START) {
+            places.insert(device, None);
+        } else if let Some(place) = place_of_peak(devices, groupers, options) {
+            places.insert(device, Some(place));
+        }
     }
-    Ok(places)
+    places
 }
 
-/// Adds which events correspond, where that was asked for.
-pub(super) fn tell_alignment(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    if !matches!(profiles.after.options.at, Moment::Aligned(_)) {
-        return;
-    }
-    let Some(index) = device.index.both() else { return };
-    let before = &profiles.before.devices[index.before];
-    let after = &profiles.after.devices[index.after];
-    if let (Some(before_at), Some(after_at)) = (before.at, after.at) {
-        let own = before.figures.allocated.peak_at.filter(|own| *own != before_at);
-        let own = own.map_or_else(|| "its own peak".to_owned(), |own| format!("its own peak is {}", place_of(own)));
-        let message = format!(
-            "stacks are compared at the peak of the after, {}; the before does the same {} ({own})",
-            place_of(after_at),
-            place_of(before_at)
-        );
-        found.push(Diagnostic::new(Code::MomentsAligned, device.ordinal(), message));
-    }
-}
-
-/// A position in words.
-fn place_of(at: Position) -> String {
-    at.event().map_or_else(|| "at the start".to_owned(), |event| format!("at event {}", thousands(event.into())))
+/// The allocation of the before at which it does what the after does at its peak.
+fn place_of_peak(devices: Sides<&DeviceProfile>, groupers: Sides<&Grouper<'_>>, options: Options) -> Option<u64> {
+    let courses = devices.map(|device| device.course.as_ref()).both()?;
+    let totals =
+        Sides { before: devices.before.grouped(groupers.before), after: devices.after.grouped(groupers.after) };
+    let stacks = totals.map(|totals| &**totals);
+    let runs = runs(courses, devices, stacks, groupers);
+    corresponding_allocation(&runs, &paired(stacks, groupers, options), courses.after.peak?.place)
 }
 
 /// Both sides, ready to be aligned.
@@ -153,26 +108,38 @@ fn compare_runs(
     paired: &Paired,
 ) -> Compared {
     let runs = runs(courses, devices, stacks, groupers);
-    let places = Sides {
+    let peaks = Sides {
         before: place(&runs.before, devices.before, groupers.before),
         after: place(&runs.after, devices.after, groupers.after),
     };
-    let peaks = places.both().filter(|places| !is_same_place(places, paired));
+    let peak_moved = match (&peaks.before, &peaks.after) {
+        (Some(before), Some(after)) => !is_same_place(Sides { before, after }, paired),
+        _ => false,
+    };
     let Parts { missing, unclear } = missing_parts(&runs, paired);
-    Compared { missing, parts_unclear: unclear, peaks: peaks.map(|places| places.map(|place| place.text.clone())) }
+    Compared { missing, parts_unclear: unclear, peaks, peak_moved }
 }
 
 /// The place of a peak in the program.
-struct Place {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeakPlace {
+    /// The label of the stack whose allocation made it, and the innermost phase that was open.
+    pub label: String,
+    event: u32,
     /// The group that made it.
     group: Option<usize>,
     key: String,
     /// The function to blame.
     function: Option<String>,
-    text: String,
 }
 
-fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<Place> {
+impl fmt::Display for PeakPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (event {})", self.label, thousands(self.event.into()))
+    }
+}
+
+fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option<PeakPlace> {
     let peak = run.course.peak?;
     let event = device.figures.allocated.peak_at?.event()?;
     let key = run.grouped.keys.get(run.grouped.peak? as usize)?.clone();
@@ -185,15 +152,12 @@ fn place(run: &Run<'_>, device: &DeviceProfile, grouper: &Grouper<'_>) -> Option
     };
     // A saved profile knows the group alone.
     let label = group.map_or(Bucket::NoFrames.label(), |group| &run.totals[group].label);
-    // The innermost phase that was open.
-    let open = device.phases.all.iter().filter(|phase| (phase.from..phase.to).contains(&u64::from(event)));
-    let phase = open.max_by_key(|phase| phase.depth);
-    let phase = phase.map(|phase| format!(" in {} #{}", phase.name, phase.number)).unwrap_or_default();
-    let text = format!("{label}{phase} (event {})", thousands(event.into()));
-    Some(Place { group, key, function, text })
+    let phase = phase(device, Position::after(event as usize));
+    let phase = phase.map(|phase| format!(" in {phase}")).unwrap_or_default();
+    Some(PeakPlace { label: format!("{label}{phase}"), event, group, key, function })
 }
 
-fn is_same_place(places: &Sides<Place>, paired: &Paired) -> bool {
+fn is_same_place(places: Sides<&PeakPlace>, paired: &Paired) -> bool {
     let Sides { before, after } = places;
     let is_pair =
         before.group.zip(after.group).is_some_and(|pair| paired.pairs.contains(&pair) || paired.parts.contains(&pair));
@@ -226,7 +190,7 @@ impl Missing {
 
 /// Adds a diagnostic for every part that a side lacks, and where the peak lies elsewhere.
 pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
-    if let Some(Sides { before, after }) = &device.peaks {
+    if let (true, Some(before), Some(after)) = (device.peak_moved, &device.peaks.before, &device.peaks.after) {
         let message = format!("the peak moved: before at {before}, after at {after}");
         found.push(Diagnostic::new(Code::PeakMoved, device.ordinal(), message));
     }

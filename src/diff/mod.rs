@@ -5,6 +5,7 @@ mod course;
 mod joined;
 mod lines;
 mod phases;
+mod places;
 mod recordings;
 mod row;
 mod stacks;
@@ -21,9 +22,10 @@ pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, Tables};
 use crate::stack::{Code, Grouper};
 pub use categories::CategoryChange;
-pub use course::{NotAligned, align};
+pub use course::{PeakPlace, align};
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
+pub use places::{Apart, ComparedPlaces, Place};
 pub use recordings::OtherFrames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
@@ -71,8 +73,8 @@ pub struct DeviceDiff {
     pub device: Sides<Option<u32>>,
     /// The figures, in the order of [`Metric::ALL`].
     pub metrics: Vec<(Metric, Change)>,
-    /// Every stack, the largest change first. They add up to the change of the allocated bytes at the moment that
-    /// is compared.
+    /// Every stack, the largest change first, and [`RowKind::PeakElsewhere`] where it is needed: they add up to the
+    /// change of the peak, or of the allocated bytes at another moment that was asked for.
     pub rows: Vec<Row>,
     /// Stacks of the after that are part of [`RowKind::Others`] in `rows`, since the before does not list all stacks.
     pub unlisted: Vec<Row>,
@@ -84,8 +86,12 @@ pub struct DeviceDiff {
     pub parts_unclear: Option<Unclear>,
     /// How the frames that both sides record differ, where equal code has other stacks for it.
     pub other_frames: Option<OtherFrames>,
-    /// The places of the peaks in the program, where they differ.
-    pub peaks: Option<Sides<String>>,
+    /// The places that are compared; `None` where a side has no such moment.
+    pub places: Option<ComparedPlaces>,
+    /// The places of the peaks in the program, where they are known.
+    pub peaks: Sides<Option<PeakPlace>>,
+    /// True if these are different places.
+    pub peak_moved: bool,
     /// The change by what memory is for, at the moment that is compared.
     pub categories: Vec<CategoryChange>,
     /// Bytes that all rows gained through lines which a change of the code touches; `None` before
@@ -209,7 +215,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     for device in &devices {
         recordings::compare(&profiles, device, &mut diagnostics);
         course::tell(&profiles, device, &mut diagnostics);
-        course::tell_alignment(&profiles, device, &mut diagnostics);
+        places::tell(&profiles, device, &mut diagnostics);
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
     diagnostics.extend(of_phases);
@@ -252,12 +258,17 @@ fn compare_devices(
     let comparable = has_moment.before && has_moment.after;
     let both = Sides { before: &groupers.before, after: &groupers.after };
     let paired = stacks::paired(stacks, both, options);
-    let is_at_peak = profiles.after.options.at == Moment::Peak;
-    let peaks = devices.map(|device| device.and_then(|device| device.figures.allocated.peak_at).filter(|_| is_at_peak));
-    let course::Compared { missing, parts_unclear, peaks: places } =
+    let is_at_peak = matches!(profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
+    let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
+    let course::Compared { missing, parts_unclear, peaks, peak_moved } =
         course::compare(profiles, devices, both, &paired, options);
-    let rows = if comparable { rows(stacks, cuts, groupers, &paired, peaks) } else { Rows::default() };
-    let categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
+    let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices));
+    let mut rows = if comparable { rows(stacks, cuts, groupers, &paired, at) } else { Rows::default() };
+    let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
+    if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
+        categories.push(CategoryChange::peak_elsewhere(&closing));
+        rows.all.push(closing);
+    }
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
     DeviceDiff {
@@ -270,7 +281,9 @@ fn compare_devices(
         missing,
         parts_unclear,
         other_frames: devices.both().and_then(|devices| OtherFrames::between(profiles, devices)),
-        peaks: places,
+        places,
+        peaks,
+        peak_moved,
         categories,
         touched: None,
     }

@@ -4,6 +4,7 @@ use super::{RowLines, Sides, Touched};
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, Held, others};
 use crate::snapshot::StackId;
+use crate::units::Size;
 
 /// Kinds of changes of the memory of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +20,9 @@ pub enum Kind {
     Removed,
     /// The same bytes.
     Same,
-    /// Held by the other side as well, before its peak.
+    /// Held by the other side as well, before the place that is compared.
     HeldEarlier,
-    /// Held by the other side as well, after its peak.
+    /// Held by the other side as well, after the place that is compared.
     HeldLater,
 }
 
@@ -71,16 +72,31 @@ pub enum RowKind {
     Bucket(Bucket),
     /// The sum of rows that are not listed, with their number.
     Others(usize),
+    /// The bytes by which the peak of the before, which lies elsewhere, is higher than the place that is compared.
+    PeakElsewhere,
 }
 
+/// The name of [`RowKind::PeakElsewhere`].
+pub(super) const PEAK_ELSEWHERE: &str = "peak-elsewhere";
+
 impl RowKind {
-    /// Its bucket; none for a group of stacks.
+    /// The name of its bucket in machine-readable output; none for a group of stacks.
     #[must_use]
-    pub fn bucket(self) -> Option<Bucket> {
+    pub fn bucket(self) -> Option<&'static str> {
         match self {
             Self::Stack => None,
-            Self::Bucket(bucket) => Some(bucket),
-            Self::Others(_) => Some(Bucket::Others),
+            Self::Bucket(bucket) => Some(bucket.code()),
+            Self::Others(_) => Some(Bucket::Others.code()),
+            Self::PeakElsewhere => Some(PEAK_ELSEWHERE),
+        }
+    }
+
+    /// True for memory that the row itself stands for, and not a sum of rows or a difference of moments.
+    #[must_use]
+    pub fn is_memory(self) -> bool {
+        match self {
+            Self::Stack | Self::Bucket(_) => true,
+            Self::Others(_) | Self::PeakElsewhere => false,
         }
     }
 }
@@ -136,8 +152,7 @@ impl Row {
     /// The way in which a pattern names it, on either side.
     #[must_use]
     pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
-        let is_one = !matches!(self.kind, RowKind::Others(_));
-        pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| is_one)
+        pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| self.kind.is_memory())
     }
 
     /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
@@ -148,14 +163,26 @@ impl Row {
 
     /// The row that stands for `count` others.
     pub(super) fn others(count: usize, held: Sides<Held>) -> Self {
+        Self::without_stack(RowKind::Others(count), others(count), Bucket::Others.label().to_owned(), held)
+    }
+
+    /// The row for the bytes by which the peak of the before is higher than the place that is compared. `place` is where
+    /// that peak lies.
+    pub(super) fn peak_elsewhere(bytes: u64, place: &str) -> Self {
+        let label = format!("[the before's peak was {} higher elsewhere: {place}]", Size(bytes));
+        let held = Sides { before: Held { bytes, blocks: 0 }, after: Held::default() };
+        Self::without_stack(RowKind::PeakElsewhere, label, format!("<{PEAK_ELSEWHERE}>"), held)
+    }
+
+    fn without_stack(kind: RowKind, label: String, key: String, held: Sides<Held>) -> Self {
         Self {
-            kind: RowKind::Others(count),
+            kind,
             change: Kind::of(&held),
             moved: false,
-            label: others(count),
+            label,
             aliases: Vec::new(),
             before_within: None,
-            key: Bucket::Others.label().to_owned(),
+            key,
             held,
             highest: Sides::default(),
             joined: None,
@@ -243,8 +270,8 @@ pub struct Listing {
     pub unchanged: bool,
 }
 
-/// The rows to show, those that `explain` the verdict first, and one that sums the rest, so that they still
-/// add up.
+/// The rows to show, those that `explain` the verdict first, then one that sums the rest, and the one that closes the
+/// sum: they still add up.
 #[must_use]
 pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
     let Listing { top, min_delta, unchanged } = listing;
@@ -256,14 +283,17 @@ pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -
     let mut shown = Vec::new();
     let mut rest = Sides::default();
     let mut count = 0;
+    let mut closing = None;
     for row in ordered {
         let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
         match row.kind {
             RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),
+            RowKind::PeakElsewhere => closing = Some(row.clone()),
             _ if shown.len() < limit && large => shown.push(row.clone()),
             _ => (rest, count) = (rest.plus(row.held), count + 1),
         }
     }
     shown.extend((count > 0).then(|| Row::others(count, rest)));
+    shown.extend(closing);
     shown
 }

@@ -71,7 +71,7 @@ mod tests {
     fn documents_are_told_apart_by_their_keys() {
         assert_eq!(of(r#"{"schema": "ptmem.profile/1", "frames": {}}"#), Document::SavedProfile);
         assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), Document::SnapshotReport);
-        assert_eq!(of(r#"{"schema": "ptmem.diff/1"}"#), Document::Other("ptmem.diff/1".to_owned()));
+        assert_eq!(of(r#"{"schema": "ptmem.diff/2"}"#), Document::Other("ptmem.diff/2".to_owned()));
         assert_eq!(of("{}"), Document::Unnamed);
         assert!(Document::of("{").is_err());
         assert!(Document::of("[]").is_err());

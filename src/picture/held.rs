@@ -5,6 +5,7 @@ use super::curve::highest_in_parts;
 use super::flame::{Holdings, MomentKind};
 use super::units::Units;
 use crate::align::Correspondence;
+use crate::diff::RowKind;
 use crate::profile::{Attribution, DeviceProfile, Held, Lifetimes, Moment, Owned};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
@@ -25,8 +26,9 @@ pub(super) fn holdings(
     correspondence: Option<&Correspondence>,
 ) -> Holdings {
     let kept = kept_moments(pictured);
-    let samples = samples(pictured, units, correspondence);
     let mut moments: Vec<_> = kept.iter().map(|(kind, at, _)| (kind.clone(), *at)).collect();
+    let has_aligned = kept.iter().any(|(kind, ..)| *kind == MomentKind::Aligned);
+    let samples = samples(pictured, units, correspondence, has_aligned);
     let first_sample = moments.len();
     moments.extend(samples);
     let mut holdings = Holdings::new(moments);
@@ -57,7 +59,9 @@ fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Positi
         Moment::Baseline => (MomentKind::Baseline, |owned| owned.at),
         Moment::End => (MomentKind::End, |owned| owned.at),
         Moment::Oom => (MomentKind::Oom, |owned| owned.at),
-        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) | Moment::Aligned(_) => {
+        Moment::Aligned(_) if !is_each_peak(pictured) => (MomentKind::Aligned, |owned| owned.at),
+        Moment::Aligned(_) => (MomentKind::Peak, |owned| owned.at),
+        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
             (MomentKind::Asked(asked), |owned| owned.at)
         }
     };
@@ -79,6 +83,12 @@ fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Positi
     placed.filter(|(kind, at, _)| *kind != MomentKind::Oom || at.before.or(at.after).is_some()).collect()
 }
 
+/// True if each side is looked at at its own peak.
+fn is_each_peak(pictured: &Pictured<'_>) -> bool {
+    let devices = [pictured.devices.before, pictured.devices.after];
+    devices.into_iter().flatten().all(|device| device.at == device.figures.allocated.peak_at)
+}
+
 /// The position of a moment on each side.
 fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position>> {
     pictured.devices.map(|device| device.and_then(|device| position_on(device, kind)))
@@ -86,8 +96,8 @@ fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position
 
 fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {
     match kind {
-        MomentKind::Asked(_) => device.at,
-        MomentKind::Peak | MomentKind::Aligned | MomentKind::Sample => device.figures.allocated.peak_at,
+        MomentKind::Asked(_) | MomentKind::Aligned => device.at,
+        MomentKind::Peak | MomentKind::Sample => device.figures.allocated.peak_at,
         MomentKind::Baseline => Some(Position::START),
         MomentKind::End => Some(Position::of_count(usize::try_from(device.events).unwrap_or(usize::MAX))),
         MomentKind::Oom => device.figures.first_oom(),
@@ -100,6 +110,7 @@ fn samples(
     pictured: &Pictured<'_>,
     units: &Units<'_>,
     correspondence: Option<&Correspondence>,
+    has_aligned: bool,
 ) -> Vec<(MomentKind, Sides<Option<Position>>)> {
     let Some(after) = pictured.devices.after.and_then(|device| device.lifetimes.as_ref()) else { return Vec::new() };
     let before = pictured.devices.before.and_then(|device| device.lifetimes.as_ref());
@@ -109,7 +120,7 @@ fn samples(
     }
     let mut kinds = Vec::new();
     let peak = pictured.devices.after.and_then(|device| device.figures.allocated.peak_at);
-    kinds.extend(peak.filter(|_| is_compared).map(|at| (MomentKind::Aligned, at)));
+    kinds.extend(peak.filter(|_| is_compared && !has_aligned).map(|at| (MomentKind::Aligned, at)));
     let count = (MOST_ENTRIES / units.paths.len().max(1)).min(MOST_SAMPLES);
     let allocated: Vec<u64> = after.points.iter().map(|point| point.allocated).collect();
     let places = if count == 0 { Vec::new() } else { highest_in_parts(&allocated, count) };
@@ -152,7 +163,8 @@ fn add_samples(holdings: &mut Holdings, first: usize, side: Side, lifetimes: &Li
 
 /// Adds the rows of the report where nothing else is left of the profiles, as of one rank among many.
 fn add_rows(holdings: &mut Holdings, pictured: &Pictured<'_>, units: &mut Units<'_>) {
-    for row in pictured.rows.unwrap_or_default() {
+    let rows = pictured.rows.unwrap_or_default().iter();
+    for row in rows.filter(|row| row.kind != RowKind::PeakElsewhere) {
         let unit = match (row.stack.after, row.stack.before) {
             (Some(stack), _) => units.of(Side::After, Attribution::Stack(stack)),
             (None, Some(stack)) => units.of(Side::Before, Attribution::Stack(stack)),

@@ -133,7 +133,7 @@ impl<'a> ChangeRecord<'a> {
             path,
             line,
             key: &row.key,
-            bucket: row.kind.bucket().map(Bucket::code).unwrap_or_default(),
+            bucket: row.kind.bucket().unwrap_or_default(),
             before: row.held.before.bytes,
             after: row.held.after.bytes,
             delta: row.delta(),

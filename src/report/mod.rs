@@ -59,7 +59,7 @@ pub enum Subject<'a> {
 pub enum Format {
     /// Tables for people.
     Table,
-    /// The contracts `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1`, `ptmem.ranks/1` and `ptmem.leak/1`.
+    /// The contracts `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1` and `ptmem.leak/1`.
     Json,
     /// A comment on a pull request, or the summary of a job.
     Markdown,

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::place::Codes;
-use crate::diff::{Row, Sides};
+use crate::diff::{Row, RowKind, Sides};
 use crate::profile::{DeviceProfile, Profile};
 use crate::snapshot::StackId;
 use crate::stack::Code;
@@ -59,7 +59,8 @@ fn of_gate(gate: &Gate) -> Vec<Flames> {
         let codes = known.of(&comparison.diff);
         let name = comparison.name.as_deref().filter(|_| several);
         for device in &comparison.diff.devices {
-            let stacks = device.rows.iter().map(|row| Weighed {
+            let held = device.rows.iter().filter(|row| row.kind != RowKind::PeakElsewhere);
+            let stacks = held.map(|row| Weighed {
                 frames: frames_of_row(row, &codes),
                 bytes: Weight::Compared(Sides { before: row.held.before.bytes, after: row.held.after.bytes }),
             });

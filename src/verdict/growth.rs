@@ -88,16 +88,27 @@ impl<'a> Gated<'a> {
         Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
     }
 
-    /// The way to see what grew, where at least half of a growth has no name because it is older than the recording.
-    fn hidden_growth(&self, growth: i128) -> Option<String> {
-        let hidden: i128 = self.device.rows.iter().filter(|row| row.is_older_than_recording()).map(Row::delta).sum();
-        (self.has_rows_at_peak() && hidden > 0 && hidden.saturating_mul(2) >= growth)
+    /// The way to see what grew, where at least half of a growth has no name because it is older than the recording. Two
+    /// moments that do not correspond tell nothing: memory may be freed between them.
+    fn hidden_growth(&self, metric: Metric, growth: i128) -> Option<String> {
+        let hidden = match metric {
+            Metric::Peak if self.device.places.as_ref().is_some_and(|places| places.reason.is_none()) => {
+                let rows = self.device.rows.iter().filter(|row| row.is_older_than_recording());
+                rows.map(Row::delta).sum()
+            }
+            Metric::Baseline => {
+                let [before, after] = [self.profiles.before?, self.profiles.after?].map(unnamed_baseline);
+                i128::from(after) - i128::from(before)
+            }
+            _ => 0,
+        };
+        (hidden > 0 && hidden.saturating_mul(2) >= growth)
             .then(|| format!("{} more was {HOW_TO_NAME}", Size(u64::try_from(hidden).unwrap_or(u64::MAX))))
     }
 
-    /// Whether the rows of the comparison are those at the peak.
+    /// Whether the rows of the comparison add up to the change of the peak.
     fn has_rows_at_peak(&self) -> bool {
-        self.diff.profiles.after.options.at == Moment::Peak
+        matches!(self.diff.profiles.after.options.at, Moment::Peak | Moment::Aligned(_))
     }
 
     /// The rows that a limit on stacks, all or those that a pattern names, concerns.
@@ -122,7 +133,7 @@ impl<'a> Gated<'a> {
             Some(_) => u128::from(row.held.after.bytes),
             None => row.delta().unsigned_abs(),
         };
-        largest >= u128::from(self.thresholds.min_delta) && !matches!(row.kind, RowKind::Others(_)) && scope.holds(row)
+        largest >= u128::from(self.thresholds.min_delta) && row.kind.is_memory() && scope.holds(row)
     }
 
     /// The reason why a side lacks a part that the limit is about, unless that is allowed.
@@ -160,7 +171,7 @@ impl<'a> Gated<'a> {
         let is_alone = match row.kind {
             RowKind::Stack => row.stack.both().is_none(),
             RowKind::Bucket(bucket) => bucket == Bucket::NoFrames,
-            RowKind::Others(_) => false,
+            RowKind::Others(_) | RowKind::PeakElsewhere => false,
         };
         let differ = self.device.other_frames.filter(|_| is_alone)?;
         Some(format!("{differ}; {} cannot be compared", self.growth.target.name()))
@@ -249,6 +260,15 @@ impl<'a> Gated<'a> {
     }
 }
 
+/// The bytes that were held when the recording began and that have no stack.
+fn unnamed_baseline(device: &DeviceProfile) -> u64 {
+    let unnamed = device
+        .stacks
+        .iter()
+        .filter(|total| matches!(total.bucket, Some(Bucket::BeforeRecording | Bucket::NotRecorded)));
+    unnamed.fold(0, |sum: u64, total| sum.saturating_add(total.baseline.bytes))
+}
+
 /// The labels of all stacks of a comparison, those that changed most first.
 pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
     let rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
@@ -298,7 +318,9 @@ impl Judge {
     fn growth_of_metric(&mut self, gated: &Gated<'_>, metric: Metric, sides: Sides<&DeviceProfile>) {
         let change = gated.device.metric(metric);
         let limit = &gated.growth.limit;
-        let mut check = Check { before: change.before, after: change.after, delta: change.delta(), ..gated.check() };
+        let place = gated.device.peaks.after.as_ref().filter(|_| metric == Metric::Peak).map(|peak| peak.label.clone());
+        let mut check =
+            Check { before: change.before, after: change.after, delta: change.delta(), place, ..gated.check() };
         let (Some(before), Some(delta)) = (change.before, change.delta()) else {
             check.reason = Some(format!("{} is not known on both sides", check.metric));
             self.checks.push(check);
@@ -319,7 +341,7 @@ impl Judge {
             self.tell_accepted(&check);
         }
         if check.outcome == Outcome::Exceeded && check.reason.is_none() {
-            check.reason = gated.hidden_growth(delta);
+            check.reason = gated.hidden_growth(metric, delta);
         }
         self.checks.push(check);
     }
@@ -362,7 +384,7 @@ impl Judge {
         }
         let checked = self.checks.len();
         let mut budget = gated.budget();
-        let rows = gated.device.rows.iter().filter(|row| !matches!(row.kind, RowKind::Others(_)));
+        let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());
         let selector = pattern.map(|pattern| gated.device.selector(pattern));
         for row in rows.filter(|row| selector.is_none_or(|selector| row.is_selected(&selector))) {
             let Some(mut check) = gated.check_of_highest(row) else { continue };

@@ -41,7 +41,9 @@ fn of_stack(check: &Check, device: &DeviceDiff) -> Option<i128> {
 fn is_at(metric: Metric, moment: &Moment) -> bool {
     matches!(
         (metric, moment),
-        (Metric::Peak, Moment::Peak) | (Metric::Baseline, Moment::Baseline) | (Metric::End, Moment::End)
+        (Metric::Peak, Moment::Peak | Moment::Aligned(_))
+            | (Metric::Baseline, Moment::Baseline)
+            | (Metric::End, Moment::End)
     )
 }
 

@@ -138,7 +138,8 @@ impl Judgement {
                 let percent = check.before.and_then(|before| format_percent(delta, before));
                 let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
                 let touched = check.touched.map(|touched| touched::words(touched, delta)).unwrap_or_default();
-                format!("{subject} {change}{percent}{touched}, allowed {}", check.limit)
+                let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
+                format!("{subject} {change}{percent}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", check.metric, check.limit),
             (false, _, None) => format!("{device}no {} grew by more than {}", check.metric, check.limit),

@@ -277,7 +277,7 @@ fn produce(code: Code) -> Codes {
             let both = two_devices(passing_block());
             case.diff(&both, &both, &["--at", "event:3"])
         }
-        Code::MomentsAligned => case.codes(&["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--at", "aligned"]),
+        Code::PlacesNotAligned => case.codes(&["diff", &fixture("before.pkl"), &fixture("kv-cache.pkl")]),
         Code::RecordingsDiffer => case.diff(&story([]), &snapshot(segments(), vec![]), &[]),
         Code::LengthsDiffer => {
             let longer = passing_block().into_iter().chain(passing_block());

@@ -124,23 +124,36 @@ fn both_sides_are_compared_at_the_same_place_of_the_program() {
     };
     let mib = |bytes: i64| bytes * MIB as i64;
     // At the two peaks other stacks hold the memory; at the same place one holds 20 MiB more.
-    let at_peaks = rows(&json(folder.path(), &["diff", "before.pkl", "after.pkl"]));
+    let at_peaks = rows(&json(folder.path(), &["diff", "before.pkl", "after.pkl", "--at", "peak"]));
     assert_eq!(at_peaks.len(), 2);
-    let report = json(folder.path(), &["diff", "before.pkl", "after.pkl", "--at", "aligned"]);
+    let report = json(folder.path(), &["diff", "before.pkl", "after.pkl"]);
     assert_eq!(report["at"], "aligned");
-    assert_eq!(rows(&report), [("forward (train.py:7)".to_owned(), mib(20))]);
-    let limit = |limit: &str| {
-        let arguments = ["diff", "before.pkl", "after.pkl", "--at", "aligned", "--max-growth", limit];
-        ptmem(folder.path(), &arguments).status.code()
-    };
+    // What the peak of the before held elsewhere closes the sum: the peak grew by 10 MiB.
+    let elsewhere = "[the before's peak was 10.00 MiB higher elsewhere: step (train.py:7) (event 13)]";
+    assert_eq!(rows(&report), [("forward (train.py:7)".to_owned(), mib(20)), (elsewhere.to_owned(), mib(-10))]);
+    let device = &report["devices"][0];
+    assert_eq!(device["metrics"]["peak"]["delta"], mib(10));
+    assert_eq!(device["stacks"][1]["bucket"], "peak-elsewhere");
+    let categories: i64 =
+        device["categories"].as_array().unwrap().iter().map(|one| one["delta"].as_i64().unwrap()).sum();
+    assert_eq!(categories, mib(10));
+    let place = |event: i64, bytes: i64| serde_json::json!({ "event": event, "phase": null, "allocated": mib(bytes) });
+    let places = &device["places"];
+    assert_eq!(places["before"], place(4, 30));
+    assert_eq!(places["after"], place(4, 50));
+    assert_eq!(places["before_peak"], place(13, 40));
+    assert_eq!(places["reason"], Json::Null);
+    let limit =
+        |limit: &str| ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", limit]).status.code();
     assert_eq!(limit("stack=20MiB"), Some(0));
     assert_eq!(limit("stack=19MiB"), Some(1));
 
     // A saved profile has the stacks of its own peak alone.
     let saved = ptmem(folder.path(), &["profile", "before.pkl", "-o", "stored.json"]);
     assert!(saved.status.success());
-    let said = error(folder.path(), &["diff", "stored.json", "after.pkl", "--at", "aligned"]);
-    assert!(said.contains("a saved profile has no stacks of"), "{said}");
+    let report = json(folder.path(), &["diff", "stored.json", "after.pkl"]);
+    assert_eq!(report["devices"][0]["places"]["reason"], "not-kept");
+    assert_eq!(rows(&report), at_peaks);
     let same = ptmem(folder.path(), &["diff", "stored.json", "before.pkl", "--at", "aligned"]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stderr));
 }
@@ -148,14 +161,15 @@ fn both_sides_are_compared_at_the_same_place_of_the_program() {
 #[test]
 fn histories_that_are_not_alike_have_no_common_moment() {
     let folder = fixtures::folder();
-    let said = error(&folder, &["diff", "before.pkl", "kv-cache.pkl", "--at", "aligned"]);
-    assert!(said.contains("nothing like each other's course") && said.contains("--at event:N"), "{said}");
+    let report = json(&folder, &["diff", "before.pkl", "kv-cache.pkl"]);
+    assert_eq!(report["devices"][0]["places"]["reason"], "not-alike");
+    let codes: Vec<_> = report["diagnostics"].as_array().unwrap().iter().map(|found| &found["code"]).collect();
+    assert!(codes.contains(&&Json::from("places-not-aligned")), "{codes:?}");
     let without = tempfile::tempdir().unwrap();
     fs::write(without.path().join("state.pkl"), file(vec![segment(A, &[(20 * MIB, true)])], Vec::new())).unwrap();
     fs::write(without.path().join("after.pkl"), steps(30, 40)).unwrap();
-    let said = error(without.path(), &["diff", "state.pkl", "after.pkl", "--at", "aligned"]);
-    assert!(said.contains("the before does not tell in which order its stacks allocate"), "{said}");
-    assert!(said.contains("compare with --at peak"), "{said}");
+    let report = json(without.path(), &["diff", "state.pkl", "after.pkl"]);
+    assert_eq!(report["devices"][0]["places"]["reason"], "not-known");
 }
 
 #[test]

@@ -14,10 +14,10 @@ use super::view::View;
 #[derive(Debug, Args)]
 pub(crate) struct Stacks {
     /// Moment of the stack totals: peak, baseline, end, oom (memory first ran out), event:N, time:SECONDS, or
-    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak). In a comparison also aligned:
-    /// the peak of the after, and where the before does the same
-    #[arg(long, value_name = "MOMENT", default_value = "peak")]
-    at: Moment,
+    /// phase:NAME[#N]:start, :peak or :end (without #N the occurrence with the highest peak). A comparison takes aligned
+    /// unless told otherwise: the peak of the after, and where the before does the same [default: peak]
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<Moment>,
     /// Take the highest point between two moments instead, such as phase:forward#2:start..phase:backward#2:end
     #[arg(long, value_name = "MOMENT..MOMENT", conflicts_with = "at", value_parser = Moment::between)]
     between: Option<Moment>,
@@ -27,14 +27,14 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     /// The moment that was asked for.
-    fn moment(&self) -> Moment {
-        self.between.as_ref().unwrap_or(&self.at).clone()
+    pub(crate) fn moment(&self) -> Option<Moment> {
+        self.between.as_ref().or(self.at.as_ref()).cloned()
     }
 
     /// Refuses the moment that only a comparison has.
     pub(crate) fn require_one_sided(&self) -> Result<()> {
         match self.at {
-            Moment::Aligned(_) => {
+            Some(Moment::Aligned(_)) => {
                 bail!("--at aligned is a moment of two snapshots, for 'ptmem diff'; expected another one")
             }
             _ => Ok(()),
@@ -45,7 +45,7 @@ impl Stacks {
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
         profile::Options {
             group_by: self.grouping.group_by(config),
-            at: self.moment(),
+            at: self.moment().unwrap_or_default(),
             device: view.device,
             rules: self.grouping.rules(config),
             every: None,

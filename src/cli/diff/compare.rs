@@ -201,7 +201,8 @@ impl<'a> Run<'a> {
         // No history is kept for the ranks of a job: there may be thousands.
         let history = item.member.is_none() && arguments.view.has_pictures();
         let options = arguments.stacks.profile_options(config, &arguments.view);
-        let options = profile::Options { history, ..options };
+        let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
+        let options = profile::Options { at, history, ..options };
         let mut profiles = input::profiles(item.files, &options, self.parallel)?;
         if matches!(options.at, Moment::Aligned(_)) {
             profiles = self.align(item.files, profiles, options)?;
@@ -230,29 +231,26 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The before in the moment that corresponds to the peak of the after.
+    /// The before at the places that correspond to the peaks of the after, where it can be looked at there.
     fn align(
         &self,
         files: Sides<&Path>,
-        profiles: Sides<Profile>,
+        mut profiles: Sides<Profile>,
         options: profile::Options,
     ) -> Result<Sides<Profile>> {
-        let places = diff::align(&profiles, self.match_ratio())?;
-        let path = files.before.display();
-        if places.iter().all(|(device, place)| profiles.before.peak_allocation(*device) == *place) {
-            return Ok(profiles);
+        let mut places = diff::align(&profiles, self.match_ratio());
+        let can_be_read_again = profiles.before.source.kind != Kind::Profile && files.before.as_os_str() != "-";
+        if !can_be_read_again {
+            places.retain(|device, place| profiles.before.peak_allocation(*device) == *place);
         }
-        if profiles.before.source.kind == Kind::Profile {
-            bail!(
-                "{path}: the peak of the after corresponds to a moment that a saved profile has no stacks of; --at aligned needs \
-                 the snapshot itself"
-            );
-        }
-        if files.before.as_os_str() == "-" {
-            bail!("standard input: --at aligned reads the before twice; give a file");
-        }
+        let has_moved = places.iter().any(|(device, place)| profiles.before.peak_allocation(*device) != *place);
         let at = Moment::Aligned(Arc::new(places));
-        Ok(Sides { before: input::profile(files.before, &profile::Options { at, ..options })?, after: profiles.after })
+        if has_moved {
+            profiles.before = input::profile(files.before, &profile::Options { at, ..options })?;
+        } else {
+            profiles.before.options.at = at;
+        }
+        Ok(profiles)
     }
 
     fn match_ratio(&self) -> f64 {

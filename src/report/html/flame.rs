@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::name;
 use super::scale::{Milli, share};
 use crate::picture::{Flame, Moment, MomentKind, Picture};
-use crate::profile::{self, Held};
+use crate::profile::Held;
 use crate::report::view::Section;
 use crate::sides::Sides;
 use crate::text::thousands;
@@ -48,9 +48,7 @@ pub(super) fn figure(section: &Section, picture: &Picture, id: &str) -> Markup {
 /// A moment in words.
 pub(super) fn title(kind: &MomentKind) -> String {
     match kind {
-        MomentKind::Aligned | MomentKind::Asked(profile::Moment::Aligned(_)) => {
-            "peak of the after, and the same place before".to_owned()
-        }
+        MomentKind::Aligned => "peak of the after, and the same place before".to_owned(),
         MomentKind::Asked(moment) => format!("moment {moment}"),
         MomentKind::Peak => "peak".to_owned(),
         MomentKind::Baseline => "start of the recording".to_owned(),

@@ -1,4 +1,4 @@
-//! `ptmem.diff/1`: one comparison.
+//! `ptmem.diff/2`: one comparison.
 
 use serde::Serialize;
 
@@ -6,8 +6,10 @@ use super::shared::{
     ChangeReport, CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames,
 };
 use super::tree::{self, TreeReport};
-use crate::diff::{self, CategoryChange, CodeLine, DeviceDiff, Diff, PhaseRow, Row, RowLine, Side, Sides, Touched};
-use crate::profile::Bucket;
+use crate::diff::{
+    self, Apart, CategoryChange, CodeLine, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Side,
+    Sides, Touched,
+};
 use crate::report::Options;
 use crate::snapshot::Tables;
 use crate::tree::of_diff;
@@ -36,6 +38,7 @@ struct DeviceReport<'a> {
     before_device: Option<u32>,
     after_device: Option<u32>,
     rank: Option<u64>,
+    places: Option<PlacesReport<'a>>,
     metrics: Metrics<'a>,
     categories: Vec<CategoryReport<'a>>,
     /// Bytes gained through lines that the change of the code touches; null where that is not known.
@@ -45,6 +48,40 @@ struct DeviceReport<'a> {
     phases: Option<Vec<PhaseChangeReport<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeReport>>,
+}
+
+/// The places that are compared.
+#[derive(Debug, Serialize)]
+struct PlacesReport<'a> {
+    before: PlaceReport<'a>,
+    after: PlaceReport<'a>,
+    before_peak: Option<PlaceReport<'a>>,
+    reason: Option<&'static str>,
+}
+
+impl<'a> PlacesReport<'a> {
+    fn new(places: &'a ComparedPlaces) -> Self {
+        Self {
+            before: PlaceReport::new(&places.at.before),
+            after: PlaceReport::new(&places.at.after),
+            before_peak: places.before_peak.as_ref().map(PlaceReport::new),
+            reason: places.reason.map(Apart::code),
+        }
+    }
+}
+
+/// A place of one side.
+#[derive(Debug, Serialize)]
+struct PlaceReport<'a> {
+    event: i64,
+    phase: Option<&'a str>,
+    allocated: u64,
+}
+
+impl<'a> PlaceReport<'a> {
+    fn new(place: &'a Place) -> Self {
+        Self { event: place.at.event_index(), phase: place.phase.as_deref(), allocated: place.allocated }
+    }
 }
 
 /// The memory of one category at the moment that is compared.
@@ -143,7 +180,7 @@ impl<'a> DiffReport<'a> {
         let profiles = &diff.profiles;
         let devices = diff.devices.iter().map(|device| DeviceReport::new(device, comparison, has_stacks, options));
         Self {
-            schema: "ptmem.diff/1",
+            schema: "ptmem.diff/2",
             tool: TOOL,
             name: name.as_deref(),
             verdict: judgement.verdict.name(),
@@ -175,6 +212,7 @@ impl<'a> DeviceReport<'a> {
             before_device: device.device.before,
             after_device: device.device.after,
             rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
+            places: device.places.as_ref().map(PlacesReport::new),
             metrics: Metrics { device, profiles: &comparison.diff.profiles },
             categories: device.categories.iter().map(CategoryReport::new).collect(),
             changed_here_delta: device.touched,
@@ -205,7 +243,7 @@ impl<'a> RowReport<'a> {
         Self {
             change: row.change.code(row.delta()),
             moved: row.moved,
-            bucket: row.kind.bucket().map(Bucket::code),
+            bucket: row.kind.bucket(),
             before: row.held.before.bytes,
             after: row.held.after.bytes,
             delta: row.delta(),

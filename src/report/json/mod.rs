@@ -1,4 +1,4 @@
-//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/1`, `ptmem.suite/1`, `ptmem.ranks/1` and
+//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1` and
 //! `ptmem.leak/1`.
 //!
 //! The structures here are the contract: separate from the model, so that the model can change without

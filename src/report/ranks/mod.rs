@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use super::Options;
 use super::known;
 use super::view::Mark;
-use crate::diff::{self, DeviceDiff, Metric, Row, RowKind};
+use crate::diff::{self, DeviceDiff, Metric, Row};
 use crate::profile::DeviceProfile;
 use crate::verdict::{Comparison, Gate, Judgement, Ranks, Reading, Readings, Standing};
 
@@ -171,7 +171,7 @@ pub(super) fn elsewhere<'a>(lines: &'a [Compared<'_>], options: &Options) -> Vec
 /// Whether a row is a stack that grew by at least `min_delta` bytes.
 fn is_growth(row: &Row, min_delta: u64) -> bool {
     let delta = row.delta();
-    delta > 0 && delta.unsigned_abs() >= u128::from(min_delta) && !matches!(row.kind, RowKind::Others(_))
+    delta > 0 && delta.unsigned_abs() >= u128::from(min_delta) && row.kind.is_memory()
 }
 
 impl<'a> Elsewhere<'a> {

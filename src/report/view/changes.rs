@@ -68,7 +68,13 @@ impl Changed<'_> {
 
     /// The moment whose stacks are listed; a side without a history has its state at the dump in place of the peak.
     fn moment(&self) -> String {
-        let at = &self.diff().profiles.after.options.at;
+        let at = match &self.diff().profiles.after.options.at {
+            // Where both peaks are the same place, nobody needs to know whose it is.
+            Moment::Aligned(_) if self.device.places.as_ref().is_none_or(|places| places.higher_elsewhere() == 0) => {
+                &Moment::Peak
+            }
+            at => at,
+        };
         let moment = moment_name(at);
         if !matches!(at, Moment::Peak | Moment::Baseline) {
             return moment;
@@ -239,7 +245,7 @@ impl Changed<'_> {
         cells.push(Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() });
         let others = match row.kind {
             RowKind::Others(count) => Some(count),
-            RowKind::Stack | RowKind::Bucket(_) => None,
+            RowKind::Stack | RowKind::Bucket(_) | RowKind::PeakElsewhere => None,
         };
         cells.push(if others.is_some() {
             Value::words(&*row.label)
@@ -250,7 +256,7 @@ impl Changed<'_> {
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
         Row {
             note: manner.map(|words| Note { words, mean }),
-            aside: delta <= 0 || others.is_some(),
+            aside: (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some(),
             others,
             ..Row::new(row_tone(row), cells)
         }
@@ -258,7 +264,7 @@ impl Changed<'_> {
 
     /// The call stack of a row that grew.
     fn call_stack(&self, row: &diff::Row, after: &Code<'_>) -> Option<CallStack> {
-        let stack = row.stack.after.filter(|_| row.delta() > 0 && !matches!(row.kind, RowKind::Others(_)))?;
+        let stack = row.stack.after.filter(|_| row.delta() > 0 && row.kind.is_memory())?;
         Some(CallStack {
             amount: Value::Change(row.delta()),
             label: row.label.clone(),
@@ -289,7 +295,7 @@ fn row_tone(row: &diff::Row) -> Tone {
         (RowKind::Stack, Kind::Grew | Kind::Added) => Tone::Worse,
         (RowKind::Stack, Kind::Shrank | Kind::Removed) => Tone::Better,
         (RowKind::Stack, Kind::Same | Kind::HeldEarlier | Kind::HeldLater)
-        | (RowKind::Bucket(_) | RowKind::Others(_), _) => Tone::Faint,
+        | (RowKind::Bucket(_) | RowKind::Others(_) | RowKind::PeakElsewhere, _) => Tone::Faint,
     }
 }
 

@@ -1,0 +1,156 @@
+//! The places at which a device is compared: the peak of the after, and where the before does the same.
+
+use super::course::PeakPlace;
+use super::{DeviceDiff, Row, Sides};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::profile::{DeviceProfile, Kind, Moment, Profile};
+use crate::replay::{History, Position};
+use crate::text::thousands;
+
+/// The places of both sides whose rows are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedPlaces {
+    /// The place on each side.
+    pub at: Sides<Place>,
+    /// The peak of the before; `None` where it is not known.
+    pub before_peak: Option<Place>,
+    /// The reason why the two places do not correspond; `None` where they do.
+    pub reason: Option<Apart>,
+}
+
+/// A place in the history of a side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Where it is.
+    pub at: Position,
+    /// The innermost phase that is open there.
+    pub phase: Option<String>,
+    /// Bytes allocated there.
+    pub allocated: u64,
+}
+
+/// The reasons why the places of both sides are not the same place of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Apart {
+    /// Each side has the moment that was asked for.
+    Asked,
+    /// A side has no history, or figures that are only bounds.
+    NotKnown,
+    /// A side does not tell in which order its stacks allocate.
+    NoOrder,
+    /// The histories have nothing like each other's course.
+    NotAlike,
+    /// A saved profile, or input that can be read once only, has no stacks of that place.
+    NotKept,
+}
+
+impl Apart {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::NotKnown => "not-known",
+            Self::NoOrder => "no-order",
+            Self::NotAlike => "not-alike",
+            Self::NotKept => "not-kept",
+        }
+    }
+
+    /// The reason in words; none where nobody expects the places to correspond.
+    fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Asked => None,
+            Self::NotKnown => Some("the figures of a side are only bounds"),
+            Self::NoOrder => Some("a side does not tell in which order its stacks allocate"),
+            Self::NotAlike => Some("the histories have nothing like each other's course"),
+            Self::NotKept => Some("the before has no stacks of the place that corresponds to the peak of the after"),
+        }
+    }
+}
+
+impl ComparedPlaces {
+    /// The places of a device; `None` where a side has no such moment.
+    pub(super) fn new(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Self> {
+        let at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
+        let allocated = &devices.before.figures.allocated;
+        let before_peak =
+            allocated.peak_at.zip(allocated.peak).map(|(at, bytes)| Place::new(devices.before, at, bytes));
+        Some(Self { at, before_peak, reason: apart(profiles, devices) })
+    }
+
+    /// By how much the peak of the before is higher than the place that is compared.
+    #[must_use]
+    pub fn higher_elsewhere(&self) -> u64 {
+        let peak = self.before_peak.as_ref().filter(|_| self.reason.is_none());
+        peak.map_or(0, |peak| peak.allocated.saturating_sub(self.at.before.allocated))
+    }
+
+    /// The row that makes the rows add up to the change of the peak, where the peak of the before lies elsewhere.
+    /// `peak` is its place in the program.
+    pub(super) fn closing_row(&self, peak: Option<&PeakPlace>) -> Option<Row> {
+        let event = self.before_peak.as_ref().map(|peak| in_words(peak.at)).unwrap_or_default();
+        let bytes = self.higher_elsewhere();
+        (bytes > 0).then(|| Row::peak_elsewhere(bytes, &peak.map_or(event, ToString::to_string)))
+    }
+}
+
+impl Place {
+    fn new(device: &DeviceProfile, at: Position, allocated: u64) -> Self {
+        Self { at, phase: phase(device, at), allocated }
+    }
+
+    /// The place whose stacks a profile has.
+    fn compared(device: &DeviceProfile) -> Option<Self> {
+        device.at.map(|at| Self::new(device, at, device.allocated_at()))
+    }
+}
+
+/// The name and number of the innermost phase that is open at a place.
+pub(super) fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
+    let event = u64::from(at.event()?);
+    let open = device.phases.all.iter().filter(|phase| (phase.from..phase.to).contains(&event));
+    open.max_by_key(|phase| phase.depth).map(|phase| format!("{} #{}", phase.name, phase.number))
+}
+
+/// A place in words.
+fn in_words(at: Position) -> String {
+    at.event().map_or_else(|| "the start".to_owned(), |event| format!("event {}", thousands(event.into())))
+}
+
+/// The reason why the places of a device do not correspond.
+fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Apart> {
+    let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
+    if !devices.each().into_iter().all(|(_, device)| has_known_peak(device)) {
+        return Some(Apart::NotKnown);
+    }
+    if places.contains_key(&devices.before.device) {
+        return None;
+    }
+    let is_ordered = devices.map(|device| device.course.is_some());
+    Some(match is_ordered {
+        Sides { before: true, after: true } if profiles.before.source.kind == Kind::Profile => Apart::NotKept,
+        Sides { before: true, after: true } => Apart::NotAlike,
+        _ => Apart::NoOrder,
+    })
+}
+
+/// True if the peak of a device is more than a bound, and its history leads to the final state.
+pub(super) fn has_known_peak(device: &DeviceProfile) -> bool {
+    let figures = &device.figures;
+    figures.history == History::Recorded && !figures.allocated.is_least && figures.checks.end_matches
+}
+
+/// Adds why the peaks are compared, where the same place of the program was to be.
+pub(super) fn tell(profiles: &Sides<Profile>, device: &DeviceDiff, found: &mut Vec<Diagnostic>) {
+    let reason = device.places.as_ref().and_then(|places| places.reason);
+    let has_history = device.index.both().is_some_and(|index| {
+        let devices = [&profiles.before.devices[index.before], &profiles.after.devices[index.after]];
+        devices.iter().all(|device| device.figures.history == History::Recorded)
+    });
+    if let Some(words) = reason.filter(|_| has_history).and_then(Apart::words) {
+        let message = format!("stacks are compared at both peaks, wherever these lie in the program: {words}");
+        found.push(Diagnostic::new(Code::PlacesNotAligned, device.ordinal(), message));
+    }
+}
