@@ -1,11 +1,10 @@
-"""PyTorch's history of its allocator: on, begun anew, written, off. Knows the signatures of PyTorch 2.0 and later."""
+"""PyTorch's history of its allocator: on, begun anew, read, off. Knows the signatures of PyTorch 2.0 and later."""
 
 from __future__ import annotations
 
-import os
-import pickle
-import tempfile
 from typing import Any, Callable, Optional
+
+from ._facts import Facts, write
 
 
 class RecordingError(RuntimeError):
@@ -38,6 +37,8 @@ class History:
         self.is_on = False
         #: What turns it off: PyTorch 2.0 takes a truth, later releases take None.
         self._off: Optional[bool] = None
+        #: What the snapshot says about the run.
+        self.facts = Facts("ptmem_gate", None)
 
     def begin(self) -> None:
         """Turns it on, at once or when the program first uses CUDA: nothing here is the first use."""
@@ -56,6 +57,8 @@ class History:
         except TypeError:
             self._restart_before_2_8(record)
         self.is_on = True
+        self.facts.torch = self.torch
+        self.facts.begin()
 
     def _restart_before_2_8(self, record: Callable[..., None]) -> None:
         if self.is_on:
@@ -73,21 +76,11 @@ class History:
             self.torch.cuda.memory._record_memory_history(self._off)
             self.is_on = False
 
-    def write(self, path: str) -> Optional[str]:
-        """Writes the snapshot; what it lacks, if anything."""
+    def write(self, path: str, ending: str = "whole", message: str = "") -> Optional[str]:
+        """Writes the snapshot with the facts about the run; what it lacks, if anything."""
         snapshot = self.torch.cuda.memory._snapshot()
-        folder = os.path.dirname(path) or "."
-        os.makedirs(folder, exist_ok=True)
-        # A reader never sees half a snapshot, nor that of the last run in place of one that was cut off.
-        handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                pickle.dump(snapshot, file)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        self.facts.add_to(snapshot, ending, message)
+        write(path, snapshot)
         return self._lacks(snapshot)
 
     def _lacks(self, snapshot: Any) -> Optional[str]:
@@ -113,13 +106,6 @@ class History:
     def is_out_of_memory(self, error: Optional[BaseException]) -> bool:
         kind = getattr(self.torch.cuda, "OutOfMemoryError", None)
         return kind is not None and isinstance(error, kind)
-
-
-def _umask() -> int:
-    """The mask of this process, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def warn_of_old_blocks(torch: Any) -> Optional[str]:

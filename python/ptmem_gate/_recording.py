@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Optional, Union
 
+from ._facts import Facts, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
 from ._result import PathLike
 
@@ -50,18 +51,6 @@ class Span:
         if not 1 <= first_step <= last_step:
             raise ValueError(f"steps: found {first_step} to {last_step}, expected a span that begins at 1 or later")
         return cls(first_step, last_step)
-
-
-def path_of_rank(path: PathLike) -> str:
-    """The file of this process: each rank of a job writes its own, as `ptmem simulate --record` names them."""
-    text = os.fspath(path)
-    rank = os.environ.get("RANK")
-    if "{rank}" in text:
-        return text.replace("{rank}", rank or "0")
-    if rank is None or os.environ.get("WORLD_SIZE", "1") == "1":
-        return text
-    stem, dot, suffix = os.path.basename(text).partition(".")
-    return os.path.join(os.path.dirname(text), f"{stem}_rank{rank}{dot}{suffix}")
 
 
 #: The history of this process, on since start() or since a recording, and the recording that has it now.
@@ -107,11 +96,15 @@ class Recording(ContextDecorator):
     def __init__(self, path: PathLike, span: Optional[Span], max_entries: int) -> None:
         if max_entries < 1:
             raise ValueError(f"max_entries: found {max_entries}, expected at least 1")
-        #: The file that this process writes.
-        self.path = path_of_rank(path)
+        self._path = os.fspath(path)
         self.span = span
         self.max_entries = max_entries
         self._reset()
+
+    @property
+    def path(self) -> str:
+        """The file that this process writes."""
+        return path_of_rank(self._path, self._facts.rank)
 
     def _reset(self) -> None:
         #: Steps that have ended.
@@ -121,6 +114,8 @@ class Recording(ContextDecorator):
         self._failed = False
         self._optimizer: Optional[int] = None
         self._hook: Any = None
+        asked = (self.span.first, self.span.last) if self.span else None
+        self._facts = Facts("ptmem_gate.record", asked)
 
     def __enter__(self) -> Recording:
         global _active
@@ -129,8 +124,13 @@ class Recording(ContextDecorator):
         self._reset()
         torch = import_torch()
         self._process = os.getpid()
+        self._facts.note_rank()
+        # If this run writes nothing, nothing must be taken for its recording.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.path)
         self._history = _started or History(torch, self.max_entries)
         self._history.max_entries = self.max_entries
+        self._history.facts = self._facts
         if _started is None:
             _warn(warn_of_old_blocks(torch))
             self._history.begin()
@@ -162,7 +162,8 @@ class Recording(ContextDecorator):
             self._history.stop()
 
     def _write_at_end(self, error: Optional[BaseException]) -> None:
-        reason = self._nothing_recorded()
+        is_failure = error is not None and not (isinstance(error, SystemExit) and error.code in (None, 0))
+        reason = self._nothing_recorded(is_failure)
         # PyTorch's first use of CUDA fails with a RuntimeError; a program that asks first runs on without a GPU.
         if not self._history.is_on and isinstance(error, (RuntimeError, type(None))) and not self._history.has_gpu():
             command = "python " + " ".join(sys.argv)
@@ -170,24 +171,26 @@ class Recording(ContextDecorator):
                 f"{self.path} was not written: there is no GPU here; to record on a simulated one: ptmem simulate -- {command}"
             ) from error
         if reason is None:
-            self._write()
-            if self.span is not None and self.steps < self.span.last and error is None:
+            self._write("exception" if is_failure else "whole", last_line(error) if error and is_failure else "")
+            if self.span is not None and self.steps < self.span.last and not is_failure:
                 _warn(f"the program made {self.steps} steps, and {self.span.last} were to be recorded")
         elif error is None:
             raise RecordingError(reason)
 
-    def _nothing_recorded(self) -> Optional[str]:
+    def _nothing_recorded(self, is_failure: bool = False) -> Optional[str]:
         if not self._history.is_on:
             return f"{self.path} was not written: the program used no GPU"
-        if self.span is not None and self.steps < self.span.first - (not self._by_hand):
+        # A step that failed has begun.
+        if self.span is not None and self.steps < self.span.first - is_failure:
             return (
                 f"{self.path} was not written: the program made {self.steps} steps; "
                 f"expected at least {self.span.first}, from which on to record"
             )
         return None
 
-    def _write(self) -> None:
-        _warn(self._history.write(self.path))
+    def _write(self, ending: str, message: str = "") -> None:
+        self._facts.note_rank()
+        _warn(self._history.write(self.path, ending, message))
         self._written = True
 
     @contextlib.contextmanager
@@ -198,6 +201,7 @@ class Recording(ContextDecorator):
         if not self._by_hand:
             self._by_hand = True
             self.steps = 0
+            self._facts.number_steps(1)
         number = self.steps + 1
         if self.span is not None and number == self.span.first and self._history.is_on:
             self._history.restart()
@@ -220,8 +224,10 @@ class Recording(ContextDecorator):
 
     def _step_ended(self, number: int) -> None:
         self.steps = number
+        if not self._written:
+            self._facts.end_step()
         if self.span is not None and number == self.span.last and self._nothing_recorded() is None:
-            self._write()
+            self._write("whole")
             # What follows costs no memory for events that nobody reads.
             self._history.stop()
 
@@ -229,8 +235,10 @@ class Recording(ContextDecorator):
         if _active is self and not self._written and os.getpid() == self._process:
             # Inside the allocator's error path nothing may raise.
             with contextlib.suppress(Exception):
-                self._history.write(self.path)
+                self._write("oom")
                 self._failed = True
+            # The program may go on.
+            self._written = False
 
 
 def _hook_of_optimizers(hook: Any) -> Any:

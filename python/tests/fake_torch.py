@@ -15,6 +15,13 @@ class Release(enum.Enum):
     V2_8 = "2.8"
 
 
+class Event(str):
+    """An event without frames, which is its name alone."""
+
+    def get(self, key: str, other: object) -> object:
+        return other
+
+
 class OutOfMemoryError(RuntimeError):
     """As PyTorch raises it."""
 
@@ -33,6 +40,7 @@ class FakeTorch:
         self.has_gpu = True
         self.allocated = 0
         self.max_entries = 0
+        self.counted = 0
         self.waiting: list[Callable[[], None]] = []
         self.observers: list[Callable[..., None]] = []
         self.hooks: list[Callable[..., None]] = []
@@ -102,7 +110,12 @@ class FakeTorch:
 
     def snapshot(self) -> dict[str, Any]:
         self.calls.append("dump")
-        return {"segments": [], "device_traces": [list(self.events)]}
+        return {"segments": [], "device_traces": [[Event(event) for event in self.events]]}
+
+    def memory_stats(self, device: int) -> dict[str, Any]:
+        self.counted += 1
+        counter = {"all": {"current": self.allocated, "peak": self.allocated, "allocated": self.counted, "freed": 0}}
+        return {"allocated_bytes": counter, "allocation": counter}
 
     def record_function(self, name: str) -> Any:
         fake = self
@@ -133,7 +146,9 @@ class FakeTorch:
             empty_cache=lambda: None,
             OutOfMemoryError=OutOfMemoryError,
         )
-        core = SimpleNamespace(_cuda_attach_out_of_memory_observer=self.observers.append)
+        core = SimpleNamespace(
+            _cuda_memoryStats=self.memory_stats, _cuda_attach_out_of_memory_observer=self.observers.append
+        )
         if self.release is not Release.V2_0:
             core._cuda_isHistoryEnabled = lambda: self.enabled
         torch = ModuleType("torch")

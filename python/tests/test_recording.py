@@ -209,11 +209,49 @@ def test_steps_that_make_no_sense_are_refused(steps: Any) -> None:
 
 def test_each_rank_writes_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    assert path_of_rank("a/after.pkl") == "a/after.pkl"
-    assert path_of_rank("after-{rank}.pkl") == "after-0.pkl"
+    assert path_of_rank("a/after.pkl", None) == "a/after.pkl"
+    assert path_of_rank("after-{rank}.pkl", None) == "after-0.pkl"
+    assert path_of_rank("after.pkl", (1, 2)) == "after_rank1.pkl"
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "8")
-    assert path_of_rank("a/after.pkl.gz") == os.path.join("a", "after_rank3.pkl.gz")
-    assert path_of_rank("{rank}/after.pkl") == "3/after.pkl"
+    assert path_of_rank("a/after.pkl.gz", None) == os.path.join("a", "after_rank3.pkl.gz")
+    assert path_of_rank("{rank}/after.pkl", None) == "3/after.pkl"
     monkeypatch.setenv("WORLD_SIZE", "1")
-    assert path_of_rank("after.pkl") == "after.pkl"
+    assert path_of_rank("after.pkl", None) == "after.pkl"
+
+
+def facts_in(path: Path) -> Any:
+    with path.open("rb") as file:
+        return pickle.load(file)["ptmem"]
+
+
+def test_the_snapshot_says_which_steps_it_has_whole(any_torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "steps.pkl"
+    with pytest.warns(RecordingWarning, match="made 3 steps"), record(path, steps="2..5") as recording:
+        run_steps(any_torch, recording, 3)
+    facts = facts_in(path)
+    assert facts["steps"] == {"first": 2, "last": 3, "asked": [2, 5]}
+    assert facts["ending"] == {"kind": "whole", "message": ""}
+    # Each question for the counters counts as one more allocation: at the start, and at the end of each step.
+    assert facts["counters"][0]["steps"] == [[1, 0], [2, 0]]
+
+
+def test_the_snapshot_says_how_the_program_failed(any_torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "failed.pkl"
+    with pytest.raises(ValueError, match="bad"), record(path) as recording:
+        run_steps(any_torch, recording, 1)
+        with recording.step():
+            any_torch.allocate("half a step")
+            raise ValueError("bad batch\nof the second line")
+    facts = facts_in(path)
+    assert facts["ending"] == {"kind": "exception", "message": "ValueError: bad batch"}
+    assert (facts["steps"]["first"], facts["steps"]["last"]) == (1, 1)
+
+
+def test_an_earlier_recording_is_not_left_where_nothing_is_recorded(torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "last-week.pkl"
+    path.write_bytes(b"old")
+    torch.initialized = False
+    with pytest.raises(KeyError, match="mine"), record(path):
+        raise KeyError("mine")
+    assert not path.exists()

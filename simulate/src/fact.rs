@@ -29,9 +29,11 @@ pub enum Fact {
     GraphLaunches,
     /// Highest number of bytes in use on one device.
     HighestUse,
+    /// Processes that took memory of a device.
+    AllocatingProcesses,
 }
 
 impl Fact {
     /// Number of facts.
-    pub const COUNT: usize = Self::HighestUse as usize + 1;
+    pub const COUNT: usize = Self::AllocatingProcesses as usize + 1;
 }

@@ -188,6 +188,18 @@ codes! {
         "Allocated bytes rose in the last two snapshots of a series, too few to tell a leak from steps up."
         "Wait for the next snapshots, or find out what changed since the one that is named.";
 
+    RunFacts "run-facts" Note
+        "The recorder tells which steps the snapshot holds, of which versions and which commit."
+        "Nothing: compare them with those of the other side.";
+
+    RunIncomplete "run-incomplete" Warning
+        "The program failed while it was recorded, or made fewer steps than were to be recorded; limits are inconclusive."
+        "Mend the program, or record steps that it makes.";
+
+    ImportedElsewhere "imported-elsewhere" Distrusted
+        "A package of the repository was imported from outside the checkout, and its code is another one."
+        "Install the checkout that is recorded (pip install -e .), or put it first on PYTHONPATH.";
+
     DeviceMissing "device-missing" Warning
         "A device is in one snapshot only."
         "Record both sides with the same devices.";
@@ -227,6 +239,14 @@ codes! {
     PhaseOccurrencesDiffer "phase-occurrences-differ" Distrusted
         "A phase occurs more often on one side than on the other."
         "Record the same steps on both sides.";
+
+    VersionsDiffer "versions-differ" Note
+        "The two sides ran with other versions of Python, PyTorch or packages."
+        "Nothing, if the upgrade is what is compared; else install the same versions.";
+
+    SameCode "same-code" Warning
+        "Both sides ran the same code although their commits differ; limits on growth are inconclusive."
+        "Install each checkout before it is recorded (pip install -e .), or put it first on PYTHONPATH.";
 
     SameInput "same-input" Warning
         "Both sides are the same file."

@@ -8,6 +8,7 @@ mod phases;
 mod places;
 mod recordings;
 mod row;
+mod runs;
 mod stacks;
 mod touched;
 
@@ -17,7 +18,7 @@ use crate::align::{Missing, Unclear};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, Selector};
 pub use crate::profile::Metric;
-use crate::profile::{Held, Moment, Profile};
+use crate::profile::{DeviceProfile, Held, Moment, Profile};
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, Tables};
 use crate::stack::{Code, Grouper};
@@ -218,6 +219,7 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
         places::tell(&profiles, device, &mut diagnostics);
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
+    runs::compare(&profiles, &mut diagnostics);
     diagnostics.extend(of_phases);
     Diff { profiles, devices, diagnostics }
 }
@@ -225,14 +227,27 @@ pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
 /// Pairs devices by number, or the only active one of each side whatever its number:
 /// `CUDA_VISIBLE_DEVICES` renumbers them. Devices that did nothing on either side are left out.
 fn pair_devices(before: &Profile, after: &Profile) -> Vec<Sides<Option<usize>>> {
-    if let (Some(only_before), Some(only_after)) = (before.only_active(), after.only_active()) {
+    let allocates = before.allocates() || after.allocates();
+    let only_before = only(before, DeviceProfile::is_active).or_else(|| only_gated(before, allocates));
+    let only_after = only(after, DeviceProfile::is_active).or_else(|| only_gated(after, allocates));
+    if let (Some(only_before), Some(only_after)) = (only_before, only_after) {
         return vec![Sides { before: Some(only_before), after: Some(only_after) }];
     }
-    let mut numbers: Vec<u32> =
-        before.devices.iter().chain(&after.devices).filter(|d| d.is_active()).map(|d| d.device).collect();
+    let gated = before.devices.iter().chain(&after.devices).filter(|device| device.is_gated(allocates));
+    let mut numbers: Vec<u32> = gated.map(|device| device.device).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers.into_iter().map(|n| Sides { before: before.position(n), after: after.position(n) }).collect()
+}
+
+/// The position of the only device that counts, if there is one alone.
+fn only(profile: &Profile, counts: impl Fn(&DeviceProfile) -> bool) -> Option<usize> {
+    let mut found = (0..profile.devices.len()).filter(|&at| counts(&profile.devices[at]));
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn only_gated(profile: &Profile, allocates: bool) -> Option<usize> {
+    only(profile, |device| device.is_gated(allocates))
 }
 
 fn compare_devices(

@@ -69,6 +69,11 @@ impl DeviceProfile {
         self.events > markers || self.figures.active.end > 0
     }
 
+    /// True if limits are about it; `allocates` is true if anything is allocated on any device.
+    pub(crate) fn is_gated(&self, allocates: bool) -> bool {
+        if allocates { self.figures.allocation_count > 0 } else { self.is_active() }
+    }
+
     /// The stack of the first request that failed for lack of memory, where it is known.
     #[must_use]
     pub fn failed_stack(&self) -> Option<StackId> {

@@ -54,8 +54,10 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         });
     }
     diagnostics.extend(nothing_recorded(&devices));
+    diagnostics.extend(snapshot.run.iter().flat_map(super::run::diagnostics));
     let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices, &mut attributed));
     let settings = std::mem::take(&mut snapshot.settings);
+    let run = snapshot.run.take();
     // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
@@ -71,6 +73,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         kept: None,
         settings,
         devices,
+        run,
         diagnostics,
         facts: Some(grouper.code().facts()),
         options,

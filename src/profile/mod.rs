@@ -16,6 +16,7 @@ mod moment;
 mod open;
 mod origins;
 mod phases;
+mod run;
 pub mod saved;
 mod totals;
 
@@ -38,7 +39,7 @@ pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 use crate::diagnostic::Diagnostic;
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 use crate::snapshot::Copier;
-pub use crate::snapshot::{AllocatorSettings, Tables};
+pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::text::nearest;
 pub(crate) use exact::Attribution;
@@ -139,6 +140,8 @@ pub struct Profile {
     pub settings: AllocatorSettings,
     /// Per device, in order of their numbers.
     pub devices: Vec<DeviceProfile>,
+    /// Facts about the run, where the recorder added some.
+    pub run: Option<RunFacts>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
     /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
@@ -222,10 +225,16 @@ impl Profile {
         self.devices.iter().position(|known| known.device == device)
     }
 
-    /// The position of the only active device, if there is one alone.
-    pub(crate) fn only_active(&self) -> Option<usize> {
-        let mut active = (0..self.devices.len()).filter(|&at| self.devices[at].is_active());
-        active.next().filter(|_| active.next().is_none())
+    /// True if anything was allocated in the recorded part, on any device.
+    pub(crate) fn allocates(&self) -> bool {
+        self.devices.iter().any(|device| device.figures.allocation_count > 0)
+    }
+
+    /// The devices that limits are about: those on which something was allocated, or those that did anything where
+    /// nothing was allocated on any.
+    pub(crate) fn gated_devices(&self) -> Vec<&DeviceProfile> {
+        let allocates = self.allocates();
+        self.devices.iter().filter(|device| device.is_gated(allocates)).collect()
     }
 
     /// True if another profile has the same frames under the same rules.

@@ -155,48 +155,55 @@ def start_recorder(torch):
         Recorder(torch, recording).start()
 
 
-def name_of_process(path):
-    """The file that this process writes: ranks of a job have one each."""
-    rank = os.environ.get("RANK")
-    if "{rank}" in path:
-        return path.replace("{rank}", rank or "0")
-    if rank is None or os.environ.get("WORLD_SIZE", "1") == "1":
-        return path
-    stem, dot, suffix = os.path.basename(path).partition(".")
-    return os.path.join(os.path.dirname(path), f"{stem}_rank{rank}{dot}{suffix}")
+def note(name, line):
+    """Adds a line to a file of the run, which ptmem reads when the command has ended."""
+    with open(os.path.join(HERE, name), "a", encoding="utf-8") as file:
+        file.write(line.replace("\n", " ") + "\n")
 
 
-def claim(path):
-    """Makes this process the one that writes a file. Helpers that it starts, such as compile workers, do not record."""
-    import hashlib
+class Exit:
+    """How the program asked to end, where no exception says it."""
 
-    owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
-    text = read(owner)
-    if text and text != str(os.getpid()):
-        try:
-            os.kill(int(text), 0)
-            return False
-        except OSError:
-            pass  # The owner has ended: its recording is replaced.
-    with open(owner, "w", encoding="utf-8") as file:
-        file.write(str(os.getpid()))
-    return True
+    def __init__(self):
+        self.status = 0
+        self.error = None
+        leave = sys.exit
+
+        def note_and_leave(status=None, /):
+            self.status = status
+            self.error = sys.exc_info()[1]
+            leave(status)
+
+        sys.exit = note_and_leave
+
+    def failure(self):
+        """The error that ends the program, or its status in words; None if it ends well."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None) or self.error
+        if self.status in (None, 0) and self.error is error:
+            return None
+        return error if error is not None else f"exit status {self.status}"
 
 
 class Recorder:
     """Records the history of the allocator, of all of the process or of some steps of its optimizer."""
 
     def __init__(self, torch, text):
+        import ptmem_simulate_facts as facts
+
         # first;last;path, with empty numbers where all is recorded
         first, last, path = text.split(";", 2)
         self.torch = torch
         self.first = int(first) if first else None
         self.last = int(last) if last else None
-        self.path = name_of_process(path)
-        self.process = os.getpid()
+        self.path = path
+        self.tools = facts
+        self.facts = facts.Facts("ptmem simulate", (self.first, self.last) if first else None)
+        self.facts.torch = torch
+        self.exit = Exit()
+        self.process = None
+        self.began = None
         self.steps = 0
         self.optimizer = None
-        self.used = False
         self.done = False
         self.failed = False
 
@@ -205,17 +212,40 @@ class Recorder:
 
         self.torch.cuda._lazy_call(self.first_use)
         atexit.register(self.at_exit)
-        if self.first is not None:
+        self.watch_ranks()
+        try:
             from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError:
+            return
+        register_optimizer_step_post_hook(self.count)
 
-            register_optimizer_step_post_hook(self.count)
+    def watch_ranks(self):
+        """Notes the rank of this process before its group is gone: programs end that before they end."""
+        import torch.distributed as public
+
+        if not public.is_available():
+            return
+        import torch.distributed.distributed_c10d as c10d
+
+        destroy = c10d.destroy_process_group
+
+        def note_and_destroy(*arguments, **options):
+            self.facts.note_rank()
+            return destroy(*arguments, **options)
+
+        c10d.destroy_process_group = public.destroy_process_group = note_and_destroy
 
     def first_use(self):
         """History is on from the first use of CUDA, so that every block has frames."""
-        if not claim(self.path):
-            return
-        self.used = True
+        import time
+        from multiprocessing import util
+
+        self.process = os.getpid()
+        self.began = time.monotonic()
+        # A forked process of multiprocessing ends without what `atexit` has.
+        util.Finalize(None, self.at_exit, exitpriority=-1000)
         self.record()
+        self.facts.begin()
         observe = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
         if observe is not None:
             observe(self.out_of_memory)
@@ -241,6 +271,7 @@ class Recorder:
         # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
         self.torch.cuda.memory._record_memory_history(None)
         self.record()
+        self.facts.begin()
 
     def count(self, optimizer, *_):
         """Counts the steps of the first optimizer that makes one."""
@@ -249,55 +280,86 @@ class Recorder:
         if self.optimizer != id(optimizer) or self.done:
             return
         self.steps += 1
+        self.facts.end_step()
+        if self.process != os.getpid():
+            return
         if self.steps == self.last:
-            self.dump()
+            self.dump("whole")
             self.done = True
-        elif self.steps == self.first - 1 and self.used:
+        elif self.first is not None and self.steps == self.first - 1:
             self.begin_anew()
 
     def out_of_memory(self, *_):
         """Writes what there is, also before the steps to record: a program that fails there never comes to them."""
         if not self.done:
-            self.dump()
+            self.dump("oom")
             self.failed = True
 
     def at_exit(self):
-        if os.getpid() != self.process or not self.used:
+        if os.getpid() != self.process:
             return
         if not self.done:
-            self.dump_at_exit()
+            self.done = True
+            self.dump_at_exit(self.exit.failure())
+        note("accounted", str(self.process))
         # What is freed after Python has ended must ask it for no stack: PyTorch would wait for ever.
         self.torch.cuda.memory._record_memory_history(None)
 
-    def dump_at_exit(self):
-        unhandled = getattr(sys, "last_value", None)
-        if self.failed and isinstance(unhandled, getattr(self.torch.cuda, "OutOfMemoryError", ())):
+    def dump_at_exit(self, failure):
+        if self.failed and isinstance(failure, getattr(self.torch.cuda, "OutOfMemoryError", ())):
             return  # The snapshot of the moment when memory ran out stays.
-        if self.first is not None and self.steps < self.first - 1:
+        if self.last is not None and failure is None:
+            self.facts.note_rank()
             made = "1 step" if self.steps == 1 else f"{self.steps} steps"
-            sys.stderr.write(
-                f"ptmem simulate: the optimizer made {made}; expected at least {self.first}, "
-                "the first of those to record\n"
-            )
+            rank = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
+            self.fail(f"{rank}the optimizer made {made}; expected {self.last}, the last of those to record")
+        # Of a program that ends before the steps to record, nothing is to be compared.
+        if self.first is not None and self.steps < self.first - (failure is not None):
             return
-        self.dump()
+        if failure is None:
+            self.dump("whole")
+        else:
+            text = failure if isinstance(failure, str) else self.tools.last_line(failure)
+            self.dump("exception", text)
 
-    def dump(self):
-        memory = self.torch.cuda.memory
-        dump = getattr(memory, "_dump_snapshot", None)
+    def fail(self, problem):
+        """Fails the run for a reason, unless the command itself fails."""
+        note("problems", problem)
+
+    def claim(self, path):
+        """Makes this process the one that writes a file, unless another used the GPU at the same time."""
+        import hashlib
+        import time
+
+        owner = os.path.join(HERE, hashlib.sha1(path.encode()).hexdigest() + ".owner")
+        process, _, written = read(owner).partition(" ")
+        if process and process != str(self.process):
+            if float(written) > self.began:
+                self.fail(
+                    f"processes {process} and {self.process} used the GPU at the same time, and have no rank by which "
+                    f"to name their files: {path} is that of the first"
+                )
+                return False
+            sys.stderr.write(f"ptmem simulate: {path}: replaces the recording of process {process}, which has ended\n")
+        with open(owner, "w", encoding="utf-8") as file:
+            file.write(f"{self.process} {time.monotonic()}")
+        return True
+
+    def dump(self, ending, message=""):
+        self.facts.note_rank()
+        path = self.tools.path_of_rank(self.path, self.facts.rank)
+        # A process that only asks the device what it can do, such as a compile worker, has nothing to record.
+        if not self.facts.allocates() or not self.claim(path):
+            return
+        snapshot = self.torch.cuda.memory._snapshot()
+        self.facts.add_to(snapshot, ending, message)
         try:
-            if dump is not None:
-                dump(self.path)
-            else:
-                import pickle
-
-                with open(self.path, "wb") as file:
-                    pickle.dump(memory._snapshot(), file)
+            self.tools.write(path, snapshot)
         except OSError as error:
-            sys.stderr.write(f"ptmem simulate: {self.path}: cannot be written: {error}\n")
+            self.fail(f"{path}: cannot be written: {error}")
             return
-        with open(os.path.join(HERE, "recorded"), "a", encoding="utf-8") as file:
-            file.write(self.path + "\n")
+        note("accounted", str(self.process))
+        note("recorded", path)
 
 
 ANSWERS = (

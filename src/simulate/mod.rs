@@ -28,6 +28,10 @@ pub const PYTHON_HOOK: &str = include_str!("hook.py");
 /// knows.
 pub const PYTHON_ANSWERS: &str = include_str!("answers.py");
 
+/// Module beside it, `ptmem_simulate_facts`, which the Python package has as well: facts about the run, and writing
+/// snapshots.
+pub const PYTHON_FACTS: &str = include_str!("../../python/ptmem_gate/_facts.py");
+
 /// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.
 pub const PYTHON_RANKS: &str = include_str!("ranks.py");
 

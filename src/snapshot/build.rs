@@ -9,6 +9,7 @@ mod container;
 mod draft;
 mod fill;
 mod finish;
+mod json;
 mod shape;
 mod visit;
 

@@ -56,6 +56,7 @@ keys! {
     DeviceTraces = "device_traces",
     AllocatorSettings = "allocator_settings",
     ExternalAnnotations = "external_annotations",
+    Ptmem = "ptmem",
 }
 
 impl Key {

@@ -9,6 +9,7 @@ mod copy;
 mod error;
 mod field;
 mod forward;
+mod run;
 mod settings;
 mod tables;
 mod value;
@@ -20,6 +21,7 @@ use std::ops::Range;
 
 pub use copy::Copier;
 pub use error::{Damage, Error};
+pub use run::{Counters, DeviceCounters, Ending, EndingKind, FunctionsOfFile, OwnPackage, RunFacts, Steps};
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};
 pub use write::{Contents, write};
@@ -41,6 +43,8 @@ pub struct Snapshot {
     pub settings: AllocatorSettings,
     /// `external_annotations`, in file order.
     pub annotations: Vec<Annotation>,
+    /// Facts about the run, where the recorder added some.
+    pub run: Option<RunFacts>,
     /// True if the file has a `device_traces` key; releases before 2.0, and
     /// `torch.cuda.memory_snapshot()` in all of them, write segments alone.
     pub has_traces: bool,

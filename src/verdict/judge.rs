@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::growth::Gated;
 use super::maxima::Limited;
+use super::run;
 use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
@@ -33,6 +34,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     });
     judge.maxima(&devices.collect::<Vec<_>>(), &diff.profiles.after, thresholds);
     judge.touched(diff);
+    judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
     judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
 }
@@ -41,13 +43,14 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
 #[must_use]
 pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     let mut judge = Judge::default();
-    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    let active = profile.gated_devices();
     for device in &active {
         judge.out_of_memory(device, thresholds);
     }
     judge.imbalance_of_one(thresholds);
     let devices = active.iter().map(|device| Limited { profile: Some(*device), number: Some(device.device) });
     judge.maxima(&devices.collect::<Vec<_>>(), profile, thresholds);
+    judge.doubt_run(run::failure(profile));
     judge.finish(profile.diagnostics.iter(), thresholds.strict, active.len() > 1)
 }
 
@@ -61,7 +64,8 @@ pub(super) struct Judge {
 /// The reason why a figure that needs a history cannot be known, if there is one.
 pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
     let why = match device.figures.history {
-        History::Recorded => return None,
+        History::Recorded if device.figures.allocation_count > 0 => return None,
+        History::Recorded => "allocates nothing in its recorded part",
         History::StateOnly | History::Empty => "records no allocations, only the state at the dump",
         History::NoAllocations => "records frees but no allocations",
     };

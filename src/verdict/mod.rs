@@ -11,6 +11,7 @@ mod maxima;
 mod memory;
 mod phases;
 mod ranks;
+mod run;
 mod threshold;
 mod touched;
 mod words;

@@ -10,7 +10,7 @@ use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text};
 use crate::support::{fixtures, signed};
 use ptmem::diagnostic::Code;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 type Codes = BTreeSet<String>;
 
@@ -116,6 +116,16 @@ fn full_ring() -> Vec<Value> {
     all.push(event("snapshot", 0, 4 * MIB));
     all.truncate(1000);
     all
+}
+
+/// The story with facts about its run.
+fn of_run(mut facts: Json) -> Value {
+    facts["format"] = 1.into();
+    story([]).with("ptmem", facts)
+}
+
+fn imported_elsewhere() -> Json {
+    json!({"name": "tower", "path": "/opt/tower", "inside": false, "digest": "d", "same": false})
 }
 
 fn settings(value: &str) -> Value {
@@ -305,6 +315,19 @@ fn produce(code: Code) -> Codes {
             let twice = story([]).with("external_annotations", [phase(), phase()].concat());
             case.diff(&once, &twice, &["--max-growth", "phase:*=1GiB"])
         }
+        Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
+        Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),
+        Code::ImportedElsewhere => case.show(&of_run(json!({"packages": [imported_elsewhere()]}))),
+        Code::VersionsDiffer => case.diff(
+            &of_run(json!({"versions": [["torch", "2.10.0"]]})),
+            &of_run(json!({"versions": [["torch", "2.11.0"]]})),
+            &[],
+        ),
+        Code::SameCode => case.diff(
+            &of_run(json!({"commit": "a", "packages": [imported_elsewhere()]})),
+            &of_run(json!({"commit": "b", "packages": [imported_elsewhere()]})),
+            &[],
+        ),
         Code::SameInput => case.codes(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]),
         Code::WithinError => case.diff(&story([]), &bounded(), &["--max-growth", "6MiB"]),
         Code::AcceptedGrowth => {

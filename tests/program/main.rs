@@ -10,6 +10,7 @@ mod bad_input;
 mod cluster;
 mod config;
 mod diagnostics;
+mod facts;
 mod git;
 mod golden;
 mod history;

@@ -52,6 +52,22 @@ impl From<bool> for Value {
     }
 }
 
+/// As Python's own `json` reads it. No test needs fractions.
+impl From<serde_json::Value> for Value {
+    fn from(json: serde_json::Value) -> Self {
+        match json {
+            serde_json::Value::Null => Self::None,
+            serde_json::Value::Bool(value) => value.into(),
+            serde_json::Value::Number(number) => number.as_u64().unwrap().into(),
+            serde_json::Value::String(text) => text.as_str().into(),
+            serde_json::Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
+            serde_json::Value::Object(map) => {
+                Self::Dict(map.into_iter().map(|(key, value)| (key.as_str().into(), value.into())).collect())
+            }
+        }
+    }
+}
+
 impl From<f64> for Value {
     fn from(value: f64) -> Self {
         Self::Float(value.to_bits())

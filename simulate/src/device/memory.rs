@@ -1,6 +1,7 @@
 //! Memory of the devices: what is allocated, how much is left.
 
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::addresses::{self, Ranges};
 use super::{MOST_DEVICES, values};
@@ -14,6 +15,9 @@ struct Memory {
     ranges: Ranges,
     used: u64,
 }
+
+/// True once this process has memory of a device.
+static ALLOCATES: AtomicBool = AtomicBool::new(false);
 
 static DEVICES: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
@@ -30,6 +34,9 @@ impl Memory {
     fn use_more(&mut self, size: u64) -> Result<(), CudaError> {
         match self.used.checked_add(size) {
             Some(used) if used <= settings().memory => {
+                if !ALLOCATES.swap(true, Ordering::Relaxed) {
+                    ledger::count(Fact::AllocatingProcesses);
+                }
                 self.used = used;
                 ledger::count_use(used);
                 Ok(())

@@ -5,7 +5,7 @@
 use ptmem::diagnostic::Code;
 use ptmem::leak::Search;
 use ptmem::phase::steps::How;
-use ptmem::profile::{DeviceProfile, History, Profile};
+use ptmem::profile::{DeviceProfile, History, Profile, RunFacts};
 use ptmem::units::{Size, format_share};
 
 use crate::cli::many;
@@ -37,6 +37,8 @@ impl Health {
 pub(super) enum Aspect {
     /// The events that were recorded at all.
     History,
+    /// The run that was recorded, as far as the recorder tells.
+    Run,
     /// Whether the oldest events are missing.
     Beginning,
     /// Whether memory ran out.
@@ -58,6 +60,7 @@ impl Aspect {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::History => "history",
+            Self::Run => "run",
             Self::Beginning => "beginning",
             Self::Memory => "memory",
             Self::Steps => "steps",
@@ -99,7 +102,9 @@ pub(super) fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding>
                       disabling it";
         return vec![Finding::unfit(Aspect::History, "nothing is recorded and nothing is held", advice)];
     };
-    let mut findings = vec![history(device, active.len()), beginning(profile), memory(&active)];
+    let mut findings = vec![history(device, active.len())];
+    findings.extend(profile.run.as_ref().map(run));
+    findings.extend([beginning(profile), memory(&active)]);
     findings.extend(steps.map(|search| found_steps(search, device.device)));
     findings.extend([stacks(device), clock(device), figures(device), settings(profile)]);
     findings
@@ -132,6 +137,11 @@ fn history(device: &DeviceProfile, devices: usize) -> Finding {
             let words = "allocations or frees are missing, so that the peak cannot be known";
             Finding::unfit(aspect, words, "record all actions: no skip_actions")
         }
+        History::Recorded if device.figures.allocation_count == 0 => Finding::unfit(
+            aspect,
+            format!("{} events{of}, and nothing was allocated", device.events),
+            "record steps that the program makes, and the whole of them",
+        ),
         History::Recorded => {
             let figures = &device.figures;
             let words = format!(
@@ -162,6 +172,18 @@ fn history(device: &DeviceProfile, devices: usize) -> Finding {
 
 fn has(profile: &Profile, code: Code) -> bool {
     profile.diagnostics.iter().any(|diagnostic| diagnostic.code == code)
+}
+
+fn run(run: &RunFacts) -> Finding {
+    if let Some(failure) = run.failure() {
+        return Finding::unfit(Aspect::Run, failure, "mend the program, or record steps that it makes");
+    }
+    if let Some(package) = run.packages.iter().find(|package| !package.same) {
+        let words = format!("{} was imported from {}, not from the checkout", package.name, package.path);
+        let advice = "install the checkout that is recorded (pip install -e .), or put it first on PYTHONPATH";
+        return Finding::weak(Aspect::Run, words, advice);
+    }
+    Finding::good(Aspect::Run, run.to_string())
 }
 
 fn beginning(profile: &Profile) -> Finding {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ptmem::simulate::{self, Ledger, Settings, StandIn};
+use ptmem::simulate::{self, Fact, Ledger, Settings, StandIn};
 
 use super::arguments::Record;
 
@@ -83,11 +83,30 @@ impl Folder {
 
     /// Snapshots that were written, in order and each once.
     pub(super) fn recorded(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.0.join("python/recorded")).unwrap_or_default();
-        let mut paths: Vec<String> = text.lines().map(str::to_owned).collect();
-        paths.sort();
-        paths.dedup();
-        paths
+        self.notes("recorded")
+    }
+
+    /// Reasons for which the recording is not what was asked for.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let mut problems = self.notes("problems");
+        let used = Ledger::read(&self.ledger()).fact(Fact::AllocatingProcesses);
+        let accounted = self.notes("accounted").len() as u64;
+        if let missing @ 1.. = used.saturating_sub(accounted) {
+            problems.push(format!(
+                "{missing} of {used} processes that used the GPU were not recorded: they are no Python with PyTorch, or \
+                 ended by os._exit or a signal before they wrote their file"
+            ));
+        }
+        problems
+    }
+
+    /// The lines that processes of the run wrote to a file, in order and each once.
+    fn notes(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.0.join("python").join(name)).unwrap_or_default();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines.dedup();
+        lines
     }
 }
 
@@ -124,6 +143,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
     fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
     fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
+    fs::write(python.join("ptmem_simulate_facts.py"), simulate::PYTHON_FACTS)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

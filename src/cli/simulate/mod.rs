@@ -22,7 +22,7 @@ use ptmem::units::Size;
 pub(crate) use arguments::SimulateArguments;
 
 use super::output::Output;
-use arguments::Gpu;
+use arguments::{Gpu, Record};
 use child::Ended;
 use folder::Folder;
 use summary::summary;
@@ -42,6 +42,9 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
         check_folder(path)?;
     }
     let settings = arguments.settings(card);
+    if let Some(record) = &arguments.record {
+        record.remove_earlier()?;
+    }
     let folder = Folder::make(&settings)?;
     let environment = folder.environment(&settings, arguments.record.as_ref())?;
     let exit_code = match child::run(&arguments.command, &environment)? {
@@ -59,14 +62,22 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
     if let Some(path) = &arguments.report {
         output.write(path, &simulate::json(&outcome)?)?;
     }
-    if let (Some(record), true, 0) = (&arguments.record, outcome.recorded.is_empty(), exit_code) {
-        bail!(
-            "{}: not recorded: {} never used a CUDA device from Python, or ended before the steps to record",
-            record.path.display(),
-            lossy(program)
-        );
+    if let (Some(record), 0) = (&arguments.record, exit_code) {
+        require_recording(record, &outcome, &folder.problems(), program)?;
     }
     Ok(ExitCode::from(exit_code))
+}
+
+/// Fails a run whose recording is not what was asked for, although the command succeeded.
+fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String], program: &OsString) -> Result<()> {
+    let path = record.path.display();
+    if !problems.is_empty() {
+        bail!("{path}: not recorded as asked: {}", problems.join("; "));
+    }
+    if outcome.recorded.is_empty() {
+        bail!("{path}: not recorded: {} never used a CUDA device from Python", lossy(program));
+    }
+    Ok(())
 }
 
 /// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to

@@ -11,6 +11,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::course::SavedCourse;
 use crate::profile::exact::Sums;
 use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
+use crate::snapshot::RunFacts;
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +26,8 @@ pub(super) struct SavedProfile {
     pub(super) at: String,
     pub(super) raises: Vec<SavedRaise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<RunFacts>,
     pub(super) devices: Vec<SavedDevice>,
     pub(super) diagnostics: Vec<SavedDiagnostic>,
     pub(super) frames: BTreeMap<String, SavedFrame>,

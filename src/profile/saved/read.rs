@@ -12,7 +12,7 @@ use super::format::*;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
 use crate::replay::{Counter, Figures, History, Oom, Position};
-use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
+use crate::snapshot::{AllocatorSettings, Frame, FrameId, RunFacts, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 use crate::text::cut;
 
@@ -45,6 +45,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         options,
         settings: settings(saved.settings),
         devices,
+        run: saved.run.map(RunFacts::bounded),
         diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
         tables: Arc::new(reader.tables),
         facts: None,

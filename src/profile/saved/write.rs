@@ -50,6 +50,7 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
         at: at.to_string(),
         raises: raises.iter().map(SavedRaise::new).collect(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
+        run: profile.run.clone(),
         devices: profile.devices.iter().zip(&kept).map(|(device, kept)| writer.device(device, kept)).collect(),
         diagnostics: profile.diagnostics.iter().map(SavedDiagnostic::new).collect(),
         frames: names.iter().map(|(&frame, name)| (name.clone(), writer.frame(frame))).collect(),

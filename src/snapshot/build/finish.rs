@@ -7,7 +7,7 @@ use super::super::field::Key;
 use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{
-    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, FrameId, Segment, Snapshot, StackId,
+    Action, AllocatorSettings, Annotation, Block, Device, Error, Event, FrameId, RunFacts, Segment, Snapshot, StackId,
 };
 use super::container::Dict;
 use super::draft::Present;
@@ -104,6 +104,8 @@ impl Builder {
         };
         let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
+        let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
+        let run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
         let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
         Ok(Snapshot {
             tables: self.tables,
@@ -111,6 +113,7 @@ impl Builder {
             devices,
             settings,
             annotations,
+            run,
             has_traces: traces.is_some(),
             lacks_block_addresses,
         })

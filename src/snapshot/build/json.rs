@@ -1,0 +1,55 @@
+//! Values of a pickle as JSON, within bounds: the facts about the run that a recorder added.
+
+use serde_json::{Map, Value as Json};
+
+use super::Builder;
+use crate::snapshot::value::{Kind as ValueKind, Value};
+
+/// Bounds on a value: few bytes of a file can refer to one list or text millions of times.
+const DEEPEST: usize = 8;
+const MOST_VALUES: usize = 500_000;
+const MOST_TEXT: usize = 16 << 20;
+
+/// What is left of the bounds.
+struct Left {
+    values: usize,
+    text: usize,
+}
+
+impl Builder {
+    /// A value as JSON; `None` where it is larger than any recorder writes.
+    pub(super) fn json(&self, value: Value) -> Option<Json> {
+        self.json_within(value, DEEPEST, &mut Left { values: MOST_VALUES, text: MOST_TEXT })
+    }
+
+    fn json_within(&self, value: Value, depth: usize, left: &mut Left) -> Option<Json> {
+        left.values = left.values.checked_sub(1)?;
+        let depth = depth.checked_sub(1)?;
+        if let Some(items) = self.list_items(value) {
+            return items
+                .iter()
+                .map(|&item| self.json_within(item, depth, left))
+                .collect::<Option<_>>()
+                .map(Json::Array);
+        }
+        if let Some(pairs) = self.dict_pairs(value) {
+            let mut map = Map::new();
+            for &(key, value) in pairs {
+                let key = self.text_within(key, left)?;
+                map.insert(key, self.json_within(value, depth, left)?);
+            }
+            return Some(Json::Object(map));
+        }
+        Some(match value.kind() {
+            ValueKind::Bool(value) => value.into(),
+            ValueKind::Str(_) => self.text_within(value, left)?.into(),
+            _ => self.unsigned(value).map_or(Json::Null, Json::from),
+        })
+    }
+
+    fn text_within(&self, value: Value, left: &mut Left) -> Option<String> {
+        let text = self.string(value)?;
+        left.text = left.text.checked_sub(text.len())?;
+        Some(text.to_owned())
+    }
+}

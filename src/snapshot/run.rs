@@ -1,0 +1,296 @@
+//! Facts about the run that a snapshot was recorded from: what recorders add under the key `ptmem`, and saved profiles keep.
+//!
+//! All of it may be missing, and comes from a file: each part that is not of the expected form reads as missing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value as Json;
+
+use crate::text::cut;
+
+/// Facts about a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunFacts {
+    /// The program that recorded.
+    #[serde(deserialize_with = "lenient")]
+    pub recorder: String,
+    /// The recorded steps.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Steps>,
+    /// How the program ended, seen from its recorded part.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+    /// The rank of the process, and the number of ranks, where it was one of several.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub rank: Option<[u64; 2]>,
+    /// Versions of Python, PyTorch, and the packages of which frames occur.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<(String, String)>,
+    /// The commit that was checked out.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The repository's own packages of which frames occur.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<OwnPackage>,
+    /// Qualified names of functions. They become names of frames, so that a saved profile needs none.
+    #[serde(deserialize_with = "lenient", skip_serializing)]
+    pub functions: Vec<FunctionsOfFile>,
+    /// PyTorch's own counters, by device.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<DeviceCounters>,
+}
+
+/// The recorded steps, counted from 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steps {
+    /// The first that is there whole.
+    pub first: u64,
+    /// The last that is there whole; less than the first where none is.
+    pub last: u64,
+    /// The first and the last that were to be recorded; `None` for all of the program.
+    #[serde(default)]
+    pub asked: Option<[u64; 2]>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// The kind of end.
+    pub kind: EndingKind,
+    /// The last line of an exception; empty for an end without.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// The kind of an [`Ending`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EndingKind {
+    /// It came to its end, or to the end of what was to be recorded.
+    Whole,
+    /// An exception ended it, or an exit status that says failure.
+    Exception,
+    /// A signal ended it.
+    Signal,
+    /// Memory ran out.
+    Oom,
+    /// An end that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// A package or module that the checkout holds, as the program imported it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnPackage {
+    /// Name in an import.
+    pub name: String,
+    /// The folder or file that was imported; from the root of the checkout where it lies inside.
+    pub path: String,
+    /// True if it was imported from the checkout.
+    pub inside: bool,
+    /// A digest of its Python files.
+    pub digest: String,
+    /// True if its files are those of the checkout.
+    pub same: bool,
+}
+
+/// A file, and functions in it: the first line, the last line, and the qualified name of each.
+pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
+
+/// PyTorch's counters of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Device ordinal.
+    pub device: u32,
+    /// Where the recorded part begins.
+    pub start: Counters,
+    /// At the dump.
+    pub dump: Counters,
+    /// At the end of each whole step, the numbers of allocations and of frees in the recorded part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<[u64; 2]>,
+}
+
+/// PyTorch's counters at a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Values, by PyTorch's names: `allocated_bytes` …
+    pub current: BTreeMap<String, u64>,
+    /// The highest values since the process began, or since the program reset them.
+    pub peak: BTreeMap<String, u64>,
+    /// Allocations and frees since the process began.
+    pub calls: [u64; 2],
+}
+
+impl Steps {
+    /// Number of whole steps.
+    #[must_use]
+    pub fn count(self) -> u64 {
+        (self.last.saturating_add(1)).saturating_sub(self.first)
+    }
+
+    /// Number of steps that were to be recorded and are not whole.
+    #[must_use]
+    pub fn missing(self) -> u64 {
+        self.asked.map_or(0, |[_, last]| last.saturating_sub(self.last))
+    }
+}
+
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count() {
+            0 => f.write_str("no whole step"),
+            1 => write!(f, "step {}", self.first),
+            _ => write!(f, "steps {} to {}", self.first, self.last),
+        }
+    }
+}
+
+/// In one line: steps, versions, commit.
+impl fmt::Display for RunFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(self.rank.map(|[rank, of]| format!("rank {rank} of {of}")));
+        parts.extend(self.steps.map(|steps| steps.to_string()));
+        parts.extend(self.versions.iter().take(MOST_TOLD).map(|(name, version)| format!("{name} {version}")));
+        let commit = self.commit.as_deref().map(|commit| format!("commit {}", cut(commit, SHORT_COMMIT)));
+        parts.extend(commit);
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// The most versions that are told in a line.
+const MOST_TOLD: usize = 12;
+
+/// Characters of a commit that people write.
+const SHORT_COMMIT: usize = 10;
+
+impl RunFacts {
+    /// The facts in a value of the key `ptmem`.
+    pub(super) fn of(value: Json) -> Option<Self> {
+        // A number of the format that this version does not know may give the keys another meaning.
+        let is_known = value.get("format").and_then(Json::as_u64) == Some(FORMAT);
+        if is_known { serde_json::from_value(value).ok().map(Self::bounded) } else { None }
+    }
+
+    /// The same without what is longer than any recorder writes.
+    pub(crate) fn bounded(mut self) -> Self {
+        shorten(&mut self.recorder);
+        self.commit.iter_mut().for_each(shorten);
+        self.ending.iter_mut().for_each(|ending| shorten(&mut ending.message));
+        self.versions.truncate(MOST_VERSIONS);
+        self.versions.iter_mut().flat_map(|(name, version)| [name, version]).for_each(shorten);
+        self.packages.truncate(MOST_PACKAGES);
+        for OwnPackage { name, path, digest, .. } in &mut self.packages {
+            [name, path, digest].into_iter().for_each(shorten);
+        }
+        for DeviceCounters { start, dump, steps, .. } in &mut self.counters {
+            steps.truncate(MOST_STEPS);
+            for counters in [start, dump] {
+                for values in [&mut counters.current, &mut counters.peak] {
+                    values.retain(|name, _| COUNTERS.contains(&name.as_str()));
+                }
+            }
+        }
+        self
+    }
+
+    /// The reason why what was recorded is not a whole run, if it is not. Memory that ran out is told by the history.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let ending = self.ending.as_ref();
+        let failed = ending.and_then(|Ending { kind, message }| match kind {
+            EndingKind::Whole | EndingKind::Oom => None,
+            EndingKind::Exception => Some(format!("the program failed: {message}")),
+            EndingKind::Signal => Some("a signal ended the program".to_owned()),
+            EndingKind::Unknown => Some("the program ended in a way that this version does not know".to_owned()),
+        });
+        let steps = self.steps.filter(|steps| failed.is_none() && steps.missing() > 0);
+        let short = steps.and_then(|steps| {
+            let [first, last] = steps.asked?;
+            Some(format!("steps {first} to {last} were to be recorded, and the program made {}", steps.last))
+        });
+        failed.or(short)
+    }
+
+    /// PyTorch's counters of a device.
+    #[must_use]
+    pub fn counters_of(&self, device: u32) -> Option<&DeviceCounters> {
+        self.counters.iter().find(|counters| counters.device == device)
+    }
+}
+
+/// Version of the key that this version reads.
+const FORMAT: u64 = 1;
+
+/// Bounds on what is kept.
+const LONGEST_TEXT: usize = 500;
+const MOST_VERSIONS: usize = 256;
+const MOST_PACKAGES: usize = 64;
+const MOST_STEPS: usize = 10_000;
+
+/// The counters that are kept.
+const COUNTERS: [&str; 4] = ["allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes"];
+
+fn shorten(text: &mut String) {
+    let length = cut(text, LONGEST_TEXT).len();
+    text.truncate(length);
+}
+
+/// A value, or the default where it is of another form.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(deserializer: D) -> Result<T, D::Error> {
+    let value = Json::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_part_of_another_form_reads_as_missing_and_leaves_the_others() {
+        let facts = RunFacts::of(json!({
+            "format": 1,
+            "steps": {"first": 2, "last": 3, "asked": [2, 4]},
+            "ending": 7,
+            "versions": [["torch", "2.11.0"], ["numpy"]],
+            "commit": null,
+            "tomorrow": {"a": [1, 2]},
+            "rank": [0, 2],
+        }));
+        let facts = facts.unwrap();
+        assert_eq!(facts.steps.map(|steps| (steps.count(), steps.missing())), Some((2, 1)));
+        assert_eq!((facts.ending, facts.versions.len(), facts.rank), (None, 0, Some([0, 2])));
+        assert_eq!(RunFacts::of(json!({"format": 2, "commit": "a"})), None);
+        assert_eq!(RunFacts::of(json!("text")), None);
+    }
+
+    #[test]
+    fn numbers_of_steps_are_never_more_than_they_can_be() {
+        let steps = Steps { first: 5, last: 0, asked: Some([1, u64::MAX]) };
+        assert_eq!((steps.count(), steps.missing()), (0, u64::MAX));
+        assert_eq!(Steps { first: 0, last: u64::MAX, asked: None }.count(), u64::MAX);
+    }
+
+    #[test]
+    fn an_end_that_is_not_whole_is_a_failure() {
+        let ended = |kind, asked| RunFacts {
+            ending: Some(Ending { kind, message: "ValueError: bad".to_owned() }),
+            steps: Some(Steps { first: 1, last: 2, asked }),
+            ..RunFacts::default()
+        };
+        assert_eq!(ended(EndingKind::Whole, None).failure(), None);
+        assert_eq!(ended(EndingKind::Oom, None).failure(), None);
+        assert_eq!(
+            ended(EndingKind::Exception, Some([1, 3])).failure().as_deref(),
+            Some("the program failed: ValueError: bad")
+        );
+        let short = "steps 1 to 3 were to be recorded, and the program made 2";
+        assert_eq!(ended(EndingKind::Whole, Some([1, 3])).failure().as_deref(), Some(short));
+    }
+}

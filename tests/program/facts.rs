@@ -1,0 +1,152 @@
+//! Verdicts by what a recording says about its run, and what reports tell of it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use crate::support::history::{A, MIB, event, free, segment, snapshot};
+use crate::support::pickle::{self, Value};
+use crate::support::tool::{ptmem, text, verdict};
+
+/// A recording with a peak of 10 MiB.
+fn story() -> Value {
+    let mut events =
+        vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, 6 * MIB)];
+    events.extend(free(A + 4 * MIB, 6 * MIB));
+    snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events)
+}
+
+/// The story with facts about its run.
+fn of_run(mut facts: Json) -> Value {
+    facts["format"] = 1.into();
+    story().with("ptmem", facts)
+}
+
+fn write(folder: &Path, name: &str, value: &Value) {
+    fs::write(folder.join(name), pickle::write(value, pickle::Options::default())).unwrap();
+}
+
+fn gate(folder: &Path, before: &Value, after: &Value, options: &[&str]) -> (i32, String) {
+    write(folder, "before.pkl", before);
+    write(folder, "after.pkl", after);
+    verdict(&ptmem(folder, &[&["diff", "before.pkl", "after.pkl", "--max-growth", "5%"], options].concat()))
+}
+
+fn failed() -> Value {
+    of_run(json!({"ending": {"kind": "exception", "message": "ValueError: a bad batch"}}))
+}
+
+#[test]
+fn a_program_that_failed_is_inconclusive_with_its_exception() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = of_run(json!({"ending": {"kind": "whole", "message": ""}}));
+    assert_eq!(gate(folder.path(), &sound, &sound, &["--strict"]).0, 0);
+    let (code, line) = gate(folder.path(), &sound, &failed(), &[]);
+    assert_eq!(code, 3, "{line}");
+    assert!(line.contains("the after is not a whole run: the program failed: ValueError: a bad batch"), "{line}");
+    let (code, line) = gate(folder.path(), &failed(), &sound, &[]);
+    assert_eq!((code, line.contains("the before is not a whole run")), (3, true), "{line}");
+    // A limit that half a run exceeds is exceeded.
+    write(folder.path(), "failed.pkl", &failed());
+    let check = |limit: &str| verdict(&ptmem(folder.path(), &["check", "failed.pkl", "--max", limit]));
+    assert_eq!((check("peak=20MiB").0, check("peak=5MiB").0), (3, 1));
+    // A saved profile keeps it.
+    assert_eq!(ptmem(folder.path(), &["profile", "failed.pkl", "-o", "failed.json"]).status.code(), Some(0));
+    let of_profile = verdict(&ptmem(folder.path(), &["check", "failed.json", "--max", "peak=20MiB"]));
+    assert_eq!(of_profile, check("peak=20MiB"));
+}
+
+#[test]
+fn fewer_steps_than_were_to_be_recorded_are_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let steps = |last: u64| of_run(json!({"steps": {"first": 3, "last": last, "asked": [3, 5]}}));
+    assert_eq!(gate(folder.path(), &steps(5), &steps(5), &[]).0, 0);
+    let (code, line) = gate(folder.path(), &steps(5), &steps(4), &[]);
+    assert_eq!(code, 3);
+    assert!(line.contains("steps 3 to 5 were to be recorded, and the program made 4"), "{line}");
+}
+
+#[test]
+fn a_recorded_part_that_allocates_nothing_is_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let idle = snapshot(
+        vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])],
+        free(A + 4 * MIB, 6 * MIB).into_iter().chain(free(A + 12 * MIB, MIB)).collect(),
+    );
+    let (code, line) = gate(folder.path(), &story(), &idle, &[]);
+    assert_eq!((code, line.contains("the after allocates nothing in its recorded part")), (3, true), "{line}");
+    let (code, line) = gate(folder.path(), &idle, &idle, &[]);
+    assert_eq!(code, 3, "{line}");
+    write(folder.path(), "idle.pkl", &idle);
+    assert_eq!(verdict(&ptmem(folder.path(), &["check", "idle.pkl", "--max", "peak=1GiB"])).0, 3);
+    let doctor = ptmem(folder.path(), &["doctor", "idle.pkl"]);
+    assert_eq!(doctor.status.code(), Some(3), "{}", text(&doctor.stdout));
+}
+
+fn package(path: &str, digest: &str, same: bool) -> Json {
+    json!([{"name": "tower", "path": path, "inside": path == "tower", "digest": digest, "same": same}])
+}
+
+#[test]
+fn both_sides_that_ran_one_code_are_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = |commit: &str, packages: Json| of_run(json!({"commit": commit, "packages": packages}));
+    // Both import what is installed; the before's checkout holds another code.
+    let before = side("a", package("/env/tower", "new", false));
+    let after = side("b", package("/env/tower", "new", true));
+    let (code, line) = gate(folder.path(), &before, &after, &[]);
+    assert_eq!(code, 3);
+    assert!(line.contains("both sides ran the same code of tower, which was imported from /env/tower"), "{line}");
+    // Each side ran what is checked out: the commit changed nothing there.
+    let after = side("b", package("tower", "old", true));
+    assert_eq!(gate(folder.path(), &side("a", package("tower", "old", true)), &after, &[]).0, 0);
+    // Installed anew on each side.
+    let after = side("b", package("/env/tower", "new", true));
+    assert_eq!(gate(folder.path(), &side("a", package("/env/tower", "old", true)), &after, &["--strict"]).0, 0);
+    // Of one commit, two settings may be compared.
+    assert_eq!(gate(folder.path(), &before, &before, &[]).0, 0);
+    assert_eq!(gate(folder.path(), &before, &before, &["--strict"]).0, 3);
+}
+
+#[test]
+fn reports_tell_the_facts_in_a_line_and_what_differs_in_one_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |version: &str| {
+        of_run(json!({
+            "steps": {"first": 2, "last": 3, "asked": [2, 3]},
+            "versions": [["python", "3.11.7"], ["torch", "2.11.0"], ["transformers", version]],
+            "commit": "0123456789abcdef",
+        }))
+    };
+    write(folder.path(), "before.pkl", &with("4.37.2"));
+    write(folder.path(), "after.pkl", &with("4.38.2"));
+    let told = "steps 2 to 3, python 3.11.7, torch 2.11.0, transformers 4.38.2, commit 0123456789";
+    for command in ["show", "doctor"] {
+        let output = text(&ptmem(folder.path(), &[command, "after.pkl"]).stdout);
+        assert!(output.contains(told), "{command}: {output}");
+    }
+    let output = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--format", "markdown"]).stdout);
+    assert!(output.contains(told) && output.contains("transformers 4.37.2 → 4.38.2"), "{output}");
+}
+
+#[test]
+fn facts_of_any_form_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    for facts in [
+        json!(7),
+        json!([]),
+        json!({"format": 1, "steps": {"first": u64::MAX, "last": u64::MAX, "asked": [0, 0]}}),
+        json!({"format": 1, "versions": deep}),
+        json!({"format": 1, "counters": [{"device": 0, "start": 1}], "rank": ["a"], "ending": {"kind": "tomorrow"}}),
+        json!({"format": 1, "commit": "x".repeat(100_000), "functions": [["f", [[3, 1, "g"]]]]}),
+        // A key by which events are known.
+        json!({"format": 1, "versions": {"action": "1.0"}}),
+    ] {
+        write(folder.path(), "odd.pkl", &story().with("ptmem", facts.clone()));
+        let output = ptmem(folder.path(), &["show", "odd.pkl"]);
+        assert_eq!(output.status.code(), Some(0), "{facts}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).len() < 20_000, "{facts}");
+    }
+}
