@@ -85,7 +85,7 @@ fn frame(tables: &mut Tables, line: i128) -> FrameId {
 
 fn replayed(snapshot: &Snapshot) -> Vec<Replay> {
     let devices = snapshot.devices.iter();
-    devices.map(|(&id, device)| replay::run(snapshot, id, device, &[]).expect("the input can be replayed")).collect()
+    devices.map(|(&id, device)| replay::run(snapshot, id, device).expect("the input can be replayed")).collect()
 }
 
 /// The bytes that each stack holds at the allocated peak.

@@ -12,6 +12,7 @@ use crate::replay::Position;
 use crate::snapshot::Event;
 use crate::stack::Code;
 use crate::text::{cut, thousands};
+use crate::trace::Levels;
 
 /// The most parts: more is no table any more.
 pub const MOST_INTERVALS: u64 = 10_000;
@@ -118,6 +119,22 @@ pub(super) struct Range {
     pub(super) name: String,
     pub(super) from: Position,
     pub(super) to: Position,
+}
+
+impl Range {
+    /// The part with what was held in it.
+    pub(super) fn measured(self, levels: &Levels, has_reserved: bool) -> Interval {
+        let held = levels.over(self.from, self.to);
+        Interval {
+            from: self.from.count() as u64,
+            to: self.to.count() as u64,
+            name: self.name,
+            start: held.start.allocated,
+            peak: held.peak.allocated,
+            end: held.end.allocated,
+            reserved_peak: has_reserved.then_some(held.peak.reserved),
+        }
+    }
 }
 
 /// The parts of the history of a device, in order.

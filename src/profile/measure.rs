@@ -24,7 +24,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
-        let mut replay = replay::run(&snapshot, id, device, &plan.borders())?;
+        let mut replay = replay::run(&snapshot, id, device)?;
         let phases = plan.phases();
         let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
         let at = recording.position(&options.at);

@@ -8,7 +8,6 @@ mod every;
 mod exact;
 mod highest;
 mod history;
-mod levels;
 mod lines;
 mod measure;
 mod metric;

@@ -6,7 +6,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::every::{self, Interval};
-use super::levels::Levels;
 use super::{Error, Options};
 use crate::diagnostic::{self, Diagnostic};
 use crate::phase::{self, Phase, Source};
@@ -14,6 +13,7 @@ use crate::replay::{History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
 use crate::text::{count, cut, thousands};
+use crate::trace::Levels;
 
 /// The most phases of a device that are looked at: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
@@ -182,7 +182,7 @@ impl Plan {
     }
 
     /// The moments at which the counters matter, in order.
-    pub(super) fn borders(&self) -> Vec<Position> {
+    fn borders(&self) -> Vec<Position> {
         let of_phases = self.found.iter().flat_map(|phase| [phase.from, phase.to]);
         let of_intervals = self.intervals.iter().flat_map(|range| [range.from, range.to]);
         let mut borders: Vec<_> = of_phases.chain(of_intervals).collect();
@@ -200,11 +200,11 @@ impl Plan {
     pub(super) fn measure(self, snapshot: &Snapshot, replay: &Replay, diagnostics: &mut Vec<Diagnostic>) -> Measured {
         let figures = &replay.figures;
         let is_known = figures.allocated.peak.is_some() && !figures.allocated.is_least;
-        if figures.history != History::Recorded || !is_known || replay.parts.is_empty() {
+        if figures.history != History::Recorded || !is_known || self.borders().is_empty() {
             return Measured::default();
         }
         diagnostics.extend(self.diagnostics());
-        let levels = Levels::new(&replay.parts);
+        let levels = Levels::new(&replay.trace, self.borders());
         let mut names: HashMap<(Source, &str), Named> = HashMap::new();
         let mut all = Vec::with_capacity(self.found.len());
         for phase in &self.found {
@@ -229,7 +229,7 @@ impl Plan {
             all.push((named.index, occurrence));
         }
         let has_reserved = figures.reserved.peak.is_some();
-        let intervals = self.intervals.into_iter().map(|range| levels.interval(range, has_reserved));
+        let intervals = self.intervals.into_iter().map(|range| range.measured(&levels, has_reserved));
         Measured { phases: Phases { all: arrange(all), cut: self.cut }, intervals: intervals.collect() }
     }
 

@@ -1,59 +1,59 @@
 //! The counters over the history, once the size of every block is known.
 
-use std::iter::Peekable;
-use std::{slice, vec};
-
-use super::lifetimes::{Lifetimes, NONE};
-use super::maybe_pending::MaybePending;
-use super::parts::{Level, Part, Parts};
 use super::rounding::SHARED_POOL;
-use super::sizes::Sizes;
-use super::{Allocation, FreeBlocks, Oom, Position, Timeline};
+use super::{FreeBlocks, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event, Tables};
-use crate::trace::Spread;
+use crate::trace::{Class, Measure, Move, Spread, Trace};
 
 /// Points of the coarse curve: more than any terminal has columns.
 const TIMELINE_POINTS: usize = 480;
 
+impl Timeline {
+    /// The curve of a history.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let reserved = if trace.reserved < 0 { 0 } else { TIMELINE_POINTS };
+        Self {
+            allocated: trace.highest_in_parts(Measure::Allocated, TIMELINE_POINTS),
+            reserved: trace.highest_in_parts(Measure::Reserved, reserved),
+        }
+    }
+}
+
 /// The moment other than the allocated peak at which as much may have been allocated, or more, if the sizes that are
 /// not certain are as they can be. Blocks that are there at both moments make no difference.
-pub(super) fn rival_of_peak(lifetimes: &Lifetimes, sizes: &Sizes, peak_at: Position, peak: i128) -> Option<Position> {
-    if sizes.spreads.is_empty() {
+pub(super) fn rival_of_peak(trace: &Trace, peak_at: Position, peak: i128) -> Option<Position> {
+    if trace.classes.iter().all(|class| class.spread == Spread::default()) {
         return None;
     }
-    let at_start = lifetimes.older.iter().map(|&index| (index, Position::START));
-    let events = (0..).zip(&lifetimes.of_event).filter(|(_, index)| **index != NONE);
-    let events = events.map(|(i, &index)| (index, Position::after(i)));
-    let at_peak =
-        sizes.spreads.iter().filter(|(index, _)| lifetimes.allocations[*index as usize].allocated_at(peak_at));
-    // The value as it is at most where the peak is what is counted.
-    let mut highest: i128 = at_peak.map(|(_, spread)| i128::from(spread.below)).sum();
+    // As they count against the peak: at least, where they are there at the peak, and else at most.
+    let mut changes = vec![0_i128; trace.symbols.len() + 1];
+    let mut highest = 0;
+    for life in trace.lives().into_iter().filter(|life| life.born < life.freed) {
+        let class = &trace.classes[life.class as usize];
+        let mut bytes = i128::from(class.bytes);
+        if life.born <= peak_at && peak_at < life.freed {
+            bytes -= i128::from(class.spread.below);
+            highest += i128::from(class.spread.below);
+        } else {
+            bytes += i128::from(class.spread.above);
+        }
+        for (at, bytes) in [(life.born, bytes), (life.freed, -bytes)] {
+            if let Some(change) = changes.get_mut(at.count()) {
+                *change += bytes;
+            }
+        }
+    }
     // It has to be as high as the peak, and higher than at any rival before.
     let mut least = peak;
     let mut rival = None;
-    for (index, now) in at_start.chain(events) {
-        let allocation = &lifetimes.allocations[index as usize];
-        let is_born = allocation.born == now && allocation.allocated_at(now);
-        if is_born || allocation.freed == now {
-            let bytes = highest_bytes(allocation, sizes.spreads.get(index), peak_at);
-            highest += if is_born { bytes } else { -bytes };
-        }
-        if highest >= least && now != peak_at {
+    for (count, change) in changes.into_iter().enumerate() {
+        highest += change;
+        if highest >= least && Position::of_count(count) != peak_at {
             least = highest + 1;
-            rival = Some(now);
+            rival = Some(Position::of_count(count));
         }
     }
     rival
-}
-
-/// The bytes of a block as they count against the peak: at least, where it is there at the peak, and else at most.
-fn highest_bytes(allocation: &Allocation, spread: Option<Spread>, peak_at: Position) -> i128 {
-    let bytes = i128::from(allocation.bytes);
-    match spread {
-        None => bytes,
-        Some(spread) if allocation.allocated_at(peak_at) => bytes - i128::from(spread.below),
-        Some(spread) => bytes + i128::from(spread.above),
-    }
 }
 
 /// A running value and its highest.
@@ -63,40 +63,20 @@ pub(super) struct Gauge {
     pub(super) baseline: i128,
     pub(super) peak: i128,
     pub(super) peak_at: Position,
-    /// The highest since [`Gauge::mark`].
-    highest: i128,
 }
 
 impl Gauge {
     fn new(baseline: i128) -> Self {
-        Self { now: baseline, baseline, peak: baseline, peak_at: Position::START, highest: baseline }
+        Self { now: baseline, baseline, peak: baseline, peak_at: Position::START }
     }
 
     #[inline]
-    fn add(&mut self, bytes: u64, at: Position) {
-        self.now += i128::from(bytes);
-        if self.now > self.highest {
-            self.highest = self.now;
-            if self.now > self.peak {
-                self.peak = self.now;
-                self.peak_at = at;
-            }
+    fn add(&mut self, change: i128, at: Position) {
+        self.now += change;
+        if self.now > self.peak {
+            self.peak = self.now;
+            self.peak_at = at;
         }
-    }
-
-    #[inline]
-    fn sub(&mut self, bytes: u64) {
-        self.now -= i128::from(bytes);
-    }
-
-    /// The highest value since [`Gauge::mark`], in bytes.
-    fn highest(&self) -> u64 {
-        u64::try_from(self.highest).unwrap_or(0)
-    }
-
-    /// Forgets what was higher before.
-    fn mark(&mut self) {
-        self.highest = self.now;
     }
 }
 
@@ -122,14 +102,9 @@ impl Margin {
         Self { below, above, baseline: below.max(above), lowest_peak: value - below, highest_peak: value + above }
     }
 
-    fn add(&mut self, spread: Spread) {
-        self.below += i128::from(spread.below);
-        self.above += i128::from(spread.above);
-    }
-
-    fn sub(&mut self, spread: Spread) {
-        self.below -= i128::from(spread.below);
-        self.above -= i128::from(spread.above);
+    fn add(&mut self, change: Slack) {
+        self.below += change.below;
+        self.above += change.above;
     }
 
     /// Looks at the value of the counter, once it has grown.
@@ -148,6 +123,55 @@ impl Margin {
     }
 }
 
+/// What a move adds to a [`Margin`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Slack {
+    below: i128,
+    above: i128,
+}
+
+impl Slack {
+    /// That of a block that comes, and of one that goes.
+    fn of(begun: Option<Spread>, ended: Option<Spread>) -> Self {
+        let [begun, ended] = [begun, ended].map(Option::unwrap_or_default);
+        Self {
+            below: i128::from(begun.below) - i128::from(ended.below),
+            above: i128::from(begun.above) - i128::from(ended.above),
+        }
+    }
+}
+
+/// What a move changes.
+struct Change {
+    allocated: i128,
+    active: i128,
+    requested: i128,
+    reserved: i128,
+    slack_of_allocated: Slack,
+    slack_of_active: Slack,
+    /// Bytes of the block that it hands out.
+    begun: Option<u64>,
+    /// True if it changes nothing, so that its event may be a marker.
+    is_nothing: bool,
+}
+
+impl Change {
+    fn new(one: Move, trace: &Trace) -> Self {
+        let classes = [one.begins().map(|block| block.class), one.frees(), one.completes()];
+        let [begun, freed, completed] = classes.map(|class| class.map(|class| &trace.classes[class as usize]));
+        Self {
+            allocated: one.change(Measure::Allocated, &trace.classes),
+            active: one.change(Measure::Active, &trace.classes),
+            requested: one.change(Measure::Requested, &trace.classes),
+            reserved: one.change(Measure::Reserved, &trace.classes),
+            slack_of_allocated: Slack::of(begun.map(|class| class.spread), freed.map(Class::spread_of_allocated)),
+            slack_of_active: Slack::of(begun.map(|class| class.spread), completed.map(|class| class.spread)),
+            begun: begun.map(|class| class.bytes),
+            is_nothing: one == Move::Nothing,
+        }
+    }
+}
+
 /// The counters while they run.
 pub(super) struct Counters {
     pub(super) allocated: Gauge,
@@ -157,8 +181,6 @@ pub(super) struct Counters {
     pub(super) allocated_margin: Margin,
     pub(super) active_margin: Margin,
     pub(super) requested_margin: Margin,
-    /// Bytes of blocks whose free may have been requested before the history.
-    pub(super) maybe_pending: u64,
     /// True if every size is certain, and no block perhaps pending: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
@@ -172,164 +194,51 @@ pub(super) struct Counters {
     pub(super) allocated_total: u128,
 }
 
-/// The result of running the counters.
-pub(super) struct Counted {
-    pub(super) counters: Counters,
-    pub(super) timeline: Timeline,
-    pub(super) parts: Vec<Part>,
-}
-
-/// Everything that makes a counter uncertain.
-pub(super) struct Doubts<'r> {
-    pub(super) sizes: &'r Sizes,
-    pub(super) pending: &'r MaybePending,
-}
-
-/// How far the bytes of a block may be off.
-#[derive(Debug, Clone, Copy)]
-struct BlockSpread {
-    /// Those that it counts as allocated.
-    allocated: Spread,
-    /// Those that it counts as active.
-    active: Spread,
-}
-
-/// The input of the counters.
-struct Run<'r> {
-    events: &'r [Event],
-    tables: &'r Tables,
-    lifetimes: &'r Lifetimes,
-    sizes: &'r Sizes,
-    pending: &'r MaybePending,
-    /// Allocations that end where another one begins at their address, in order.
-    replaced: Peekable<slice::Iter<'r, u32>>,
-    /// The memory that was left at each failed allocation.
-    pools: vec::IntoIter<Option<FreeBlocks>>,
-}
-
-impl Run<'_> {
-    /// Goes over one event.
-    #[inline]
-    fn step(&mut self, counters: &mut Counters, i: usize) {
-        let Lifetimes { allocations, of_event, .. } = self.lifetimes;
-        let index = of_event[i];
-        let now = Position::after(i);
-        if index == NONE {
-            let event = &self.events[i];
-            if !self.is_of_private_pool(event) {
-                counters.other(event, now, &mut self.pools);
-            }
-            return;
-        }
-        let allocation = &allocations[index as usize];
-        if allocation.born != now {
-            counters.free(allocation, self.spread(index), now);
-            return;
-        }
-        if let Some(&gone) = self.replaced.next_if(|&&gone| allocations[gone as usize].completed == now) {
-            counters.free(&allocations[gone as usize], self.spread(gone), now);
-        }
-        counters.begin(allocation, self.sizes.spreads.get(index), now);
-    }
-
-    /// True for a snapshot of one private pool alone: it has the active bytes of no other.
-    fn is_of_private_pool(&self, event: &Event) -> bool {
-        event.action == Action::Snapshot && self.tables.tags(event.tags).pool_id.is_some_and(|pool| pool != SHARED_POOL)
-    }
-
-    /// How far the bytes of a block may be off. `None` where they are certain.
-    #[inline]
-    fn spread(&self, index: u32) -> Option<BlockSpread> {
-        let active = self.sizes.spreads.get(index);
-        if self.pending.is_empty() {
-            return active.map(|active| BlockSpread { allocated: active, active });
-        }
-        let active = active.unwrap_or_default();
-        let allocated = self.pending.spread(index, &self.lifetimes.allocations[index as usize], active);
-        Some(BlockSpread { allocated, active })
-    }
-}
-
 /// Runs the events forward. `pools` is what was left in its pool at each failed allocation, as far as that was looked
 /// at.
-pub(super) fn run(
-    events: &[Event],
-    tables: &Tables,
-    lifetimes: &Lifetimes,
-    doubts: Doubts<'_>,
-    pools: Vec<Option<FreeBlocks>>,
-    borders: &[Position],
-) -> Counted {
-    let Doubts { sizes, pending, .. } = doubts;
-    let mut counters = Counters::at_start(lifetimes, doubts);
-    let replaced = lifetimes.replaced.iter().peekable();
-    let mut run = Run { events, tables, lifetimes, sizes, pending, replaced, pools: pools.into_iter() };
-    let mut parts = Parts::new(borders, counters.level(|gauge| gauge.now));
-    let mut timeline = Timeline::default();
-    let points = TIMELINE_POINTS.min(events.len());
-    let mut from = 0;
-    for point in 1..=points {
-        let end = (point * events.len()).div_ceil(points);
-        let mut allocated = 0;
-        let mut reserved = 0;
-        while from < end {
-            let to = parts.next_border().map_or(end, |border| border.count().min(end));
-            // Higher values before it do not count.
-            run.step(&mut counters, from);
-            counters.mark();
-            (from + 1..to).for_each(|i| run.step(&mut counters, i));
-            allocated = counters.allocated.highest().max(allocated);
-            reserved = counters.reserved.highest().max(reserved);
-            parts.reach(
-                Position::of_count(to),
-                counters.level(|gauge| gauge.highest),
-                counters.level(|gauge| gauge.now),
-            );
-            from = to;
+pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
+    let mut counters = Counters::at_start(trace);
+    let changes: Vec<Change> = trace.moves.iter().map(|&one| Change::new(one, trace)).collect();
+    let mut pools = pools.into_iter();
+    for (i, (&symbol, event)) in trace.symbols.iter().zip(events).enumerate() {
+        let change = &changes[symbol as usize];
+        let now = Position::after(i);
+        if !change.is_nothing {
+            counters.add(change, now);
+        } else if event.action == Action::Oom {
+            counters.fail(event, now, pools.next().flatten());
+        } else if event.action == Action::Snapshot && !is_of_private_pool(event, tables) {
+            counters.check(event);
         }
-        timeline.allocated.push(allocated);
-        timeline.reserved.push(reserved);
     }
-    if counters.reserved.baseline < 0 {
-        timeline.reserved.clear();
-    }
-    Counted { counters, timeline, parts: parts.finish() }
+    counters
 }
 
-/// Bytes that are no fewer than none.
-fn bytes(value: i128) -> u64 {
-    u64::try_from(value.max(0)).unwrap_or(u64::MAX)
+/// True for a snapshot of one private pool alone: it has the active bytes of no other.
+fn is_of_private_pool(event: &Event, tables: &Tables) -> bool {
+    tables.tags(event.tags).pool_id.is_some_and(|pool| pool != SHARED_POOL)
 }
 
 impl Counters {
-    fn at_start(lifetimes: &Lifetimes, doubts: Doubts<'_>) -> Self {
-        let Doubts { sizes, pending } = doubts;
-        let mut allocated = 0_i128;
-        let mut active = 0_i128;
-        let mut requested = 0_i128;
+    fn at_start(trace: &Trace) -> Self {
+        let [allocated, active, requested, reserved] =
+            [Measure::Allocated, Measure::Active, Measure::Requested, Measure::Reserved]
+                .map(|measure| trace.value_at_start(measure));
         let mut of_allocated = Spread::default();
         let mut of_active = Spread::default();
-        for &index in &lifetimes.older {
-            let allocation = &lifetimes.allocations[index as usize];
-            let spread = sizes.spreads.get(index).unwrap_or_default();
-            active += i128::from(allocation.bytes);
-            requested += i128::from(allocation.requested);
-            of_active = of_active.plus(spread);
-            if allocation.allocated_at(Position::START) {
-                allocated += i128::from(allocation.bytes);
-                of_allocated = of_allocated.plus(pending.spread(index, allocation, spread));
-            }
+        for (class, start) in trace.classes.iter().zip(&trace.start) {
+            of_allocated = of_allocated.plus(class.spread_of_allocated().times(start.allocated.into()));
+            of_active = of_active.plus(class.spread.times(u64::from(start.allocated) + u64::from(start.pending)));
         }
         Self {
             allocated: Gauge::new(allocated),
             active: Gauge::new(active),
             requested: Gauge::new(requested),
-            reserved: Gauge::new(sizes.reserved),
+            reserved: Gauge::new(reserved),
             allocated_margin: Margin::new(allocated, of_allocated),
             active_margin: Margin::new(active, of_active),
             requested_margin: Margin::new(requested, Spread::default()),
-            is_certain: sizes.spreads.is_empty() && pending.is_empty(),
-            maybe_pending: pending.bytes,
+            is_certain: trace.classes.iter().all(|class| class.spread_of_allocated() == Spread::default()),
             active_at_reserved_peak: active,
             checkpoints_matched: 0,
             checkpoints_missed: 0,
@@ -345,92 +254,53 @@ impl Counters {
         if self.is_certain { 0 } else { margin.peak(gauge) }
     }
 
-    fn level(&self, of: fn(&Gauge) -> i128) -> Level {
-        Level {
-            allocated: bytes(of(&self.allocated)),
-            active: bytes(of(&self.active)),
-            reserved: bytes(of(&self.reserved)),
-        }
-    }
-
-    fn mark(&mut self) {
-        [&mut self.allocated, &mut self.active, &mut self.reserved].into_iter().for_each(Gauge::mark);
-    }
-
-    /// A block is handed out.
+    /// Goes over a move.
     #[inline]
-    fn begin(&mut self, allocation: &Allocation, spread: Option<Spread>, now: Position) {
-        let bytes = allocation.bytes;
-        self.allocated.add(bytes, now);
-        self.active.add(bytes, now);
-        self.requested.add(allocation.requested, now);
-        self.allocated_total += u128::from(bytes);
+    fn add(&mut self, change: &Change, now: Position) {
+        self.allocated.add(change.allocated, now);
+        self.active.add(change.active, now);
+        self.requested.add(change.requested, now);
+        if change.reserved != 0 {
+            self.reserved.add(change.reserved, now);
+            if self.reserved.peak_at == now {
+                self.active_at_reserved_peak = self.active.now;
+            }
+        }
+        self.allocated_total += u128::from(change.begun.unwrap_or(0));
         if !self.is_certain {
-            self.widen(spread.unwrap_or_default());
-        }
-    }
-
-    /// Widens the margins by a block that is handed out.
-    fn widen(&mut self, spread: Spread) {
-        self.allocated_margin.add(spread);
-        self.active_margin.add(spread);
-        self.allocated_margin.look(self.allocated.now);
-        self.active_margin.look(self.active.now);
-        self.requested_margin.look(self.requested.now);
-    }
-
-    /// Ends an allocation: that it is allocated, that it is active, or both.
-    #[inline]
-    fn free(&mut self, allocation: &Allocation, spread: Option<BlockSpread>, now: Position) {
-        let bytes = allocation.bytes;
-        if allocation.freed == now {
-            self.allocated.sub(bytes);
-            if let Some(spread) = spread {
-                self.allocated_margin.sub(spread.allocated);
-            }
-        }
-        if allocation.completed == now {
-            self.active.sub(bytes);
-            self.requested.sub(allocation.requested);
-            if let Some(spread) = spread {
-                self.active_margin.sub(spread.active);
+            self.allocated_margin.add(change.slack_of_allocated);
+            self.active_margin.add(change.slack_of_active);
+            if change.begun.is_some() {
+                self.allocated_margin.look(self.allocated.now);
+                self.active_margin.look(self.active.now);
+                self.requested_margin.look(self.requested.now);
             }
         }
     }
 
-    /// An event that is about no block.
-    fn other(&mut self, event: &Event, now: Position, pools: &mut impl Iterator<Item = Option<FreeBlocks>>) {
-        match event.action {
-            Action::SegmentAlloc | Action::SegmentMap => {
-                self.reserved.add(event.size, now);
-                if self.reserved.peak_at == now {
-                    self.active_at_reserved_peak = self.active.now;
-                }
-            }
-            Action::SegmentFree | Action::SegmentUnmap => self.reserved.sub(event.size),
-            Action::Snapshot => {
-                let seen = i128::from(event.size);
-                self.checkpoints_total += 1;
-                self.checkpoints_matched += u64::from(seen == self.active.now);
-                let lowest = self.active.now - self.active_margin.below;
-                let highest = self.active.now + self.active_margin.above;
-                self.checkpoints_missed += u64::from(!(lowest..=highest).contains(&seen));
-                self.checkpoint_error = self.checkpoint_error.max(lowest - seen).max(seen - highest);
-            }
-            Action::Oom => {
-                let error = self.allocated_margin.now().max(self.active_margin.now());
-                self.ooms.push(Oom {
-                    event: now.event().unwrap_or(0),
-                    requested: event.size,
-                    device_free: event.addr,
-                    allocated: u64::try_from(self.allocated.now).ok(),
-                    active: u64::try_from(self.active.now).ok(),
-                    reserved: u64::try_from(self.reserved.now).ok(),
-                    pool: pools.next().flatten(),
-                    max_error: u64::try_from(error).ok(),
-                });
-            }
-            Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Other(_) => {}
-        }
+    /// Holds a `snapshot` event against the active bytes.
+    fn check(&mut self, event: &Event) {
+        let seen = i128::from(event.size);
+        self.checkpoints_total += 1;
+        self.checkpoints_matched += u64::from(seen == self.active.now);
+        let lowest = self.active.now - self.active_margin.below;
+        let highest = self.active.now + self.active_margin.above;
+        self.checkpoints_missed += u64::from(!(lowest..=highest).contains(&seen));
+        self.checkpoint_error = self.checkpoint_error.max(lowest - seen).max(seen - highest);
+    }
+
+    /// Notes a failed allocation.
+    fn fail(&mut self, event: &Event, now: Position, pool: Option<FreeBlocks>) {
+        let error = self.allocated_margin.now().max(self.active_margin.now());
+        self.ooms.push(Oom {
+            event: now.event().unwrap_or(0),
+            requested: event.size,
+            device_free: event.addr,
+            allocated: u64::try_from(self.allocated.now).ok(),
+            active: u64::try_from(self.active.now).ok(),
+            reserved: u64::try_from(self.reserved.now).ok(),
+            pool,
+            max_error: u64::try_from(error).ok(),
+        });
     }
 }

@@ -1,14 +1,14 @@
 //! The figures of a device: the counters over its history, held against what else the file says.
 
 use super::census::Census;
-use super::counters::{self, Counted, Counters, Doubts, Gauge, Margin};
+use super::counters::{self, Counters, Gauge, Margin};
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
 use super::moves::Tracer;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
-use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay};
+use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline};
 use crate::snapshot::{Action, BlockState, Device};
 
 /// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:
@@ -16,23 +16,19 @@ use crate::snapshot::{Action, BlockState, Device};
 const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 
 /// Runs the counters over the history of a device, and says how far they can be trusted.
-pub(super) fn measure(
-    view: DeviceView<'_>,
-    mut lifetimes: Lifetimes,
-    census: Census,
-    borders: &[Position],
-) -> Result<Replay, Error> {
+pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Census) -> Result<Replay, Error> {
     let DeviceView { snapshot, id, device } = view;
     let sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let misses_frees = view.misses_frees(&lifetimes, &sizes);
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
-    let doubts = Doubts { sizes: &sizes, pending: &pending };
-    let tables = &view.snapshot.tables;
-    let Counted { counters, timeline, parts } =
-        counters::run(view.events(), tables, &lifetimes, doubts, pools, borders);
+    let dump = Position::after(view.events().len());
+    lifetimes.reconcile(dump);
+    let tracer = Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending };
+    let trace = tracer.trace(dump);
+    let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);
-    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
+    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees, pending.bytes);
     let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
     let figures = Figures {
         history: findings.history,
@@ -49,17 +45,13 @@ pub(super) fn measure(
             .map_err(|_| Error::Overflow { device: id, what: "allocated in total" })?,
         ooms: counters.ooms.iter().map(|&oom| trust.oom(oom)).collect(),
         checks: findings.checks,
-        timeline,
+        timeline: Timeline::of(&trace),
     };
     let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
-    let rival = rival.and_then(|at| counters::rival_of_peak(&lifetimes, &sizes, at, counters.allocated.peak));
+    let rival = rival.and_then(|at| counters::rival_of_peak(&trace, at, counters.allocated.peak));
     let diagnostics = diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
-    let dump = Position::after(view.events().len());
-    lifetimes.reconcile(dump);
-    let tracer = Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending };
-    let trace = tracer.trace(dump);
     let Lifetimes { allocations, .. } = lifetimes;
-    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, parts, diagnostics })
+    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, diagnostics })
 }
 
 /// The action that ends the use of a block.
@@ -148,6 +140,7 @@ impl Findings {
         counters: &Counters,
         end: &FinalState,
         misses_frees: bool,
+        maybe_pending: u64,
     ) -> Self {
         let requests = census.count(Action::FreeRequested);
         let history = view.history(lifetimes, census);
@@ -193,7 +186,7 @@ impl Findings {
             pools_uncertain: sizes.pools_uncertain,
             uncertain_sizes: sizes.spreads.len(),
             bound: u64::try_from(counters.active_margin.baseline).unwrap_or(u64::MAX),
-            maybe_pending: counters.maybe_pending,
+            maybe_pending,
             has_requests: requests > 0,
         }
     }

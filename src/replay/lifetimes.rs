@@ -213,11 +213,11 @@ impl Lifetimes {
     /// Makes the allocations agree with the final state from the dump on, so that what they add up to there is
     /// that state also where the history does not lead to it.
     pub(super) fn reconcile(&mut self, dump: Position) {
-        let mut ended = std::mem::take(&mut self.vanished);
+        let mut ended = self.vanished.clone();
         for &index in &ended {
             self.allocations[index as usize].end(dump);
         }
-        let mut late = std::mem::take(&mut self.unexplained);
+        let mut late = self.unexplained.clone();
         for (index, block) in &self.survivors {
             let allocation = &mut self.allocations[*index as usize];
             if block.state == BlockState::ActivePendingFree {

@@ -4,7 +4,6 @@ use rustc_hash::FxHashSet;
 
 use super::lifetimes::Lifetimes;
 use super::{Allocation, Basis, Position};
-use crate::trace::Spread;
 
 /// Blocks that count as allocated until the completion of their free although the request may have come before the
 /// history.
@@ -37,17 +36,8 @@ impl MaybePending {
         found
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.allocations.is_empty()
-    }
-
     pub(super) fn contains(&self, index: u32) -> bool {
         self.allocations.contains(&index)
-    }
-
-    /// How far the bytes that an allocation counts as allocated may be off, if its size is uncertain by `spread`.
-    pub(super) fn spread(&self, index: u32, allocation: &Allocation, spread: Spread) -> Spread {
-        if self.contains(index) { Spread { below: allocation.bytes, ..spread } } else { spread }
     }
 }
 

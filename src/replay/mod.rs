@@ -21,7 +21,6 @@ mod maybe_pending;
 mod moves;
 mod occupied;
 mod out_of_memory;
-mod parts;
 mod rounding;
 mod segment_map;
 mod sizes;
@@ -30,7 +29,6 @@ mod state;
 use std::collections::BTreeMap;
 
 pub use crate::trace::{Origin, Position};
-pub use parts::{Level, Part};
 pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;
@@ -317,8 +315,6 @@ pub struct Replay {
     pub trace: Trace,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
-    /// The parts between the borders that were given, the first from the start.
-    pub parts: Vec<Part>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -358,12 +354,11 @@ impl<'s> DeviceView<'s> {
     }
 }
 
-/// Replays the history of a device, and looks at the counters at `borders` (in order) and between them. Without any
-/// there are no [`Replay::parts`].
+/// Replays the history of a device.
 ///
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
-pub fn run(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position]) -> Result<Replay, Error> {
+pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {
@@ -376,5 +371,5 @@ pub fn run(snapshot: &Snapshot, id: u32, device: &Device, borders: &[Position]) 
         .filter(|block| block.state != BlockState::Inactive);
     let census = Census::of(events);
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
-    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census, borders)
+    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census)
 }

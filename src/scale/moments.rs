@@ -47,7 +47,7 @@ impl Levels {
         let mut all = Vec::new();
         for (&id, device) in &snapshot.devices {
             let events = snapshot.events_of(device);
-            let replay = replay::run(snapshot, id, device, &[])?;
+            let replay = replay::run(snapshot, id, device)?;
             let mut changes = vec![0_i128; events.len() + 2];
             let mut deeds: HashMap<Position, Deed> = HashMap::new();
             let mut stacks: Vec<String> = Vec::new();

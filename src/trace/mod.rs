@@ -13,6 +13,7 @@
 //! They stream the symbols, with a table of what each move changes ([`Trace::changes`]):
 //!
 //! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
+//! * [`Levels`]: the counters at borders, and the highest between any two of them.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
 //! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
 //! * [`Trace::lives`]: every block, with the places at which it came and went.
@@ -21,9 +22,11 @@
 //! [`Move::begins`] and [`Move::ends`].
 
 pub mod fold;
+mod levels;
 mod moves;
 mod position;
 
+pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::Position;
 
@@ -155,6 +158,17 @@ impl Trace {
             Some(*now)
         });
         std::iter::once(start).chain(later)
+    }
+
+    /// The highest values of a counter in equal parts of the history, by event; each part begins after its first event.
+    #[must_use]
+    pub fn highest_in_parts(&self, measure: Measure, parts: usize) -> Vec<u64> {
+        let events = self.symbols.len();
+        let parts = parts.min(events);
+        let mut values = self.values(measure).skip(1);
+        let lengths = (0..parts).map(|i| ((i + 1) * events).div_ceil(parts) - (i * events).div_ceil(parts));
+        let highest = lengths.map(|length| values.by_ref().take(length).max().unwrap_or(0));
+        highest.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX)).collect()
     }
 
     /// One of the counters at a place.

@@ -178,7 +178,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
             continue;
         }
         let events = snapshot.events_of(device);
-        let replay = replay::run(snapshot, id, device, &[])?;
+        let replay = replay::run(snapshot, id, device)?;
         let whole = Window { from: Position::START, to: replay.dump };
         let window = match &options.between {
             None => Some(whole),

@@ -10,6 +10,7 @@ use ptmem::profile::{self, Bucket, DeviceProfile, Held, Kind, Moment, Options, P
 use ptmem::replay::{self, Counter, History, Position};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
+use ptmem::trace::Levels;
 use serde_json::Value;
 
 /// The names of all files, below the folder and without extension.
@@ -198,12 +199,12 @@ fn a_phase_has_the_bytes_of_its_events() {
         let truth = truth(name);
         let phases = truth["phases"].as_array().unwrap();
         assert_eq!(phases.len(), count, "{name}");
+        let trace = replay::run(&snapshot, id, device).unwrap().trace;
         for phase in phases {
             let number = |key: &str| phase[key].as_u64().unwrap();
             let border = |key: &str, more| Position::of_count(usize::try_from(number(key)).unwrap() + more);
-            let borders = [border("first_event", 0), border("last_event", 1)];
-            let parts = replay::run(&snapshot, id, device, &borders).unwrap().parts;
-            let part = parts.iter().find(|part| part.from == borders[0]).unwrap();
+            let [from, to] = [border("first_event", 0), border("last_event", 1)];
+            let part = Levels::new(&trace, vec![from, to]).over(from, to);
             let bytes = [part.start, part.peak, part.end].map(|level| level.allocated);
             assert_eq!(bytes, ["before", "peak", "after"].map(number), "{name}: {phase}");
         }

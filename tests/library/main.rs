@@ -19,7 +19,6 @@ mod leak;
 mod leak_loops;
 mod leak_series;
 mod out_of_memory;
-mod parts;
 mod phases;
 mod pickle;
 mod real_snapshots;

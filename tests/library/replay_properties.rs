@@ -201,7 +201,7 @@ fn read(value: &Value) -> Snapshot {
 }
 
 fn replay_device_0(snapshot: &Snapshot) -> Replay {
-    replay::run(snapshot, 0, &snapshot.devices[&0], &[]).unwrap()
+    replay::run(snapshot, 0, &snapshot.devices[&0]).unwrap()
 }
 
 #[derive(Debug, Clone)]

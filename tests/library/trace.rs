@@ -2,21 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::{Path, PathBuf};
 
-use ptmem::replay::{self, Position, Replay};
-use ptmem::snapshot::{self, Snapshot};
+use ptmem::replay::{self, Allocation, Position, Replay};
+use ptmem::snapshot::{self, Action, Event, Snapshot};
 use ptmem::trace::{Class, Measure, Origin};
 
+/// Snapshots of the repository, and real ones where they are at hand.
+fn snapshots() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let real = root.join("../shared/snapshots").read_dir().into_iter().flatten().flatten().map(|file| file.path());
+    let real = real.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle"));
+    crate::support::fixtures::snapshots().into_iter().chain(real).collect()
+}
+
 /// Looks at the replay of every device of every snapshot.
-fn for_each_device(check: impl Fn(&str, &Snapshot, &Replay)) {
+fn for_each_device(check: impl Fn(&str, &Snapshot, &[Event], &Replay)) {
     let mut devices = 0;
-    for path in crate::parts::snapshots() {
+    for path in snapshots() {
         let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
         for (&id, device) in &snapshot.devices {
-            let count = snapshot.events_of(device).len();
-            let borders: Vec<_> = (0..=count).map(Position::of_count).collect();
-            let replay = replay::run(&snapshot, id, device, &borders).unwrap();
-            check(&format!("{} device {id}", path.display()), &snapshot, &replay);
+            let replay = replay::run(&snapshot, id, device).unwrap();
+            check(&format!("{} device {id}", path.display()), &snapshot, snapshot.events_of(device), &replay);
             devices += 1;
         }
     }
@@ -29,23 +36,40 @@ fn places(replay: &Replay, most: usize) -> impl Iterator<Item = Position> {
     (0..most).map(move |i| Position::of_count(i * dump / (most - 1)))
 }
 
+/// The bytes of allocations at every place, each from one moment to another.
+fn held(replay: &Replay, bytes: fn(&Allocation) -> u64, until: fn(&Allocation) -> Position) -> Vec<i128> {
+    let mut changes = vec![0_i128; replay.dump.count()];
+    for allocation in &replay.allocations {
+        for (at, sign) in [(allocation.born, 1), (until(allocation), -1)] {
+            if let Some(change) = changes.get_mut(at.count()) {
+                *change += sign * i128::from(bytes(allocation));
+            }
+        }
+    }
+    let sums = changes.into_iter().scan(0, |now, change| {
+        *now += change;
+        Some(*now)
+    });
+    sums.collect()
+}
+
 #[test]
 fn the_counters_have_their_values_at_every_place() {
-    for_each_device(|name, _, replay| {
+    for_each_device(|name, _, events, replay| {
         let trace = &replay.trace;
-        assert_eq!(trace.symbols.len(), replay.parts.len() - 1, "{name}");
-        let start = replay.parts.iter().map(|part| part.start);
-        let counters = [Measure::Allocated, Measure::Active, Measure::Reserved].map(|measure| {
-            let values = trace.values(measure).map(|value| u64::try_from(value.max(0)).unwrap());
-            values.collect::<Vec<_>>()
-        });
-        for (place, level) in start.enumerate() {
-            let values = counters.each_ref().map(|values| values[place]);
-            assert_eq!(values, [level.allocated, level.active, level.reserved], "{name} place {place}");
-        }
-        let requested = &replay.figures.requested;
-        if let Some(peak) = requested.peak.filter(|_| !requested.is_least) {
-            assert_eq!(trace.values(Measure::Requested).max(), Some(peak.into()), "{name}");
+        assert_eq!(trace.symbols.len(), events.len(), "{name}");
+        let values = |measure| trace.values(measure).collect::<Vec<_>>();
+        assert_eq!(values(Measure::Allocated), held(replay, |one| one.bytes, |one| one.freed), "{name}");
+        assert_eq!(values(Measure::Active), held(replay, |one| one.bytes, |one| one.completed), "{name}");
+        assert_eq!(values(Measure::Requested), held(replay, |one| one.requested, |one| one.completed), "{name}");
+        let mut reserved = trace.reserved;
+        for (event, value) in events.iter().zip(trace.values(Measure::Reserved).skip(1)) {
+            reserved += match event.action {
+                Action::SegmentAlloc | Action::SegmentMap => i128::from(event.size),
+                Action::SegmentFree | Action::SegmentUnmap => -i128::from(event.size),
+                _ => 0,
+            };
+            assert_eq!(value, reserved, "{name}");
         }
         for place in places(replay, 5) {
             let value = trace.value_at(Measure::Allocated, place);
@@ -58,9 +82,33 @@ fn the_counters_have_their_values_at_every_place() {
 }
 
 #[test]
+fn the_highest_values_are_the_peaks() {
+    for_each_device(|name, _, _, replay| {
+        let trace = &replay.trace;
+        let counters = [
+            (Measure::Allocated, &replay.figures.allocated),
+            (Measure::Active, &replay.figures.active),
+            (Measure::Requested, &replay.figures.requested),
+            (Measure::Reserved, &replay.figures.reserved),
+        ];
+        for (measure, counter) in counters {
+            let Some(peak) = counter.peak.filter(|_| !counter.is_least) else { continue };
+            let values: Vec<i128> = trace.values(measure).collect();
+            assert_eq!(values.first().copied(), counter.baseline.map(i128::from), "{name} {measure:?}");
+            assert_eq!(values.iter().copied().max(), Some(peak.into()), "{name} {measure:?}");
+            let first = values.iter().position(|&value| value == i128::from(peak));
+            assert_eq!(first, counter.peak_at.map(Position::count), "{name} {measure:?}");
+            if replay.figures.checks.end_matches {
+                assert_eq!(values.last().copied(), Some(counter.end.into()), "{name} {measure:?}");
+            }
+        }
+    });
+}
+
+#[test]
 fn classes_hold_what_their_allocations_hold() {
     let key = |class: &Class| (class.origin, class.bytes, class.requested);
-    for_each_device(|name, snapshot, replay| {
+    for_each_device(|name, snapshot, _, replay| {
         let trace = &replay.trace;
         for place in places(replay, 9) {
             let mut told: BTreeMap<(Origin, u64, u64), u64> = BTreeMap::new();
@@ -80,7 +128,7 @@ fn classes_hold_what_their_allocations_hold() {
 
 #[test]
 fn blocks_live_as_long_as_their_allocations() {
-    for_each_device(|name, snapshot, replay| {
+    for_each_device(|name, snapshot, _, replay| {
         let trace = &replay.trace;
         let lives = trace.lives().into_iter();
         let mut told: Vec<_> = lives.map(|life| (life.born, life.freed, trace.classes[life.class as usize])).collect();

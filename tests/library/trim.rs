@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
 use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, measure};
-use ptmem::replay::{self, Counter, Level, Part, Position};
+use ptmem::replay::{self, Counter, Position};
 use ptmem::snapshot::{self, Snapshot};
+use ptmem::trace::{Level, Levels, Part};
 use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
 
 fn open(path: &Path) -> Snapshot {
@@ -40,12 +41,10 @@ fn between(text: &str) -> Options {
 /// The counters within the window of a device, from the whole history.
 fn truth(snapshot: &Snapshot, trimmed: &TrimmedDevice) -> Part {
     let window = &trimmed.window;
-    let borders = [window.start, window.end].map(Position::of_count);
+    let [from, to] = [window.start, window.end].map(Position::of_count);
     let device = &snapshot.devices[&trimmed.device];
-    let parts = replay::run(snapshot, trimmed.device, device, &borders).unwrap().parts;
-    let part = parts.into_iter().find(|part| part.from == borders[0]);
-    let part = part.unwrap_or_else(|| panic!("no part from {borders:?}"));
-    if window.is_empty() { Part { peak: part.start, end: part.start, ..part } } else { part }
+    let trace = replay::run(snapshot, trimmed.device, device).unwrap().trace;
+    Levels::new(&trace, vec![from, to]).over(from, to)
 }
 
 /// Whether a figure is right as far as it says itself, and how far it is off at all.
@@ -90,7 +89,7 @@ fn a_window_has_the_counters_of_the_whole_there() {
             for told in &trimmed.devices {
                 let device = again.devices.iter().find(|device| device.device == told.device);
                 let Some(device) = device else { continue };
-                let original = replay::run(&whole, told.device, &whole.devices[&told.device], &[]).unwrap();
+                let original = replay::run(&whole, told.device, &whole.devices[&told.device]).unwrap();
                 if !original.figures.checks.hold() || original.figures.allocated.peak.is_none() {
                     continue;
                 }

@@ -6,16 +6,15 @@ mod totals;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
-
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
 use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Origins, Source};
-use crate::replay::{self, History, Level, Part, Position, Replay};
+use crate::replay::{self, History, Position, Replay};
 use crate::snapshot::{Action, Event, Snapshot, Tables};
 use crate::stack::{GroupBy, Grouper, Rules};
+use crate::trace::{Levels, Part};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -40,8 +39,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         let events = snapshot.events_of(device);
         let phases = phases(&snapshot, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
-        let borders = steps.as_ref().map(Steps::borders).unwrap_or_default();
-        let replay = replay::run(&snapshot, id, device, &borders)?;
+        let replay = replay::run(&snapshot, id, device)?;
         if events.is_empty() && replay.figures.active.end == 0 {
             continue;
         }
@@ -165,19 +163,21 @@ impl DeviceSteps<'_> {
     }
 
     fn points(&self) -> Vec<Point> {
-        let parts: FxHashMap<Position, &Part> = self.replay.parts.iter().map(|part| (part.from, part)).collect();
-        self.steps.steps.iter().map(|step| self.point(step, parts.get(&step.from).copied())).collect()
+        let mut borders = self.steps.borders();
+        borders.push(self.replay.trace.end());
+        let levels = Levels::new(&self.replay.trace, borders.clone());
+        let parts = borders.windows(2).map(|ends| levels.over(ends[0], ends[1]));
+        self.steps.steps.iter().zip(parts).map(|(step, part)| self.point(step, &part)).collect()
     }
 
-    fn point(&self, step: &Step, part: Option<&Part>) -> Point {
+    fn point(&self, step: &Step, part: &Part) -> Point {
         let is_reserved_known = self.replay.figures.reserved.peak.is_some();
-        let end = part.map(|part| part.end);
         Point {
             name: step.name.clone(),
-            allocated: end.map(|level| level.allocated),
-            reserved: end.filter(|_| is_reserved_known).map(|level| level.reserved),
-            fragmentation: end.filter(|_| is_reserved_known).map(Level::fragmentation),
-            active_peak: part.map(|part| part.peak.active),
+            allocated: Some(part.end.allocated),
+            reserved: is_reserved_known.then_some(part.end.reserved),
+            fragmentation: is_reserved_known.then_some(part.end.fragmentation()),
+            active_peak: Some(part.peak.active),
         }
     }
 

@@ -13,10 +13,6 @@ pub(in crate::replay) struct Spreads {
 }
 
 impl Spreads {
-    pub(in crate::replay) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
     pub(in crate::replay) fn len(&self) -> usize {
         self.all.len()
     }
@@ -26,11 +22,6 @@ impl Spreads {
     pub(in crate::replay) fn get(&self, allocation: u32) -> Option<Spread> {
         let word = self.marks.get(allocation as usize / 64)?;
         if word >> (allocation % 64) & 1 == 0 { None } else { self.all.get(&allocation).copied() }
-    }
-
-    /// All of them, in no order.
-    pub(in crate::replay) fn iter(&self) -> impl Iterator<Item = (u32, Spread)> {
-        self.all.iter().map(|(&allocation, &spread)| (allocation, spread))
     }
 
     pub(super) fn insert(&mut self, allocation: u32, spread: Spread) {

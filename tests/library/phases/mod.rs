@@ -13,8 +13,9 @@ use ptmem::diff::{self, PhaseOptions};
 use ptmem::phase::{self, Source};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, MOST_PHASES, Occurrence, Options, Profile};
-use ptmem::replay::{self, Position};
+use ptmem::replay;
 use ptmem::snapshot::{self, Snapshot};
+use ptmem::trace::Measure;
 use ptmem::verdict::Verdict;
 use serde_json::Value as Json;
 
@@ -358,12 +359,11 @@ proptest! {
             prop_assert!(phase.from <= phase.to && phase.to.count() <= count, "{phase:?}");
         }
         prop_assert!(found.windows(2).all(|pair| pair[0].from <= pair[1].from));
-        let borders: Vec<_> = (0..=count).map(Position::of_count).collect();
         let levels: Vec<Vec<u64>> = snapshot
             .devices
             .iter()
-            .map(|(&id, device)| replay::run(&snapshot, id, device, &borders).unwrap())
-            .map(|replay| replay.parts.iter().map(|part| part.start.allocated).collect())
+            .map(|(&id, device)| replay::run(&snapshot, id, device).unwrap().trace)
+            .map(|trace| trace.values(Measure::Allocated).map(|value| u64::try_from(value).unwrap()).collect())
             .collect();
         let profile = profile_of(&events, &marks);
         for (device, levels) in profile.devices.iter().zip(&levels) {

@@ -1,0 +1,166 @@
+//! The counters at given borders, and the highest between any two of them.
+
+use super::{Measure, Position, Trace};
+
+/// The counters at a place, in bytes. Where the history does not add up, no less than 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Level {
+    /// Allocated bytes.
+    pub allocated: u64,
+    /// Active bytes.
+    pub active: u64,
+    /// Reserved bytes. Without meaning where the segments of the device cannot be known.
+    pub reserved: u64,
+}
+
+impl Level {
+    /// Reserved, and not active.
+    #[must_use]
+    pub fn fragmentation(self) -> u64 {
+        self.reserved.saturating_sub(self.active)
+    }
+
+    /// The higher value of each counter.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            allocated: self.allocated.max(other.allocated),
+            active: self.active.max(other.active),
+            reserved: self.reserved.max(other.reserved),
+        }
+    }
+}
+
+/// The counters over a part of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// At its beginning.
+    pub start: Level,
+    /// The highest, its ends included.
+    pub peak: Level,
+    /// At its end.
+    pub end: Level,
+}
+
+/// The counters at borders, and the highest between any two of them.
+#[derive(Debug)]
+pub struct Levels {
+    borders: Vec<Position>,
+    /// At each border.
+    at: Vec<Level>,
+    /// A tree: an inner node at `i` is the highest of those at `2 * i` and `2 * i + 1`, its leaves are the highest from
+    /// each border to the next.
+    highest: Vec<Level>,
+}
+
+/// The counters while they run.
+struct Running {
+    now: [i128; 3],
+    highest: [i128; 3],
+}
+
+impl Running {
+    fn level(values: [i128; 3]) -> Level {
+        let [allocated, active, reserved] = values.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX));
+        Level { allocated, active, reserved }
+    }
+
+    fn add(&mut self, change: [i128; 3]) {
+        for (i, change) in change.into_iter().enumerate() {
+            self.now[i] += change;
+            self.highest[i] = self.highest[i].max(self.now[i]);
+        }
+    }
+}
+
+impl Levels {
+    /// `borders` are in order; those that the history does not reach are at its end.
+    #[must_use]
+    pub fn new(trace: &Trace, mut borders: Vec<Position>) -> Self {
+        const MEASURES: [Measure; 3] = [Measure::Allocated, Measure::Active, Measure::Reserved];
+        borders.dedup();
+        let changes = trace.moves.iter().map(|one| MEASURES.map(|measure| one.change(measure, &trace.classes)));
+        let changes: Vec<[i128; 3]> = changes.collect();
+        let start = MEASURES.map(|measure| trace.value_at_start(measure));
+        let mut running = Running { now: start, highest: start };
+        let mut at = Vec::with_capacity(borders.len());
+        let mut highest = vec![Level::default(); borders.len()];
+        let mut next = 0;
+        for &border in &borders {
+            let to = border.count().clamp(next, trace.symbols.len());
+            trace.symbols[next..to].iter().for_each(|&symbol| running.add(changes[symbol as usize]));
+            next = to;
+            if !at.is_empty() {
+                highest.push(Running::level(running.highest));
+            }
+            running.highest = running.now;
+            at.push(Running::level(running.now));
+        }
+        highest.extend(at.last());
+        for i in (1..borders.len()).rev() {
+            highest[i] = highest[2 * i].max(highest[2 * i + 1]);
+        }
+        Self { borders, at, highest }
+    }
+
+    /// At the first border that is no earlier, or the last one.
+    fn at(&self, index: usize) -> Level {
+        self.at.get(index).or(self.at.last()).copied().unwrap_or_default()
+    }
+
+    /// The counters from a border to a later one.
+    #[must_use]
+    pub fn over(&self, from: Position, to: Position) -> Part {
+        let [first, last] = [from, to].map(|at| self.borders.partition_point(|&border| border < at));
+        let start = self.at(first);
+        let end = self.at(last);
+        let mut peak = start.max(end);
+        let mut low = first + self.borders.len();
+        let mut high = last + self.borders.len();
+        while low < high {
+            if low % 2 == 1 {
+                peak = peak.max(self.highest[low]);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                peak = peak.max(self.highest[high]);
+            }
+            low /= 2;
+            high /= 2;
+        }
+        Part { start, peak, end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Move;
+
+    /// The tree finds what looking at every place does.
+    #[test]
+    fn the_highest_of_any_run_is_found() {
+        for length in 1..40_usize {
+            let sizes = (0..length as u64).map(|i| 1 + (i * 7919) % 31);
+            let moves: Vec<Move> = sizes
+                .enumerate()
+                .map(|(i, size)| if i % 3 == 1 { Move::Release(size) } else { Move::Reserve(size) })
+                .collect();
+            let symbols = (0..u32::try_from(length).unwrap()).collect();
+            let trace = Trace { moves, symbols, reserved: 50, ..Trace::default() };
+            let values: Vec<u64> = trace.values(Measure::Reserved).map(|value| u64::try_from(value).unwrap()).collect();
+            let borders: Vec<Position> = (0..=length).step_by(2).map(Position::of_count).collect();
+            let levels = Levels::new(&trace, borders.clone());
+            for (index, from) in borders.iter().enumerate() {
+                for to in &borders[index..] {
+                    let inside = &values[from.count()..=to.count()];
+                    let found = levels.over(*from, *to);
+                    let found = [found.start, found.peak, found.end].map(|level| level.reserved);
+                    let peak = inside.iter().copied().max().unwrap();
+                    assert_eq!(found, [inside[0], peak, inside[inside.len() - 1]], "{from:?}..{to:?} of {length}");
+                }
+            }
+        }
+    }
+}
