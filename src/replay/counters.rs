@@ -181,6 +181,8 @@ pub(super) struct Counters {
     pub(super) allocated_margin: Margin,
     pub(super) active_margin: Margin,
     pub(super) requested_margin: Margin,
+    /// Bytes of blocks whose free may have been requested before the history.
+    pub(super) maybe_pending: u64,
     /// True if every size is certain, and no block perhaps pending: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
@@ -226,8 +228,12 @@ impl Counters {
                 .map(|measure| trace.value_at_start(measure));
         let mut of_allocated = Spread::default();
         let mut of_active = Spread::default();
+        let mut maybe_pending: u64 = 0;
         for (class, start) in trace.classes.iter().zip(&trace.start) {
             of_allocated = of_allocated.plus(class.spread_of_allocated().times(start.allocated.into()));
+            if class.maybe_pending {
+                maybe_pending = maybe_pending.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
+            }
             of_active = of_active.plus(class.spread.times(u64::from(start.allocated) + u64::from(start.pending)));
         }
         Self {
@@ -238,6 +244,7 @@ impl Counters {
             allocated_margin: Margin::new(allocated, of_allocated),
             active_margin: Margin::new(active, of_active),
             requested_margin: Margin::new(requested, Spread::default()),
+            maybe_pending,
             is_certain: trace.classes.iter().all(|class| class.spread_of_allocated() == Spread::default()),
             active_at_reserved_peak: active,
             checkpoints_matched: 0,

@@ -28,7 +28,7 @@ pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Ce
     let trace = tracer.trace(dump);
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);
-    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees, pending.bytes);
+    let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
     let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
     let figures = Figures {
         history: findings.history,
@@ -140,7 +140,6 @@ impl Findings {
         counters: &Counters,
         end: &FinalState,
         misses_frees: bool,
-        maybe_pending: u64,
     ) -> Self {
         let requests = census.count(Action::FreeRequested);
         let history = view.history(lifetimes, census);
@@ -186,7 +185,7 @@ impl Findings {
             pools_uncertain: sizes.pools_uncertain,
             uncertain_sizes: sizes.spreads.len(),
             bound: u64::try_from(counters.active_margin.baseline).unwrap_or(u64::MAX),
-            maybe_pending,
+            maybe_pending: counters.maybe_pending,
             has_requests: requests > 0,
         }
     }

@@ -14,8 +14,6 @@ use super::{Allocation, Basis, Position};
 #[derive(Debug, Default)]
 pub(super) struct MaybePending {
     allocations: FxHashSet<u32>,
-    /// All of them together.
-    pub(super) bytes: u64,
 }
 
 impl MaybePending {
@@ -30,7 +28,6 @@ impl MaybePending {
             let is_in_doubt = is_first || (requests == 0 && !skips_requests);
             if is_in_doubt && allocation.basis != Basis::FinalState && is_freed_by_completion(allocation) {
                 found.allocations.insert(index);
-                found.bytes = found.bytes.saturating_add(allocation.bytes);
             }
         }
         found
