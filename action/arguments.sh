@@ -50,6 +50,9 @@ add_inputs() {
       could_not_run "before and after: these inputs are required, unless args holds --suite"
     fi
     add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
+  elif [ -n "$no_before" ]; then
+    add_path "$after"
+    command+=(--no-before "$no_before")
   elif [ -n "$before" ]; then
     could_not_run "before: ptmem $subcommand compares with no before; give the snapshot as after"
   elif [[ ${PTMEM_MAX_GROWTH:-} =~ [^[:space:]] ]]; then
@@ -103,7 +106,7 @@ command_line() {
   if [ "$exit_zero" = true ]; then
     command+=(--exit-zero)
   fi
-  if [ "$subcommand" = diff ] && [ -n "${PTMEM_APPROVE_LABEL:-}" ]; then
+  if [ -n "${PTMEM_APPROVE_LABEL:-}" ] && { [ "$subcommand" = diff ] || [ -n "$no_before" ]; }; then
     command+=("--approve-label=$PTMEM_APPROVE_LABEL")
   fi
   add_base

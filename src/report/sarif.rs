@@ -200,6 +200,7 @@ fn rules() -> Vec<Rule> {
         About::Leaks,
         About::OutOfMemory,
         About::Headroom,
+        About::Growth,
     ];
     Metric::ALL.into_iter().map(About::Metric).chain(others).map(Rule::new).collect()
 }
@@ -215,6 +216,7 @@ fn rule_description(about: About) -> &'static str {
         About::Leaks => "bytes that do not come back",
         About::OutOfMemory => "memory that ran out",
         About::Headroom => "bytes of the device that the reserved peak leaves free",
+        About::Growth => "growth that has no before to be compared with",
     }
 }
 

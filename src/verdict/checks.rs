@@ -80,6 +80,8 @@ pub enum About {
     OutOfMemory,
     /// Memory of the device that is left free.
     Headroom,
+    /// Growth as such, where there is no before.
+    Growth,
 }
 
 /// One threshold applied to one figure.
@@ -171,7 +173,8 @@ impl Check {
             | About::Ranks
             | About::Leaks
             | About::OutOfMemory
-            | About::Headroom => "stack",
+            | About::Headroom
+            | About::Growth => "stack",
         }
     }
 
@@ -179,7 +182,7 @@ impl Check {
     fn fails_by_growth(&self) -> bool {
         let is_growth = match self.about {
             About::Metric(_) | About::Stacks | About::StackHighest | About::Phases | About::Imbalance => !self.absolute,
-            About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => false,
+            About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => false,
         };
         is_growth && self.standing() == Standing::Exceeded
     }
@@ -232,6 +235,13 @@ impl Judgement {
     pub fn fails_by_growth_alone(&self) -> bool {
         let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
         self.verdict == Verdict::Regression && bad.all(Check::fails_by_growth)
+    }
+
+    /// Whether nothing fails, or only that there is no before, which can be agreed to.
+    #[must_use]
+    pub fn lacks_a_before_at_most(&self) -> bool {
+        let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
+        self.distrust.is_empty() && bad.all(|check| check.about == About::Growth)
     }
 
     /// The severity for a device: the worst of its checks and of those that concern no single device; at best

@@ -47,6 +47,7 @@ pub fn judge_profile(profile: &Profile, thresholds: &Thresholds) -> Judgement {
     for device in &active {
         judge.out_of_memory(device, thresholds);
     }
+    judge.growth_without_before(thresholds);
     judge.imbalance_of_one(thresholds);
     let devices = active.iter().map(|device| Limited { profile: Some(*device), number: Some(device.device) });
     judge.maxima(&devices.collect::<Vec<_>>(), profile, thresholds);
@@ -76,6 +77,14 @@ pub(super) fn no_history(device: &DeviceProfile, side: &str) -> Option<String> {
 pub(super) const NO_ERROR: Sides<Option<u64>> = Sides { before: Some(0), after: Some(0) };
 
 impl Judge {
+    /// Growth that should be gated, and has nothing to be compared with.
+    fn growth_without_before(&mut self, thresholds: &Thresholds) {
+        if let Some(reason) = &thresholds.no_before {
+            let check = Check::new(About::Growth, "growth".to_owned(), "a before".to_owned(), Level::Fail);
+            self.checks.push(Check { reason: Some(format!("not judged: {reason}")), ..check });
+        }
+    }
+
     /// One snapshot has nothing to be out of balance with.
     fn imbalance_of_one(&mut self, thresholds: &Thresholds) {
         if thresholds.one_of_ranks {

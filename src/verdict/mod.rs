@@ -64,6 +64,8 @@ pub struct Thresholds {
     pub allow_oom: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
+    /// The reason why there is no before although growth is gated, where that is so: growth is then not judged.
+    pub no_before: Option<String>,
     /// Whether this is one rank of several: [`judge_ranks`] then checks what concerns all of them.
     pub one_of_ranks: bool,
 }
@@ -81,6 +83,7 @@ impl Default for Thresholds {
             today: Day::default(),
             allow_oom: false,
             headroom: None,
+            no_before: None,
             one_of_ranks: false,
         }
     }

@@ -28,7 +28,8 @@ fn touched(check: &Check, diff: &Diff) -> Option<i128> {
         | About::Ranks
         | About::Leaks
         | About::OutOfMemory
-        | About::Headroom => None,
+        | About::Headroom
+        | About::Growth => None,
     }
 }
 

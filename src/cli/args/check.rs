@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use ptmem::verdict::Maximum;
 
 use super::limits::{Capacity, Trust};
@@ -23,6 +24,12 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
+    /// Growth should be gated, and REASON is why there is no before: inconclusive unless a limit is exceeded
+    #[arg(long, value_name = "REASON", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
+    pub(crate) no_before: Option<String>,
+    /// With --no-before, exit with 0 where nothing else fails and the pull request of this run of GitHub Actions has LABEL
+    #[arg(long, value_name = "LABEL", requires = "no_before", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
+    pub(crate) approve_label: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]

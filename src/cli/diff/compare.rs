@@ -166,6 +166,7 @@ impl<'a> Run<'a> {
             allow_partial: pair.limits.allow_partial.unwrap_or_default(),
             allow_oom: pair.limits.allow_oom.unwrap_or_default(),
             headroom: pair.headroom,
+            no_before: None,
             accepted: self.config.accepted.clone(),
             today: self.today,
             one_of_ranks,

@@ -124,6 +124,7 @@ pub(super) fn rule_id(about: About) -> &'static str {
         About::Leaks => "leak",
         About::OutOfMemory => "oom",
         About::Headroom => "headroom",
+        About::Growth => "growth",
     }
 }
 

@@ -79,7 +79,7 @@ fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
             let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
             Some(format!("metric = {}", quoted(&format!("phase:{}", Pattern::literal(&row.name)))))
         }
-        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom => None,
+        About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => None,
     }
 }
 

@@ -272,8 +272,8 @@ impl View {
             Subject::Leaks(gate) => leak::view(gate, options),
             Subject::Ranks(readings) => snapshot::view_of_ranks(readings, options),
         };
-        let is_regression = view.headline.as_ref().is_some_and(|headline| headline.verdict == Verdict::Regression);
-        view.approval = options.approval.clone().filter(|_| is_regression);
+        let fails = view.headline.as_ref().is_some_and(|headline| headline.verdict != Verdict::Pass);
+        view.approval = options.approval.clone().filter(|_| fails);
         view
     }
 

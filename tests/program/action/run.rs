@@ -36,8 +36,9 @@ pub(super) fn arguments(job: &Job) -> String {
 
 /// The exit code that the last step makes of the outputs.
 pub(super) fn verdict(job: &mut Job) -> i32 {
-    let code = job.outputs()["exit-code"].clone();
-    job.set("PTMEM_EXIT_CODE", code).run("verdict.sh").code
+    let outputs = job.outputs();
+    job.set("PTMEM_APPROVED", outputs.get("approved").cloned().unwrap_or_default());
+    job.set("PTMEM_EXIT_CODE", outputs["exit-code"].clone()).run("verdict.sh").code
 }
 
 #[test]
@@ -162,7 +163,6 @@ fn the_label_lets_growth_pass_and_the_report_says_who_set_it() {
         let event = job.path("event.json");
         job.set("GITHUB_EVENT_PATH", event).set("PTMEM_APPROVE_LABEL", "memory ok").run("run.sh").says(0, "device 0");
         let outputs = job.outputs();
-        job.set("PTMEM_APPROVED", outputs["approved"].clone());
         (outputs["verdict"].clone(), outputs["approved"].clone(), verdict(&mut job), job.read("summary"))
     };
     let (name, is_approved, code, report) = approved("before.pkl", "after.pkl", "labeled", &["memory ok"]);
