@@ -98,7 +98,7 @@ impl Folded {
 
 impl Entry {
     /// The number of symbols that it stands for.
-    fn length(self, lengths: &[u64]) -> u64 {
+    pub(super) fn length(self, lengths: &[u64]) -> u64 {
         match self {
             Self::One(_) => 1,
             Self::Loop { body, count } => count.saturating_mul(lengths[body as usize]),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BySize, Course, Entry, Folded, Level, PeakAllocation, SizeClass, Symbol};
+use super::{BySize, Course, Entry, Folded, Level, MOST_ENTRIES, PeakAllocation, SizeClass, Symbol};
 use crate::interner::Interner;
 use crate::snapshot::StackId;
 use crate::stack::{GroupBy, Grouper};
@@ -17,6 +17,12 @@ const NO_FRAMES: &str = "-";
 
 /// The deepest nesting of loops.
 const DEEPEST: usize = 100;
+
+/// The most allocations that a sequence stands for: a snapshot numbers its events in 32 bits.
+const MOST_ALLOCATIONS: u64 = 1 << 32;
+
+/// The most entries that are read, those of loops included. What is written has fewer, but writes a loop at each of its places.
+const MOST_READ: usize = 4 * MOST_ENTRIES;
 
 /// Between the name of a stack and a size that it asked for.
 const OF_SIZE: char = ':';
@@ -189,7 +195,7 @@ pub(crate) fn parse(saved: &SavedCourse, stacks: &BTreeMap<String, StackId>) -> 
 
 /// The sequence that lines describe.
 fn parse_sequence(lines: &[String], names: &mut Interner<String>) -> Result<Folded, String> {
-    let mut parser = Parser { names, folded: Folded::default() };
+    let mut parser = Parser { names, folded: Folded::default(), lengths: Vec::new(), length: 0, entries: 0 };
     for line in lines {
         let mut rest = line.as_str();
         let entry = parser.entry(&mut rest, 0)?;
@@ -197,6 +203,7 @@ fn parse_sequence(lines: &[String], names: &mut Interner<String>) -> Result<Fold
             return Err(format!("cannot be read from '{}' on", crate::text::cut(rest, 32)));
         }
         parser.folded.entries.push(entry);
+        parser.length = parser.sum(parser.length, &entry)?;
     }
     Ok(parser.folded)
 }
@@ -227,6 +234,12 @@ fn symbol(name: &str, stacks: &BTreeMap<String, StackId>) -> Symbol {
 struct Parser<'n> {
     names: &'n mut Interner<String>,
     folded: Folded,
+    /// The number of allocations that each body stands for.
+    lengths: Vec<u64>,
+    /// Those of the entries so far.
+    length: u64,
+    /// Number of entries so far, those of bodies included.
+    entries: usize,
 }
 
 impl Parser<'_> {
@@ -241,9 +254,18 @@ impl Parser<'_> {
         let number = count[..digits].parse::<u64>().ok().filter(|&number| number > 0);
         let Some(number) = number else { return Err("has a count that is no number".to_owned()) };
         *rest = &count[digits..];
+        let length = body.iter().try_fold(0, |length, entry| self.sum(length, entry))?;
+        self.lengths.push(length);
         self.folded.bodies.push(body);
         let body = u32::try_from(self.folded.bodies.len() - 1).map_err(|_| "is too long".to_owned())?;
         Ok(Entry::Loop { body, count: number })
+    }
+
+    /// The number of allocations with those of one more entry.
+    fn sum(&self, length: u64, entry: &Entry) -> Result<u64, String> {
+        let own = entry.length(&self.lengths);
+        let sum = length.checked_add(own).filter(|&sum| sum <= MOST_ALLOCATIONS);
+        sum.ok_or_else(|| format!("stands for more than {MOST_ALLOCATIONS} allocations"))
     }
 
     /// The body of a loop, in brackets.
@@ -274,6 +296,10 @@ impl Parser<'_> {
             return Err("has an empty name".to_owned());
         }
         *rest = &text[end..];
+        self.entries += 1;
+        if self.entries > MOST_READ {
+            return Err(format!("has more than {MOST_READ} entries"));
+        }
         Ok(Entry::One(self.names.number(name)))
     }
 }
@@ -325,6 +351,19 @@ mod tests {
             assert!(parsed(&[line]).is_err(), "{line}");
         }
         assert!(parsed(&[&"(".repeat(10_000)]).is_err());
+        // Longer than any history, also where 64 bits do not hold the length.
+        for line in
+            ["a*4294967297", "((((a b*9999)*9999)*9999)*9999)*9999", "(a*18446744073709551615)*18446744073709551615"]
+        {
+            assert!(parsed(&[line]).unwrap_err().contains("allocations"), "{line}");
+            assert!(parse_by_size(&[line.replace(['a', 'b'], "a:1")], &mut Interner::default()).is_err(), "{line}");
+        }
+        assert!(parsed(&["a*4294967296", "b"]).is_err());
+        assert!(parsed(&["a*4294967296"]).is_ok());
+        let many: Vec<String> = (0..=MOST_READ).map(|number| number.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(parsed(&many).unwrap_err().contains("entries"));
+        assert!(parsed(&many[1..]).is_ok());
         assert!(parsed(&[]).is_err());
     }
 }
