@@ -38,7 +38,7 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<String> {
 
 fn of_profile(error: &profile::Error) -> Option<String> {
     if error.too_large().is_some() {
-        return Some("allow more with --max-input if you trust the input".to_owned());
+        return Some("allow more if you trust the input, for example with --max-input 64GiB".to_owned());
     }
     match error {
         profile::Error::TooManyIntervals { better, .. } => Some(format!("try --every {better}")),

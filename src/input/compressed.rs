@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::{TooLarge, bad};
+use super::{Limit, TooLarge, bad};
 
 /// The most memory that unpacking Zstandard takes: what `zstd -d` accepts without being told.
 const MOST_WINDOW: u64 = 128 << 20;
@@ -85,13 +85,13 @@ impl<R: Read> Read for Named<R> {
 /// A stream with a limit on its length.
 pub(super) struct Bounded<'s> {
     stream: &'s mut dyn Read,
-    left: u64,
-    max_bytes: u64,
+    limit: Limit<'s>,
+    count: u64,
 }
 
 impl<'s> Bounded<'s> {
-    pub(super) fn new(stream: &'s mut dyn Read, max_bytes: u64) -> Self {
-        Self { stream, left: max_bytes, max_bytes }
+    pub(super) fn new(stream: &'s mut dyn Read, limit: Limit<'s>) -> Self {
+        Self { stream, limit, count: 0 }
     }
 }
 
@@ -101,12 +101,8 @@ impl Read for Bounded<'_> {
             return Ok(0);
         }
         let read = self.stream.read(buffer)?;
-        match self.left.checked_sub(read as u64) {
-            Some(left) => {
-                self.left = left;
-                Ok(read)
-            }
-            None => Err(io::Error::other(TooLarge { max_bytes: self.max_bytes })),
-        }
+        self.count += read as u64;
+        let max_bytes = self.limit.bytes();
+        if self.count > max_bytes { Err(io::Error::other(TooLarge { max_bytes })) } else { Ok(read) }
     }
 }

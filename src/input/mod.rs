@@ -8,6 +8,7 @@ mod compressed;
 mod document;
 mod format;
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
@@ -17,8 +18,11 @@ use compressed::{Bounded, Named, Zstandard};
 pub use document::{Document, PROFILE_SCHEMA};
 pub use format::Format;
 
-/// Default limit on the expanded size of an input, larger than any known snapshot.
-pub const DEFAULT_MAX_BYTES: u64 = 64 << 30;
+/// Where no limit is given, a compressed input may expand to this many times its size: snapshots do to 10 to 20 times.
+pub const MOST_EXPANSION: u64 = 200;
+
+/// A small input may expand to this many bytes.
+pub const SMALLEST_LIMIT: u64 = 256 << 20;
 
 /// A snapshot in an archive that is compressed is all that anybody makes.
 const MOST_LAYERS: usize = 3;
@@ -83,18 +87,59 @@ impl Read for Input<'_> {
 ///
 /// # Errors
 /// Errors of `read`; and an [`io::Error`] if a wrapping is damaged, holds no pickle, or expands to more than
-/// `max_bytes`.
+/// `max_bytes`; where that is none, to [`MOST_EXPANSION`] times its size and [`SMALLEST_LIMIT`].
 pub fn unpack<T, E: From<io::Error>>(
     input: &mut dyn Read,
-    max_bytes: u64,
+    max_bytes: Option<u64>,
     read: &mut dyn FnMut(Input<'_>) -> Result<T, E>,
-) -> Result<T, E> {
-    Unpacker { max_bytes, read }.unpack(input, MOST_LAYERS)
+) -> Result<Unpacked<T>, E> {
+    let count = Cell::new(0);
+    let limit = Limit { max_bytes, count: &count };
+    let value = Unpacker { limit, read }.unpack(&mut Counted { input, count: &count }, MOST_LAYERS)?;
+    Ok(Unpacked { value, bytes: count.get() })
+}
+
+/// The result of reading an input.
+#[derive(Debug)]
+pub struct Unpacked<T> {
+    /// The value that was read.
+    pub value: T,
+    /// The size of the input as it is, wrapped.
+    pub bytes: u64,
+}
+
+/// Counts what is read.
+struct Counted<'i> {
+    input: &'i mut dyn Read,
+    count: &'i Cell<u64>,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.count.set(self.count.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// The limit on the expanded size of an input.
+#[derive(Clone, Copy)]
+struct Limit<'i> {
+    max_bytes: Option<u64>,
+    /// Bytes of the input that were read.
+    count: &'i Cell<u64>,
+}
+
+impl Limit<'_> {
+    /// The limit for what was read so far.
+    fn bytes(self) -> u64 {
+        self.max_bytes.unwrap_or_else(|| self.count.get().saturating_mul(MOST_EXPANSION).max(SMALLEST_LIMIT))
+    }
 }
 
 /// Takes wrappings off, one after the other.
 struct Unpacker<'r, T, E> {
-    max_bytes: u64,
+    limit: Limit<'r>,
     read: &'r mut dyn FnMut(Input<'_>) -> Result<T, E>,
 }
 
@@ -125,7 +170,7 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
 
     /// Goes on with the content of a wrapping, and reads it to its end.
     fn expand(&mut self, content: &mut dyn Read, layers: usize) -> Result<T, E> {
-        let mut bounded = Bounded::new(content, self.max_bytes);
+        let mut bounded = Bounded::new(content, self.limit);
         let result = self.unpack(&mut bounded, layers - 1)?;
         io::copy(&mut bounded, &mut io::sink())?;
         Ok(result)
@@ -134,4 +179,20 @@ impl<T, E: From<io::Error>> Unpacker<'_, T, E> {
 
 fn bad(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_may_expand_to_more() {
+        let count = Cell::new(0);
+        let limit = Limit { max_bytes: None, count: &count };
+        for (read, most) in [(0, 256 << 20), (1 << 20, 256 << 20), (1 << 30, 200 << 30), (u64::MAX, u64::MAX)] {
+            count.set(read);
+            assert_eq!(limit.bytes(), most);
+        }
+        assert_eq!(Limit { max_bytes: Some(7), ..limit }.bytes(), 7);
+    }
 }

@@ -94,8 +94,9 @@ pub struct Options {
     pub rules: Rules,
     /// Length of the parts in [`DeviceProfile::intervals`]; `None` for no parts.
     pub every: Option<Every>,
-    /// The most that a compressed input may expand to, in bytes; [`DEFAULT_MAX_BYTES`](crate::input::DEFAULT_MAX_BYTES)
-    /// where nothing is set.
+    /// The most that a compressed input may expand to, in bytes; where nothing is set,
+    /// [`MOST_EXPANSION`](crate::input::MOST_EXPANSION) times its size, at least
+    /// [`SMALLEST_LIMIT`](crate::input::SMALLEST_LIMIT).
     pub max_input: Option<u64>,
     /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
     pub allocator_settings: Option<AllocatorSettings>,

@@ -1,6 +1,6 @@
 //! Opening snapshots and saved profiles.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use super::{Error, Kind, Options, Profile, Source, measure, saved};
 use crate::input::{self, Format, Input};
@@ -30,13 +30,12 @@ pub fn read(input: impl Read, path: &str, options: Options) -> Result<Profile, E
 ///
 /// # Errors
 /// Where the input is neither, or damaged.
-pub fn open(input: impl Read, path: &str, options: Options) -> Result<Opened, Error> {
-    let mut input = Counted { input, count: 0 };
-    let max_bytes = options.max_input.unwrap_or(input::DEFAULT_MAX_BYTES);
-    let mut opened = input::unpack(&mut input, max_bytes, &mut |unpacked| open_unpacked(unpacked, path, &options))?;
+pub fn open(mut input: impl Read, path: &str, options: Options) -> Result<Opened, Error> {
+    let read = &mut |unpacked: Input<'_>| open_unpacked(unpacked, path, &options);
+    let mut opened = input::unpack(&mut input, options.max_input, read)?;
     // The rest of the wrapping, behind the pickle, is read last.
-    opened.source_mut().bytes = input.count;
-    Ok(opened)
+    opened.value.source_mut().bytes = opened.bytes;
+    Ok(opened.value)
 }
 
 impl Opened {
@@ -86,18 +85,4 @@ fn open_snapshot(input: Input<'_>, options: &Options) -> Result<Snapshot, Error>
         snapshot.settings = settings.clone();
     }
     Ok(snapshot)
-}
-
-/// Counts what is read.
-struct Counted<R> {
-    input: R,
-    count: u64,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.count += read as u64;
-        Ok(read)
-    }
 }

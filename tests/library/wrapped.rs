@@ -98,6 +98,16 @@ fn content(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn what_expands_as_no_snapshot_does_is_refused() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&vec![0; 8 << 20]).unwrap();
+    let zeros = encoder.finish().unwrap();
+    let bomb = [gzip(&fixture("before.pkl")), zeros.repeat(33)].concat();
+    assert!(open(&bomb, None).unwrap_err().contains("expands to more than 256.00 MiB"));
+    assert!(open(&bomb, Some(1 << 30)).is_ok());
+}
+
+#[test]
 fn what_is_wrapped_is_read_as_it_is() {
     for name in ["after.pkl", "torch-1.13.pkl", "torch-2.15.pkl", "empty.pkl"] {
         let plain = fixture(name);

@@ -25,9 +25,9 @@ pub(crate) struct ConfigArguments {
 /// Limits on reading.
 #[derive(Debug, Args)]
 pub(crate) struct InputArguments {
-    /// Refuse compressed input that expands to more than SIZE
-    #[arg(long, value_name = "SIZE", default_value = "64GiB", allow_hyphen_values = true)]
-    max_input: SizeArgument,
+    /// Refuse compressed input that expands to more than SIZE [default: 200 times the file, at least 256MiB]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    max_input: Option<SizeArgument>,
     /// Allocator settings of the run, as in PYTORCH_CUDA_ALLOC_CONF, for snapshots that do not state them (PyTorch
     /// before 2.3)
     #[arg(long, value_name = "SETTINGS")]
@@ -37,7 +37,7 @@ pub(crate) struct InputArguments {
 impl InputArguments {
     /// In bytes.
     pub(crate) fn max_input(&self) -> Option<u64> {
-        Some(self.max_input.0)
+        self.max_input.as_ref().map(|size| size.0)
     }
 
     /// The allocator settings of the command line, else of the configuration.
