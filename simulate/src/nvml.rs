@@ -2,6 +2,7 @@
 //! there are.
 
 use alloc::string::String;
+use core::ffi::CStr;
 
 use crate::card;
 use crate::device::{self, memory};
@@ -12,6 +13,7 @@ use crate::version;
 const SUCCESS: i32 = 0;
 const INVALID_ARGUMENT: i32 = 2;
 const NOT_SUPPORTED: i32 = 3;
+const NOT_FOUND: i32 = 6;
 const FIRST_DEVICE: Handle = 0x100;
 
 fn device_of(handle: Handle) -> usize {
@@ -73,19 +75,26 @@ pub extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(text: Text, handle: Out<Handl
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetHandleByUUID(_uuid: Text, handle: Out<Handle>) -> i32 {
-    nvmlDeviceGetHandleByIndex_v2(0, handle)
+pub extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, handle: Out<Handle>) -> i32 {
+    let uuid = uuid.get().map(CStr::to_bytes);
+    let device = (0..settings().gpus).find(|&device| uuid == Some(uuid_of(device).as_bytes()));
+    let index = device.and_then(|device| u32::try_from(device).ok());
+    index.map_or(NOT_FOUND, |index| nvmlDeviceGetHandleByIndex_v2(index, handle))
+}
+
+/// The identity of a device as text.
+fn uuid_of(device: usize) -> String {
+    let mut written = String::from("GPU-");
+    for (index, byte) in card::uuid(device).iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+        written.push_str(&alloc::format!("{dash}{byte:02x}"));
+    }
+    written
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetUUID(handle: Handle, text: Out<u8>, room: u32) -> i32 {
-    let uuid = card::uuid(device_of(handle));
-    let mut written = String::from("GPU-");
-    for (index, byte) in uuid.iter().enumerate() {
-        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
-        written.push_str(&alloc::format!("{dash}{byte:02x}"));
-    }
-    text.set_text(&written, room as usize);
+    text.set_text(&uuid_of(device_of(handle)), room as usize);
     SUCCESS
 }
 
@@ -220,5 +229,11 @@ mod tests {
         let mut information = [0xff; 40];
         assert_eq!(nvmlDeviceGetGpuFabricInfoV(FIRST_DEVICE, Out::to(&mut information)), SUCCESS);
         assert_eq!(information[FABRIC_STATE], NO_FABRIC);
+    }
+
+    #[test]
+    fn a_device_is_found_by_its_identity() {
+        assert_eq!(uuid_of(0), "GPU-70746d65-6d20-7369-6d75-6c6174650000");
+        assert_ne!(uuid_of(0), uuid_of(3));
     }
 }

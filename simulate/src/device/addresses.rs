@@ -91,10 +91,11 @@ impl Ranges {
     fn free_from(&self, start: u64, size: u64) -> Option<u64> {
         let mut at = start;
         for (&used, &used_size) in &self.sizes {
-            if used - at >= size {
+            // A large range may begin below the start, where reserved addresses did not suffice.
+            if used >= at && used - at >= size {
                 break;
             }
-            at = used + used_size;
+            at = at.max(used + used_size);
         }
         (self.end - at >= size).then_some(at)
     }
@@ -129,6 +130,18 @@ mod tests {
         assert_eq!(ranges.find(second + 3 * GRAIN), None);
         assert_eq!(device_at(second), Some(1));
         assert_eq!(ranges.take(DEVICE_SPAN), None);
+    }
+
+    #[test]
+    fn no_range_lies_within_another() {
+        const GIB: u64 = 1 << 30;
+        let mut ranges = Ranges::of_device(0, Addresses::Down);
+        for at in [150, 110].map(|size| ranges.take(size * GIB).unwrap()) {
+            ranges.give_back(at);
+        }
+        let large = ranges.take(265 * GIB).unwrap();
+        let small = ranges.take(GIB).unwrap();
+        assert!(small + GIB <= large || small >= large + 265 * GIB, "{small:#x} {large:#x}");
     }
 
     /// Sizes and addresses as PyTorch 2.1 recorded them on a GPU, one after the other.

@@ -41,11 +41,48 @@ pub(crate) fn copy_rows(to: u64, to_pitch: u64, from: u64, from_pitch: u64, widt
     }
 }
 
+/// Fills host or device memory with a word.
+pub(crate) fn fill_words(at: u64, word: u32, count: u64) {
+    let bytes = word.to_le_bytes();
+    let size = count.saturating_mul(4);
+    if bytes == [bytes[0]; 4] {
+        return fill(at, bytes[0], size);
+    }
+    // Of a large range no value is kept.
+    let is_kept = size <= values::LARGEST_KEPT || !is_device(at);
+    let words = bytes.repeat(if is_kept { count as usize } else { 0 });
+    if is_device(at) && size > 0 {
+        values::set(at, words.as_ptr() as u64, size);
+    } else {
+        memory::copy(at, words.as_ptr() as u64, size as usize);
+    }
+}
+
 /// Fills host or device memory with a byte.
 pub(crate) fn fill(at: u64, byte: u8, size: u64) {
     if is_device(at) {
         values::fill(at, byte, size);
     } else if size > 0 {
         memory::fill(at, byte, size as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::addresses::end_of_device;
+
+    #[test]
+    fn words_replace_what_was_there() {
+        let device = end_of_device(6);
+        let mut host = [0_u32; 6];
+        for at in [device, host.as_mut_ptr() as u64] {
+            fill(at, 7, 24);
+            fill_words(at + 4, 0x0102_0304, 3);
+            let mut read = [0_u32; 6];
+            copy(read.as_mut_ptr() as u64, at, 24);
+            let seven = 0x0707_0707;
+            assert_eq!(read, [seven, 0x0102_0304, 0x0102_0304, 0x0102_0304, seven, seven]);
+        }
     }
 }

@@ -133,13 +133,9 @@ pub extern "C" fn cuMemsetD8Async(at: u64, byte: u8, count: u64, stream: Handle)
     cuMemsetD8_v2(at, byte, count)
 }
 
-/// Words of four equal bytes are kept; of others it is only known that they were set, so they read as the fill.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuMemsetD32_v2(at: u64, word: u32, count: u64) -> CudaError {
-    let [first, rest @ ..] = word.to_le_bytes();
-    if rest == [first; 3] {
-        copy::fill(at, first, count.saturating_mul(4));
-    }
+    copy::fill_words(at, word, count);
     CudaError::Success
 }
 

@@ -21,9 +21,9 @@ impl<T: Default + 'static> PerThread<T> {
     /// Uses the value of this thread. `T` has cells where it changes.
     pub(crate) fn with<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         let key = *self.key.get();
-        // SAFETY: the key exists. What is stored under it is NULL or comes from the lines below, in this thread.
-        let stored = unsafe { c::pthread_getspecific(key) }.cast::<T>();
-        if let Some(value) = unsafe_ref(stored) {
+        // SAFETY: the key exists. What is stored under it is NULL or comes from the lines below, in this thread, and lives until
+        // the thread ends.
+        if let Some(value) = unsafe { c::pthread_getspecific(key).cast::<T>().as_ref() } {
             return read(value);
         }
         let made = Box::into_raw(Box::<T>::default());
@@ -32,11 +32,6 @@ impl<T: Default + 'static> PerThread<T> {
         // SAFETY: the box was just made and only the end of this thread drops it.
         read(unsafe { &*made })
     }
-}
-
-fn unsafe_ref<'a, T>(stored: *mut T) -> Option<&'a T> {
-    // SAFETY: the pointer is NULL or that of a box that lives as long as the thread, which is running.
-    unsafe { stored.as_ref() }
 }
 
 fn make_key<T>() -> c_uint {
