@@ -19,7 +19,7 @@ def run: .run | split(".")[0];
 def whole: [$marker] + map(text) | join("\n");
 
 def in_sections:
-  {name: $name, run: $run, report: (split(begin) | join("<!-- ptmem section:") | rtrimstr("\n"))} as $own
+  {name: $name, run: $run, report: rtrimstr("\n")} as $own
   | ($existing | sections | map(select(run == ($own | run)))) as $others
   | (if any($others[]; .name == $name)
      then $others | map(if .name == $name then $own else . end)
@@ -29,8 +29,7 @@ def in_sections:
     else . end
   | whole;
 
-split("\n")
-| if .[0] | startswith("<!-- ptmem:") then .[1:] else . end
-| join("\n")
+if startswith("<!-- ptmem:") then .[(index("\n") // length) + 1:] else . end
+| split(begin) | join("<!-- ptmem section:")
 | if $name != "" then in_sections else $marker + "\n" + $writer + . end
 | {body: .}

@@ -63,10 +63,14 @@ fi
 # GitHub takes no longer comments.
 most=65000
 
-# body: writes body.json from the report and from the comment in existing.md.
+# body: writes body.json from the report and from the comment in existing.md. A report of a pull request may be of any length.
 body() {
+  {
+    head -c $most "$report"
+    [ "$(wc -c < "$report")" -le $most ] || printf '\n\nThe rest is in the log of the run.\n'
+  } > "$folder/report.md"
   jq -R -s -f "$scripts/comment.jq" --arg marker "$marker" --arg name "$name" --arg run "$run" --arg writer "$writer" \
-    --argjson most "$most" --rawfile existing "$folder/existing.md" < "$report" > "$folder/body.json"
+    --argjson most "$most" --rawfile existing "$folder/existing.md" < "$folder/report.md" > "$folder/body.json"
 }
 
 # wanted: succeeds where a comment that is not there yet should be created.

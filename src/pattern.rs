@@ -12,8 +12,29 @@ pub struct Pattern {
     text: String,
     /// The label that it may be, without the number of further lines behind it.
     label: String,
-    /// The glob that it may be, or the reason why it is none: a label may hold a bracket that nothing closes.
-    glob: Result<GlobMatcher, String>,
+    /// The texts that it matches, or the reason why it is no glob: a label may hold a bracket that nothing closes.
+    matched: Result<Matched, String>,
+}
+
+/// The texts that a pattern matches. Most patterns are labels: to compile each takes a millisecond.
+#[derive(Debug, Clone)]
+enum Matched {
+    /// This one.
+    Whole(String),
+    /// All that contain it.
+    Containing(String),
+    /// Those of a glob.
+    Glob(GlobMatcher),
+}
+
+impl Matched {
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Whole(whole) => whole == text,
+            Self::Containing(part) => text.contains(part),
+            Self::Glob(glob) => glob.is_match(text),
+        }
+    }
 }
 
 /// The error of reading a pattern.
@@ -66,13 +87,46 @@ impl<'p> Selector<'p> {
     }
 }
 
+/// Braces within braces of a glob that is read: each takes a level of the regular expression that it becomes.
+const DEEPEST: usize = 8;
+
+/// The longest glob that is read, in bytes.
+const LONGEST: usize = 4096;
+
+/// Reads a glob; `is_path` keeps its wildcards to one part of a path.
+///
+/// # Errors
+/// In words, where it is none, or one that nobody would write.
+pub fn matcher(text: &str, is_path: bool) -> Result<GlobMatcher, String> {
+    let mut depth = 0_usize;
+    for letter in text.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(format!("more than {DEEPEST} braces within each other"));
+        }
+    }
+    if text.len() > LONGEST {
+        return Err(format!("longer than {LONGEST} bytes"));
+    }
+    let glob = GlobBuilder::new(text).literal_separator(is_path).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
+}
+
 impl Pattern {
     /// A glob that must match the whole text.
     ///
     /// # Errors
     /// If the text is empty.
     pub fn glob(text: &str) -> Result<Self, ParsePatternError> {
-        Self::new(text, without_more(text))
+        let label = without_more(text);
+        let is_plain = !label.contains(['*', '?', '[', ']', '{', '}', '\\']);
+        let matched =
+            if is_plain { Ok(Matched::Whole(label.to_owned())) } else { matcher(label, false).map(Matched::Glob) };
+        Self::new(text, matched)
     }
 
     /// A glob that must match the whole text; without wildcards, a text that matches anywhere.
@@ -83,16 +137,14 @@ impl Pattern {
         if text.contains(['*', '?', '[', '{']) {
             return Self::glob(text);
         }
-        Self::new(text, &format!("*{}*", without_more(text)))
+        Self::new(text, Ok(Matched::Containing(without_more(text).to_owned())))
     }
 
-    fn new(text: &str, glob: &str) -> Result<Self, ParsePatternError> {
+    fn new(text: &str, matched: Result<Matched, String>) -> Result<Self, ParsePatternError> {
         if text.is_empty() {
             return Err(ParsePatternError { pattern: String::new(), why: "it is empty".to_owned() });
         }
-        let glob = GlobBuilder::new(glob).literal_separator(false).build();
-        let glob = glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string());
-        Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), glob })
+        Ok(Self { text: text.to_owned(), label: without_more(text).to_owned(), matched })
     }
 
     /// The same for frames, paths and phases, which are no labels: with wildcards, it has to be a glob.
@@ -101,7 +153,7 @@ impl Pattern {
     /// If the text is empty, or no glob.
     pub fn search_code(text: &str) -> Result<Self, ParsePatternError> {
         let pattern = Self::search(text)?;
-        match pattern.glob {
+        match pattern.matched {
             Ok(_) => Ok(pattern),
             Err(why) => Err(ParsePatternError { pattern: pattern.text, why }),
         }
@@ -111,7 +163,7 @@ impl Pattern {
     /// patterns.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
-        self.is(text) || self.glob.as_ref().is_ok_and(|glob| glob.is_match(text))
+        self.is(text) || self.matched.as_ref().is_ok_and(|matched| matched.is_match(text))
     }
 
     /// The way in which it names something that has a label and other names.
@@ -130,6 +182,10 @@ impl Pattern {
         matches.then_some(Naming::Glob)
     }
 
+    fn is_search(&self) -> bool {
+        matches!(self.matched, Ok(Matched::Containing(_)))
+    }
+
     /// True for a label that it is, character by character, with or without the number of further lines behind it.
     fn is(&self, text: &str) -> bool {
         self.label == text || self.text == text
@@ -144,7 +200,7 @@ impl Pattern {
 
     /// For people, where it matches nothing: the names that are nearest, and what is wrong with it as a glob.
     pub(crate) fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
-        let flaw = self.glob.as_ref().err().map(|why| format!("; the pattern is not a valid glob ({why})"));
+        let flaw = self.matched.as_ref().err().map(|why| format!("; the pattern is not a valid glob ({why})"));
         format!("{}{}", flaw.unwrap_or_default(), nearest(&self.text, noun, names))
     }
 
@@ -157,8 +213,7 @@ impl Pattern {
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-            && self.glob.as_ref().ok().map(GlobMatcher::glob) == other.glob.as_ref().ok().map(GlobMatcher::glob)
+        self.text == other.text && self.is_search() == other.is_search()
     }
 }
 
@@ -183,6 +238,19 @@ mod tests {
         let search = Pattern::search("forward (model.py:7) (+1 more operator)").unwrap();
         assert!(search.matches("forward (model.py:7)"));
         assert!(Pattern::search("").is_err());
+    }
+
+    #[test]
+    fn a_glob_that_nobody_would_write_is_none() {
+        let deep = format!("{}a{}", "{".repeat(500), "}".repeat(500));
+        for text in [deep, "*?".repeat(100_000), format!("*{}", "[!a]".repeat(4000))] {
+            let pattern = Pattern::glob(&text).unwrap();
+            assert!(pattern.matches(&text) && !pattern.matches("a"));
+            assert!(Pattern::search_code(&text).is_err());
+        }
+        assert!(Pattern::glob("{{a,b},{c,{d,e}}}*").unwrap().matches("d1"));
+        let longest = Pattern::search_code(&"[!a]".repeat(1024)).unwrap();
+        assert!(longest.matches(&"b".repeat(1024)));
     }
 
     #[test]

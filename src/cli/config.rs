@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, io};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use ptmem::config::Config;
+use ptmem::units::Size;
 use ptmem::verdict::Day;
 
 use super::args::ConfigArguments;
@@ -76,7 +77,13 @@ fn folders() -> Vec<PathBuf> {
     (1..=depth + 1).map(|steps| std::iter::repeat_n("..", steps).collect()).collect()
 }
 
+/// The largest configuration that is read.
+const LARGEST: u64 = 1 << 20;
+
 fn read(path: &Path) -> Result<String> {
+    if fs::metadata(path).is_ok_and(|there| there.len() > LARGEST) {
+        bail!("is larger than {}; expected a configuration such as ptmem.toml", Size(LARGEST));
+    }
     fs::read_to_string(path).map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => anyhow!("is a directory; expected a configuration such as ptmem.toml"),
         io::ErrorKind::NotFound => anyhow!("no such file; expected a configuration such as ptmem.toml"),

@@ -1,6 +1,7 @@
 //! The change of the code that `--git` names, and the committed text of files, by the program git.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -131,8 +132,25 @@ impl Repository {
         parts.iter().map(|part| format!("{part}/")).collect()
     }
 
+    /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
+    fn without_filters(&self, command: &mut Command) -> Result<()> {
+        let mut listing = self.git();
+        listing.args(["config", "--null", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process|required)$"]);
+        let names = run(&mut listing)?.text.unwrap_or_default();
+        let known = env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
+        let mut count = known;
+        for name in names.split('\0').filter(|name| !name.is_empty()) {
+            let value = if name.ends_with(".required") { "false" } else { "" };
+            command.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
+            count += 1;
+        }
+        command.env("GIT_CONFIG_COUNT", count.to_string());
+        Ok(())
+    }
+
     fn diff(&self, base: &str, prefix: &str) -> Result<Patch> {
         let mut command = self.git();
+        self.without_filters(&mut command)?;
         // Settings of the user must not change the form of the output, nor run other programs.
         command.args(["-c", "core.quotePath=true", "diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
         command.args(["--unified=0", "--inter-hunk-context=0", "--find-renames", "--ignore-submodules=all"]);

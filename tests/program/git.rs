@@ -143,6 +143,35 @@ fn grown() -> Checkout {
     checkout
 }
 
+#[cfg(unix)]
+#[test]
+fn git_starts_no_program_of_the_configuration() {
+    if skipped() {
+        return;
+    }
+    use std::os::unix::fs::PermissionsExt;
+
+    let checkout = Checkout::new("model.py");
+    checkout.record(&[(&["model.py:forward:4"], 4)], &[(&["model.py:forward:4"], 8)]);
+    let script = checkout.path().join("script");
+    fs::write(&script, "#!/bin/sh\necho started >> \"$(dirname \"$0\")/started\"\ncat\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = script.to_str().unwrap();
+    checkout.write(".gitattributes", "*.py filter=own=name diff=own\n");
+    checkout.write("model.py", BEFORE.replace("layer", "other"));
+    for key in
+        ["core.fsmonitor", "filter.own=name.clean", "filter.own=name.process", "diff.own.textconv", "diff.own.command"]
+    {
+        checkout.git(&["config", key, script]);
+    }
+    checkout.git(&["config", "filter.own=name.required", "true"]);
+    checkout.git(&["config", "core.hooksPath", checkout.path().to_str().unwrap()]);
+    let output = checkout.ptmem(&["--git", "main"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("forward (model.py:4)"), "{}", text(&output.stdout));
+    assert!(!checkout.path().join("started").exists());
+}
+
 #[test]
 fn rows_say_that_they_changed_here_and_the_headline_how_much() {
     if skipped() {

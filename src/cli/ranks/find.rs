@@ -6,7 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
+use ptmem::pattern;
 
 use super::name::{self, Stated};
 
@@ -83,12 +84,11 @@ enum Part {
 }
 
 impl Part {
-    fn parse(part: &str) -> Result<Self, globset::Error> {
+    fn parse(part: &str) -> Result<Self, String> {
         if part == "**" {
             return Ok(Self::Any);
         }
-        let glob = GlobBuilder::new(part).literal_separator(true).build()?;
-        Ok(Self::Pattern(glob.compile_matcher(), part.starts_with('.')))
+        Ok(Self::Pattern(pattern::matcher(part, true)?, part.starts_with('.')))
     }
 }
 
@@ -108,7 +108,7 @@ impl Glob {
         let mut parts = Vec::new();
         for part in text[start..].split('/').filter(|part| !part.is_empty()) {
             let parsed = Part::parse(part);
-            parts.push(parsed.map_err(|error| anyhow!("invalid glob '{text}': {} in '{part}'", error.kind()))?);
+            parts.push(parsed.map_err(|error| anyhow!("invalid glob '{text}': {error} in '{part}'"))?);
         }
         Ok(Self { base: PathBuf::from(&text[..start]), parts })
     }

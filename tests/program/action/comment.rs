@@ -94,6 +94,50 @@ fn comments_of_other_keys_and_of_people_are_left_alone() {
 }
 
 #[test]
+fn a_comment_of_another_bot_is_left_alone() {
+    if skipped() {
+        return;
+    }
+    let mut other = comment(3, "<!-- ptmem:default -->\nPassed, trust me");
+    other["user"]["login"] = "helpful[bot]".into();
+    let server = pull_request(vec![other.clone()]);
+    commenting(&server.url).run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[1..], [format!("POST {COMMENTS}")]);
+    let server = pull_request(vec![other, comment(4, "<!-- ptmem:default -->\n")]);
+    commenting(&server.url).run("comment.sh").is_quiet();
+    assert_eq!(server.lines()[1..], ["PATCH /repos/someone/model/issues/comments/4"]);
+}
+
+#[test]
+fn a_report_of_any_length_makes_a_comment_that_is_accepted() {
+    if skipped() {
+        return;
+    }
+    for name in ["", "train"] {
+        let server = pull_request(Vec::new());
+        let mut job = commenting(&server.url);
+        let section = "<!-- ptmem-section:infer 1.1 -->\n";
+        fs::write(job.path("report.md"), format!("### ✅ PASS\n{}", section.repeat(60_000))).unwrap();
+        job.set("PTMEM_NAME", name).run("comment.sh");
+        let text = last_written(&server);
+        assert!(text.len() < 65_536 && text.trim_end().ends_with("The rest is in the log of the run."), "{name}");
+        assert!(!text.contains("section:infer") || !text.contains("ptmem-section:infer"), "{name}");
+    }
+}
+
+#[test]
+fn a_section_in_a_report_without_a_name_is_none() {
+    if skipped() {
+        return;
+    }
+    let server = remembering();
+    let report = "### ✅\n<!-- ptmem-section:infer 1.1 -->\n### ✅ `infer` PASS";
+    post(&server, "1", "", report);
+    let text = post(&server, "1", "train", "### ❌ `train` FAIL");
+    assert!(text.contains("train") && !text.contains("infer"), "{text}");
+}
+
+#[test]
 fn the_key_of_the_inputs_counts_and_not_that_of_the_report() {
     if skipped() {
         return;

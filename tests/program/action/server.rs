@@ -28,7 +28,7 @@ impl Request {
 
 pub(super) type Answer = (u16, Vec<u8>);
 
-/// Answers requests until it is dropped, and keeps them.
+/// Answers requests until it is dropped, and keeps them. Whose token it is, it says to whoever asks.
 pub(super) struct Server {
     pub(super) url: String,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -50,8 +50,13 @@ impl Server {
                 }
                 let mut stream = stream.unwrap();
                 let request = receive(&stream);
-                let (status, body) = answer(&request);
-                kept.lock().unwrap().push(request);
+                let (status, body) = if request.path == "/graphql" {
+                    self::answer(200, &json!({"data": {"viewer": {"login": "github-actions"}}}))
+                } else {
+                    let answer = answer(&request);
+                    kept.lock().unwrap().push(request);
+                    answer
+                };
                 let head =
                     format!("HTTP/1.1 {status} -\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
                 stream.write_all(head.as_bytes()).unwrap();
