@@ -15,7 +15,7 @@ pub use card::{Card, UnknownCard};
 pub use fact::Fact;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
-pub use report::{Outcome, json};
+pub use report::{Outcome, PeerValue, Rank, json};
 pub use stand_in::{PRELOADED, SONAMES, StandIn};
 
 /// The library for the system that ptmem was built for. Empty where there is none.
@@ -34,6 +34,9 @@ pub const PYTHON_FACTS: &str = include_str!("../../python/ptmem_gate/_facts.py")
 
 /// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.
 pub const PYTHON_RANKS: &str = include_str!("ranks.py");
+
+/// Module beside it, `ptmem_simulate_one_rank`: answers for the ranks of a job that do not exist.
+pub const PYTHON_ONE_RANK: &str = include_str!("one_rank.py");
 
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";

@@ -192,8 +192,8 @@ class ObjectExchange:
         store, name = found
         store.set(f"{name}/{rank}", pickle.dumps([pickle.dumps(thing) for thing in objects]))
 
-    def receive(self, found, rank):
-        """The objects that a rank sent, each packed."""
+    def receive(self, found, rank, held=()):
+        """The objects that a rank sent, each packed. `held` are those that stand in their place now."""
         import pickle
 
         store, name = found
@@ -277,7 +277,7 @@ class ObjectExchange:
         if self.public.get_rank(group) == source:
             self.send(found, source, object_list)
             return self.run_original("broadcast_object_list", None, object_list, src, group, device, **options)
-        packed = self.receive(found, source)
+        packed = self.receive(found, source, object_list)
         of_source = {"group_src": source} if options.get("group_src") is not None else {"src": src}
         self.take(packed, device, lambda tensor: self.public.broadcast(tensor, group=group, **of_source))
         self.unpack(packed, object_list)
@@ -295,7 +295,8 @@ class ObjectExchange:
         source = self.rank_in_group(group, src, options.get("group_src"))
         if self.public.get_rank(group) == source:
             self.send(found, source, scatter_object_input_list)
-        packed = self.receive(found, source)
+        held = scatter_object_input_list or scatter_object_output_list[:1] * self.public.get_world_size(group)
+        packed = self.receive(found, source, held)
         self.run_original("scatter_object_list", None, *arguments, **options)
         mine = []
         self.unpack([packed[self.public.get_rank(group)]], mine)
@@ -316,7 +317,7 @@ class ObjectExchange:
         found = None if nobody else self.store_of(group, source, self.public.get_rank(group), device=device)
         if found is None:
             return self.originals["recv_object_list"](object_list, src, group, device, **options)
-        packed = self.receive(found, source)
+        packed = self.receive(found, source, object_list)
         sender = self.public.get_global_rank(group, source) if group is not None else source
 
         def receive_tensor(tensor):

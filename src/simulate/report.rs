@@ -12,6 +12,8 @@ const SCHEMA: &str = "ptmem.simulate/1";
 pub struct Outcome<'a> {
     /// The simulated cards.
     pub settings: &'a Settings,
+    /// The rank that ran alone, if it did.
+    pub rank: Option<Rank>,
     /// The command and its arguments.
     pub command: Vec<String>,
     /// Its exit code.
@@ -20,6 +22,26 @@ pub struct Outcome<'a> {
     pub ledger: Ledger,
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,
+    /// What only ranks knew that did not run.
+    pub peer_values: Vec<PeerValue>,
+}
+
+/// A rank of a job that ran without the others.
+#[derive(Debug, Clone, Copy)]
+pub struct Rank {
+    /// Its number.
+    pub number: u32,
+    /// Number of ranks of the job.
+    pub world_size: u32,
+}
+
+/// A value that only another rank knows: this rank's own was taken instead.
+#[derive(Debug, Clone, Serialize)]
+pub struct PeerValue {
+    /// Kind of message, sender, and the function and line that received it.
+    pub place: String,
+    /// Number of times.
+    pub times: u64,
 }
 
 #[derive(Serialize)]
@@ -28,8 +50,11 @@ struct Report<'a> {
     tool: Tool,
     gpu: Gpu<'a>,
     command: &'a [String],
+    rank: Option<u32>,
+    world_size: Option<u32>,
     exit_code: u8,
     recorded: &'a [String],
+    peer_values: &'a [PeerValue],
     processes: u64,
     kernels: u64,
     reads: u64,
@@ -104,8 +129,11 @@ pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
             cudnn_workspace: *cudnn_workspace,
         },
         command: &outcome.command,
+        rank: outcome.rank.map(|rank| rank.number),
+        world_size: outcome.rank.map(|rank| rank.world_size),
         exit_code: outcome.exit_code,
         recorded: &outcome.recorded,
+        peer_values: &outcome.peer_values,
         processes: ledger.fact(Fact::Processes),
         kernels: ledger.fact(Fact::Launches),
         reads: ledger.fact(Fact::Reads),

@@ -19,6 +19,7 @@ mod init;
 mod labels;
 mod moments;
 mod moved_peak;
+mod one_rank;
 mod origins;
 mod pip;
 mod ranks;

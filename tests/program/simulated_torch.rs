@@ -39,7 +39,7 @@ impl Story {
 }
 
 /// The Python to run with. None where there is none.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     let python = std::env::var_os("PTMEM_TEST_PYTHON").filter(|path| !path.is_empty());
     if python.is_none() {
         eprintln!("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
@@ -65,7 +65,7 @@ fn run(python: &Path, story: &Story) -> (Output, TempDir) {
 }
 
 /// Minor number of the release 2.x that a Python has.
-fn minor_release(python: &Path) -> u32 {
+pub(crate) fn minor_release(python: &Path) -> u32 {
     let ask = "import importlib.metadata as m; print(m.version('torch').split('.')[1])";
     let output = Command::new(python).args(["-c", ask]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()

@@ -10,6 +10,7 @@ use clap::Args;
 use ptmem::simulate::{Addresses, Card, Events, LARGEST_MEMORY, MOST_GPUS, Unsupported};
 use ptmem::units::parse_size;
 
+use super::job::JobArguments;
 use crate::cli::args::heading;
 use crate::cli::args::value::{Choice, SizeArgument, choice};
 
@@ -22,9 +23,9 @@ pub(crate) struct SimulateArguments {
     /// Card to simulate, such as t4, a100-40gb, h100 or rtx-4090; list prints them all
     #[arg(long, value_name = "NAME", default_value = Card::DEFAULT)]
     pub(super) gpu: Gpu,
-    /// Number of cards, at most 64
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_GPUS)))]
-    pub(super) gpus: u32,
+    /// Number of cards, at most 64 [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_GPUS)))]
+    pub(super) gpus: Option<u32>,
     /// Memory of each card [default: that of the card]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub(super) memory: Option<u64>,
@@ -43,11 +44,13 @@ pub(crate) struct SimulateArguments {
     /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub(super) cudnn_workspace: SizeArgument,
+    #[command(flatten)]
+    pub(super) job: JobArguments,
     /// Record a memory snapshot to FILE: of the whole run, or of a step of the optimizer (3) or several (3..5)
     ///
     /// The program needs no change. The snapshot is written when the program ends, after the last of these steps, or when memory runs
-    /// out. Blocks from before them have their call stacks too. Each rank of a job that torchrun starts writes a file
-    /// of its own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
+    /// out. Blocks from before them have their call stacks too. Each rank of a job writes a file of its
+    /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
     /// Write what happened in the run to FILE, as JSON

@@ -28,8 +28,8 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<End
     child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
     let started = signals::start(&mut child);
     let name = program.to_string_lossy();
-    let mut child = match started {
-        Ok(child) => child,
+    let running = match started {
+        Ok(running) => running,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             super::eprint_line(&format!("{name}: command not found"));
             return Ok(Ended::NotStarted(NOT_FOUND));
@@ -40,6 +40,6 @@ pub(super) fn run(command: &[OsString], environment: &Environment) -> Result<End
         }
         Err(error) => return Err(anyhow!("{name}: cannot be started: {error}")),
     };
-    let status = child.wait().map_err(|error| anyhow!("{name}: cannot be waited for: {error}"))?;
+    let status = running.wait().map_err(|error| anyhow!("{name}: cannot be waited for: {error}"))?;
     Ok(Ended::Ran(signals::code(status)))
 }

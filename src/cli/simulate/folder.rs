@@ -1,5 +1,6 @@
 //! The private folder of a run: the library, stand-ins for NVIDIA's libraries, the hook for Python, the counters.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ptmem::simulate::{self, Fact, Ledger, Settings, StandIn};
+use ptmem::simulate::{self, Fact, Ledger, PeerValue, Settings, StandIn};
 
 use super::arguments::Record;
 
@@ -83,12 +84,12 @@ impl Folder {
 
     /// Snapshots that were written, in order and each once.
     pub(super) fn recorded(&self) -> Vec<String> {
-        self.notes("recorded")
+        self.notes("recorded").into_keys().collect()
     }
 
     /// Reasons for which the recording is not what was asked for.
     pub(super) fn problems(&self) -> Vec<String> {
-        let mut problems = self.notes("problems");
+        let mut problems: Vec<String> = self.notes("problems").into_keys().collect();
         let used = Ledger::read(&self.ledger()).fact(Fact::AllocatingProcesses);
         let accounted = self.notes("accounted").len() as u64;
         if let missing @ 1.. = used.saturating_sub(accounted) {
@@ -100,12 +101,18 @@ impl Folder {
         problems
     }
 
-    /// The lines that processes of the run wrote to a file, in order and each once.
-    fn notes(&self, name: &str) -> Vec<String> {
-        let text = fs::read_to_string(self.0.join("python").join(name)).unwrap_or_default();
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines.dedup();
+    /// Places at which other ranks send what only they know, with how often, in order.
+    pub(super) fn peer_values(&self) -> Vec<PeerValue> {
+        self.notes("peers").into_iter().map(|(place, times)| PeerValue { place, times }).collect()
+    }
+
+    /// Lines that the hook in Python wrote to a file, with how often.
+    fn notes(&self, file: &str) -> BTreeMap<String, u64> {
+        let text = fs::read_to_string(self.0.join("python").join(file)).unwrap_or_default();
+        let mut lines = BTreeMap::new();
+        for line in text.lines() {
+            *lines.entry(line.to_owned()).or_default() += 1;
+        }
         lines
     }
 }
@@ -144,6 +151,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
     fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
     fs::write(python.join("ptmem_simulate_facts.py"), simulate::PYTHON_FACTS)?;
+    fs::write(python.join("ptmem_simulate_one_rank.py"), simulate::PYTHON_ONE_RANK)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

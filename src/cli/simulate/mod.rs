@@ -3,6 +3,8 @@
 mod arguments;
 mod child;
 mod folder;
+mod job;
+mod ranks;
 #[cfg(unix)]
 mod signals;
 #[cfg(not(unix))]
@@ -15,8 +17,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use ptmem::simulate::{self, Card, Ledger, Outcome, Settings};
+use anyhow::{Result, anyhow, bail};
+use ptmem::simulate::{self, Card, Ledger, Outcome, Rank, Settings};
 use ptmem::units::Size;
 
 pub(crate) use arguments::SimulateArguments;
@@ -25,6 +27,8 @@ use super::output::Output;
 use arguments::{Gpu, Record};
 use child::Ended;
 use folder::Folder;
+use job::Job;
+use ranks::Alone;
 use summary::summary;
 
 pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitCode> {
@@ -35,47 +39,77 @@ pub(super) fn run(arguments: SimulateArguments, output: &Output) -> Result<ExitC
     if simulate::LIBRARY.is_empty() {
         bail!("a GPU can be simulated only on Linux, on x86-64 or aarch64; run this there, or in a container");
     }
-    let Some((program, _)) = arguments.command.split_first() else {
+    if arguments.command.is_empty() {
         bail!("no command to run; expected one after --, such as: ptmem simulate -- python train.py");
-    };
+    }
+    let job = arguments.job.job(arguments.gpus).map_err(|wrong| anyhow!("--rank: {wrong}"))?;
     for path in arguments.record.iter().map(|record| &record.path).chain(&arguments.report) {
         check_folder(path)?;
     }
-    let settings = arguments.settings(card);
-    if let Some(record) = &arguments.record {
-        record.remove_earlier()?;
+    let settings = arguments.settings(card, job.as_ref());
+    match (&arguments.record, &job) {
+        (Some(record), None) => record.remove_earlier()?,
+        (Some(record), Some(job)) => job.remove_earlier(&record.path)?,
+        (None, _) => {}
     }
-    let folder = Folder::make(&settings)?;
-    let environment = folder.environment(&settings, arguments.record.as_ref())?;
-    let exit_code = match child::run(&arguments.command, &environment)? {
-        Ended::Ran(code) => code,
-        Ended::NotStarted(code) => return Ok(ExitCode::from(code)),
+    let run = Run { arguments: &arguments, settings: &settings, output };
+    let exit_code = match &job {
+        None => run.process(None)?,
+        Some(job) => ranks::run(&run, job)?,
     };
-    let outcome = Outcome {
-        settings: &settings,
-        command: arguments.command.iter().map(lossy).collect(),
-        exit_code,
-        ledger: Ledger::read(&folder.ledger()),
-        recorded: folder.recorded(),
-    };
-    eprint_line(&summary(&outcome));
-    if let Some(path) = &arguments.report {
-        output.write(path, &simulate::json(&outcome)?)?;
-    }
-    if let (Some(record), 0) = (&arguments.record, exit_code) {
-        require_recording(record, &outcome, &folder.problems(), program)?;
-    }
     Ok(ExitCode::from(exit_code))
 }
 
+/// A command to run, and how.
+struct Run<'a> {
+    arguments: &'a SimulateArguments,
+    settings: &'a Settings,
+    output: &'a Output,
+}
+
+impl Run<'_> {
+    /// Runs the command once, as a rank of a job or as it is, tells what happened, and gives its exit code.
+    fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
+        let folder = Folder::make(self.settings)?;
+        let record = self.arguments.record.as_ref();
+        let mut environment = folder.environment(self.settings, record)?;
+        environment.extend(alone.iter().flat_map(Alone::environment));
+        let exit_code = match child::run(&self.arguments.command, &environment)? {
+            Ended::Ran(code) => code,
+            Ended::NotStarted(code) => return Ok(code),
+        };
+        let outcome = Outcome {
+            settings: self.settings,
+            rank: alone.map(|alone| Rank { number: alone.rank, world_size: alone.job.world_size }),
+            command: self.arguments.command.iter().map(lossy).collect(),
+            exit_code,
+            ledger: Ledger::read(&folder.ledger()),
+            recorded: folder.recorded(),
+            peer_values: folder.peer_values(),
+        };
+        eprint_line(&summary(&outcome));
+        if let Some(path) = &self.arguments.report {
+            let path = alone.map_or(path.clone(), |alone| alone.job.file_of(alone.rank, path));
+            self.output.write(&path, &simulate::json(&outcome)?)?;
+        }
+        if let (Some(record), 0) = (record, exit_code) {
+            require_recording(record, &outcome, &folder.problems())?;
+        }
+        Ok(exit_code)
+    }
+}
+
 /// Fails a run whose recording is not what was asked for, although the command succeeded.
-fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String], program: &OsString) -> Result<()> {
+fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]) -> Result<()> {
     let path = record.path.display();
     if !problems.is_empty() {
         bail!("{path}: not recorded as asked: {}", problems.join("; "));
     }
     if outcome.recorded.is_empty() {
-        bail!("{path}: not recorded: {} never used a CUDA device from Python", lossy(program));
+        bail!(
+            "{path}: not recorded: {} never used a CUDA device from Python",
+            outcome.command.first().map_or("", String::as_str)
+        );
     }
     Ok(())
 }
@@ -115,10 +149,10 @@ fn list_of_cards() -> String {
 }
 
 impl SimulateArguments {
-    fn settings(&self, card: Card) -> Settings {
+    fn settings(&self, card: Card, job: Option<&Job>) -> Settings {
         Settings {
             card,
-            gpus: self.gpus,
+            gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
             memory: self.memory.unwrap_or(card.memory),
             fill: self.fill,
             events: self.events,

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,8 +14,26 @@ use signal_hook::iterator::Signals;
 /// A shell's code for a program that a signal ended is this and the number of the signal.
 const SIGNALLED: i32 = 128;
 
+/// Set by a signal that asks programs to end.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// A child that signals are passed on to.
+pub(super) struct Running {
+    child: Child,
+    ended: Arc<AtomicBool>,
+}
+
+impl Running {
+    /// Waits for the end of the child.
+    pub(super) fn wait(mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait();
+        self.ended.store(true, Ordering::Relaxed);
+        status
+    }
+}
+
 /// Starts a child and passes on the signals that ptmem gets from then on.
-pub(super) fn start(command: &mut Command) -> io::Result<Child> {
+pub(super) fn start(command: &mut Command) -> io::Result<Running> {
     let mut wanted = vec![SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGWINCH];
     // A terminal sends these to all processes in front of it: the child has them already, and ptmem outlives it.
     let mut from_terminal = vec![SIGINT, SIGQUIT];
@@ -24,16 +44,33 @@ pub(super) fn start(command: &mut Command) -> io::Result<Child> {
     let mut signals = Signals::new(wanted)?;
     let child = command.spawn()?;
     let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    thread::spawn(move || ignored.forever().for_each(drop));
+    let running = Running { child, ended: Arc::default() };
+    let ended = Arc::clone(&running.ended);
+    thread::spawn(move || ignored.forever().for_each(note));
     thread::spawn(move || {
         for number in signals.forever() {
+            note(number);
+            if ended.load(Ordering::Relaxed) {
+                return; // Another process may have its number by now.
+            }
             if let (Some(process), Some(signal)) = (process, Signal::from_named_raw(number)) {
                 // A child that has just ended needs no signal.
                 let _ = kill_process(process, signal);
             }
         }
     });
-    Ok(child)
+    Ok(running)
+}
+
+fn note(number: i32) {
+    if [SIGTERM, SIGHUP, SIGINT, SIGQUIT].contains(&number) {
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// True after a signal that asks programs to end: nothing more is started then.
+pub(super) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// Exit code of a child, as a shell would give it.

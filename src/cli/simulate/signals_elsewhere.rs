@@ -3,9 +3,24 @@
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 
+/// A child.
+pub(super) struct Running(Child);
+
+impl Running {
+    /// Waits for its end.
+    pub(super) fn wait(mut self) -> io::Result<ExitStatus> {
+        self.0.wait()
+    }
+}
+
 /// Starts a child.
-pub(super) fn start(command: &mut Command) -> io::Result<Child> {
-    command.spawn()
+pub(super) fn start(command: &mut Command) -> io::Result<Running> {
+    command.spawn().map(Running)
+}
+
+/// True after a signal that asks programs to end.
+pub(super) fn interrupted() -> bool {
+    false
 }
 
 /// Exit code of a child.

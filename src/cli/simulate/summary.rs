@@ -1,9 +1,12 @@
 //! A run that has ended, in a line for people.
 
-use ptmem::simulate::{Fact, Outcome, Settings};
+use ptmem::simulate::{Fact, Outcome, PeerValue, Settings};
 use ptmem::units::Size;
 
-/// One line for people: that nothing was computed, what was simulated, and what may differ from a real run.
+/// Places of values that only other ranks know which the line names.
+const MOST_PLACES: usize = 3;
+
+/// One line for people: which rank it was, that nothing was computed, what was simulated, and what may differ from a real run.
 pub(super) fn summary(outcome: &Outcome<'_>) -> String {
     let Settings { card, gpus, memory, fill, .. } = outcome.settings;
     let plural = if *gpus == 1 { "" } else { "s" };
@@ -13,7 +16,8 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
         return "no process loaded the simulated GPU: the command is a static program, or one for another C library"
             .to_owned();
     }
-    let mut parts = vec![format!("nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
+    let rank = outcome.rank.map(|rank| format!("rank {} of {}: ", rank.number, rank.world_size)).unwrap_or_default();
+    let mut parts = vec![format!("{rank}nothing was computed on {gpus} simulated GPU{plural} ({card}, {memory})")];
     if ledger.fact(Fact::DeviceCounts) == 0 {
         parts.push(match outcome.exit_code {
             0 => "no process asked for a CUDA device: is this a PyTorch with CUDA (pip install torch on Linux)?"
@@ -37,6 +41,9 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
             ledger.fact(Fact::DoubtfulReads)
         ));
     }
+    if !outcome.peer_values.is_empty() {
+        parts.push(peer_values(&outcome.peer_values));
+    }
     if ledger.fact(Fact::CudnnPlans) > 0 {
         let workspace = Size(outcome.settings.cudnn_workspace);
         parts.push(format!(
@@ -58,4 +65,17 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
         parts.push(format!("not simulated: {}", unanswered.join(", ")));
     }
     parts.join("; ")
+}
+
+fn peer_values(values: &[PeerValue]) -> String {
+    let times: u64 = values.iter().map(|value| value.times).sum();
+    let mut places: Vec<&str> = values.iter().take(MOST_PLACES).map(|value| value.place.as_str()).collect();
+    let others = format!("{} other places", values.len().saturating_sub(MOST_PLACES));
+    if values.len() > MOST_PLACES {
+        places.push(&others);
+    }
+    format!(
+        "values that only other ranks know were taken from this one {times} times (--peer-value): {}",
+        places.join(", ")
+    )
 }

@@ -1,0 +1,225 @@
+//! `--world-size` and `--rank`: ranks of a job that run one by one, each without the others.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::folder::Environment;
+
+/// Cards of a node of which nobody said how many it has.
+const USUAL_GPUS: u32 = 8;
+/// Most ranks that a job can have.
+const MOST_RANKS: u32 = 1 << 20;
+/// Word before the number of stages in `--rank one-per-stage=P`.
+const ONE_PER_STAGE: &str = "one-per-stage=";
+
+#[derive(Debug, Args)]
+pub(super) struct JobArguments {
+    /// Number of ranks of a job, of which only those of --rank run, each alone
+    ///
+    /// The command is that of one rank, without torchrun: RANK, LOCAL_RANK, WORLD_SIZE and the like are set. --gpus is
+    /// the number of cards of each node [default here: 8, at most N].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_RANKS)))]
+    pub(super) world_size: Option<u32>,
+    /// Ranks to run: numbers and ranges such as 0,8,56..63, or one-per-stage=P for the first rank of each of P stages of a pipeline
+    #[arg(long, value_name = "RANKS", default_value = "0", requires = "world_size")]
+    pub(super) rank: RankChoice,
+    /// Number of ranks to run at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "world_size", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) jobs: u32,
+    /// Value that other ranks send where only they know it: to the function NAME, or for the key NAME of the store
+    ///
+    /// NAME is a pattern, VALUE a value of Python, such as 'build_data_iterators=[1, 1, 0]'. Can be given more than once.
+    #[arg(long = "peer-value", value_name = "NAME=VALUE", requires = "world_size", value_parser = peer_value)]
+    pub(super) peer_values: Vec<String>,
+}
+
+fn peer_value(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() && !text.contains('\n') => Ok(text.to_owned()),
+        _ => Err("expected NAME=VALUE in one line, such as 'setup=[1, 1, 0]'".to_owned()),
+    }
+}
+
+/// Value of `--rank`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum RankChoice {
+    /// These, both ends of each range included.
+    Ranges(Vec<(u32, u32)>),
+    /// The first rank of each of so many stages: stages are blocks of neighbouring ranks.
+    OnePerStage(u32),
+}
+
+impl FromStr for RankChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let choice = match text.strip_prefix(ONE_PER_STAGE) {
+            Some(stages) => stages.parse().ok().filter(|stages| *stages > 0).map(Self::OnePerStage),
+            None => text.split(',').map(range).collect::<Option<_>>().map(Self::Ranges),
+        };
+        choice.ok_or_else(|| format!("invalid ranks '{text}'; expected ranks such as 0,8,56..63 or one-per-stage=4"))
+    }
+}
+
+fn range(text: &str) -> Option<(u32, u32)> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let range = (first.parse().ok()?, last.parse().ok()?);
+    (range.0 <= range.1).then_some(range)
+}
+
+/// A job of which some ranks run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) world_size: u32,
+    /// The ranks to run, in order and each once.
+    pub(super) ranks: Vec<u32>,
+    /// Ranks of each node.
+    pub(super) per_node: u32,
+    pub(super) peer_values: Vec<String>,
+}
+
+impl JobArguments {
+    /// The job, where there is one. `gpus` are the cards of a node, where somebody said it.
+    pub(super) fn job(&self, gpus: Option<u32>) -> Result<Option<Job>, String> {
+        let Some(world_size) = self.world_size else { return Ok(None) };
+        let mut ranks: Vec<u32> = match &self.rank {
+            RankChoice::Ranges(ranges) => {
+                ranges.iter().flat_map(|(first, last)| *first..=(*last).min(world_size)).collect()
+            }
+            RankChoice::OnePerStage(stages) => first_of_stages(world_size, *stages)?,
+        };
+        ranks.sort_unstable();
+        ranks.dedup();
+        if let Some(rank) = ranks.iter().find(|rank| **rank >= world_size) {
+            return Err(format!("no rank {rank} in a job of {world_size}; expected 0 to {}", world_size - 1));
+        }
+        let per_node = gpus.unwrap_or(USUAL_GPUS).min(world_size);
+        Ok(Some(Job { world_size, ranks, per_node, peer_values: self.peer_values.clone() }))
+    }
+}
+
+fn first_of_stages(world_size: u32, stages: u32) -> Result<Vec<u32>, String> {
+    if !world_size.is_multiple_of(stages) {
+        return Err(format!("{world_size} ranks cannot be split into {stages} stages of equal size"));
+    }
+    Ok((0..stages).map(|stage| stage * (world_size / stages)).collect())
+}
+
+impl Job {
+    /// What torchrun would set for a rank, and what the hook in Python needs. `said` is the folder in which ranks that
+    /// ran before keep what they sent.
+    pub(super) fn environment(&self, rank: u32, said: &Path) -> Environment {
+        let before: Vec<String> = self.ranks.iter().filter(|other| **other < rank).map(u32::to_string).collect();
+        let numbers = [
+            ("RANK", rank),
+            ("WORLD_SIZE", self.world_size),
+            ("LOCAL_RANK", rank % self.per_node),
+            ("LOCAL_WORLD_SIZE", self.per_node),
+            ("GROUP_RANK", rank / self.per_node),
+            ("GROUP_WORLD_SIZE", self.world_size.div_ceil(self.per_node)),
+            ("ROLE_RANK", rank),
+            ("ROLE_WORLD_SIZE", self.world_size),
+            ("MASTER_PORT", 29_500),
+            ("TORCHELASTIC_RESTART_COUNT", 0),
+            ("TORCHELASTIC_MAX_RESTARTS", 0),
+        ];
+        let mut environment: Environment =
+            numbers.iter().map(|(name, number)| (*name, OsString::from(number.to_string()))).collect();
+        environment.extend([
+            ("ROLE_NAME", "default".into()),
+            ("MASTER_ADDR", "localhost".into()),
+            ("TORCHELASTIC_RUN_ID", "ptmem".into()),
+            ("PTMEM_SIMULATE_ALONE", "1".into()),
+            ("PTMEM_SIMULATE_PEER_VALUES", self.peer_values.join("\n").into()),
+            ("PTMEM_SIMULATE_RANKS_BEFORE", before.join(",").into()),
+        ]);
+        if self.ranks.len() > 1 {
+            environment.push(("PTMEM_SIMULATE_SAID", said.into()));
+        }
+        environment
+    }
+
+    /// Removes what an earlier run wrote of the ranks to run. Other ranks may have run on their own before.
+    pub(super) fn remove_earlier(&self, path: &Path) -> Result<()> {
+        for rank in &self.ranks {
+            let path = self.file_of(*rank, path);
+            if path.is_file() {
+                fs::remove_file(&path)
+                    .with_context(|| format!("{}: cannot be removed before it is recorded anew", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file of a rank, as the hook in Python names recordings: `{rank}` is replaced, or `_rank3` added.
+    pub(super) fn file_of(&self, rank: u32, path: &Path) -> PathBuf {
+        let text = path.to_string_lossy();
+        if text.contains("{rank}") {
+            return text.replace("{rank}", &rank.to_string()).into();
+        }
+        if self.world_size == 1 {
+            return path.to_owned();
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = match name.split_once('.') {
+            Some((stem, suffix)) => format!("{stem}_rank{rank}.{suffix}"),
+            None => format!("{name}_rank{rank}"),
+        };
+        path.with_file_name(name)
+    }
+}
+
+/// A word of a command that starts several ranks itself, where there is one.
+pub(super) fn launcher(command: &[OsString]) -> Option<&str> {
+    let words = command.iter().filter_map(|word| word.to_str());
+    words.take_while(|word| !word.ends_with(".py")).find(|word| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        ["torchrun", "mpirun", "srun", "torch.distributed.run", "torch.distributed.launch"].contains(&name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(world_size: u32, rank: &str) -> Result<Job, String> {
+        let arguments =
+            JobArguments { world_size: Some(world_size), rank: rank.parse()?, jobs: 1, peer_values: Vec::new() };
+        arguments.job(None).map(|job| job.unwrap())
+    }
+
+    #[test]
+    fn ranks_are_numbers_ranges_or_one_of_each_stage() {
+        assert_eq!(job(64, "56..58,0,8,57").unwrap().ranks, [0, 8, 56, 57, 58]);
+        assert_eq!(job(512, "one-per-stage=4").unwrap().ranks, [0, 128, 256, 384]);
+        for wrong in
+            ["8", "3..9", "0..4294967295", "one-per-stage=3", "one-per-stage=0", "3..1", "a", "", "one-per-stage"]
+        {
+            assert!(job(8, wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_rank_lies_on_a_node() {
+        let job = job(20, "17").unwrap();
+        let environment = job.environment(17, Path::new("said"));
+        let value = |name: &str| environment.iter().find(|pair| pair.0 == name).unwrap().1.to_str().unwrap();
+        assert_eq!([value("RANK"), value("LOCAL_RANK"), value("GROUP_RANK")], ["17", "1", "2"]);
+        assert_eq!([value("WORLD_SIZE"), value("GROUP_WORLD_SIZE")], ["20", "3"]);
+        assert_eq!(job.file_of(17, Path::new("a/x.pkl.gz")), Path::new("a/x_rank17.pkl.gz"));
+        assert_eq!(job.file_of(17, Path::new("{rank}/x.pkl")), Path::new("17/x.pkl"));
+    }
+
+    #[test]
+    fn commands_that_start_ranks_are_recognized() {
+        let launcher = |words: &[&str]| launcher(&words.iter().map(OsString::from).collect::<Vec<_>>()).is_some();
+        assert!(launcher(&["/usr/bin/torchrun", "x.py"]));
+        assert!(launcher(&["python", "-m", "torch.distributed.run", "x.py"]));
+        assert!(!launcher(&["python", "x.py", "torchrun"]));
+    }
+}

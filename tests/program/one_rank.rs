@@ -1,0 +1,123 @@
+//! One rank of a job without the others: `ptmem simulate --world-size 8 --rank 3`.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value as Json;
+use tempfile::TempDir;
+
+use crate::simulated_torch::{minor_release, python};
+
+const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
+const MESHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/meshes.py");
+
+/// First release 2.x of which all that the program uses is there in this form.
+const SINCE: u32 = 11;
+
+/// A Python with a PyTorch that can run the program. None where there is none.
+fn suitable_python() -> Option<PathBuf> {
+    python().filter(|python| minor_release(python) >= SINCE)
+}
+
+fn run(options: &[&str], words: &[&str], names: &[&str], place: &Path) -> Output {
+    let mut command = Command::new(PTMEM);
+    command.arg("simulate").args(options).args(["--memory", "4GiB", "--"]).args(words);
+    command.arg(MESHES).arg(place.join("counters.json")).args(names).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn counters(place: &Path, rank: u32) -> Json {
+    let path = place.join(format!("counters_rank{rank}.json"));
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Data, fully sharded, hybrid, tensor, pipeline, context and expert parallel: PyTorch's own counters, to the byte.
+#[test]
+fn each_rank_alone_has_the_counters_that_it_has_among_all() {
+    let Some(python) = suitable_python() else { return };
+    let python = python.to_str().unwrap();
+    let together = TempDir::new().unwrap();
+    let torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "8"];
+    run(&["--gpus", "8"], &torchrun, &[], together.path());
+    let alone = TempDir::new().unwrap();
+    run(&["--world-size", "8", "--rank", "0..7", "--jobs", "4"], &[python], &[], alone.path());
+    for rank in 0..8 {
+        let expected = counters(together.path(), rank);
+        assert_eq!(expected.as_object().unwrap().len(), 8, "{expected}");
+        assert_eq!(counters(alone.path(), rank), expected, "rank {rank}");
+    }
+}
+
+fn peak(counters: &Json) -> u64 {
+    counters["steered_by_rank_0"]["requested.peak"].as_u64().unwrap()
+}
+
+/// Rank 0 sends flags and a size. A rank that runs alone does not know them, and says so; what is given, or what rank 0
+/// said in a run before, is taken.
+#[test]
+fn what_only_rank_0_knows_is_given_heard_or_counted() {
+    let Some(python) = suitable_python() else { return };
+    let words = [python.to_str().unwrap()];
+    let name = ["steered_by_rank_0"];
+    let place = TempDir::new().unwrap();
+    let report = place.path().join("report.json");
+    let unknown = ["--world-size", "512", "--rank", "300", "--report", report.to_str().unwrap()];
+    let output = run(&unknown, &words, &name, place.path());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("rank 300 of 512: nothing was computed on 8 simulated GPUs"), "{stderr}");
+    assert!(stderr.contains("values that only other ranks know were taken from this one 2 times"), "{stderr}");
+    let report: Json =
+        serde_json::from_str(&fs::read_to_string(place.path().join("report_rank300.json")).unwrap()).unwrap();
+    let told: Vec<&str> =
+        report["peer_values"].as_array().unwrap().iter().map(|value| value["place"].as_str().unwrap()).collect();
+    assert_eq!(told.len(), 2, "{report}");
+    assert!(told[0].starts_with("broadcast from rank 0 in read_flags (meshes.py:"), "{report}");
+    assert!(told[1].starts_with("object from rank 0 in read_width (meshes.py:"), "{report}");
+
+    let given = ["--world-size", "512", "--rank", "300", "--peer-value", "read_flags=[1, 1, 0]"];
+    let given: Vec<&str> = given.into_iter().chain(["--peer-value", "read_w*=500000"]).collect();
+    let other = TempDir::new().unwrap();
+    let output = run(&given, &words, &name, other.path());
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("other ranks know"));
+    assert_eq!(peak(&counters(other.path(), 300)), 4_000 + 400_000 + 2_000_000);
+    assert!(peak(&counters(place.path(), 300)) < 5_000);
+
+    let heard = TempDir::new().unwrap();
+    run(&["--world-size", "512", "--rank", "0,300", "--jobs", "2"], &words, &name, heard.path());
+    assert_eq!(counters(heard.path(), 300), counters(other.path(), 300));
+    assert_eq!(peak(&counters(heard.path(), 0)), peak(&counters(heard.path(), 300)));
+}
+
+#[test]
+fn a_command_that_starts_ranks_itself_is_refused() {
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--world-size", "8", "--", "torchrun", "train.py"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("torchrun starts its own; expected the program itself"), "{stderr}");
+}
+
+/// Files of ranks have names of their own, and a rank that fails ends the run.
+#[test]
+fn ranks_run_in_order_until_one_fails() {
+    let place = TempDir::new().unwrap();
+    let mut command = Command::new(PTMEM);
+    command.args(["simulate", "--world-size", "64", "--rank", "one-per-stage=4", "--report"]);
+    command.arg(place.path().join("run.json"));
+    let script = "echo $RANK $LOCAL_RANK $GROUP_RANK $WORLD_SIZE; [ $RANK -lt 32 ]";
+    let output = command.args(["--", "sh", "-c", script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0 0 0 64\n16 0 2 64\n32 0 4 64\n");
+    for rank in [0, 16, 32] {
+        let report = fs::read_to_string(place.path().join(format!("run_rank{rank}.json"))).unwrap();
+        let report: Json = serde_json::from_str(&report).unwrap();
+        assert_eq!((&report["rank"], &report["world_size"]), (&rank.into(), &64.into()));
+    }
+    assert!(!place.path().join("run_rank48.json").exists());
+}
