@@ -75,6 +75,8 @@ body() {
 
 # wanted: succeeds where a comment that is not there yet should be created.
 wanted() {
+  # A change that loosens its own limits is told to whoever reviews it.
+  [ "${PTMEM_LIMITS_LOOSENED:-}" != true ] || return 0
   case $mode in
     always) return 0 ;;
     auto) [ "${PTMEM_VERDICT:-}" != pass ] ;;

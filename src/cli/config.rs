@@ -13,7 +13,7 @@ use super::args::ConfigArguments;
 use super::checkout;
 
 /// Places of the configuration in a folder; the first that exists counts.
-const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
+pub(super) const PLACES: [&str; 2] = ["ptmem.toml", ".github/ptmem.toml"];
 
 /// A configuration, and the folder that its paths begin at.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(super) struct Loaded {
     pub(super) config: Config,
     /// Empty for the working directory.
     pub(super) folder: PathBuf,
+    /// The file; none where there is none.
+    pub(super) path: Option<PathBuf>,
 }
 
 /// The configuration that was asked for, or the nearest one that is there.
@@ -46,7 +48,7 @@ pub(super) fn load_with_folder(arguments: &ConfigArguments) -> Result<Loaded> {
     // The folder of `.github/ptmem.toml` is the one above.
     let around = if arguments.config.is_some() { path.parent() } else { Some(folder.as_path()) };
     config.rules.checkout = checkout::current(around.map(or_here));
-    Ok(Loaded { config, folder })
+    Ok(Loaded { config, folder, path: Some(path) })
 }
 
 /// An empty path is the working directory.

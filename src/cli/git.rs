@@ -81,6 +81,18 @@ fn answer(answers: &mut impl BufRead) -> io::Result<Option<String>> {
     }
 }
 
+/// The text that a file of the checkout has at the merge base with `base`; none where it is not there.
+pub(super) fn text_at_base(base: &str, path: &Path) -> Result<Option<String>> {
+    let repository = Repository::find()?;
+    let base = repository.merge_base(base)?;
+    let root = fs::canonicalize(&repository.root)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
+    let Ok(below) = folder.strip_prefix(&root) else { return Ok(None) };
+    let parts = below.iter().chain(path.file_name()).map(OsStr::to_string_lossy);
+    Ok(repository.text_at(&base, &parts.collect::<Vec<_>>().join("/")))
+}
+
 /// A checkout.
 struct Repository {
     root: PathBuf,

@@ -260,6 +260,10 @@ codes! {
         "A check passes only because its growth was accepted in the configuration."
         "Nothing, until the acceptance expires.";
 
+    LimitsLoosened "limits-loosened" Warning
+        "The configuration lets more pass than that of the base: the change loosens the limits that it is held to."
+        "Agree to the new limits as to any other part of the change; they hold for this comparison already.";
+
     UnusedRule "unused-rule" Warning
         "A rule of the configuration matches nothing in any comparison."
         "Correct its pattern, or remove it.";

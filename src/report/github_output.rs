@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Display;
 
 use super::{Options, Subject, known};
+use crate::diagnostic::Code;
 use crate::diff::{Change, DeviceDiff, Kind, Metric};
 use crate::profile::DeviceProfile;
 use crate::units::percent;
@@ -18,6 +19,8 @@ struct Outputs {
     peak: Change,
     /// Whether anything differs.
     changed: bool,
+    /// Whether the change loosens the limits that it is held to.
+    limits_loosened: bool,
     /// Whether a label approves the growth.
     approved: bool,
 }
@@ -43,6 +46,7 @@ impl Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
             changed: gate.comparisons.iter().any(has_changed),
+            limits_loosened: gate.comparisons.iter().any(loosens_limits),
             ..Self::default()
         }
     }
@@ -71,10 +75,15 @@ impl Outputs {
             line("delta", delta),
             line("percent", share),
             line("changed", Some(self.changed)),
+            line("limits-loosened", Some(self.limits_loosened)),
             line("approved", Some(self.approved)),
         ]
         .concat()
     }
+}
+
+fn loosens_limits(comparison: &Comparison) -> bool {
+    comparison.judgement.diagnostics.iter().any(|diagnostic| diagnostic.code == Code::LimitsLoosened)
 }
 
 /// An output; empty where the value is not known.

@@ -7,6 +7,7 @@ mod gate;
 mod growth;
 mod judge;
 mod leak;
+mod loosened;
 mod maxima;
 mod memory;
 mod phases;

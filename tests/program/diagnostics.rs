@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::support::edit::Edited;
 use crate::support::history::{A, B, KIB, MIB, event, frames, free, segment, snapshot};
 use crate::support::pickle::{self, Value};
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{git, ptmem, text};
 use crate::support::{fixtures, signed};
 use ptmem::diagnostic::Code;
 use serde_json::{Value as Json, json};
@@ -335,6 +335,14 @@ fn produce(code: Code) -> Codes {
                 "[[accept]]\nmetric = \"peak\"\nbytes = \"100MiB\"\nexpires = 2027-06-01\nreason = \"planned\"\n";
             fs::write(case.path("ptmem.toml"), accepted).unwrap();
             case.diff(&story([]), &story(passing_block()), &["--max-growth", "0"])
+        }
+        Code::LimitsLoosened => {
+            fs::write(case.path("ptmem.toml"), "[max-growth]\npeak = \"5%\"\n").unwrap();
+            git(case.folder.path(), &["init", "--quiet"]);
+            git(case.folder.path(), &["add", "ptmem.toml"]);
+            git(case.folder.path(), &["commit", "--quiet", "--message", "limits"]);
+            fs::write(case.path("ptmem.toml"), "[max-growth]\npeak = \"9%\"\n").unwrap();
+            case.diff(&story([]), &story([]), &["--git", "HEAD"])
         }
         Code::Improved => {
             case.write("before.pkl", &story(passing_block()));

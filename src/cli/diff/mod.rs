@@ -4,25 +4,51 @@ mod compare;
 mod pairs;
 mod update;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use ptmem::config::Config;
+use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::report::{Acceptance, Subject};
 
 use super::args::DiffArguments;
 use super::config::{self, Loaded};
 use super::output::{self, Output};
 use super::report::{report_options, write_reports};
-use super::{exit_code, surroundings};
+use super::{exit_code, git, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use update::{accepting, improvement, update};
+
+/// The remark on limits that are looser than those of the base which `--git` names.
+fn loosened(arguments: &DiffArguments, loaded: &Loaded) -> Result<Option<Diagnostic>> {
+    let Some(base) = arguments.git.as_deref().filter(|_| !arguments.config.no_config) else { return Ok(None) };
+    let text = match &loaded.path {
+        Some(path) => git::text_at_base(base, path)?,
+        // A change may remove the file.
+        None => {
+            config::PLACES.iter().find_map(|place| git::text_at_base(base, Path::new(place)).transpose()).transpose()?
+        }
+    };
+    // A base whose file cannot be read gated nothing.
+    let Some(base) = text.and_then(|text| Config::parse(&text).ok()) else { return Ok(None) };
+    let mut found = loaded.config.limits.loosened_since(&base.limits);
+    for (name, suite) in &base.suites {
+        let own = loaded.config.suites.get(name).map(|suite| suite.limits.clone()).unwrap_or_default();
+        found.extend(own.loosened_since(&suite.limits).into_iter().map(|what| format!("suite {name}: {what}")));
+    }
+    let message = format!("this change loosens its own limits: {}", found.join("; "));
+    Ok((!found.is_empty()).then(|| Diagnostic::new(Code::LimitsLoosened, None, message)))
+}
 
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
-    let Loaded { config, folder } = config::load_with_folder(&arguments.config)?;
+    let loaded = config::load_with_folder(&arguments.config)?;
+    let loosened = loosened(&arguments, &loaded)?;
+    let Loaded { config, folder, .. } = loaded;
     let pairs = pairs(&arguments, &config, &folder)?;
     let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
     let inputs = pairs.iter().flat_map(|pair| [&*pair.before, &*pair.after]);
@@ -33,6 +59,9 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
         bail!("--update rewrites one profile; write those of ranks anew with 'ptmem profile', one for each");
     }
     let mut gate = compare_all(&pairs, &found, &arguments, &config)?;
+    if let Some(first) = gate.comparisons.first_mut() {
+        first.judgement.diagnostics.extend(loosened);
+    }
     if let [only] = &mut gate.comparisons[..]
         && arguments.update.is_none()
         && gate.ranks.is_empty()
