@@ -74,20 +74,28 @@ impl Correspondence {
     /// before it that has, and at the head that of the first; `None` in a part that the before lacks.
     #[must_use]
     pub fn partner_of(&self, after: usize) -> Option<usize> {
+        self.own_partner_of(after).or_else(|| {
+            let next = self.pairs.partition_point(|pair| pair.after <= after);
+            let Some(left) = next.checked_sub(1).map(|last| self.pairs[last]) else {
+                let first = self.pairs.get(next).filter(|first| first.after - after <= self.widest_gap);
+                return first.map(|first| first.before);
+            };
+            (after - left.after <= self.widest_gap).then_some(left.before)
+        })
+    }
+
+    /// The same; `None` where the allocation itself has no partner.
+    fn own_partner_of(&self, after: usize) -> Option<usize> {
         let next = self.pairs.partition_point(|pair| pair.after <= after);
-        let right = self.pairs.get(next);
-        let Some(left) = next.checked_sub(1).map(|last| self.pairs[last]) else {
-            return right.filter(|first| first.after - after <= self.widest_gap).map(|first| first.before);
-        };
-        if right.is_some_and(|right| right.after - left.after == right.before - left.before) {
-            return Some(left.before + after - left.after);
-        }
-        (after - left.after <= self.widest_gap).then_some(left.before)
+        let left = self.pairs[next.checked_sub(1)?];
+        let is_between = self.pairs.get(next).is_some_and(|right| is_even(&left, right));
+        (is_between || left.after == after).then(|| left.before + after - left.after)
     }
 }
 
-/// The allocation of the before at which it does what the after does at `after`. `pairs` are the groups of both that
-/// are the same ones. `None` where the histories are not alike, or the before has nothing like it.
+/// The allocation of the before at which it does what the after does at `after`; where that lies in a step without a
+/// partner, at the same place of the last step that has one. `pairs` are the groups of both that are the same ones. `None`
+/// where the histories are not alike, or the before has nothing like it.
 #[must_use]
 pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &Paired, after: u64) -> Option<u64> {
     let common = in_common(runs, pairs);
@@ -95,8 +103,14 @@ pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &Paired, after: u6
     let allocations = common.map(|side| rarest.allocations(&side.sequence));
     let symbols = allocations.map(|all| all.iter().map(|allocation| allocation.symbol).collect::<Vec<u32>>());
     let correspondence = Correspondence::new(&symbols.map(|symbols| &symbols[..]))?;
-    let written = allocations.after.partition_point(|allocation| allocation.place <= after).checked_sub(1)?;
-    let partner = correspondence.partner_of(written)?;
+    let steps = Sequence::new(&common.after.sequence);
+    let places = std::iter::once(after).chain(steps.in_other_steps(after));
+    let mut written = places
+        .filter_map(|place| allocations.after.partition_point(|one| one.place <= place).checked_sub(1))
+        .peekable();
+    let own = *written.peek()?;
+    let partner = written.find_map(|place| correspondence.own_partner_of(place));
+    let partner = partner.or_else(|| correspondence.partner_of(own))?;
     allocations.before.get(partner).map(|allocation| allocation.place)
 }
 

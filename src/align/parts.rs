@@ -17,6 +17,9 @@ pub(super) const SMALL_LOOP_ROUNDS: u64 = 50;
 /// A loop with fewer symbols than these is no step.
 const LEAST_SYMBOLS: usize = 4;
 
+/// Steps that are looked at for one with a partner.
+const MOST_STEPS: u64 = 10_000;
+
 /// A loop is the steps of a recording where it makes up this share of it, in percent.
 const STEPS_SHARE: u64 = 80;
 
@@ -118,6 +121,22 @@ impl<'s> Sequence<'s> {
         let length = u128::from(self.length_of(self.folded.entries[longest.entry]));
         let is_most = length * 100 >= u128::from(self.length()) * u128::from(STEPS_SHARE);
         (is_most && self.counts[longest.body as usize].len() >= LEAST_SYMBOLS).then_some(longest)
+    }
+
+    /// The places of the same allocation in other steps, the latest before it first; none where it lies in no step.
+    pub(super) fn in_other_steps(&self, place: u64) -> impl Iterator<Item = u64> {
+        let steps = self.steps();
+        let range = steps.map_or(0..0, |steps| {
+            let start = self.folded.entries[..steps.entry].iter().map(|&entry| self.length_of(entry)).sum::<u64>();
+            start..start.saturating_add(self.length_of(self.folded.entries[steps.entry]))
+        });
+        let step = steps.map_or(0, |steps| self.step_length(steps));
+        let is_within = range.contains(&place) && step > 0;
+        let earlier = (1..=MOST_STEPS).map_while(move |steps| place.checked_sub(step.checked_mul(steps)?));
+        let later = (1..=MOST_STEPS).map_while(move |steps| place.checked_add(step.checked_mul(steps)?));
+        let Range { start, end } = range;
+        let earlier = earlier.take_while(move |place| is_within && *place >= start);
+        earlier.chain(later.take_while(move |place| is_within && *place < end))
     }
 
     /// How often each symbol occurs in one step.

@@ -72,7 +72,7 @@ fn is_another_round(rest: &[u32], whole: &[u32], end: End) -> bool {
 }
 
 /// The symbol of every allocation.
-fn symbols(folded: &Folded) -> Vec<u32> {
+pub(super) fn symbols(folded: &Folded) -> Vec<u32> {
     written(folded, |_| true).iter().map(|allocation| allocation.symbol).collect()
 }
 

@@ -277,7 +277,7 @@ fn compare_devices(
     let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
     let course::Compared { missing, parts_unclear, peaks, peak_moved } =
         course::compare(profiles, devices, both, &paired, options);
-    let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices));
+    let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, &missing));
     let mut rows = if comparable { rows(stacks, cuts, groupers, &paired, at) } else { Rows::default() };
     let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {

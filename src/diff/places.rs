@@ -2,9 +2,11 @@
 
 use super::course::PeakPlace;
 use super::{DeviceDiff, Row, Sides};
+use crate::align::Missing;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::{DeviceProfile, Kind, Moment, Profile};
 use crate::replay::{History, Position};
+use crate::sides::Side;
 use crate::text::thousands;
 
 /// The places of both sides whose rows are compared.
@@ -39,6 +41,8 @@ pub enum Apart {
     NotKnown,
     /// A side does not tell in which order its stacks allocate.
     NoOrder,
+    /// The before lacks the part of the program in which the peak of the after lies.
+    PartMissing,
     /// The histories have nothing like each other's course.
     NotAlike,
     /// A saved profile, or input that can be read once only, has no stacks of that place.
@@ -53,6 +57,7 @@ impl Apart {
             Self::Asked => "asked",
             Self::NotKnown => "not-known",
             Self::NoOrder => "no-order",
+            Self::PartMissing => "part-missing",
             Self::NotAlike => "not-alike",
             Self::NotKept => "not-kept",
         }
@@ -64,6 +69,7 @@ impl Apart {
             Self::Asked => None,
             Self::NotKnown => Some("the figures of a side are only bounds"),
             Self::NoOrder => Some("a side does not tell in which order its stacks allocate"),
+            Self::PartMissing => Some("the before lacks the part in which the peak of the after lies"),
             Self::NotAlike => Some("the histories have nothing like each other's course"),
             Self::NotKept => Some("the before has no stacks of the place that corresponds to the peak of the after"),
         }
@@ -72,12 +78,12 @@ impl Apart {
 
 impl ComparedPlaces {
     /// The places of a device; `None` where a side has no such moment.
-    pub(super) fn new(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Self> {
+    pub(super) fn new(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>, missing: &[Missing]) -> Option<Self> {
         let at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
         let allocated = &devices.before.figures.allocated;
         let before_peak =
             allocated.peak_at.zip(allocated.peak).map(|(at, bytes)| Place::new(devices.before, at, bytes));
-        Some(Self { at, before_peak, reason: apart(profiles, devices) })
+        Some(Self { at, before_peak, reason: apart(profiles, devices, missing) })
     }
 
     /// By how much the peak of the before is higher than the place that is compared.
@@ -120,7 +126,7 @@ fn in_words(at: Position) -> String {
 }
 
 /// The reason why the places of a device do not correspond.
-fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Apart> {
+fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>, missing: &[Missing]) -> Option<Apart> {
     let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
     if !devices.each().into_iter().all(|(_, device)| has_known_peak(device)) {
         return Some(Apart::NotKnown);
@@ -131,6 +137,9 @@ fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>) -> Option<Ap
     let is_ordered = devices.map(|device| device.course.is_some());
     Some(match is_ordered {
         Sides { before: true, after: true } if profiles.before.source.kind == Kind::Profile => Apart::NotKept,
+        Sides { before: true, after: true } if missing.iter().any(|missing| missing.side == Side::Before) => {
+            Apart::PartMissing
+        }
         Sides { before: true, after: true } => Apart::NotAlike,
         _ => Apart::NoOrder,
     })

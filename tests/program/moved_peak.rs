@@ -97,3 +97,60 @@ fn a_missing_part_leaves_peaks_and_stacks_inconclusive() {
     let (code, report) = diff(folder.path(), &["--max-growth", "end=1TiB"]);
     assert_eq!(code, Some(0), "{report}");
 }
+
+/// A forward pass of 56 calls, each with a stack of its own, of which the thirteenth is written in Python: it makes many
+/// allocations, some of them by a stack that the others have as well.
+fn inference(python: bool) -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 100 * MIB)];
+    let mut allocate = |function: &str| {
+        events.push(event("alloc", A, MIB).with("frames", frames(function)));
+        events.extend(free(A, MIB));
+    };
+    for call in 0..56 {
+        if call == 12 && python {
+            for round in 0..45 {
+                ["index", "interpolate", "mask"].iter().for_each(|function| allocate(function));
+                allocate(&format!("call_{}", round % 12));
+            }
+        } else {
+            allocate(&format!("call_{call}"));
+        }
+    }
+    file(vec![segment(A, &[(100 * MIB, false)])], events)
+}
+
+#[test]
+fn one_call_that_became_many_is_no_missing_part() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("one.pkl"), inference(false)).unwrap();
+    fs::write(folder.path().join("many.pkl"), inference(true)).unwrap();
+    for [before, after] in [["one.pkl", "many.pkl"], ["many.pkl", "one.pkl"]] {
+        let output = ptmem(folder.path(), &["diff", before, after, "--max-growth", "5%"]);
+        assert_eq!(output.status.code(), Some(0), "{before} {after}: {}", text(&output.stdout));
+    }
+}
+
+/// Steps whose second allocation grows from step to step.
+fn growing(steps: u64) -> Vec<u8> {
+    let mut events = vec![event("segment_alloc", A, 100 * MIB)];
+    for step in 0..steps {
+        for (function, size) in [("load", 1), ("forward", 20 + step), ("loss", 1), ("backward", 2), ("step", 10)] {
+            events.push(event("alloc", A, size * MIB).with("frames", frames(function)));
+            events.extend(free(A, size * MIB));
+        }
+    }
+    file(vec![segment(A, &[(100 * MIB, false)])], events)
+}
+
+#[test]
+fn a_peak_in_a_step_that_the_before_does_not_have_is_compared_with_its_last_step() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("before.pkl"), growing(3)).unwrap();
+    fs::write(folder.path().join("after.pkl"), growing(60)).unwrap();
+    let (_, report) = diff(folder.path(), &["--format", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let places = &report["devices"][0]["places"];
+    assert_eq!(places["reason"], serde_json::Value::Null, "{places}");
+    assert_eq!(places["after"]["allocated"], 79 * MIB);
+    assert_eq!(places["before"]["allocated"], 22 * MIB);
+}

@@ -242,7 +242,10 @@ impl Changed<'_> {
             let span = picture.span(&row.key);
             cells.extend(details::cells(row.held.map(|held| held.mean()), row.highest, span));
         }
-        cells.push(Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() });
+        cells.push(match row.kind {
+            RowKind::PeakElsewhere => Value::Nothing,
+            _ => Value::Direction { kind: row.change, moved: row.moved, is_touched: row.touched.is_some() },
+        });
         let others = match row.kind {
             RowKind::Others(count) => Some(count),
             RowKind::Stack | RowKind::Bucket(_) | RowKind::PeakElsewhere => None,
