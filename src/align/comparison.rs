@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use super::cut::{AtCut, Cut, Evidence, Place, is_other_number_each};
 use super::numbers::{float, ratio, sum, thousandths};
+use super::order::common_order;
 use super::parts::{Counts, Part, Piece, Sequence};
 use super::{End, LEAST_STACKS, Run, rest};
 use crate::profile::course::Level;
+use crate::sides::Sides;
 
 /// Fewer allocations than these are no course.
 pub(super) const LEAST_ALLOCATIONS: u64 = 20;
@@ -19,6 +21,9 @@ const LEAST_IN_PASSING: f64 = 0.2;
 
 /// Largest ratio of the allocations of a side that lacks a part to those of the rest of the other side.
 const MOST_ALLOCATIONS: f64 = 1.35;
+
+/// A part is there where more than the allocations of a side divided by this are found in it, and nowhere else.
+const LEAST_PART_THERE: usize = 10;
 
 /// Steps that count as whole where some of their stacks are gone: the share of allocations without a partner.
 const MOST_UNKNOWN_IN_STEP: f64 = 0.4;
@@ -80,7 +85,28 @@ impl<'f> Comparison<'f> {
 
     pub(super) fn answer(&self) -> Option<Answer> {
         let by_mixture = if self.shared < LEAST_ALLOCATIONS / 2 { None } else { self.by_mixture() };
+        let by_mixture = by_mixture.filter(|lacks| !self.is_there(lacks));
         by_mixture.map(Answer::Lacks).or_else(|| self.by_order())
+    }
+
+    /// True if this side has allocations of the part that it seems to lack: the whole of the other side explains it better
+    /// than the rest does, as where one call became many. Steps need the question of a whole step instead: one of them is
+    /// like the next.
+    fn is_there(&self, lacks: &Lacks) -> bool {
+        if self.whole.sequence.steps().is_some() {
+            return false;
+        }
+        let one = rest::symbols(self.one.sequence.folded);
+        let whole = rest::symbols(self.whole.sequence.folded);
+        // The inner border of a part is not known to the allocation.
+        let gone = usize::try_from(lacks.share).unwrap_or(0) * whole.len() * 3 / 4000;
+        let rest = match self.end {
+            End::Head => &whole[gone..],
+            End::Tail => &whole[..whole.len() - gone],
+        };
+        let all = common_order(&Sides { before: &one[..], after: &whole[..] }).len();
+        let left = common_order(&Sides { before: &one[..], after: rest }).len();
+        all.saturating_sub(left) * LEAST_PART_THERE > one.len()
     }
 
     /// An end of the other side without which that is, allocation by allocation, this one.

@@ -41,9 +41,6 @@ const LEAST_SHARED: f64 = 0.5;
 /// Histories whose lengths differ by no more than the longer one divided by this lack no part.
 const SHORTEST_PART: u64 = 20;
 
-/// A part is not missing where more than the number of all pairs divided by this lie in it.
-const LEAST_PART_OF_PAIRS: usize = 10;
-
 /// An end of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -154,27 +151,10 @@ fn parts_of(runs: &Sides<Run<'_>>, common: &Sides<Common>) -> Parts {
                 Answer::Unclear => parts.unclear = Some(Unclear::Rest(side)),
             }
         }
-        let missing = larger.map(|Lacks { end, share, of_step }| Missing { side, end, share, of_step });
-        let has_steps = sequences.of(other).steps().is_some();
-        parts.missing.extend(missing.filter(|missing| has_steps || !is_there(common, missing)));
+        parts.missing.extend(larger.map(|Lacks { end, share, of_step }| Missing { side, end, share, of_step }));
     }
     parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
     parts
-}
-
-/// True if the side that is said to lack a part of the other has allocations of it: then the code between them has changed,
-/// as where one call became many. Steps need the question of a whole step instead: one of them is like the next.
-fn is_there(common: &Sides<Common>, missing: &Missing) -> bool {
-    let symbols = common.map(|side| rest::symbols(&side.sequence));
-    let other = missing.side.other();
-    let length = symbols.of(other).len();
-    let part = usize::try_from(missing.share).unwrap_or(0) * length / 1000;
-    let pairs = order::common_order(&symbols.map(|symbols| &symbols[..]));
-    let within = pairs.iter().filter(|pair| match missing.end {
-        End::Head => *pair.of(other) < part,
-        End::Tail => *pair.of(other) >= length - part,
-    });
-    within.count() * LEAST_PART_OF_PAIRS > pairs.len()
 }
 
 /// True if the sizes of both sides are the same often enough to tell which allocations correspond.
