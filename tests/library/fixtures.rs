@@ -1,6 +1,5 @@
 //! The fixtures against the counters of the allocator that was simulated to make them.
 
-use std::io::Write;
 use std::process::Command;
 
 use crate::support::fixtures::folder;
@@ -243,17 +242,13 @@ fn annotated_phases_have_the_events_of_the_story() {
 }
 
 #[test]
+#[ignore = "needs python3"]
 fn the_fixtures_are_what_the_script_writes() {
     let script = folder().join("make.py");
     let python = ["python3", "python"]
         .into_iter()
         .find(|python| Command::new(python).arg("--version").output().is_ok_and(|output| output.status.success()));
-    let Some(python) = python else {
-        // Not eprintln!, which the test harness keeps to itself when all is well.
-        let _ = writeln!(std::io::stderr(), "skipped: no python3 to run {}", script.display());
-        return;
-    };
-    let output = Command::new(python).arg("-B").arg(script).arg("--check").output().unwrap();
+    let output = Command::new(python.expect("python3")).arg("-B").arg(script).arg("--check").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 

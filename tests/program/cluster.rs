@@ -2,10 +2,9 @@
 //! and stops, and `docs/examples/torchrun.sh` on simulated GPUs.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::support::fixtures;
-use crate::support::tool::text;
+use crate::support::tool::{python, text};
 
 /// A controller and a node of Slurm, on ports of their own.
 struct Slurm {
@@ -108,11 +107,9 @@ fn path() -> String {
 }
 
 #[test]
+#[ignore = "needs Slurm and root: apt-get install slurmctld slurmd slurm-client"]
 fn an_array_of_slurm_is_compared_by_a_job_that_waits_for_it() {
-    let slurm = match Slurm::start() {
-        Ok(slurm) => slurm,
-        Err(reason) => return eprintln!("skipped: {reason}"),
-    };
+    let slurm = Slurm::start().unwrap();
     let place = tempfile::tempdir().unwrap();
     let before = place.path().join("before of it");
     let [good, bad] = ["ranks-before", "ranks-after"].map(|name| fixtures::folder().join(name));
@@ -133,11 +130,9 @@ fn an_array_of_slurm_is_compared_by_a_job_that_waits_for_it() {
 }
 
 #[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn torchrun_on_simulated_gpus_is_compared_rank_by_rank() {
-    let Some(python) = std::env::var_os("PTMEM_TEST_PYTHON").filter(|path| !path.is_empty()).map(PathBuf::from) else {
-        eprintln!("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
-        return;
-    };
+    let python = python();
     let place = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let run = |before: &str, after: &str| {

@@ -117,15 +117,6 @@ impl Checkout {
     }
 }
 
-/// True if this machine has no git; it then says so.
-fn skipped() -> bool {
-    let is_missing = Command::new("git").arg("version").output().is_err();
-    if is_missing {
-        crate::support::tool::say("skipped: no git to make repositories with");
-    }
-    is_missing
-}
-
 fn touches(expected: &[(&str, &[u64])]) -> Vec<(String, Vec<u64>)> {
     expected.iter().map(|(name, lines)| ((*name).to_owned(), lines.to_vec())).collect()
 }
@@ -174,9 +165,6 @@ fn git_starts_no_program_of_the_configuration() {
 
 #[test]
 fn rows_say_that_they_changed_here_and_the_headline_how_much() {
-    if skipped() {
-        return;
-    }
     let checkout = grown();
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "5%"]);
     let through = "7.00 MiB of it through lines that this change touches";
@@ -220,9 +208,6 @@ fn check_of<'r>(report: &'r str, function: &str) -> &'r str {
 
 #[test]
 fn a_stack_of_a_single_limit_says_so_too() {
-    if skipped() {
-        return;
-    }
     let checkout = grown();
     let limit = ["--git", "main", "--max-growth", "stack:layer*=0", "--max-growth", "stack:relu*=0"];
     let report = text(&checkout.ptmem(&limit).stdout);
@@ -233,9 +218,6 @@ fn a_stack_of_a_single_limit_says_so_too() {
 
 #[test]
 fn ranks_and_suites_are_marked_as_well() {
-    if skipped() {
-        return;
-    }
     let checkout = grown();
     for side in ["before", "after"] {
         let snapshot = fs::read(checkout.path().join(format!("{side}.pkl"))).unwrap();
@@ -262,9 +244,6 @@ fn ranks_and_suites_are_marked_as_well() {
 
 #[test]
 fn a_call_over_several_lines_changes_with_each_of_them() {
-    if skipped() {
-        return;
-    }
     let call: &[&str] = &["/ci/src/net/model.py:cat:6"];
     let other: &[&str] = &["/ci/src/net/model.py:relu:11"];
     for change in [
@@ -284,9 +263,6 @@ fn a_call_over_several_lines_changes_with_each_of_them() {
 
 #[test]
 fn lines_that_moved_are_not_changed_and_new_ones_are() {
-    if skipped() {
-        return;
-    }
     let checkout = Checkout::new("model.py");
     // Two lines more at the top; the file moves to a folder; nothing else changes.
     checkout.git(&["mv", "model.py", "net.py"]);
@@ -308,9 +284,6 @@ fn lines_that_moved_are_not_changed_and_new_ones_are() {
 
 #[test]
 fn the_base_branch_may_have_gone_on() {
-    if skipped() {
-        return;
-    }
     let checkout = grown();
     checkout.git(&["switch", "--quiet", "main"]);
     checkout.write("src/net/model.py", BEFORE.replace("relu", "gelu"));
@@ -334,9 +307,6 @@ fn the_base_branch_may_have_gone_on() {
 
 #[test]
 fn without_git_or_a_repository_it_says_what_is_missing() {
-    if skipped() {
-        return;
-    }
     let checkout = grown();
     for (base, message) in [
         ("nowhere", "error: --git nowhere: there is no such commit, branch or tag here"),

@@ -1,17 +1,17 @@
 //! The page of `--format html`: its markup, its size, its independence of anything else, and its use in a browser.
 //!
-//! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out and `.ci/run` sets it. Without it the
-//! tests that need one say that they were skipped.
+//! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out. The tests that need one are run by `cargo test --
+//! --ignored`, and by `.ci/run`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use uppsala::parse;
 
 use crate::support::program::Program;
-use crate::support::tool::{commit, ptmem, say, text};
+use crate::support::tool::{browser, commit, ptmem, text};
 
 /// The driver of the tests in a browser.
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/page.mjs");
@@ -42,18 +42,9 @@ fn data(page: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
-/// The driver of the browser, or a word that it is not there.
-fn browser() -> Option<PathBuf> {
-    let folder = std::env::var_os("PTMEM_TEST_BROWSER").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    if folder.is_none() {
-        say("skipped: PTMEM_TEST_BROWSER names no driver of a browser (.ci/browser lays one out)");
-    }
-    folder
-}
-
 /// Uses the page of a run in a browser, and compares it with the JSON of the same run.
 fn use_page(story: &str, arguments: &[&str]) {
-    let Some(folder) = browser() else { return };
+    let folder = browser();
     let temporary = tempfile::tempdir().unwrap();
     let path = |name: &str| temporary.path().join(name).display().to_string();
     let exports = [format!("html={}", path("page.html")), format!("json={}", path("page.json"))];
@@ -70,6 +61,7 @@ fn drive(folder: &Path, story: &str, page: &str, json: &str) {
 }
 
 #[test]
+#[ignore = "needs a browser, named by PTMEM_TEST_BROWSER"]
 fn comparisons_are_used_in_a_browser() {
     let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
     let limits = ["--max-growth", "5%", "--all", "--min-delta", "0", "--top", "0"];
@@ -77,11 +69,13 @@ fn comparisons_are_used_in_a_browser() {
 }
 
 #[test]
+#[ignore = "needs a browser, named by PTMEM_TEST_BROWSER"]
 fn leaks_are_used_in_a_browser() {
     use_page("leak", &["leak", &fixture("leak.pkl")]);
 }
 
 #[test]
+#[ignore = "needs a browser, named by PTMEM_TEST_BROWSER"]
 fn ranks_are_used_in_a_browser() {
     use_page("ranks", &["diff", &fixture("ranks-before"), &fixture("ranks-after"), "--max-growth", "5%"]);
 }
@@ -230,7 +224,13 @@ fn hostile_names_are_text() {
     assert!(!text.contains('\u{202e}') && !text.contains('\u{1b}') && !text.contains('\u{2028}'));
     assert!(text.len() < MOST_BYTES, "{}", text.len());
     assert!(data(&text)["sections"][0]["flame"]["frames"].to_string().contains("</script>"), "as it is called");
-    use_page("hostile", &["show", &path]);
+}
+
+#[test]
+#[ignore = "needs a browser, named by PTMEM_TEST_BROWSER"]
+fn hostile_names_are_text_in_a_browser() {
+    let folder = tempfile::tempdir().unwrap();
+    use_page("hostile", &["show", &hostile(folder.path())]);
 }
 
 #[test]

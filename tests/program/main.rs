@@ -8,6 +8,7 @@ mod support;
 mod action;
 mod bad_input;
 mod cluster;
+mod commands;
 mod config;
 mod diagnostics;
 mod facts;

@@ -1,12 +1,10 @@
 //! `ptmem trim` as its users run it, and PyTorch's own `_memory_viz.py` on the result.
 
-#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::fixtures;
-use crate::support::tool::{ptmem, text};
+use crate::support::tool::{ptmem, python, text};
 
 fn fixture(name: &str) -> String {
     fixtures::folder().join(name).display().to_string()
@@ -50,19 +48,11 @@ fn mistakes_are_named_and_nothing_is_written() {
     }
 }
 
-/// Python, and PyTorch's script that reads snapshots. None where there is none.
-fn memory_viz() -> Option<(PathBuf, PathBuf)> {
-    let python = std::env::var_os("PTMEM_TEST_PYTHON").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let found = python.and_then(|python| {
-        let where_is = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])";
-        let found = Command::new(&python).args(["-c", where_is]).output().ok()?;
-        let script = Path::new(text(&found.stdout).trim()).join("cuda/_memory_viz.py");
-        script.is_file().then_some((python, script))
-    });
-    if found.is_none() {
-        eprintln!("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
-    }
-    found
+/// PyTorch's script that reads snapshots.
+fn memory_viz(python: &Path) -> PathBuf {
+    let where_is = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])";
+    let found = Command::new(python).args(["-c", where_is]).output().unwrap();
+    Path::new(text(&found.stdout).trim()).join("cuda/_memory_viz.py")
 }
 
 /// The lines about blocks. The script prints events that it does not know as they are, and their keys differ.
@@ -71,8 +61,10 @@ fn told(text: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn the_script_of_pytorch_reads_it_as_the_whole() {
-    let Some((python, script)) = memory_viz() else { return };
+    let python = python();
+    let script = memory_viz(&python);
     let place = tempfile::tempdir().unwrap();
     let viz = |command: &str, snapshot: &str| {
         let output = Command::new(&python).arg(&script).args([command, snapshot]).output().unwrap();

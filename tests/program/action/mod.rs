@@ -74,7 +74,7 @@ fn find(tool: &str) -> Option<PathBuf> {
 fn skipped() -> bool {
     for tool in ["bash", "curl", "jq", "xargs"] {
         if find(tool).is_none() {
-            let _ = writeln!(std::io::stderr(), "skipped: no {tool} to run the scripts of the action");
+            crate::support::tool::say(&format!("skipped: no {tool} to run the scripts of the action"));
             return true;
         }
     }

@@ -366,14 +366,12 @@ for step in range(3):
 
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn pytorch_is_recorded_on_a_simulated_gpu_on_both_commits() {
     if no_git() {
         return;
     }
-    let Some(python) = std::env::var_os("PTMEM_TEST_PYTHON").filter(|python| !python.is_empty()) else {
-        crate::support::tool::say("skipped: PTMEM_TEST_PYTHON names no Python with PyTorch (.ci/torch lays one out)");
-        return;
-    };
+    let python = crate::support::tool::python();
     let mut job = merged(2);
     // PyTorch names C++ frames with it.
     if let Some(tool) = find("addr2line") {
