@@ -1,7 +1,6 @@
 //! A part of the history that is missing on one side is found, and no change to the code is taken for one.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ptmem::align::{End, Missing, Unclear};
@@ -15,16 +14,6 @@ use crate::support::program::Program;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
-}
-
-/// A file of the folder beside the repository, where that is there.
-fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared").join(name);
-    if !path.exists() {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no {}", path.display());
-        return None;
-    }
-    Some(path)
 }
 
 fn profile(path: &Path) -> Profile {
@@ -81,32 +70,13 @@ fn cuts_of_one_step_are_found() {
 }
 
 #[test]
-fn cuts_of_real_steps_are_found() {
-    for name in ["gpt-ctx128-train-step.pickle", "gpt-ctx256-train-step.pickle", "gpt-medium-512-training.pickle"] {
-        let Some(path) = shared(&format!("snapshots/{name}")) else { return };
-        finds_cuts(&path, &[15, 40, 70, 90], &[15, 40, 70, 90]);
-    }
-}
-
-#[test]
 fn no_code_change_is_a_missing_part() {
-    for release in ["2.2.2", "2.11.0"] {
-        let Some(folder) = shared(&format!("recorded/{release}/pairs")) else { return };
-        let mut compared = 0;
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let before = entry.unwrap().path();
-            let name = before.file_name().unwrap().to_string_lossy().into_owned();
-            if !name.ends_with("-before.pickle.zst") {
-                continue;
-            }
-            let after = before.with_file_name(name.replace("-before.", "-after."));
-            for (before, after) in [(&before, &after), (&after, &before)] {
-                assert_eq!(missing(&compare(profile(before), profile(after))), [], "{release}: {name}");
-                assert_eq!(missing(&compare(saved(&profile(before)), profile(after))), [], "{release}: {name}, saved");
-            }
-            compared += 1;
+    for [before, after] in crate::support::fixtures::changes() {
+        for (before, after) in [(&before, &after), (&after, &before)] {
+            let name = format!("{} {}", before.display(), after.display());
+            assert_eq!(missing(&compare(profile(before), profile(after))), [], "{name}");
+            assert_eq!(missing(&compare(saved(&profile(before)), profile(after))), [], "{name}, saved");
         }
-        assert!(compared >= 8, "{release}: {compared}");
     }
 }
 

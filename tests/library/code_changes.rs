@@ -1,47 +1,33 @@
 //! A change to the code that leaves the memory alone gives no row, and one that grows a stack gives that row alone.
 //!
-//! The snapshots are fixtures of the repository and, where a folder `../shared/snapshots` holds them, ones that
-//! PyTorch really wrote; the changes are edits of their frames.
+//! The changes are edits of the frames of snapshots, and changes of a program that PyTorch was recorded with.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::support::edit::{self, Edited, Frame};
 use assert_cmd::Command;
 use serde_json::Value;
 
-const FIXTURES: [&str; 4] = ["before.pkl", "torch-2.10.pkl", "expandable.pkl", "two-devices-before.pkl"];
-
-/// Real ones with a history.
-const REAL: [&str; 7] = [
-    "gpt-ctx128-train-step.pickle",
-    "gpt-medium-128-inference.pickle",
-    "gpt-medium-512-training.pickle",
-    "three-gpus-oom-expandable.pickle",
-    "torch21-cpp-frames.pickle",
-    "torch22-snapshot-events.pickle",
-    "trimmed-fixture.pickle",
+const FIXTURES: [&str; 8] = [
+    "before.pkl",
+    "torch-2.10.pkl",
+    "expandable.pkl",
+    "two-devices-before.pkl",
+    "recorded/transformer-2.11.0.pkl.zst",
+    "recorded/transformer-2.2.2.pkl.zst",
+    "recorded/graph-2.15.0.pkl.zst",
+    "recorded/changes/scores-kept-after-2.11.0.pkl.zst",
 ];
 
-/// Real ones with the state at the dump alone.
-const REAL_STATES: [&str; 2] = ["state-only.pickle", "segments-list.pkl"];
+/// With the state at the dump alone.
+const STATES: [&str; 1] = ["state-only.pkl"];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
-fn real(names: &[&str]) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
-    if !folder.is_dir() {
-        // Not eprintln!, which the test harness keeps to itself when all is well.
-        let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
-        return Vec::new();
-    }
-    names.iter().map(|name| folder.join(name)).collect()
-}
-
 fn snapshots() -> Vec<PathBuf> {
-    FIXTURES.iter().map(|name| fixture(name)).chain(real(&REAL)).collect()
+    FIXTURES.iter().map(|name| fixture(name)).collect()
 }
 
 /// Exit code and rows of `ptmem diff` where nothing may grow at all.
@@ -213,7 +199,7 @@ fn everything(snapshot: &mut Edited, number: usize) {
 
 #[test]
 fn all_changes_at_once_are_no_change() {
-    for path in snapshots().into_iter().chain(real(&REAL_STATES)) {
+    for path in snapshots().into_iter().chain(STATES.map(fixture)) {
         for number in 0..4 {
             changes_nothing(&path, &format!("everything {number}"), |snapshot| everything(snapshot, number));
         }
@@ -335,22 +321,10 @@ fn unrelated_stacks_are_not_paired(stacks_of_each: usize) {
 /// is new.
 #[test]
 fn a_refactoring_together_with_another_change_fails_no_limit_on_stacks() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/recorded");
-    let mut compared = 0;
-    for release in ["2.0.1", "2.2.2", "2.11.0"] {
-        let side = |side: &str| folder.join(format!("{release}/pairs/j-refactor-and-sdpa-all-{side}.pickle.zst"));
-        let [before, after] = ["before", "after"].map(side);
-        if !before.is_file() {
-            continue;
-        }
-        let (code, rows) = compare(&before, &after, &["--max-growth", "stack=20MiB"]);
-        assert_eq!(code, 0, "{release}: {rows:#?}");
-        let large = |row: &&Value| row["delta"].as_i64().unwrap().abs() > 12 << 20;
-        let changes: Vec<_> = rows.iter().filter(large).map(|row| row["change"].as_str().unwrap()).collect();
-        assert_eq!(changes, ["shrank"], "{release}");
-        compared += 1;
-    }
-    if compared == 0 {
-        let _ = writeln!(std::io::stderr(), "skipped: no recorded pairs in {}", folder.display());
-    }
+    let side = |side: &str| fixture(&format!("recorded/changes/moved-and-fused-{side}-2.11.0.pkl.zst"));
+    let (code, rows) = compare(&side("before"), &side("after"), &["--max-growth", "stack=5MiB"]);
+    assert_eq!(code, 0, "{rows:#?}");
+    let large = |row: &&Value| row["delta"].as_i64().unwrap().abs() > 5 << 20;
+    let changes: Vec<_> = rows.iter().filter(large).map(|row| row["change"].as_str().unwrap()).collect();
+    assert_eq!(changes, ["shrank"]);
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ptmem::align::End;
 use ptmem::diff;
@@ -209,27 +209,10 @@ fn count(cuts: &[Cut], outcome: Outcome) -> usize {
     cuts.iter().filter(|cut| cut.outcome == outcome).count()
 }
 
-/// Real and recorded snapshots, where they are at hand.
-fn recorded() -> Vec<PathBuf> {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let folders = ["snapshots", "recorded/2.0.1", "recorded/2.2.2", "recorded/2.11.0"];
-    let files = folders.iter().flat_map(|folder| shared.join(folder).read_dir().into_iter().flatten().flatten());
-    let names = files.map(|file| file.path());
-    let mut names: Vec<PathBuf> = names
-        .filter(|path| path.is_file() && !path.extension().is_some_and(|end| end == "json" || end == "md"))
-        .collect();
-    names.sort();
-    names
-}
-
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "exhaustive: cargo test -- --ignored"]
 fn cuts_of_recorded_snapshots_are_found() {
-    let all = recorded();
-    if all.is_empty() {
-        let _ = writeln!(std::io::stderr(), "skipped: there are no recorded snapshots beside the repository");
-        return;
-    }
+    let all = fixtures::recorded();
     let halves = all.split_at(all.len() / 2);
     let cuts: Vec<Cut> = std::thread::scope(|scope| {
         let workers = [halves.0, halves.1]

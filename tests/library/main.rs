@@ -21,7 +21,7 @@ mod leak_series;
 mod out_of_memory;
 mod phases;
 mod pickle;
-mod real_snapshots;
+mod recorded;
 mod replay_properties;
 mod replay_settings;
 mod saved_profiles;

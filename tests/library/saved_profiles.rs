@@ -1,31 +1,14 @@
 //! A saved profile stands in for its snapshot: the same figures, stacks, labels and verdict.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::support::fixtures::snapshots as fixtures;
+use crate::support::fixtures::{recorded, snapshots as fixtures};
 use crate::support::signed;
 use ptmem::diff::{self, Diff, Listing, Row};
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
-
-/// Snapshots that PyTorch really wrote, where they are at hand.
-fn real() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
-    if !folder.is_dir() {
-        // Not eprintln!, which the test harness keeps to itself when all is well.
-        let _ = writeln!(std::io::stderr(), "skipped: no real snapshots in {}", folder.display());
-        return Vec::new();
-    }
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let is_pickle = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pkl" || ending == "pickle");
-    let mut paths: Vec<_> = paths.filter(is_pickle).collect();
-    paths.sort();
-    assert!(paths.len() >= 11);
-    paths
-}
 
 fn options(group_by: GroupBy) -> Options {
     Options { group_by, ..Options::default() }
@@ -77,7 +60,7 @@ fn compare_neighbours(paths: &[PathBuf], by: GroupBy) {
 #[test]
 fn profiles_compare_as_their_snapshots_do() {
     compare_neighbours(&fixtures(), GroupBy::Stack);
-    compare_neighbours(&real(), GroupBy::Stack);
+    compare_neighbours(&recorded(), GroupBy::Stack);
 }
 
 #[test]
@@ -86,12 +69,12 @@ fn profiles_compare_as_their_snapshots_do_in_every_grouping() {
     for by in GroupBy::ALL.into_iter().filter(|by| !by.is_origin()) {
         compare_neighbours(&fixtures(), by);
     }
-    compare_neighbours(&real(), GroupBy::Frames);
+    compare_neighbours(&recorded(), GroupBy::Frames);
 }
 
 #[test]
 fn a_profile_says_what_its_snapshot_says() {
-    for path in fixtures().into_iter().chain(real()) {
+    for path in fixtures().into_iter().chain(recorded()) {
         let (live, saved) = (load(&path, GroupBy::Stack), parse(&text(&path), options(GroupBy::Stack)));
         assert_eq!(saved.source.kind, Kind::Profile);
         // The name of the snapshot is kept, not the folder that it was typed with.
@@ -145,7 +128,7 @@ fn a_profile_says_what_its_snapshot_says() {
 
 #[test]
 fn profiles_are_small_and_always_the_same() {
-    for path in fixtures().into_iter().chain(real()) {
+    for path in fixtures().into_iter().chain(recorded()) {
         let first = text(&path);
         assert_eq!(text(&path), first, "{}", path.display());
         assert!(first.len() < 300_000, "{}: {} bytes", path.display(), first.len());

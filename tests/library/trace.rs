@@ -1,26 +1,18 @@
 //! The trace agrees with the figures and with the allocations, which are counted another way.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 
 use ptmem::replay::{self, Allocation, Position, Replay};
-use ptmem::snapshot::{self, Action, Event, Snapshot};
+use ptmem::snapshot::{Action, Event, Snapshot};
 use ptmem::trace::{Class, Measure, Origin};
 
-/// Snapshots of the repository, and real ones where they are at hand.
-fn snapshots() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let real = root.join("../shared/snapshots").read_dir().into_iter().flatten().flatten().map(|file| file.path());
-    let real = real.filter(|path| path.extension().is_some_and(|end| end == "pkl" || end == "pickle"));
-    crate::support::fixtures::snapshots().into_iter().chain(real).collect()
-}
+use crate::support::fixtures;
 
 /// Looks at the replay of every device of every snapshot.
 fn for_each_device(check: impl Fn(&str, &Snapshot, &[Event], &Replay)) {
     let mut devices = 0;
-    for path in snapshots() {
-        let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
+    for path in fixtures::snapshots().into_iter().chain(fixtures::recorded()) {
+        let snapshot = fixtures::open(&path);
         for (&id, device) in &snapshot.devices {
             let replay = replay::run(&snapshot, id, device).unwrap();
             check(&format!("{} device {id}", path.display()), &snapshot, snapshot.events_of(device), &replay);

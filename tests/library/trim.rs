@@ -1,7 +1,6 @@
 //! Snapshots that are cut to a part, read again and held against the whole.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::support::fixtures;
 use ptmem::profile::{DeviceProfile, Kind, Options as Reading, Profile, Source, measure};
@@ -10,23 +9,13 @@ use ptmem::snapshot::{self, Snapshot};
 use ptmem::trace::{Level, Levels, Part};
 use ptmem::trim::{Between, Error, Options, TrimmedDevice, trim};
 
-fn open(path: &Path) -> Snapshot {
-    snapshot::read(File::open(path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 fn fixture(name: &str) -> Snapshot {
-    open(&fixtures::folder().join(name))
+    fixtures::open(&fixtures::folder().join(name))
 }
 
-/// Every fixture whose frees were all recorded, and the real snapshots where they are.
+/// Every snapshot with its whole history.
 fn snapshots() -> Vec<PathBuf> {
-    let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/snapshots");
-    let mut all: Vec<PathBuf> = fixtures::snapshots();
-    let real = std::fs::read_dir(real).into_iter().flatten().map(|entry| entry.unwrap().path());
-    let is_snapshot = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pickle" || ending == "pkl");
-    // Somebody took segments out of that one by hand, so that its blocks have none.
-    all.extend(real.filter(|path| is_snapshot(path) && !path.ends_with("trimmed-fixture.pickle")));
-    all
+    fixtures::snapshots().into_iter().chain(fixtures::recorded()).collect()
 }
 
 fn profile_of(snapshot: Snapshot) -> Profile {
@@ -73,7 +62,7 @@ fn compare(device: &DeviceProfile, truth: &Part, place: &str) {
 fn a_window_has_the_counters_of_the_whole_there() {
     let mut compared = 0;
     for path in snapshots() {
-        let whole = open(&path);
+        let whole = fixtures::open(&path);
         // PyTorch 2.0 does not record enough to wind back.
         if whole.lacks_block_addresses || !whole.has_traces {
             continue;
@@ -107,7 +96,7 @@ fn a_window_has_the_counters_of_the_whole_there() {
 #[test]
 fn the_whole_is_the_same_snapshot() {
     for path in snapshots() {
-        let whole = open(&path);
+        let whole = fixtures::open(&path);
         let place = path.display();
         let trimmed = trim(&whole, &Options::default()).unwrap();
         let again = snapshot::read(&*trimmed.bytes).unwrap();

@@ -68,7 +68,12 @@ fn format(frame: &Frame) -> String {
 
 impl Edited {
     pub fn open(path: &Path) -> Self {
-        let (tree, root) = decode(std::fs::File::open(path).unwrap(), Tree::plain()).unwrap();
+        let file = std::fs::File::open(path).unwrap();
+        let (tree, root) = if path.extension().is_some_and(|ending| ending == "zst") {
+            decode(ruzstd::decoding::StreamingDecoder::new(file).unwrap(), Tree::plain()).unwrap()
+        } else {
+            decode(file, Tree::plain()).unwrap()
+        };
         let mut edited = Self { tree, root, lists: Vec::new(), frames: Vec::new(), forward: Vec::new() };
         edited.collect();
         edited

@@ -1,0 +1,91 @@
+//! Recordings of PyTorch itself: its own counters at the corners of the allocator, and what holds for any recording.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use ptmem::diff;
+use ptmem::profile::{self, DeviceProfile, Options, Profile};
+use ptmem::replay::Counter;
+use ptmem::stack::GroupBy;
+use serde_json::Value;
+
+use crate::support::fixtures;
+
+fn load(path: &Path, group_by: GroupBy) -> Profile {
+    let options = Options { group_by, ..Options::default() };
+    profile::read(File::open(path).unwrap(), "recording", options).unwrap()
+}
+
+/// Holds a counter against PyTorch's own: each figure is right, within its bound, or not known.
+fn assert_true(counter: &Counter, of_pytorch: &Value, name: &str, place: &str) -> usize {
+    let truth = |when: &str| of_pytorch[when][name].as_u64().unwrap();
+    // Of a ring buffer that ran over, the file holds less than the recording.
+    let start = if place.contains("wrapped") { None } else { counter.baseline.zip(counter.baseline_error) };
+    let figures =
+        [("start", start), ("peak", counter.peak.zip(counter.peak_error)), ("current", Some((counter.end, 0)))];
+    let known = figures.into_iter().filter_map(|(when, figure)| figure.map(|figure| (when, figure)));
+    known.map(|(when, (value, error))| assert!(value.abs_diff(truth(when)) <= error, "{place}: {name} {when}")).count()
+}
+
+#[test]
+fn figures_at_the_corners_are_right_or_within_their_bounds() {
+    let mut known = 0;
+    for path in fixtures::recorded().iter().filter(|path| path.parent().unwrap().ends_with("corners")) {
+        let text = fs::read_to_string(path.with_extension("").with_extension("json")).unwrap();
+        let counters = &serde_json::from_str::<Value>(&text).unwrap()["counters"];
+        let place = path.display().to_string();
+        let profile = load(path, GroupBy::Stack);
+        let [DeviceProfile { figures, .. }] = &profile.devices[..] else { panic!("{place}: one device") };
+        known += assert_true(&figures.allocated, counters, "allocated", &place);
+        known += assert_true(&figures.active, counters, "active", &place);
+        known += assert_true(&figures.requested, counters, "requested", &place);
+        known += assert_true(&figures.reserved, counters, "reserved", &place);
+    }
+    assert!(known >= 100, "{known}");
+}
+
+#[test]
+fn a_recording_does_not_differ_from_itself() {
+    for path in fixtures::recorded() {
+        let [before, after] = [(); 2].map(|()| load(&path, GroupBy::Stack));
+        let diff = diff::compare(before, after, diff::Options::default());
+        assert!(!diff.devices.is_empty(), "{}", path.display());
+        for device in &diff.devices {
+            let is_same = |row: &diff::Row| row.change == diff::Kind::Same && !row.moved;
+            assert!(device.rows.iter().all(is_same), "{}", path.display());
+            assert!(device.metrics.iter().all(|(_, change)| change.before == change.after), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
+    for by in GroupBy::ALL {
+        for [before, after] in fixtures::changes() {
+            let compare = |before: &Path, after: &Path| {
+                diff::compare(load(before, by), load(after, by), diff::Options::default())
+            };
+            let (forth, back) = (compare(&before, &after), compare(&after, &before));
+            let [forth, back] = [&forth, &back].map(|diff| &diff.devices[0]);
+            for device in [forth, back] {
+                let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
+                assert_eq!(Some(rows), device.metric(diff::Metric::Peak).delta(), "{} by {by}", after.display());
+            }
+            for (metric, change) in &forth.metrics {
+                assert_eq!(change.delta(), back.metric(*metric).delta().map(|delta| -delta), "{}", after.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn no_label_blames_the_unwinder() {
+    for path in fixtures::recorded() {
+        for by in GroupBy::ALL {
+            for stack in load(&path, by).devices.iter().flat_map(|device| &device.stacks) {
+                let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];
+                assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{}: {}", path.display(), stack.label);
+            }
+        }
+    }
+}
