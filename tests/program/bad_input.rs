@@ -191,7 +191,7 @@ fn files_without_permission_say_so() {
     fs::write(&path, "x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
     if fs::read(&path).is_ok() {
-        say("skipped: this user (root?) reads files without permission");
+        crate::support::tool::say("skipped: this user (root?) reads files without permission");
         return;
     }
     let message = refused(directory.path(), "secret.pickle");
