@@ -299,6 +299,8 @@ pub struct DeviceLeaks {
     pub unclear: Option<Unclear>,
     /// Requests that failed for lack of memory, unless that is allowed.
     pub failure: Option<Failure>,
+    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
+    pub grows_most: Option<String>,
 }
 
 impl DeviceLeaks {
@@ -319,6 +321,7 @@ impl DeviceLeaks {
             growth: Growth::default(),
             unclear: None,
             failure: None,
+            grows_most: None,
         }
     }
 
@@ -351,6 +354,8 @@ pub struct Search {
     pub devices: Vec<DeviceLeaks>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
+    /// The reason why the only snapshot, or the latest of a series, is not of a whole run.
+    pub failure: Option<String>,
     /// The grouping of stacks.
     pub group_by: GroupBy,
     /// The frames that [`Leak::stack`] refers to.

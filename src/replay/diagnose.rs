@@ -132,7 +132,16 @@ impl Report<'_> {
         let with_stack = stacks.filter(|&stack| tables.has_frames(stack)).count();
         let frees = self.lifetimes.unmatched_frees;
         let events = self.view.events().len();
-        if is_length_of_ring(events, with_stack > 0, frees > 0) {
+        let overflowed = self.view.device.overflowed;
+        if overflowed == Some(true) {
+            self.tell(
+                Code::HistoryTruncated,
+                format!(
+                    "PyTorch says that the ring buffer ran over: of the history, the last {events} events are left. Peak \
+                     means the peak within the recorded window; record with a larger max_entries"
+                ),
+            );
+        } else if overflowed.is_none() && is_length_of_ring(events, with_stack > 0, frees > 0) {
             self.tell(
                 Code::HistoryTruncated,
                 format!(

@@ -36,7 +36,7 @@ pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Ce
         active: trust.active()?,
         requested: trust.requested()?,
         reserved: trust.reserved()?,
-        fragmentation_at_peak: (findings.reserved_known())
+        fragmentation_at_peak: (findings.reserved_known() && !trust.contradicts_active())
             .then(|| fragmentation(counters.reserved.peak, counters.active_at_reserved_peak)),
         fragmentation_at_end: fragmentation(end.reserved, end.active),
         allocation_count: census.count(Action::Alloc),
@@ -254,6 +254,13 @@ impl Trust<'_> {
         self.counter(gauge, self.end.requested, errors, self.findings.blocks_known(), "requested")
     }
 
+    /// True if less seems reserved than is active: then segments are missing of which nothing tells.
+    fn contradicts_active(&self) -> bool {
+        let Counters { active, active_margin, reserved, .. } = self.counters;
+        let least_active = active.peak - self.counters.peak_margin(active_margin, active);
+        reserved.peak < least_active || reserved.baseline < active.baseline - active_margin.baseline
+    }
+
     fn reserved(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.reserved;
         let is_bounded = self.findings.history != History::StateOnly;
@@ -273,7 +280,8 @@ impl Trust<'_> {
             return self.least(gauge, self.end.reserved, false, "reserved");
         }
         let errors = is_bounded.then_some(errors);
-        self.counter(gauge, self.end.reserved, errors, self.findings.reserved_known(), "reserved")
+        let is_known = self.findings.reserved_known() && !(is_bounded && self.contradicts_active());
+        self.counter(gauge, self.end.reserved, errors, is_known, "reserved")
     }
 
     /// How far a counter of block sizes may be from the truth: by what is not certain of blocks, and by what the end

@@ -56,6 +56,7 @@ keys! {
     DeviceTraces = "device_traces",
     AllocatorSettings = "allocator_settings",
     ExternalAnnotations = "external_annotations",
+    TraceAllocOverflowed = "trace_alloc_overflowed",
     Ptmem = "ptmem",
 }
 

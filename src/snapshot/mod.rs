@@ -60,6 +60,8 @@ pub struct Device {
     pub segments: Vec<Segment>,
     /// The recorded history: indices into [`Snapshot::events`].
     pub events: Range<usize>,
+    /// True if the ring buffer dropped events; `None` where the release does not say.
+    pub overflowed: Option<bool>,
 }
 
 impl Snapshot {

@@ -331,7 +331,7 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
         let first = events.len();
         events.extend(history.kept_events(window));
         let segments = history.state(snapshot, window);
-        devices.push((history.id, Device { segments, events: first..events.len() }));
+        devices.push((history.id, Device { segments, events: first..events.len(), overflowed: None }));
         trimmed.push(TrimmedDevice {
             device: history.id,
             window: window.from.count()..window.to.count().min(history.events.len()),

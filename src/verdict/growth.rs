@@ -84,6 +84,22 @@ impl<'a> Gated<'a> {
         (is_hidden && ran_out && !self.thresholds.allow_oom).then(|| reason.to_owned())
     }
 
+    /// The check that passes because the after no longer runs out of memory: the before needed more than its device has.
+    fn mended(&self, sides: Sides<&DeviceProfile>) -> Option<Check> {
+        let is_mended = sides.before.ran_out_of_memory() && !sides.after.ran_out_of_memory();
+        if !is_mended || self.thresholds.allow_oom {
+            return None;
+        }
+        let takes = match &self.growth.target {
+            Target::Metric(metric) => {
+                metric.value(sides.after).map(|bytes| format!("; {} of the after is {}", metric.name(), Size(bytes)))
+            }
+            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Imbalance => None,
+        };
+        let words = format!("memory ran out in the before and no longer does{}", takes.unwrap_or_default());
+        Some(Check { outcome: Outcome::Pass, words: Some(words), ..self.check() })
+    }
+
     fn budget(&self) -> Budget<'a> {
         Budget::new(&self.thresholds.accepted, self.device, self.thresholds.today)
     }
@@ -285,6 +301,10 @@ impl Judge {
         let Some(sides) = gated.profiles.both() else { return };
         if let Some(reason) = gated.no_history(sides) {
             self.checks.push(gated.inconclusive(reason));
+            return;
+        }
+        if let Some(check) = gated.mended(sides) {
+            self.checks.push(check);
             return;
         }
         if let Some(reason) = gated.ran_out(sides) {

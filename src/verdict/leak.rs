@@ -88,6 +88,7 @@ pub fn judge_leaks(search: &Search, limit: u64, strict: bool) -> Judgement {
             ..check(None, search.mode.nouns(), limit)
         });
     }
+    judge.doubt_run(search.failure.clone());
     judge.finish(search.diagnostics.iter(), strict, search.devices.len() > 1)
 }
 
@@ -120,8 +121,12 @@ impl Judge {
         }
         if let Some(Unclear { reason, advice }) = &device.unclear {
             self.checks.push(Check { reason: Some(reason.clone()), advice: *advice, ..check });
+        } else if device.leaks.is_empty() && search.grows_unexplained(device) {
+            let most = device.grows_most.as_deref().map(|label| format!("; {label} holds most of it"));
+            let reason = format!("{}, but allocated bytes grow{}", no_leak(device, mode), most.unwrap_or_default());
+            self.checks.push(Check { reason: Some(reason), ..check });
         } else if device.leaks.is_empty() {
-            let words = match search.grows_unexplained(device) {
+            let words = match search.rose_lately(device) {
                 true => format!("{}, but allocated bytes grow", no_leak(device, mode)),
                 false => nothing_leaks(device, mode),
             };

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use super::judge::no_history;
 use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
+use crate::diagnostic;
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Metric, Profile, StackTotal};
 use crate::sides::Sides;
@@ -117,7 +118,7 @@ impl Judge {
         }
         if let Some(headroom) = thresholds.headroom {
             for device in devices {
-                let check = self.headroom(headroom, *device, thresholds);
+                let check = self.headroom(headroom, *device, whole, thresholds);
                 self.checks.push(check);
             }
             if devices.is_empty() {
@@ -130,7 +131,7 @@ impl Judge {
     fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, names: &Names<'_>, thresholds: &Thresholds) {
         match &maximum.figure {
             Figure::Metric(metric) => {
-                let check = self.maximum_of_metric(*metric, maximum.check(), device, thresholds);
+                let check = self.maximum_of_metric(*metric, maximum.check(), device, names.profile, thresholds);
                 self.checks.push(check);
             }
             Figure::Stack(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
@@ -145,6 +146,7 @@ impl Judge {
         metric: Metric,
         check: Check,
         device: Limited<'_>,
+        whole: &Profile,
         thresholds: &Thresholds,
     ) -> Check {
         let mut check = Check { device: device.number, ..check };
@@ -167,6 +169,8 @@ impl Judge {
         } else if metric.is_peak() && profile.ran_out_of_memory() && !thresholds.allow_oom {
             check.reason =
                 Some("memory ran out: the peak is the limit of the device, not the need of the program".to_owned());
+        } else if let Some(why) = lost_beginning(device, whole).filter(|_| metric.is_peak()) {
+            check.reason = Some(why);
         } else {
             check.outcome = Outcome::Pass;
             self.doubt(&mut check, Sides { before: Some(0), after: metric.max_error(profile) });
@@ -217,7 +221,11 @@ impl Judge {
                 let reason = format!("the profile lists no stacks below {largest}; give the snapshot itself");
                 self.checks.push(Check { reason: Some(reason), ..check });
             }
-            None => self.checks.push(Check { outcome: Outcome::Pass, ..check }),
+            None => {
+                let reason = lost_beginning(device, names.profile);
+                let outcome = if reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+                self.checks.push(Check { outcome, reason, ..check });
+            }
         }
     }
 
@@ -244,8 +252,8 @@ impl Judge {
     }
 
     /// Compares the reserved peak with the memory of the device.
-    fn headroom(&mut self, headroom: Headroom, device: Limited<'_>, thresholds: &Thresholds) -> Check {
-        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(), device, thresholds);
+    fn headroom(&mut self, headroom: Headroom, device: Limited<'_>, whole: &Profile, thresholds: &Thresholds) -> Check {
+        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(), device, whole, thresholds);
         check.words = check.after.map(|reserved| {
             let Headroom { device_memory, least } = headroom;
             let left = match device_memory.checked_sub(reserved) {
@@ -261,6 +269,14 @@ impl Judge {
         });
         check
     }
+}
+
+/// The reason why a peak may be higher than it is known, where the ring buffer dropped the beginning of a history.
+fn lost_beginning(device: Limited<'_>, whole: &Profile) -> Option<String> {
+    let mut of_device = whole.diagnostics.iter().filter(|found| found.device == device.number);
+    let is_lost = of_device.any(|found| found.code == diagnostic::Code::HistoryTruncated);
+    is_lost
+        .then(|| "the ring buffer was full: the oldest events are missing, and the peak may be among them".to_owned())
 }
 
 /// The labels of all stacks of a device, the largest first.

@@ -246,3 +246,78 @@ fn growth_that_is_older_than_the_recording_says_how_to_record_it() {
     let elsewhere = verdict("kv-cache.pkl", "1%");
     assert!(!elsewhere.contains("before the recording"), "{elsewhere}");
 }
+
+/// A run of which the peak is so many MiB, and which may end because memory ran out.
+fn run_of(peak: u64, runs_out: bool) -> Value {
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+    events.push(event("alloc", A + 4 * MIB, (peak - 4) * MIB));
+    events.extend(runs_out.then(|| oom(900 * MIB)));
+    events.extend(free(A + 4 * MIB, (peak - 4) * MIB));
+    snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events)
+}
+
+#[test]
+fn memory_that_no_longer_runs_out_is_a_fix() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "fails.pkl", &run_of(10, true));
+    write(folder.path(), "runs.pkl", &run_of(16, false));
+    let diff = |before: &str, after: &str, limit: &str| {
+        verdict(&ptmem(folder.path(), &["diff", before, after, "--max-growth", "0", "--max", limit]))
+    };
+    let (code_of_fix, line) = diff("fails.pkl", "runs.pkl", "peak=20MiB");
+    assert_eq!(code_of_fix, 0, "{line}");
+    assert!(line.contains("memory ran out in the before and no longer does; peak of the after is 16.00 MiB"), "{line}");
+    assert_eq!(diff("fails.pkl", "runs.pkl", "peak=12MiB").0, 1, "absolute limits still hold");
+    assert_eq!(diff("runs.pkl", "fails.pkl", "peak=20MiB").0, 1);
+    assert_eq!(diff("fails.pkl", "fails.pkl", "peak=20MiB").0, 3);
+}
+
+/// A thousand events, the first of which free a block that nothing allocates.
+fn thousand_events() -> Vec<Value> {
+    let mut events = free(A + 4 * MIB, 6 * MIB).to_vec();
+    while events.len() < 1000 {
+        events.push(event("alloc", A + 4 * MIB, 6 * MIB));
+        events.extend(free(A + 4 * MIB, 6 * MIB));
+    }
+    events.truncate(1000);
+    events.pop();
+    events.push(event("snapshot", 0, 4 * MIB));
+    events
+}
+
+#[test]
+fn a_ring_that_ran_over_decides_no_absolute_limit_on_a_peak() {
+    let folder = tempfile::tempdir().unwrap();
+    let segments = || vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])];
+    let check = |recording: &Value, limit: &str| {
+        write(folder.path(), "ring.pkl", recording);
+        verdict(&ptmem(folder.path(), &["check", "ring.pkl", "--max", limit])).0
+    };
+    let full = snapshot(segments(), thousand_events());
+    assert_eq!((check(&full, "peak=1GiB"), check(&full, "peak=8MiB"), check(&full, "end=1GiB")), (3, 1, 0));
+    assert_eq!(check(&full, "stack=1GiB"), 3);
+    // PyTorch says it itself, whatever the length.
+    let short = run_of(10, false);
+    assert_eq!(check(&short, "peak=1GiB"), 0);
+    let flagged = |flag: bool| Value::List(vec![flag.into()]);
+    assert_eq!(check(&short.with("trace_alloc_overflowed", flagged(true)), "peak=1GiB"), 3);
+    assert_eq!(check(&full.with("trace_alloc_overflowed", flagged(false)), "peak=1GiB"), 0);
+}
+
+#[test]
+fn less_reserved_than_allocated_is_not_known() {
+    let folder = tempfile::tempdir().unwrap();
+    // Blocks outside of every segment, and a small segment beside them.
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), event("alloc", A, 4 * MIB)];
+    for number in 1..=8 {
+        events.push(event("alloc", A + number * 1000 * MIB, 300 * MIB));
+    }
+    for number in 1..=8 {
+        events.extend(free(A + number * 1000 * MIB, 300 * MIB));
+    }
+    write(folder.path(), "skipped.pkl", &snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events));
+    let figure = &json(folder.path(), &["show", "skipped.pkl"])["devices"][0];
+    assert_eq!(figure["allocated"]["peak"], 2404 * MIB);
+    assert_eq!(figure["reserved"]["peak"], Json::Null, "{figure}");
+    assert_eq!(code(folder.path(), &["check", "skipped.pkl", "--max", "reserved=1GiB"]), Some(3));
+}

@@ -155,6 +155,7 @@ impl Series {
             mode: Mode::Series,
             devices: found,
             diagnostics,
+            failure: latest.as_ref().and_then(|profile| profile.run.as_ref()?.failure()),
             group_by: options.group_by,
             tables: latest.filter(|_| has_leaks).map(|profile| profile.tables).unwrap_or_default(),
             rules,

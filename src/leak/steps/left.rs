@@ -22,7 +22,8 @@ type Attribution = (Origin, Option<StringId>);
 struct Lives {
     /// The longest, in steps, that blocks live that are freed.
     lifetimes: FxHashMap<Attribution, usize>,
-    /// Blocks that are held at the dump, by the step that allocated them.
+    /// Blocks that are held where the last step begins, by the step that allocated them. What the program holds while it
+    /// runs, it may give up when it ends, where the last step ends too.
     survivors: FxHashMap<Attribution, BTreeMap<usize, Held>>,
 }
 
@@ -30,10 +31,11 @@ impl Lives {
     fn of(device: &DeviceSteps<'_>) -> Self {
         let DeviceSteps { replay, steps, judged, .. } = device;
         let mut lives = Self::default();
+        let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return lives };
         let all = replay.allocations.iter();
         for allocation in all.filter(|block| block.born != Position::START && block.born < replay.dump) {
             let Some(step) = steps.at(allocation.born) else { continue };
-            if allocation.allocated_at(replay.dump) {
+            if allocation.allocated_at(if allocation.born > end { replay.dump } else { end }) {
                 let by_step = lives.survivors.entry(device.attribution(allocation)).or_default();
                 let held = by_step.entry(step).or_default();
                 *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
@@ -49,7 +51,7 @@ impl Lives {
 }
 
 impl DeviceSteps<'_> {
-    fn attribution(&self, allocation: &Allocation) -> Attribution {
+    pub(super) fn attribution(&self, allocation: &Allocation) -> Attribution {
         let event = allocation.born.event().and_then(|index| self.events.get(index as usize));
         let tags = event.map(|event| self.snapshot.tables.tags(event.tags));
         let tag = tags.and_then(|tags| self.options.group_by.tag(tags));

@@ -3,17 +3,17 @@
 mod left;
 mod totals;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
 use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
-use crate::profile::{Origins, Source};
+use crate::profile::{Identity, Origins, Source, identity};
 use crate::replay::{self, History, Position, Replay};
-use crate::snapshot::{Action, Event, Snapshot, Tables};
-use crate::stack::{GroupBy, Grouper, Rules};
+use crate::snapshot::{Action, Event, RunFacts, Snapshot, Tables};
+use crate::stack::{GroupBy, Grouper, Key, Rules};
 use crate::trace::{Levels, Part};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -82,6 +82,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         mode: Mode::Steps,
         devices,
         diagnostics,
+        failure: snapshot.run.as_ref().and_then(RunFacts::failure),
         group_by: options.group_by,
         tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
         rules: options.rules.clone(),
@@ -156,6 +157,7 @@ impl DeviceSteps<'_> {
             ..DeviceLeaks::nothing(self.id)
         };
         match self.require_steps().and_then(|()| self.leaks()) {
+            Ok(leaks) if leaks.is_empty() => found.grows_most = self.grows_most(),
             Ok(leaks) => found.leaks = leaks,
             Err(unclear) => found.unclear = Some(unclear),
         }
@@ -219,6 +221,26 @@ impl DeviceSteps<'_> {
             .into()),
             _ => Ok(leaks),
         }
+    }
+
+    /// The label of the stack that holds more at the end of the last step that counts than at that of the first: the
+    /// one that gained most.
+    fn grows_most(&self) -> Option<String> {
+        let first = self.steps.steps.get(self.judged.from + 1)?.from;
+        let last = self.steps.steps.get(self.judged.last)?.from;
+        let mut gained: BTreeMap<Key, (i128, Identity)> = BTreeMap::new();
+        for allocation in &self.replay.allocations {
+            let bytes = i128::from(allocation.bytes);
+            let gain =
+                bytes * i128::from(allocation.allocated_at(last)) - bytes * i128::from(allocation.allocated_at(first));
+            if gain != 0 {
+                let (origin, tag) = self.attribution(allocation);
+                let identity = identity(origin, tag, self.grouper);
+                gained.entry(identity.key.clone()).or_insert((0, identity)).0 += gain;
+            }
+        }
+        let most = gained.into_values().max_by_key(|(gain, _)| *gain).filter(|(gain, _)| *gain > 0)?;
+        Some(most.1.label)
     }
 
     /// Refuses leaks that may belong to something else than steps, where these are a guess.

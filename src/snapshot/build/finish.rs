@@ -104,6 +104,8 @@ impl Builder {
         };
         let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
+        let overflowed = if is_list { None } else { self.entry(root, Key::TraceAllocOverflowed) };
+        self.finish_overflowed(overflowed, &mut devices);
         let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
         let run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
         let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
@@ -302,6 +304,15 @@ impl Builder {
         let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default());
         let ordered = handles.filter_map(|&handle| self.record(handle, Kind::Event)).map(|at| events[at]);
         Ok(ordered.collect())
+    }
+
+    /// Whether the ring buffer of each device ran over, as a list by ordinal.
+    fn finish_overflowed(&self, list: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
+        let flags = list.and_then(|list| self.list_items(list)).unwrap_or_default();
+        for (&id, device) in devices {
+            let flag = flags.get(id as usize).and_then(|&flag| self.integer(flag));
+            device.overflowed = flag.map(|flag| flag != 0);
+        }
     }
 
     fn finish_settings(&self, value: Value) -> AllocatorSettings {
