@@ -112,7 +112,9 @@ impl Installer {
             Self::Uv => command.args(["--color", "never"]).stdout(Stdio::null()),
             Self::Pip(_) => command.args(["--quiet", "--report", "-"]).stderr(Stdio::inherit()),
         };
-        let output = command.args(arguments).output().with_context(|| format!("{}: cannot be started", self.name()))?;
+        // uv would not say what it plans.
+        command.args(arguments.iter().filter(|argument| !is_quiet(argument))).env_remove("UV_QUIET");
+        let output = command.output().with_context(|| format!("{}: cannot be started", self.name()))?;
         if !output.status.success() {
             anstream::eprint!("{}", String::from_utf8_lossy(&output.stderr));
             return Ok(Resolved::Failed(code_of(output.status)));
@@ -138,6 +140,12 @@ impl Installer {
         }
         Ok(folder)
     }
+}
+
+/// Whether an argument is `--quiet`, `-q` or `-qq`.
+fn is_quiet(argument: &OsStr) -> bool {
+    let text = argument.to_string_lossy();
+    text == "--quiet" || text.strip_prefix('-').is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c == 'q'))
 }
 
 fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {

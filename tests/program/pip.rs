@@ -62,7 +62,7 @@ impl Environment {
     }
 
     fn install(&self, path: &[&Path]) -> Output {
-        let arguments = ["pip", "install", "--no-index", "--find-links", "wheels", "model"];
+        let arguments = ["pip", "install", "--quiet", "--no-index", "--find-links", "wheels", "model"];
         self.run(env!("CARGO_BIN_EXE_ptmem"), &arguments, path)
     }
 

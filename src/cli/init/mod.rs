@@ -19,7 +19,7 @@ use super::{input, output};
 use plan::{File, PROFILE, Place};
 use repository::{Ci, Repository};
 
-/// The Action in workflows; OWNER is whoever has the repository.
+/// The Action in workflows, where nothing else is asked for.
 const ACTION: &str = "OWNER/ptmem@v0";
 
 #[derive(Debug, Args)]
@@ -117,7 +117,7 @@ fn next_steps(repository: &Repository, place: Place<'_>, arguments: &InitArgumen
         steps.push(format!("to keep the before in the repository: ptmem profile snapshot.pkl -o {PROFILE}"));
     }
     match repository.ci {
-        Ci::Github if arguments.action == ACTION => {
+        Ci::Github if arguments.action.starts_with("OWNER/") => {
             steps.push("in .github/workflows/memory.yml, replace OWNER by the owner of the Action".to_owned());
         }
         Ci::Github => {}

@@ -1,8 +1,10 @@
 //! The definitions of the actions, and the page about them.
 
 use std::fs;
+use std::process::Command;
 
-use super::root;
+use super::{root, skipped};
+use crate::support::tool::say;
 
 /// The names below `section:` of a definition.
 fn names(definition: &str, section: &str) -> Vec<String> {
@@ -53,4 +55,34 @@ fn moving_the_tag_of_a_major_version_starts_no_release() {
     // A release moves it, once it is public.
     let moves = fs::read_to_string(root().join(".github/workflows/major-tag.yml")).unwrap();
     assert!(moves.contains("types: [released]") && moves.contains("contents: write"));
+}
+
+#[test]
+fn the_first_release_leaves_nothing_of_what_held_before() {
+    if skipped() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let files = ["README.md", "docs", "python/README.md", "src/cli/init", ".github/zizmor.yml", ".ci/first-release"];
+    let copied =
+        Command::new("cp").args(["-r", "--parents"]).args(files).arg(place.path()).current_dir(root()).status();
+    if !copied.is_ok_and(|status| status.success()) {
+        say("skipped: no cp of GNU to copy the pages with");
+        return;
+    }
+    let script = place.path().join(".ci/first-release");
+    for wrong in [&[][..], &["OWNER"], &["some one"]] {
+        assert_eq!(Command::new(&script).args(wrong).output().unwrap().status.code(), Some(2), "{wrong:?}");
+    }
+    let output = Command::new(&script).arg("someone").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let page = |name: &str| fs::read_to_string(place.path().join(name)).unwrap();
+    let readme = page("README.md");
+    assert!(readme.contains("uses: someone/ptmem@v0\n") && readme.contains("`pip install ptmem-gate`"), "{readme}");
+    assert!(!readme.contains("There is no release yet") && !readme.contains("-->"), "{readme}");
+    assert!(page("docs/getting-started.md").contains("pip install ptmem-gate pytest uv\n"));
+    assert!(page("src/cli/init/mod.rs").contains("\"someone/ptmem@v0\""));
+    // What is left over is found.
+    fs::write(place.path().join("docs/new.md"), "Clone ../ptmem first.\n").unwrap();
+    assert_eq!(Command::new(&script).arg("someone").output().unwrap().status.code(), Some(1));
 }
