@@ -8,8 +8,9 @@
 
 use super::order::{Pair, common_order};
 use super::parts::{Counts, Sequence};
+use super::steps::FewSteps;
 use super::written::{Written, written};
-use super::{Common, Run, in_common};
+use super::{Run, in_common};
 use crate::profile::course::Folded;
 use crate::sides::Sides;
 use crate::stack::Paired;
@@ -98,13 +99,22 @@ impl Correspondence {
 /// where the histories are not alike, or the before has nothing like it.
 #[must_use]
 pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &Paired, after: u64) -> Option<u64> {
-    let common = in_common(runs, pairs);
-    let rarest = Rarest::new(&common, MOST_ALLOCATIONS);
-    let allocations = common.map(|side| rarest.allocations(&side.sequence));
+    partner_in(&in_common(runs, pairs).map(|side| &side.sequence), after)
+}
+
+/// The same for sequences in common symbols. Few of many equal steps are looked at.
+fn partner_in(sequences: &Sides<&Folded>, after: u64) -> Option<u64> {
+    let few = sequences.map(|sequence| FewSteps::new(sequence));
+    let place = partner_of_place(&few.map(|few| &few.sequence), few.after.left(after))?;
+    Some(few.before.whole(place, few.after.step(after)))
+}
+
+fn partner_of_place(sequences: &Sides<&Folded>, after: u64) -> Option<u64> {
+    let rarest = Rarest::new(sequences, MOST_ALLOCATIONS);
+    let allocations = sequences.map(|sequence| rarest.allocations(sequence));
     let symbols = allocations.map(|all| all.iter().map(|allocation| allocation.symbol).collect::<Vec<u32>>());
     let correspondence = Correspondence::new(&symbols.map(|symbols| &symbols[..]))?;
-    let steps = Sequence::new(&common.after.sequence);
-    let places = std::iter::once(after).chain(steps.in_other_steps(after));
+    let places = std::iter::once(after).chain(Sequence::new(sequences.after).in_other_steps(after));
     let mut written = places
         .filter_map(|place| allocations.after.partition_point(|one| one.place <= place).checked_sub(1))
         .peekable();
@@ -118,10 +128,10 @@ pub fn corresponding_allocation(runs: &Sides<Run<'_>>, pairs: &Paired, after: u6
 struct Rarest(Vec<bool>);
 
 impl Rarest {
-    fn new(common: &Sides<Common>, most: u64) -> Self {
+    fn new(sequences: &Sides<&Folded>, most: u64) -> Self {
         let mut counts = Counts::new();
-        for (_, side) in common.each() {
-            for (symbol, count) in Sequence::new(&side.sequence).counts() {
+        for (_, sequence) in sequences.each() {
+            for (symbol, count) in Sequence::new(sequence).counts() {
                 let sum = counts.entry(symbol).or_default();
                 *sum = u64::saturating_add(*sum, count);
             }
@@ -170,8 +180,6 @@ fn is_even(one: &Pair, other: &Pair) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::*;
 
     fn of(before: &[u32], after: &[u32]) -> Option<Correspondence> {
@@ -267,17 +275,33 @@ mod tests {
     }
 
     #[test]
+    fn few_of_many_steps_tell_the_place_in_all() {
+        // As many steps with a layer more, and more steps of the same kind.
+        for (before, after) in
+            [((9, 6, false), (9, 6, true)), ((4, 6, false), (9, 5, false)), ((9, 5, true), (2, 6, true))]
+        {
+            let before = program(before.0, before.1, before.2);
+            let after = program(after.0, after.1, after.2);
+            let folded = Sides { before: &before, after: &after }
+                .map(|symbols| Folded::new(symbols.iter().copied(), usize::MAX).unwrap());
+            for place in (0..after.len()).filter(|place| after[*place] >= 200) {
+                let found = partner_in(&folded.map(|folded| folded), place as u64).unwrap();
+                let found = usize::try_from(found).unwrap();
+                assert_eq!(before[found], after[place], "{place}");
+            }
+        }
+    }
+
+    #[test]
     fn long_histories_are_aligned_by_their_rarest_stacks() {
         let symbols = program(3, 6, false);
-        let common = Sides { before: &symbols, after: &symbols }.map(|symbols| Common {
-            sequence: Folded::new(symbols.iter().copied(), usize::MAX).unwrap(),
-            sizes: HashMap::new(),
-        });
-        let all = Rarest::new(&common, u64::MAX).allocations(&common.before.sequence);
+        let folded = Folded::new(symbols.iter().copied(), usize::MAX).unwrap();
+        let both = Sides { before: &folded, after: &folded };
+        let all = Rarest::new(&both, u64::MAX).allocations(&folded);
         assert!(all.iter().enumerate().all(|(place, one)| (one.place, one.symbol) == (place as u64, symbols[place])));
         assert_eq!(all.len(), symbols.len());
         // Room for what occurs once and three times, not for the layers.
-        let rarest = Rarest::new(&common, 2 * (60 + 3 * 70)).allocations(&common.before.sequence);
+        let rarest = Rarest::new(&both, 2 * (60 + 3 * 70)).allocations(&folded);
         assert_eq!(rarest.len(), 60 + 3 * 70);
         assert!(
             rarest.iter().all(|one| one.symbol >= 200 && symbols[usize::try_from(one.place).unwrap()] == one.symbol)

@@ -19,6 +19,7 @@ mod numbers;
 mod order;
 mod parts;
 mod rest;
+mod steps;
 mod written;
 
 use std::collections::HashMap;

@@ -18,7 +18,7 @@ pub(super) const SMALL_LOOP_ROUNDS: u64 = 50;
 const LEAST_SYMBOLS: usize = 4;
 
 /// Steps that are looked at for one with a partner.
-const MOST_STEPS: u64 = 10_000;
+const MOST_STEPS: usize = 100;
 
 /// A loop is the steps of a recording where it makes up this share of it, in percent.
 const STEPS_SHARE: u64 = 80;
@@ -45,6 +45,18 @@ pub(super) struct Steps {
     entry: usize,
     body: u32,
     count: u64,
+}
+
+/// Where steps lie in a sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepPlaces {
+    /// Which of the entries they are.
+    pub(super) entry: usize,
+    /// The place of the first.
+    pub(super) start: u64,
+    /// The length of each.
+    pub(super) length: u64,
+    pub(super) count: u64,
 }
 
 /// Some of the allocations, in order.
@@ -123,20 +135,23 @@ impl<'s> Sequence<'s> {
         (is_most && self.counts[longest.body as usize].len() >= LEAST_SYMBOLS).then_some(longest)
     }
 
+    /// The places of steps; `None` where 64 bits do not hold them.
+    pub(super) fn places(&self, steps: Steps) -> Option<StepPlaces> {
+        let before = self.folded.entries[..steps.entry].iter().map(|&entry| self.length_of(entry));
+        let start = before.fold(0, u64::saturating_add);
+        let length = self.step_length(steps);
+        start.checked_add(length.checked_mul(steps.count)?)?;
+        Some(StepPlaces { entry: steps.entry, start, length, count: steps.count })
+    }
+
     /// The places of the same allocation in other steps, the latest before it first; none where it lies in no step.
-    pub(super) fn in_other_steps(&self, place: u64) -> impl Iterator<Item = u64> {
-        let steps = self.steps();
-        let range = steps.map_or(0..0, |steps| {
-            let start = self.folded.entries[..steps.entry].iter().map(|&entry| self.length_of(entry)).sum::<u64>();
-            start..start.saturating_add(self.length_of(self.folded.entries[steps.entry]))
-        });
-        let step = steps.map_or(0, |steps| self.step_length(steps));
-        let is_within = range.contains(&place) && step > 0;
-        let earlier = (1..=MOST_STEPS).map_while(move |steps| place.checked_sub(step.checked_mul(steps)?));
-        let later = (1..=MOST_STEPS).map_while(move |steps| place.checked_add(step.checked_mul(steps)?));
-        let Range { start, end } = range;
-        let earlier = earlier.take_while(move |place| is_within && *place >= start);
-        earlier.chain(later.take_while(move |place| is_within && *place < end))
+    pub(super) fn in_other_steps(&self, place: u64) -> Vec<u64> {
+        let places = self.steps().and_then(|steps| self.places(steps));
+        let Some(StepPlaces { start, length, count, .. }) = places else { return Vec::new() };
+        let Some(at) = place.checked_sub(start).filter(|at| *at < length * count) else { return Vec::new() };
+        let step = at / length;
+        let others = (0..step).rev().chain(step + 1..count).take(MOST_STEPS);
+        others.map(|other| start + other * length + at % length).collect()
     }
 
     /// How often each symbol occurs in one step.
