@@ -201,7 +201,8 @@ fn a_recording_that_ends_because_memory_ran_out_is_told_from_one_that_was_ended(
 fn the_most_that_a_stack_held_is_not_told_as_what_it_holds_at_the_peak() {
     let mut diff = compare(Training::PLAIN, Training { mlp: 1 << 20, ..Training::PLAIN });
     let patch = "--- a/model.py\n+++ b/model.py\n@@ -37 +37 @@\n-old\n+new\n";
-    diff.mark_touched(&Patch::parse(patch.as_bytes(), "").unwrap(), &BTreeMap::new());
+    let checkout = ["model.py", "/repo/model.py"].map(|file| (file.to_owned(), "model.py".to_owned()));
+    diff.mark_touched(&Patch::parse(patch.as_bytes(), "").unwrap(), &BTreeMap::from(checkout));
     let through = "through lines that this change touches";
     let at_peak = judge(&diff, &["stack=10%"]).headline().to_string();
     assert!(at_peak.contains(through), "{at_peak}");
