@@ -17,6 +17,12 @@ pub enum Fact {
     LargeReads,
     /// Copies to the host of values that a kernel or another rank may have changed since they were set.
     DoubtfulReads,
+    /// Sizes of results that followed from values which are not known.
+    Sizes,
+    /// Conditions that the program read and that followed from such values.
+    Conditions,
+    /// Whole numbers of that kind.
+    Numbers,
     /// Allocations that did not fit.
     OutOfMemory,
     /// cuDNN plans, which were given the workspace of the settings.

@@ -7,8 +7,8 @@
 //! * `sys`: the C library; `ffi`: types of C's arguments; `settings`, `ledger`: in from and out to `ptmem simulate`.
 //! * `device`, `streams`, `handles`: the model; `fact`: what is counted.
 //! * `cudart`, `driver`, `cublas`, …: one module for each of NVIDIA's libraries, which answers from the model.
-//! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values; `checks`:
-//!   results that read as true.
+//! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values.
+//! * `operators`: what PyTorch's operators write, which the hook in the child's Python computes.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
 //! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`.
@@ -22,7 +22,6 @@
 extern crate alloc;
 
 mod card;
-mod checks;
 mod code;
 mod cublas;
 mod cuda_error;
@@ -44,6 +43,7 @@ mod names;
 mod nccl;
 mod nvml;
 mod nvrtc;
+mod operators;
 mod products;
 mod settings;
 mod streams;

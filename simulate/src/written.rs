@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn trust(at: u64) -> Trust {
-        values::known(at, 8).unwrap().trust
+        values::trust_if_set(at, 8).unwrap()
     }
 
     #[test]

@@ -4,33 +4,12 @@ Each function here replaces one of PyTorch's or of transformers'. What it alloca
 """
 
 import os
-import sys
 import time
 
 # Seconds that the end of a process waits for threads of the backward pass, which need microseconds.
 LONGEST_REST = 1.0
 # Times in a row, a millisecond apart, that they are seen asleep.
 ENOUGH_RESTS = 3
-
-
-def count_steps(torch):
-    """Lets optimizers go on whose counts of steps lie on the device, as with `torch.set_default_device("cuda")`.
-
-    They divide by 1 - beta ** count or by 1 - a product. Both stay the 0 or 1 that they begin with: a half suits both.
-    """
-    modules = [module for name, module in sys.modules.items() if name.startswith("torch.optim.")]
-    ask = getattr(sys.modules.get("torch.optim.optimizer"), "_get_value", None)
-
-    @torch.jit.ignore  # Some optimizers are compiled as scripts, which call this as Python.
-    def get_value(number) -> float:
-        value = ask(number)
-        if isinstance(value, torch.Tensor):
-            return value  # torch.compile leaves it on the device.
-        return 0.5 if getattr(number, "is_cuda", False) and value in (0, 1) else value
-
-    for module in modules:
-        if ask is not None and getattr(module, "_get_value", None) is ask:
-            module._get_value = get_value
 
 
 def name_the_driver(build):

@@ -353,6 +353,7 @@ class Recorder:
             return
         snapshot = self.torch.cuda.memory._snapshot()
         self.facts.add_to(snapshot, ending, message)
+        later("operators", "add_facts")(snapshot)
         try:
             self.tools.write(path, snapshot)
         except OSError as error:
@@ -368,12 +369,13 @@ ANSWERS = (
     later("one_rank", "stand_for_peers") if ALONE else later("ranks", "exchange_objects"),
     later("ranks", "tell_sizes_of_splits"),
     later("ranks", "settle_buckets"),
-    later("answers", "count_steps"),
+    later("operators", "install"),
     later("answers", "settle_threads"),
 )
 
 run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
+sys.meta_path.insert(0, Finder("torchvision.extension", after=(later("operators", "install_vision"),)))
 sys.meta_path.insert(0, Finder("triton.common.build", after=(later("answers", "name_the_driver"),)))
 sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))

@@ -6,6 +6,7 @@
 mod card;
 #[path = "../../simulate/src/fact.rs"]
 mod fact;
+mod followed;
 mod imports;
 mod ledger;
 mod report;
@@ -13,6 +14,7 @@ mod stand_in;
 
 pub use card::{Card, UnknownCard};
 pub use fact::Fact;
+pub use followed::Followed;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
 pub use report::{Outcome, PeerValue, Rank, json};
@@ -37,6 +39,15 @@ pub const PYTHON_RANKS: &str = include_str!("ranks.py");
 
 /// Module beside it, `ptmem_simulate_one_rank`: answers for the ranks of a job that do not exist.
 pub const PYTHON_ONE_RANK: &str = include_str!("one_rank.py");
+
+/// Module beside it, `ptmem_simulate_values`: values that operators write.
+pub const PYTHON_VALUES: &str = include_str!("values.py");
+
+/// Module beside it, `ptmem_simulate_calls`: what the host computes for an operator.
+pub const PYTHON_CALLS: &str = include_str!("calls.py");
+
+/// Module beside it, `ptmem_simulate_operators`: a rule for each operator.
+pub const PYTHON_OPERATORS: &str = include_str!("operators.py");
 
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
@@ -121,6 +132,8 @@ pub struct Settings {
     pub memory: u64,
     /// Byte that unknown values read as.
     pub fill: u8,
+    /// Share of the elements, in percent, that pass a condition on values that are not known.
+    pub keep: u32,
     /// When events are complete.
     pub events: Events,
     /// Order of addresses.
@@ -144,6 +157,7 @@ impl Settings {
             format!("memory={}", self.memory),
             format!("gpus={}", self.gpus),
             format!("fill={}", self.fill),
+            format!("keep={}", self.keep),
             format!("events={}", self.events.name()),
             format!("addresses={}", self.addresses.name()),
             format!("unsupported={}", self.unsupported.name()),

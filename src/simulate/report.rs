@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Call, Fact, Kind, Ledger, Settings, Unsupported};
+use super::{Call, Fact, Followed, Kind, Ledger, Settings, Unsupported};
 
 /// Version of the JSON report.
 const SCHEMA: &str = "ptmem.simulate/1";
@@ -20,6 +20,8 @@ pub struct Outcome<'a> {
     pub exit_code: u8,
     /// Counts of the library.
     pub ledger: Ledger,
+    /// Lines of the program in which something first followed from values that are not known, by [`Followed`].
+    pub followed: [Option<String>; 3],
     /// Snapshots that were written for `--record`.
     pub recorded: Vec<String>,
     /// What only ranks knew that did not run.
@@ -61,6 +63,7 @@ struct Report<'a> {
     reads_of_unset_values: u64,
     reads_of_large_values: u64,
     reads_of_doubtful_values: u64,
+    followed_from_unknown_values: Vec<Following<'a>>,
     allocations_that_did_not_fit: u64,
     highest_use: u64,
     cudnn_plans: u64,
@@ -85,10 +88,24 @@ struct Gpu<'a> {
     memory: u64,
     count: u32,
     fill: u8,
+    keep: u32,
     events: &'static str,
     addresses: &'static str,
     unsupported: &'static str,
     cudnn_workspace: u64,
+}
+
+#[derive(Serialize)]
+struct Following<'a> {
+    what: &'static str,
+    count: u64,
+    first: Option<&'a str>,
+}
+
+fn following<'a>(outcome: &'a Outcome<'_>, kind: Followed) -> Option<Following<'a>> {
+    let count = outcome.ledger.fact(kind.fact());
+    let first = outcome.followed[kind as usize].as_deref();
+    (count > 0).then_some(Following { what: kind.words(true), count, first })
 }
 
 #[derive(Serialize)]
@@ -109,7 +126,7 @@ impl From<&Call> for Function {
 ///
 /// None in practice: the report has no map with keys that are not text.
 pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
-    let Settings { card, gpus, memory, fill, events, addresses, unsupported, cudnn_workspace } = outcome.settings;
+    let Settings { card, gpus, memory, fill, keep, events, addresses, unsupported, cudnn_workspace } = outcome.settings;
     let unsupported: Unsupported = *unsupported;
     let ledger = &outcome.ledger;
     let answered = ledger.calls().iter().filter(|call| call.kind != Kind::Asks);
@@ -123,6 +140,7 @@ pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
             memory: *memory,
             count: *gpus,
             fill: *fill,
+            keep: *keep,
             events: events.name(),
             addresses: addresses.name(),
             unsupported: unsupported.name(),
@@ -140,6 +158,7 @@ pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
         reads_of_unset_values: ledger.fact(Fact::UnsetReads),
         reads_of_large_values: ledger.fact(Fact::LargeReads),
         reads_of_doubtful_values: ledger.fact(Fact::DoubtfulReads),
+        followed_from_unknown_values: Followed::ALL.iter().filter_map(|&kind| following(outcome, kind)).collect(),
         allocations_that_did_not_fit: ledger.fact(Fact::OutOfMemory),
         highest_use: ledger.fact(Fact::HighestUse),
         cudnn_plans: ledger.fact(Fact::CudnnPlans),

@@ -102,13 +102,24 @@ fn scratch_memory_that_follows_from_registers() {
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn sizes_and_positions_on_the_device_are_those_of_the_host() {
-    assert_told_truly(&Story { name: "values", options: &["--fill", "90"], since: 2, ..Story::default() });
+    assert_told_truly(&Story { name: "values", options: &["--fill", "90"], ..Story::default() });
+}
+
+/// What followed from values that are not known is told with the line that was the first.
+#[test]
+fn where_values_are_not_known_a_program_takes_its_usual_course_and_that_is_told() {
+    let story = Story { name: "supposed", ..Story::default() };
+    assert_told_truly(&story);
+    let Some(python) = python() else { return };
+    let (output, _) = run(&python, &Story { options: &["--keep", "75%"], variables: &[("KEPT", "75")], ..story });
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("2 sizes followed from values that are not known, first at programs.py:"), "{stderr}");
 }
 
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn an_encoder_that_leaves_out_the_padding() {
-    assert_told_truly(&Story { name: "padded_encoder", since: 2, ..Story::default() });
+    assert_told_truly(&Story { name: "padded_encoder", ..Story::default() });
 }
 
 /// A value that is not known to be right is counted.

@@ -12,9 +12,11 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
-from whole_numbers import sizes_and_positions
+from whole_numbers import fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
+# Elements of 100 that pass a condition on values that are not known.
+KEPT = int(os.environ.get("KEPT", "50"))
 RANK = int(os.environ.get("RANK", "0"))
 
 
@@ -248,7 +250,7 @@ def fully_sharded_2():
 
 def scratch():
     """Scratch memory of `nonzero` on an A100: 4 bytes for each of 5 x 8 blocks on each of 108 processors."""
-    flags = torch.empty(5000, dtype=torch.bool, device="cuda")
+    flags = torch.zeros(5000, dtype=torch.bool, device="cuda")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     torch.nonzero(flags)
@@ -282,9 +284,10 @@ def generation():
 
 def values():
     """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
-    on_device, on_host = sizes_and_positions("cuda"), sizes_and_positions("cpu")
-    for name, expected in on_host.items():
-        assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)
+    for compute in (sizes_and_positions, fractions):
+        on_device, on_host = compute("cuda"), compute("cpu")
+        for name, expected in on_host.items():
+            assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)
     # A position in a cache of keys and values, as a loop that makes tokens moves it on.
     position = torch.arange(11, device="cuda")
     for step in range(4):
@@ -296,6 +299,25 @@ def values():
     # The length of a text of which no token is known, as a search with beams measures it.
     beams = torch.empty(2, 12, dtype=torch.int32, device="cuda")
     assert (beams + 1).bool().sum(dim=1).max().item() == 12
+
+
+def supposed():
+    """Where values are not known, the program takes its usual course, and indices are those of something."""
+    logits = torch.randn(64, 8, device="cuda")
+    tokens = torch.multinomial(functional.softmax(torch.randn(3, 1000, device="cuda"), -1), 1)
+    assert not (tokens == 2).all()
+    assert tokens.min() >= 0
+    assert tokens.max() < 1000
+    assert not (torch.rand(4, device="cuda") == 0).any()
+    _, experts = functional.softmax(logits, -1).topk(2)
+    counts = functional.one_hot(experts, 8).sum((0, 1)).tolist()
+    assert counts == [16] * 8, counts
+    assert [len(part) for part in logits.repeat(2, 1).split(counts)] == counts
+    for places in (torch.randperm(100, device="cuda"), torch.rand(100, device="cuda").argsort()):
+        assert sorted(places.tolist()) == list(range(100)), places
+    boxes = torch.rand(200, 4, device="cuda")
+    large, small = boxes[:, 2] > 0.5, boxes[:, 2] <= 0.5
+    assert (len(boxes[large]), len(boxes[small])) == (KEPT * 2, 200 - KEPT * 2)
 
 
 def padded_encoder():
@@ -312,13 +334,12 @@ def padded_encoder():
 def doubtful():
     """Values that were set, and that kernels which are not computed change: each is read once."""
     zeros = torch.zeros(5, device="cuda")
-    places = torch.tensor([1, 2], device="cuda")
-    zeros.clone().add_(1.5).cpu()
-    zeros.clone().index_add_(0, places, torch.ones(2, device="cuda")).cpu()
+    zeros.clone().uniform_().cpu()
+    zeros.clone().normal_().cpu()
     torch.zeros(4, 4, device="cuda").addmm_(torch.ones(4, 4, device="cuda"), torch.ones(4, 4, device="cuda")).cpu()
-    listed = [torch.zeros(5, device="cuda"), torch.zeros(3, device="cuda")]
-    torch._foreach_add_(listed, 1.5)
-    listed[0].cpu()
+    torch.zeros(5, 4, 4, device="cuda").baddbmm_(
+        torch.ones(5, 4, 4, device="cuda"), torch.ones(5, 4, 4, device="cuda")
+    ).cpu()
 
 
 def backward_last():

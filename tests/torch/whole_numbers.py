@@ -87,4 +87,81 @@ def sizes_and_positions(device):
         "gathered": grid.gather(1, grid[:, :2] % 3),
         "repeated_as_told": torch.repeat_interleave(lengths, lengths - 4),
         "places_of_padding": padding.nonzero(as_tuple=False),
+        **chosen_and_counted(device),
     }
+
+
+def chosen_and_counted(device):
+    """Whole numbers as samplers, detectors, graphs and routers of experts compute them."""
+    classes = torch.tensor([3, 1, 3, 0, 7, 1, 3], device=device)
+    distinct, inverse, counts = classes.unique(return_inverse=True, return_counts=True)
+    edges = torch.tensor([[0, 2, 2, 4], [1, 0, 3, 4]], device=device)
+    degrees = torch.zeros(5, dtype=torch.long, device=device).scatter_add_(0, edges[1], torch.ones_like(edges[1]))
+    sums = torch.zeros(5, dtype=torch.int32, device=device).index_add_(
+        0, edges[0], torch.arange(4, device=device).int()
+    )
+    borders = torch.tensor([0, 2, 5], device=device)
+    ordered, places = torch.tensor([5, 1, 4, 2], device=device).sort(descending=True)
+    best, chosen = torch.tensor([[5, 1, 4, 2], [0, 9, 3, 8]], device=device).topk(2)
+    return {
+        "distinct": distinct,
+        "inverse_of_distinct": inverse,
+        "counts_of_distinct": counts,
+        "distinct_rows": edges.t().unique(dim=0),
+        "runs": torch.cat(torch.unique_consecutive(classes.sort()[0], return_counts=True)),
+        "degrees": degrees,
+        "sums_by_index": sums,
+        "bins": classes.bincount(minlength=4),
+        "bucket": torch.bucketize(classes, borders),
+        "place_in_order": torch.searchsorted(borders, classes, right=True),
+        "one_hot": functional.one_hot(classes),
+        "experts": functional.one_hot(chosen, 4).sum((0, 1)),
+        "flipped": edges.flip(1),
+        "rolled": classes.roll(2),
+        "below_diagonal": torch.tril(torch.ones(3, 3, dtype=torch.long, device=device)),
+        "places_below_diagonal": torch.tril_indices(3, 3, device=device),
+        "places_above_diagonal": torch.triu_indices(3, 4, 1, device=device),
+        "areas": torch.tensor([[4, 6], [2, 3]], device=device).prod(1),
+        "ordered": torch.cat([ordered, places, classes.argsort(stable=True)]),
+        "best": torch.cat([best, chosen]),
+        "masked": classes.masked_select(classes > 2),
+        "among": torch.isin(classes, borders),
+        "highest_so_far": classes.cummax(0)[0],
+        "powers": classes**2,
+    }
+
+
+def fractions(device):
+    """Numbers that are not whole, as solvers, samplers and poolings work with them: each is rounded once."""
+    results = {}
+    kinds = [torch.float32, torch.float64, torch.bfloat16]
+    if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 2):
+        kinds.append(torch.float16)  # Earlier hosts cannot compute with it.
+    for kind in kinds:
+        rates = torch.tensor([1e-3, 0.7, 2.5, -1.5, 3.0], dtype=kind).to(device)
+        sizes = torch.tensor([7, 60, 3, 4, 1], device=device)
+        results |= {
+            f"{kind} {name}": result
+            for name, result in {
+                "scaled": rates * 128,
+                "halved": rates / 4,
+                "sum": rates + rates.flip(0),
+                "difference": 1 - rates,
+                "product": rates * rates,
+                "smaller": rates < 1,
+                "larger_of_both": torch.maximum(rates, rates.roll(1)),
+                "limited": rates.clamp(0, 1),
+                "up": rates.ceil(),
+                "down": rates.floor(),
+                "cut": rates.to(torch.long),
+                "kept": (sizes.to(kind) * rates[1]).ceil().to(torch.long),
+                "other_type": rates.float().to(torch.bfloat16).double(),
+                "ordered": rates.sort()[0],
+                "largest": rates.max(),
+            }.items()
+        }
+    rate = torch.tensor(1e-6).to(device)
+    step = torch.tensor(0.0).to(device)
+    step += 1
+    results |= {"rate": rate * 100, "root": rate.sqrt(), "squared": rate**2, "step": step, "parts": step / rate}
+    return results

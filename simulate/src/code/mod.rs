@@ -20,7 +20,6 @@ use core::ffi::CStr;
 use crate::ffi::{In, Opaque};
 use crate::settings::settings;
 use crate::sys::lock::Mutex;
-use crate::sys::memory;
 
 /// Registers of a kernel whose code is not known.
 const USUAL_REGISTERS: i32 = 32;
@@ -41,12 +40,6 @@ pub(crate) struct Resources {
 pub(crate) struct Parameter {
     /// Bytes that a launch passes.
     pub(crate) size: usize,
-}
-
-/// Name and parameters of a kernel.
-pub(crate) struct Signature {
-    pub(crate) name: &'static CStr,
-    pub(crate) parameters: Box<[Parameter]>,
 }
 
 /// A kernel that a program registered.
@@ -83,11 +76,6 @@ pub(crate) fn register(function: Opaque, name: &'static CStr, code: Opaque) {
     KERNELS.lock().registered.push(Kernel { function: function.addr(), name, code: code.addr() as u64 });
 }
 
-/// True if a kernel has this part in its name.
-pub(crate) fn has_kernel(part: &CStr) -> bool {
-    KERNELS.lock().registered.iter().any(|kernel| memory::contains(kernel.name, part))
-}
-
 /// Resources of the kernel that a function of the host launches.
 pub(crate) fn resources(function: Opaque) -> Resources {
     let mut kernels = KERNELS.lock();
@@ -102,15 +90,15 @@ pub(crate) fn resources(function: Opaque) -> Resources {
     resources
 }
 
-/// Name and parameters of the kernel that a function of the host launches. None where its code is not known.
-pub(crate) fn signature(function: Opaque) -> Option<Signature> {
+/// Parameters of the kernel that a function of the host launches. None where its code is not known.
+pub(crate) fn parameters(function: Opaque) -> Option<Box<[Parameter]>> {
     let mut kernels = KERNELS.lock();
     let &Kernel { name, code, .. } = kernels.find(function)?;
     let in_code = kernels
         .parameters
         .entry(code)
         .or_insert_with(|| fat_binary::parameters(In::at_address(code)).unwrap_or_default());
-    Some(Signature { name, parameters: in_code.get(&cubin::hash(name))?.clone() })
+    in_code.get(&cubin::hash(name)).cloned()
 }
 
 /// Parameters of the kernels in machine code that the driver was given, by a hash of their names.

@@ -3,7 +3,6 @@
 use core::ffi::c_void;
 
 use crate::card;
-use crate::checks;
 use crate::code::{self, occupancy};
 use crate::cuda_error::CudaError;
 use crate::device::{LaunchConfiguration, thread};
@@ -31,7 +30,6 @@ pub extern "C" fn __cudaUnregisterFatBinary(_code: Opaque) {}
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFunction(handle: Opaque, function: Opaque, _device_function: Opaque, name: Text) {
     let Some(name) = name.get() else { return };
-    checks::register(function, name);
     code::register(function, name, handle);
 }
 
@@ -70,9 +68,8 @@ pub extern "C" fn __cudaPopCallConfiguration(
     CudaError::Success
 }
 
-fn launched(kernel: Opaque, blocks: Option<[u32; 3]>, arguments: In<u64>, stream: Handle) -> CudaError {
-    checks::note_launch(kernel);
-    kernels::launched(kernel, blocks, arguments, stream);
+fn launched(kernel: Opaque, arguments: In<u64>, stream: Handle) -> CudaError {
+    kernels::launched(kernel, arguments, stream);
     ledger::count(Fact::Launches);
     streams::note_work(stream);
     CudaError::Success
@@ -85,13 +82,13 @@ macro_rules! launches {
             #[unsafe(no_mangle)]
             pub extern "C" fn $name(
                 kernel: Opaque,
-                grid: Dim3,
+                _grid: Dim3,
                 _block: Dim3,
                 arguments: In<u64>,
                 _shared: usize,
                 stream: Handle,
             ) -> CudaError {
-                launched(kernel, Some(grid.0), arguments, stream)
+                launched(kernel, arguments, stream)
             }
         )*
     };
@@ -103,7 +100,7 @@ launches!(cudaLaunchKernel __cudaLaunchKernel cudaLaunchCooperativeKernel);
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernelExC(configuration: In<u8>, kernel: Opaque, arguments: In<u64>) -> CudaError {
     let stream = configuration.field(STREAM_IN_CONFIGURATION).unwrap_or_default();
-    launched(kernel, configuration.field(0), arguments, stream)
+    launched(kernel, arguments, stream)
 }
 
 /// The function itself serves as handle of its kernel.

@@ -1,8 +1,7 @@
 //! Copies and fills, wherever their ends lie.
 
 use super::addresses::is_device;
-use super::values;
-use crate::checks;
+use super::{thread, values};
 use crate::ledger::{self, Fact};
 use crate::sys::memory;
 
@@ -21,8 +20,12 @@ pub(crate) fn copy(to: u64, from: u64, size: u64) {
 
 fn read(to: u64, from: u64, size: u64) {
     let known = values::read(to, from, size);
-    if size == 1 && known.unset == 1 && checks::computed_last() {
-        memory::fill(to, 1, 1);
+    if let Some(answer) = thread(|state| state.answer.get())
+        && known.unset == size
+        && (size == 4 || size == 8)
+    {
+        memory::copy(to, answer.to_le_bytes().as_ptr() as u64, size as usize);
+        return; // The hook counts what follows from values that are not known.
     }
     ledger::count(Fact::Reads);
     if known.unset > 0 {

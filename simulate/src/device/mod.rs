@@ -28,8 +28,10 @@ pub(crate) struct ThreadState {
     pub(crate) device: Cell<usize>,
     pub(crate) last_error: Cell<Option<CudaError>>,
     pub(crate) capture_mode: Cell<i32>,
-    /// The last kernel computed whether a check passes.
-    pub(crate) checks: Cell<bool>,
+    /// Operators that run and whose results the hook computes, one within the other.
+    pub(crate) operators: Cell<u32>,
+    /// The number that they read where nothing is known.
+    pub(crate) answer: Cell<Option<u64>>,
     pub(crate) launches: RefCell<Vec<LaunchConfiguration>>,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Known {
     pub(crate) doubtful: u64,
 }
 
-/// Bytes that a kernel works with.
+/// Bytes that an operator writes.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Computed {
     pub(crate) bytes: Vec<u8>,
@@ -160,7 +160,7 @@ pub(crate) fn set(at: u64, from_host: u64, size: u64) {
     values.set(at, size, value);
 }
 
-/// Keeps what a kernel computed.
+/// Keeps what was computed for an operator.
 pub(crate) fn set_computed(at: u64, computed: &Computed) {
     let mut values = VALUES.lock();
     let size = computed.bytes.len() as u64;
@@ -231,39 +231,18 @@ pub(crate) fn read(to_host: u64, from: u64, size: u64) -> Known {
     known
 }
 
-/// Certainty of the values of a range.
-pub(crate) fn trust(from: u64, size: u64) -> Trust {
-    let values = VALUES.lock();
-    let mut unset = size;
-    let mut trust = Trust::Known;
-    for start in values.overlapping(from, size) {
-        let Some(run) = values.runs.get(&start) else { continue };
-        unset -= (start + run.size).min(from + size) - start.max(from);
-        trust = trust.max(if matches!(run.value, Value::Dropped) { Trust::Unset } else { run.trust });
-    }
-    if unset > 0 { Trust::Unset } else { trust }
+/// Runs of a range that are set, as offset, size and certainty.
+pub(crate) fn trusts(from: u64, size: u64) -> Vec<(u64, u64, Trust)> {
+    let parts = VALUES.lock().within(from, size);
+    let set = parts.into_iter().filter(|(_, run)| !matches!(run.value, Value::Dropped));
+    set.map(|(offset, run)| (offset, run.size, run.trust)).collect()
 }
 
-/// The values of a range, for a kernel. What is not set reads as the fill.
-pub(crate) fn read_all(from: u64, size: usize) -> Option<Computed> {
-    if size as u64 > LARGEST_KEPT {
-        return None;
-    }
-    let mut bytes = alloc::vec![0; size];
-    let known = read(bytes.as_mut_ptr() as u64, from, size as u64);
-    let trust = if known.unset > 0 || known.dropped > 0 {
-        Trust::Unset
-    } else if known.doubtful > 0 {
-        Trust::Doubtful
-    } else {
-        Trust::Known
-    };
-    Some(Computed { bytes, trust })
-}
-
-/// The values of a range, for a kernel. None where they are not all set.
-pub(crate) fn known(from: u64, size: usize) -> Option<Computed> {
-    if trust(from, size as u64) == Trust::Unset { None } else { read_all(from, size) }
+/// Certainty of the values of a range. None where a part of it is not set.
+pub(crate) fn trust_if_set(from: u64, size: u64) -> Option<Trust> {
+    let runs = trusts(from, size);
+    let set: u64 = runs.iter().map(|(_, size, _)| size).sum();
+    (set == size).then(|| runs.into_iter().map(|(_, _, trust)| trust).max().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -303,8 +282,8 @@ mod tests {
         assert_eq!(bytes, [7; 4]);
         assert_eq!(known, Known { doubtful: 4, ..Known::default() });
         fill(base + 100, 8, 4);
-        assert_eq!(super::known(base + 100, 4).unwrap(), Computed { bytes: alloc::vec![8; 4], trust: Trust::Known });
-        assert!(super::known(base + 100, 5).is_none(), "the last byte was never set");
+        assert_eq!(trust_if_set(base + 100, 4), Some(Trust::Known));
+        assert_eq!(trust_if_set(base + 100, 5), None, "the last byte was never set");
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn launched(function: Handle, arguments: In<u64>, stream: Handle) -> CudaError {
     ledger::count(Fact::Launches);
     streams::note_work(stream);
     if let Some(parameters) = FUNCTIONS.get(function) {
-        kernels::launched_unknown(&parameters, arguments, stream);
+        kernels::launched_with(&parameters, arguments, stream);
     }
     CudaError::Success
 }

@@ -42,6 +42,5 @@ unsafe extern "C" {
     pub(crate) fn pthread_mutex_lock(mutex: *mut c_void) -> c_int;
     pub(crate) fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
     pub(crate) fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
-    pub(crate) fn strstr(text: *const c_char, part: *const c_char) -> *const c_char;
     pub(crate) fn write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize;
 }

@@ -44,12 +44,6 @@ pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
     unsafe { slice::from_raw_parts(from as *const u8, size) }
 }
 
-/// True if a text has another one in it.
-pub(crate) fn contains(text: &CStr, part: &CStr) -> bool {
-    // SAFETY: both end in NUL.
-    !unsafe { c::strstr(text.as_ptr(), part.as_ptr()) }.is_null()
-}
-
 /// Maps a file of counters that several processes share. None where it cannot be mapped.
 pub(crate) fn map_counters(path: &CStr, count: usize) -> Option<&'static [AtomicU64]> {
     // SAFETY: the path ends in NUL.

@@ -32,6 +32,9 @@ pub(crate) struct SimulateArguments {
     /// Byte that values read as which no copy from the host has set
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) fill: u8,
+    /// Share of the elements that pass a condition on values that are not known, such as a mask of boxes
+    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = share)]
+    pub(super) keep: u32,
     /// When events are complete: at once, or only after some queries
     #[arg(long, value_parser = choice::<Events>(), default_value = Events::Ready.name(), value_name = "WHEN")]
     pub(super) events: Events,
@@ -199,6 +202,11 @@ fn memory(text: &str) -> Result<u64, String> {
         size if size > LARGEST_MEMORY => Err("more than a simulated card can have; expected at most 511GiB".to_owned()),
         size => Ok(size),
     }
+}
+
+fn share(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|&percent: &u32| percent <= 100);
+    number.ok_or_else(|| format!("invalid share '{text}'; expected a whole percentage such as 50%"))
 }
 
 impl Choice for Events {

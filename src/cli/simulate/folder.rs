@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use ptmem::simulate::{self, Fact, Ledger, PeerValue, Settings, StandIn};
+use ptmem::simulate::{self, Fact, Followed, Ledger, PeerValue, Settings, StandIn};
 
 use super::arguments::Record;
 
@@ -80,6 +80,11 @@ impl Folder {
     /// Contents of the file of counters.
     pub(super) fn ledger(&self) -> Vec<u8> {
         fs::read(self.0.join("ledger")).unwrap_or_default()
+    }
+
+    /// Lines of the program in which something first followed from values that are not known.
+    pub(super) fn followed(&self) -> [Option<String>; 3] {
+        Followed::ALL.map(|kind| fs::read_to_string(self.0.join(format!("python/first_{}", kind as usize))).ok())
     }
 
     /// Snapshots that were written, in order and each once.
@@ -152,6 +157,9 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
     fs::write(python.join("ptmem_simulate_facts.py"), simulate::PYTHON_FACTS)?;
     fs::write(python.join("ptmem_simulate_one_rank.py"), simulate::PYTHON_ONE_RANK)?;
+    fs::write(python.join("ptmem_simulate_values.py"), simulate::PYTHON_VALUES)?;
+    fs::write(python.join("ptmem_simulate_calls.py"), simulate::PYTHON_CALLS)?;
+    fs::write(python.join("ptmem_simulate_operators.py"), simulate::PYTHON_OPERATORS)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

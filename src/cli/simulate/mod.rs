@@ -86,6 +86,7 @@ impl Run<'_> {
             ledger: Ledger::read(&folder.ledger()),
             recorded: folder.recorded(),
             peer_values: folder.peer_values(),
+            followed: folder.followed(),
         };
         eprint_line(&summary(&outcome));
         if let Some(path) = &self.arguments.report {
@@ -155,6 +156,7 @@ impl SimulateArguments {
             gpus: self.gpus.unwrap_or(job.map_or(1, |job| job.per_node)),
             memory: self.memory.unwrap_or(card.memory),
             fill: self.fill,
+            keep: self.keep,
             events: self.events,
             addresses: self.addresses,
             unsupported: self.unsupported,

@@ -1,6 +1,6 @@
 //! A run that has ended, in a line for people.
 
-use ptmem::simulate::{Fact, Outcome, PeerValue, Settings};
+use ptmem::simulate::{Fact, Followed, Outcome, PeerValue, Settings};
 use ptmem::units::Size;
 
 /// Places of values that only other ranks know which the line names.
@@ -32,6 +32,7 @@ pub(super) fn summary(outcome: &Outcome<'_>) -> String {
             ledger.fact(Fact::Reads)
         ));
     }
+    parts.extend(Followed::ALL.into_iter().filter_map(|kind| followed(outcome, kind)));
     if ledger.fact(Fact::LargeReads) > 0 {
         parts.push(format!("{} reads of values over 1 MiB read as {fill}", ledger.fact(Fact::LargeReads)));
     }
@@ -78,4 +79,12 @@ fn peer_values(values: &[PeerValue]) -> String {
         "values that only other ranks know were taken from this one {times} times (--peer-value): {}",
         places.join(", ")
     )
+}
+
+/// The number of sizes, or others, that followed from values that are not known, and the first line that did it.
+fn followed(outcome: &Outcome<'_>, kind: Followed) -> Option<String> {
+    let count = outcome.ledger.fact(kind.fact());
+    let first = outcome.followed[kind as usize].as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
+    let words = kind.words(count > 1);
+    (count > 0).then(|| format!("{count} {words} followed from values that are not known{first}"))
 }

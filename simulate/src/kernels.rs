@@ -1,0 +1,103 @@
+//! Launches of kernels, and the values that they may change.
+//!
+//! Device code does not run. What PyTorch's operators write is computed on the host (`operators`). Of all other kernels
+//! it is known to which memory they have addresses: what lies there may have changed.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+
+use crate::code::{self, Parameter};
+use crate::device::{addresses, blocks, thread, values};
+use crate::ffi::{Handle, In, Opaque};
+use crate::little_endian::number_at;
+use crate::streams;
+use crate::sys::lock::Mutex;
+use crate::sys::memory;
+
+/// Parameters of a kernel. None stands for those of code that is not known.
+type Parameters = Option<Arc<Box<[Parameter]>>>;
+
+/// Parameters of kernels by the function of the host that launches them.
+static KERNELS: Mutex<BTreeMap<usize, Parameters>> = Mutex::new(BTreeMap::new());
+/// Addresses that kernels in graphs have: each replay may write there.
+static IN_GRAPHS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn parameters(function: Opaque) -> Parameters {
+    let mut kernels = KERNELS.lock();
+    let known = kernels.entry(function.addr()).or_insert_with(|| code::parameters(function).map(Arc::new));
+    known.clone()
+}
+
+/// Notes a launch of the kernel behind a function of the host.
+pub(crate) fn launched(function: Opaque, arguments: In<u64>, stream: Handle) {
+    if !is_computed(stream)
+        && let Some(parameters) = parameters(function)
+    {
+        launched_with(&parameters, arguments, stream);
+    }
+}
+
+/// True where the results of the operator that runs are computed: its kernels change nothing else. Those of a graph run
+/// later.
+fn is_computed(stream: Handle) -> bool {
+    thread(|state| state.operators.get()) > 0 && !is_captured(stream)
+}
+
+fn is_captured(stream: Handle) -> bool {
+    matches!(streams::capture(stream), Ok(Some(_)))
+}
+
+/// Notes a launch of a kernel of which only the parameters are known.
+pub(crate) fn launched_with(parameters: &[Parameter], arguments: In<u64>, stream: Handle) {
+    let captured = is_captured(stream);
+    for address in words(parameters, arguments).filter(|&word| addresses::is_device(word)) {
+        doubt(address);
+        if captured {
+            IN_GRAPHS.lock().insert(address);
+        }
+    }
+}
+
+/// Word of eight bytes in an argument.
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    number_at::<8>(bytes, at)
+}
+
+/// All words of eight bytes in all arguments, which a program passes as an address each: addresses lie at multiples of
+/// eight.
+fn words(parameters: &[Parameter], arguments: In<u64>) -> impl Iterator<Item = u64> {
+    let all = parameters.iter().enumerate().filter_map(move |(place, parameter)| {
+        let address = arguments.at(0).and_then(|_| arguments.at(place))?;
+        Some(memory::bytes(address, parameter.size))
+    });
+    all.flat_map(|bytes| bytes.chunks_exact(8).filter_map(|bytes| long(bytes, 0)))
+}
+
+/// Notes that a graph was launched: its kernels run again.
+pub(crate) fn replayed() {
+    IN_GRAPHS.lock().iter().for_each(|&address| doubt(address));
+}
+
+/// Notes that a library wrote to memory of a device, or of the host.
+pub(crate) fn wrote(address: u64) {
+    if addresses::is_device(address) {
+        doubt(address);
+    }
+}
+
+/// Notes that a library wrote there, or to where an array there points to.
+pub(crate) fn wrote_through(address: u64) {
+    let Some((start, size)) = blocks::holding(address).filter(|_| addresses::is_device(address)) else { return };
+    let array = (start + size - address).min(values::LARGEST_KEPT);
+    let mut words = alloc::vec![0; array as usize];
+    values::read(words.as_mut_ptr() as u64, address, array);
+    words.chunks_exact(8).filter_map(|word| long(word, 0)).for_each(wrote);
+    doubt(address);
+}
+
+fn doubt(address: u64) {
+    if let Some((at, size)) = blocks::holding(address) {
+        values::doubt(at, size);
+    }
+}

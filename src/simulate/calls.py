@@ -1,0 +1,186 @@
+"""Calls of PyTorch's operators: their operands on the host, what is known of them, and what the host computes."""
+
+import math
+
+from ptmem_simulate_values import ABSENT, LARGEST, SIZE, SUPPOSED, Work, flatten
+
+
+def names(text):
+    return frozenset(text.split())
+
+
+# The same on the host and on a device, whatever the type is.
+EXACT = names("""
+    cat index index_select gather take where masked_fill masked_scatter masked_select flip roll tril triu
+    _index_put_impl scatter index_copy index_fill index_put clamp clamp_min clamp_max maximum minimum abs neg
+    sign floor ceil trunc relu amax amin aminmax max min logical_and logical_or logical_xor logical_not
+    bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift __lshift__
+    __rshift__ eq ne lt le gt ge all any isposinf isneginf signbit isin bucketize searchsorted count_nonzero
+    argmax argmin _cummax_helper _cummin_helper nonzero repeat_interleave bincount _unique2 unique_dim
+    unique_consecutive arange tril_indices triu_indices embedding fmax fmin unfold im2col equal nms
+""")
+# Exact for whole numbers, and for others where `is_exact` says so.
+ARITHMETIC = names("""
+    add sub rsub mul div remainder fmod floor_divide pow sqrt square reciprocal sum cumsum prod cumprod round
+    scatter_add index_add scatter_reduce addcmul addcdiv trace dot linspace histc gcd lcm _foreach_add
+    _foreach_sub _foreach_mul _foreach_div _foreach_neg _foreach_pow _foreach_sqrt
+""")
+# Other functions of numbers: a device rounds some of their results in another way.
+ROUNDED = names("""
+    exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf rsqrt mean var std norm
+    linalg_vector_norm lerp _softmax _log_softmax atan atan2 acos asin sinh cosh logsumexp silu gelu
+    nan_to_num logit logaddexp
+""")
+# Comparisons but equalities, and logic: operands that are not set pass in part.
+CONDITIONS = names("""
+    lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_not
+""")
+# Operators whose results have sizes that follow from values, which they read from the device.
+SIZED = names("""
+    nonzero _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
+""")
+# Most elements of numbers that are not whole: steps, rates and scales, not tensors of data.
+MOST_FRACTIONS = 1 << 12
+# Whole numbers up to this are exact in a type, and so are their sums.
+WHOLE = {"float16": 1 << 11, "bfloat16": 1 << 8, "float32": 1 << 24, "float64": 1 << 53}
+
+
+def bytes_of(tensor):
+    return tensor.numel() * tensor.element_size()
+
+
+def is_plain(torch, tensor):
+    return not tensor.is_complex() and tensor.layout is torch.strided and not tensor.is_quantized
+
+
+class Call:
+    """One call of an operator: its operands, read when they are needed."""
+
+    def __init__(self, operator, arguments, named, tensors, overwrites=False):
+        self.operator, self.arguments, self.named = operator, arguments, named
+        self.engine = operator.engine
+        self.torch = operator.engine.torch
+        self.tensors = tensors
+        written = {id(tensor) for tensor in operator.written_of(arguments, named)}
+        outs = {id(tensor) for tensor in flatten(value for name, value in named.items() if name.startswith("out"))}
+        overwrites = overwrites or operator.base.endswith("_helper")
+        only_written = written if overwrites else written & outs
+        self.read = [tensor for tensor in tensors if tensor.is_cuda and id(tensor) not in only_written]
+        self.plain = all(is_plain(self.torch, tensor) for tensor in tensors)
+        self.small = self.plain and all(bytes_of(tensor) <= LARGEST for tensor in tensors)
+        self.supposed = {}
+
+    def value(self, name, default=None):
+        value = self.operator.bound(self.arguments, self.named).get(name)
+        return default if value is None else value
+
+    def trust(self):
+        """Certainty of the least certain operand."""
+        return max((self.engine.trust(tensor) for tensor in self.read), default=0)
+
+    def on_host(self, value, made):
+        """The same argument on the host."""
+        if isinstance(value, self.torch.Tensor):
+            if not value.is_cuda:
+                return value
+            key = id(value)
+            if key not in made:
+                made[key] = self.supposed[key] if key in self.supposed else self.engine.read(value)[0]
+            return made[key]
+        if isinstance(value, (list, tuple)):
+            return type(value)([self.on_host(part, made) for part in value])
+        return value
+
+    def compute(self):
+        """The results of the operator on the host."""
+        made = {}
+        arguments = self.on_host(self.arguments, made)
+        named = {name: self.on_host(value, made) for name, value in self.named.items()}
+        if "device" in named:
+            named["device"] = "cpu"
+        result = self.operator.overload(*arguments, **named)
+        return flatten([result]) or flatten(
+            self.operator.bound(arguments, named)[self.operator.arguments[index][0]] for index in self.operator.written
+        )
+
+    def work(self, results=None, trust=SUPPOSED, answer=None):
+        """The work that gives the results these values, or none."""
+        return Work(self.engine, results, trust, answer, self.operator.written_of(self.arguments, self.named))
+
+    def hidden(self, tensor):
+        """Values of a tensor that is not set: 1 for the share that passes conditions, 0 for the others."""
+        torch, count = self.torch, tensor.numel()
+        keep = self.engine.keep
+        places = torch.arange(count, dtype=torch.float64)
+        passes = ((places + 1) * keep).floor() > (places * keep).floor()
+        return passes.to(tensor.dtype).view(tensor.shape)
+
+
+def is_power_of_two(number):
+    return isinstance(number, (int, float)) and number != 0 and abs(math.frexp(number)[0]) == 0.5
+
+
+def is_exact(call, results):
+    """True if a device gives the same bits: whole numbers, and single operations that are rounded once."""
+    torch = call.torch
+    kind = next((tensor.dtype for tensor in [*results, *call.tensors] if tensor.is_floating_point()), None)
+    if kind is None:
+        return True
+    base, other = call.operator.base, call.value("other")
+    name = str(kind).split(".")[-1]
+    small = isinstance(other, (int, float)) and name in ("float16", "bfloat16")
+    if small and torch.tensor(other, dtype=kind).item() != other:
+        return False  # It is rounded to the type, or not, before the operation.
+    if base in ("add", "sub", "rsub"):
+        return call.value("alpha", 1) in (1, -1)
+    if base == "_foreach_add":
+        return not call.value("alpha") or call.value("alpha") == 1
+    if base in ("mul", "_foreach_mul", "_foreach_neg", "_foreach_sub"):
+        return True
+    if base == "div":
+        by_tensor = isinstance(other, torch.Tensor) and other.is_cuda
+        return call.value("rounding_mode") is None and (by_tensor or is_power_of_two(other))
+    if name not in ("float32", "float64"):
+        return False
+    if base in ("sqrt", "square", "reciprocal"):
+        return True
+    if base == "pow":
+        return call.value("exponent") == 2
+    if base == "round":
+        return not call.value("decimals")
+    if base in ("sum", "cumsum"):
+        return is_whole_sum(call, WHOLE[name])
+    return False
+
+
+def is_whole_sum(call, most):
+    values = call.engine.read(call.read[0])[0].double()
+    return bool((values == values.round()).all()) and values.abs().sum().item() < most
+
+
+def largest_result(call):
+    """Most bytes that operands of these shapes give, where they are stretched to one shape."""
+    shapes = [tuple(tensor.shape) for tensor in call.tensors]
+    try:
+        return math.prod(call.torch.broadcast_shapes(*shapes)) * 8
+    except RuntimeError:
+        return 0
+
+
+def absent_operands(call):
+    return [tensor for tensor in call.read if call.engine.trust(tensor) == ABSENT]
+
+
+def computed(call, trust=None):
+    """The values that the host gives, as certain as the operands and the operator are."""
+    base = call.operator.base
+    results = call.compute()
+    if base in ROUNDED or (base in ARITHMETIC and not is_exact(call, results)):
+        trust = SUPPOSED
+    trust = min(call.trust() if trust is None else trust, SUPPOSED)
+    answer = None
+    if base in SIZED:
+        answer = results[0].shape[call.value("dim", 0) if base == "unique_dim" else 0]
+        if trust == SUPPOSED:
+            call.engine.followed(SIZE)
+    return call.work(results, trust, answer)

@@ -1,0 +1,300 @@
+"""Operators of PyTorch whose values are computed, how exactly, and what is supposed where operands are not known.
+
+What is supposed takes the usual course of a program: an equality is false, a check passes, a part of all elements
+passes any other condition, and indices are distinct and spread evenly. It is never called known.
+"""
+
+import math
+
+from ptmem_simulate_calls import (
+    ARITHMETIC,
+    CONDITIONS,
+    EXACT,
+    MOST_FRACTIONS,
+    ROUNDED,
+    Call,
+    absent_operands,
+    bytes_of,
+    computed,
+    largest_result,
+)
+from ptmem_simulate_values import ABSENT, CONDITION, LARGEST, MOST_ABSENT, NUMBER, SIZE, SUPPOSED, Engine, flatten
+
+
+def rule(operator, arguments, named, tensors):
+    """Values of an operator that has no rule of its own."""
+    call = Call(operator, arguments, named, tensors)
+    if not call.small or largest_result(call) > 8 * LARGEST:
+        return call.work()
+    fractions = [tensor for tensor in tensors if tensor.is_floating_point()]
+    if operator.base not in EXACT and sum(tensor.numel() for tensor in fractions) > MOST_FRACTIONS:
+        return call.work()
+    if call.trust() < ABSENT:
+        return computed(call)
+    absent = absent_operands(call)
+    if any(tensor.is_floating_point() for tensor in absent) or sum(tensor.numel() for tensor in absent) > MOST_ABSENT:
+        return call.work()
+    return computed(call, SUPPOSED)
+
+
+def condition(operator, arguments, named, tensors):
+    """Comparisons and logic: of what is not set, a share passes."""
+    call = Call(operator, arguments, named, tensors)
+    if not call.small or largest_result(call) > 8 * LARGEST:
+        return call.work()
+    for tensor in absent_operands(call):
+        if tensor.numel() > 1:
+            call.supposed[id(tensor)] = call.hidden(tensor)
+    return computed(call, SUPPOSED if call.supposed else None)
+
+
+def equality(operator, arguments, named, tensors):
+    """Of what is not set, nothing is equal but to itself."""
+    call = Call(operator, arguments, named, tensors)
+    if not call.small or largest_result(call) > 8 * LARGEST:
+        return call.work()
+    if not absent_operands(call):
+        return computed(call)
+    places = [(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in tensors]
+    same = len(places) == 2 and places[0] == places[1]
+    results = call.compute()
+    return call.work([result.fill_((operator.base == "eq") == same) for result in results], SUPPOSED)
+
+
+def check(operator, arguments, named, tensors):
+    """`all` and `any`: a check of what is not known passes, unless nothing does."""
+    call = Call(operator, arguments, named, tensors)
+    (place,) = call.read[:1]
+    if call.small and call.trust() < SUPPOSED:
+        return computed(call)
+    results = None
+    if call.small and call.trust() == SUPPOSED:
+        results = call.compute()
+        if operator.base == "all":
+            some = call.on_host(place, {}).bool().any()
+            results = [result.logical_or_(some) for result in results]
+    elif call.value("dim") is None:
+        results = [call.torch.full((), operator.base == "all", dtype=call.torch.bool)]
+    else:
+        shape = call.torch.empty(place.shape, device="meta").sum(call.value("dim"), call.value("keepdim", False)).shape
+        results = [call.torch.full(shape, operator.base == "all", dtype=call.torch.bool)]
+    return call.work(results)
+
+
+def spread(torch, rows, count, of):
+    """Indices below a number, for each row some, all different and spread evenly over the rows.
+
+    They begin in the middle: the first and last of a vocabulary mean something.
+    """
+    first = torch.arange(rows)[:, None] * count
+    return (of // 2 + first + torch.arange(count)) % max(of, 1)
+
+
+def along(torch, shape, dim, count, keep=True):
+    """Such indices along a dimension of a shape."""
+    dim = dim % max(len(shape), 1)
+    others = [size for place, size in enumerate(shape) if place != dim]
+    of = shape[dim] if shape else 1
+    if count == of:
+        indices = torch.arange(of).expand(*others, of)
+    else:
+        indices = spread(torch, math.prod(others), count, of).view(*others, count)
+    indices = indices.movedim(-1, dim) if shape else indices.view(())
+    return indices if keep else indices.squeeze(dim)
+
+
+def order(operator, arguments, named, tensors):
+    """Indices of the largest or smallest elements."""
+    call = Call(operator, arguments, named, tensors)
+    place = call.value("self")
+    if call.small and call.trust() < ABSENT:
+        return ordered(call)
+    shape, torch = list(place.shape), call.torch
+    base = operator.base
+    if base == "topk":
+        indices = along(torch, shape, call.value("dim", -1), call.value("k"))
+    elif base == "sort":
+        dim = call.value("dim", -1)
+        indices = along(torch, shape, dim, shape[dim] if shape else 1)
+    elif call.value("dim") is None:
+        if base in ("max", "min"):
+            return call.work()  # Of all elements, without an index.
+        indices = torch.tensor(place.numel() // 2)
+    elif isinstance(call.value("dim"), int):
+        indices = along(torch, shape, call.value("dim"), 1, keep=call.value("keepdim", False))
+    else:
+        return call.work()
+    if indices.numel() * 8 > LARGEST:
+        return call.work()
+    return call.work([indices] if base in ("argmax", "argmin") else [None, indices])
+
+
+def ordered(call):
+    """The same of values that are set: which of equal ones comes first is not known."""
+    base = call.operator.base
+    if base not in ("topk", "sort") or call.value("stable"):
+        return computed(call)
+    values = call.engine.read(call.value("self"))[0]
+    dim = call.value("dim", -1)
+    ordered_values = values.sort(dim)[0] if values.dim() else values.view(1)
+    results = call.compute()
+    equal = (ordered_values.diff(dim=dim if values.dim() else 0) == 0).any().item()
+    trust = min(call.trust(), SUPPOSED)
+    return call.work(results, [trust, SUPPOSED if equal else trust])
+
+
+def nonzero(operator, arguments, named, tensors):
+    """Places of elements that are not zero: their number is a size."""
+    call = Call(operator, arguments, named, tensors)
+    place = call.value("self")
+    told = call.engine.thread.answer
+    if call.small and call.trust() < ABSENT:
+        return computed(call)
+    if call.small and place.numel() * 8 <= LARGEST:
+        call.supposed[id(place)] = call.hidden(place)
+        if told is None:
+            return computed(call, SUPPOSED)
+    call.engine.followed(SIZE)
+    return call.work(answer=int(place.numel() * call.engine.keep) if told is None else told)
+
+
+def unique(operator, arguments, named, tensors):
+    """Elements that differ: of those that are not set, a share."""
+    call = Call(operator, arguments, named, tensors)
+    if call.small and call.trust() < ABSENT:
+        return computed(call)
+    place = call.read[0]
+    dim = call.value("dim")
+    call.engine.followed(SIZE)
+    count = place.numel() if dim is None or operator.base == "_unique2" else place.shape[dim]
+    return call.work(answer=max(int(count * call.engine.keep), min(count, 1)))
+
+
+def suppressed(operator, arguments, named, tensors):
+    """Boxes that do not overlap others of a higher score: all, where that is not known."""
+    call = Call(operator, arguments, named, tensors)
+    if call.small and call.trust() < ABSENT:
+        return computed(call)
+    count = call.read[0].shape[0]
+    call.engine.followed(SIZE)
+    return call.work([call.torch.arange(count)], SUPPOSED, count)
+
+
+def copy(operator, arguments, named, tensors):
+    """Copies: those of bytes are the library's, and those to the host tell what the program reads."""
+    call = Call(operator, arguments, named, tensors, overwrites=True)
+    to, source = call.value("self"), call.value("src")
+    if not (to.is_cuda and source.is_cuda):
+        if source.is_cuda and not to.is_cuda:
+            note_read(call, source)
+        return None
+    if to.device != source.device or (to.dtype == source.dtype and to.is_contiguous() and source.is_contiguous()):
+        return None
+    if not call.small or (call.trust() == ABSENT and (source.is_floating_point() or source.numel() > MOST_ABSENT)):
+        return call.work()
+    return computed(call)
+
+
+def note_read(call, place):
+    """Notes that the program reads whole numbers or conditions that are not known."""
+    if place.is_floating_point() or place.is_complex() or not place.numel() or call.engine.thread.depth:
+        return
+    if bytes_of(place) <= LARGEST and call.engine.trust(place) >= SUPPOSED:
+        call.engine.followed(CONDITION if place.dtype == call.torch.bool else NUMBER)
+
+
+def read_number(operator, arguments, named, tensors):
+    note_read(Call(operator, arguments, named, tensors), tensors[0])
+
+
+def fill(operator, arguments, named, tensors):
+    """One number everywhere."""
+    call = Call(operator, arguments, named, tensors, overwrites=True)
+    place = call.value("self")
+    if not call.plain or call.small:
+        return computed(call) if call.small else call.work()
+    one = call.torch.empty(1, dtype=place.dtype).fill_(call.on_host(call.value("value"), {}))
+    first, *rest = one.view(call.torch.uint8).tolist()
+    if place.is_contiguous() and all(byte == first for byte in rest) and call.trust() == 0:
+        call.engine.library.fill(place.data_ptr(), first, bytes_of(place))
+        work = call.work([])
+        work.results = ()
+        return KeepFill(work, first)
+    return call.work()
+
+
+class KeepFill:
+    """A large fill: no element is written for itself."""
+
+    def __init__(self, work, byte):
+        self.work, self.byte = work, byte
+
+    def __call__(self, *result):
+        self.work()
+        for place in flatten(result):
+            self.work.engine.library.fill(place.data_ptr(), self.byte, bytes_of(place))
+
+
+def random(operator, arguments, named, tensors):
+    """Whole numbers by chance: in their range, the same in each run."""
+    call = Call(operator, arguments, named, tensors, overwrites=True)
+    if not call.small:
+        return call.work()
+    torch = call.torch
+    if operator.base == "multinomial":
+        return chosen(call)
+    own = torch.Generator()
+    own.manual_seed(0)
+    call.named = dict(call.named, generator=own)
+    if operator.base == "randperm":
+        results = [torch.randperm(call.value("n"), generator=own).to(call.value("out").dtype)]
+    else:
+        results = call.compute()
+    return call.work(results)
+
+
+def chosen(call):
+    """Indices by chance: those of the highest weights that are known, else spread over all."""
+    torch, weights, count = call.torch, call.value("self"), call.value("num_samples")
+    shape, of = weights.shape[:-1], weights.shape[-1]
+    rows = math.prod(shape)
+    if call.engine.trust(weights) < ABSENT:
+        best = call.engine.read(weights)[0].view(rows, of).argsort(-1, descending=True, stable=True)
+        places = torch.arange(count) % of
+        return call.work([best[:, places].view(*shape, count)])
+    return call.work([spread(torch, rows, count, of).view(*shape, count)])
+
+
+def rules():
+    """The rule of each operator."""
+    table = dict.fromkeys([*EXACT, *ARITHMETIC, *ROUNDED], rule)
+    table.update(dict.fromkeys(CONDITIONS, condition))
+    table.update(dict.fromkeys(("eq", "ne"), equality))
+    table.update(dict.fromkeys(("all", "any"), check))
+    table.update(dict.fromkeys(("topk", "sort", "argmax", "argmin", "max", "min"), order))
+    table.update(dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), unique))
+    table.update(dict.fromkeys(("random", "randperm", "multinomial"), random))
+    table.update(nonzero=nonzero, copy=copy, fill=fill, _local_scalar_dense=read_number, nms=suppressed)
+    return table
+
+
+# The engine of this process, once PyTorch is imported.
+ENGINES = []
+
+
+def install(torch):
+    """Computes values for PyTorch's operators from now on."""
+    ENGINES.append(Engine(torch))
+    ENGINES[0].install("aten", rules())
+
+
+def install_vision(_):
+    """The same for the operators of torchvision."""
+    ENGINES[0].install("torchvision", {"nms": suppressed})
+
+
+def add_facts(snapshot):
+    """Adds what followed from values that are not known to the facts of a recording."""
+    told = ENGINES[0].told if ENGINES else {}
+    words = ("sizes", "conditions", "whole numbers")
+    snapshot["ptmem"]["followed"] = [[words[kind], *told[kind]] for kind in sorted(told)]
