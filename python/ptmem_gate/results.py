@@ -100,7 +100,9 @@ class CategoryChange:
     delta: int
 
 
-BucketOfChange = Optional[Literal["before-recording", "allocation-not-recorded", "no-frames", "others", "peak-elsewhere"]]
+BucketOfChange = Optional[
+    Literal["before-recording", "allocation-not-recorded", "no-frames", "others", "peak-elsewhere"]
+]
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,10 @@ def test_a_program_without_a_gpu_is_an_error(torch: FakeTorch, tmp_path: Path) -
     with pytest.raises(RecordingError, match="the program used no GPU"), record(tmp_path / "none.pkl"):
         pass
     torch.has_gpu = False
-    with pytest.raises(RecordingError, match="no GPU here; .*: ptmem simulate -- python "), record(tmp_path / "none.pkl"):
+    with (
+        pytest.raises(RecordingError, match="no GPU here; .*: ptmem simulate -- python "),
+        record(tmp_path / "none.pkl"),
+    ):
         pass
     with pytest.raises(RecordingError, match="ptmem simulate") as caught, record(tmp_path / "none.pkl"):
         raise RuntimeError("Found no NVIDIA driver on your system")

@@ -196,6 +196,10 @@ codes! {
         "The program failed while it was recorded, or made fewer steps than were to be recorded; limits are inconclusive."
         "Mend the program, or record steps that it makes.";
 
+    CountersDisagree "counters-disagree" Distrusted
+        "PyTorch's own counters differ from the figures that follow from the history."
+        "Let nothing in the program turn the history on, off or clear it; if it does not, report it.";
+
     ImportedElsewhere "imported-elsewhere" Distrusted
         "A package of the repository was imported from outside the checkout, and its code is another one."
         "Install the checkout that is recorded (pip install -e .), or put it first on PYTHONPATH.";

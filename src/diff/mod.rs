@@ -275,8 +275,12 @@ fn compare_devices(
     let paired = stacks::paired(stacks, both, options);
     let is_at_peak = matches!(profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
     let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
-    let course::Compared { missing, parts_unclear, peaks, peak_moved } =
+    let course::Compared { mut missing, mut parts_unclear, peaks, peak_moved } =
         course::compare(profiles, devices, both, &paired, options);
+    if runs::have_same_whole_steps(profiles) {
+        missing.clear();
+        parts_unclear = None;
+    }
     let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, &missing));
     let mut rows = if comparable { rows(stacks, cuts, groupers, &paired, at) } else { Rows::default() };
     let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Diff, Sides};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::Profile;
+use crate::profile::{DeviceProfile, Profile};
 use crate::snapshot::{OwnPackage, RunFacts};
 
 /// The most versions that are told in a line.
@@ -20,6 +20,22 @@ pub(super) fn compare(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
     if let Some(message) = same_code(before, after) {
         found.push(Diagnostic::new(Code::SameCode, None, message));
     }
+}
+
+/// True if both sides are known to hold equally many steps, each of them whole: then neither lacks a part of one.
+pub(super) fn have_same_whole_steps(profiles: &Sides<Profile>) -> bool {
+    match (whole_steps(&profiles.before), whole_steps(&profiles.after)) {
+        (Some(before), Some(after)) => before == after,
+        _ => false,
+    }
+}
+
+/// The number of steps that a profile holds whole, where it holds some and is not cut short.
+fn whole_steps(profile: &Profile) -> Option<u64> {
+    let run = profile.run.as_ref().filter(|run| run.failure().is_none())?;
+    let is_cut = profile.diagnostics.iter().any(|found| found.code == Code::HistoryTruncated)
+        || profile.devices.iter().any(DeviceProfile::ran_out_of_memory);
+    Some(run.steps?.count()).filter(|&count| count > 0 && !is_cut)
 }
 
 /// The versions that are not the same, those of packages that one side lacks left out.

@@ -2,7 +2,7 @@
 //!
 //! A leak is not a higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
 //! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
-//! leaves blocks behind in nearly every step, which are still held at the dump.
+//! leaves blocks behind in nearly every step, which are still held where the last step begins.
 
 mod doubt;
 mod names;

@@ -8,7 +8,9 @@ use super::maybe_pending::MaybePending;
 use super::moves::Tracer;
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
+use super::stated;
 use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Device};
 
 /// Memory of the largest device that PyTorch 2.0, the only release that does not record all that is given back, knows:
@@ -18,7 +20,9 @@ const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 /// Runs the counters over the history of a device, and says how far they can be trusted.
 pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Census) -> Result<Replay, Error> {
     let DeviceView { snapshot, id, device } = view;
-    let sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
+    let stated = snapshot.run.as_ref().and_then(|run| run.counters_of(id));
+    let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
+    stated.into_iter().for_each(|stated| stated::fit_older(stated, &mut sizes, &mut lifetimes));
     let pools = out_of_memory::pools(snapshot, device, &census, &lifetimes);
     let misses_frees = view.misses_frees(&lifetimes, &sizes);
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
@@ -30,7 +34,7 @@ pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Ce
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
     let trust = Trust { findings: &findings, counters: &counters, end: &end, id };
-    let figures = Figures {
+    let mut figures = Figures {
         history: findings.history,
         allocated: trust.allocated()?,
         active: trust.active()?,
@@ -47,9 +51,12 @@ pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Ce
         checks: findings.checks,
         timeline: Timeline::of(&trace),
     };
+    let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
     let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
     let rival = rival.and_then(|at| counters::rival_of_peak(&trace, at, counters.allocated.peak));
-    let diagnostics = diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
+    let mut diagnostics =
+        diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
+    diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
     Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, diagnostics })
 }

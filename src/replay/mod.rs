@@ -25,6 +25,7 @@ mod rounding;
 mod segment_map;
 mod sizes;
 mod state;
+mod stated;
 
 use std::collections::BTreeMap;
 

@@ -320,6 +320,8 @@ class Recorder:
             self.dump("whole")
         else:
             text = failure if isinstance(failure, str) else self.tools.last_line(failure)
+            if FAULT_OF_PYTORCH in text:
+                sys.stderr.write(WAY_OUT)
             self.dump("exception", text)
 
     def fail(self, problem):
@@ -364,6 +366,13 @@ class Recorder:
 
 
 ALONE = "PTMEM_SIMULATE_ALONE" in os.environ
+
+# Checkpointing without re-entry fails so inside the backward pass in some releases while frames are recorded.
+FAULT_OF_PYTORCH = "returned NULL without setting an exception"
+WAY_OUT = (
+    "ptmem simulate: this is a fault of PyTorch, not of the program, if it checkpoints without re-entry: it then fails whenever "
+    "call stacks are recorded. Record with use_reentrant=True, or with another release of PyTorch\n"
+)
 
 ANSWERS = (
     later("one_rank", "stand_for_peers") if ALONE else later("ranks", "exchange_objects"),

@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub settings: AllocatorSettings,
     /// `external_annotations`, in file order.
     pub annotations: Vec<Annotation>,
+    /// True if the release keeps annotations in its snapshots, as those from 2.5 on do.
+    pub keeps_annotations: bool,
     /// Facts about the run, where the recorder added some.
     pub run: Option<RunFacts>,
     /// True if the file has a `device_traces` key; releases before 2.0, and

@@ -124,6 +124,12 @@ fn of_run(mut facts: Json) -> Value {
     story([]).with("ptmem", facts)
 }
 
+/// PyTorch's counters around [`story`], with so many bytes allocated at the dump.
+fn counters(end: u64) -> Json {
+    let at = |bytes: u64| json!({"current": {"allocated_bytes": bytes}, "peak": {"allocated_bytes": bytes}, "calls": [0, 0]});
+    json!({"device": 0, "start": at(0), "dump": at(end)})
+}
+
 fn imported_elsewhere() -> Json {
     json!({"name": "tower", "path": "/opt/tower", "inside": false, "digest": "d", "same": false})
 }
@@ -317,6 +323,7 @@ fn produce(code: Code) -> Codes {
         }
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),
+        Code::CountersDisagree => case.show(&of_run(json!({"counters": [counters(4 * MIB + 512)]}))),
         Code::ImportedElsewhere => case.show(&of_run(json!({"packages": [imported_elsewhere()]}))),
         Code::VersionsDiffer => case.diff(
             &of_run(json!({"versions": [["torch", "2.10.0"]]})),

@@ -150,3 +150,39 @@ fn facts_of_any_form_do_no_harm() {
         assert!(text(&output.stdout).len() < 20_000, "{facts}");
     }
 }
+
+/// A block of unknown size from before the recording is freed in it: 100 KiB less than 6 MiB were asked for.
+#[test]
+fn counters_of_pytorch_make_bounds_exact_and_check_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = 6 * MIB - 100 * 1024;
+    let bounded = || {
+        let mut events = free(A + 4 * MIB, asked).to_vec();
+        events.extend([event("alloc", A + 4 * MIB, 2 * MIB)]);
+        events.extend(free(A + 4 * MIB, 2 * MIB));
+        snapshot(vec![segment(A, &[(4 * MIB, true), (16 * MIB, false)])], events)
+    };
+    let of_size = |size: u64| {
+        let at = |bytes: u64, peak: u64| {
+            let bytes = json!({"allocated_bytes": bytes, "active_bytes": bytes});
+            json!({"current": bytes, "peak": {"allocated_bytes": peak, "active_bytes": peak}, "calls": [0, 0]})
+        };
+        let start = at(4 * MIB + size, 30 * MIB);
+        bounded().with(
+            "ptmem",
+            json!({"format": 1, "counters": [{"device": 0, "start": start, "dump": at(4 * MIB, 30 * MIB)}]}),
+        )
+    };
+    let figures = |recording: &Value| {
+        write(folder.path(), "bounded.pkl", recording);
+        let output = ptmem(folder.path(), &["show", "bounded.pkl", "--format", "json"]);
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+        let disagrees = report["diagnostics"].to_string().contains("counters-disagree");
+        let allocated = &report["devices"][0]["allocated"];
+        (allocated["baseline"].as_u64().unwrap(), allocated["exact"] == true, disagrees)
+    };
+    assert_eq!(figures(&bounded()), (4 * MIB + asked, false, false));
+    assert_eq!(figures(&of_size(asked)), (4 * MIB + asked, true, false));
+    assert_eq!(figures(&of_size(asked + 512 * 100)), (4 * MIB + asked + 512 * 100, true, false));
+    assert_eq!(figures(&of_size(9 * MIB)), (4 * MIB + asked, false, true));
+}

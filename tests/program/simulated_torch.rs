@@ -308,3 +308,110 @@ fn memory_that_runs_out_before_the_steps_to_record_is_recorded() {
     let figures = figures(&snapshot, &[]);
     assert!(!figures["ooms"].as_array().unwrap().is_empty());
 }
+
+/// Runs a script on simulated GPUs in a folder of its own, and records it.
+fn record_script(python: &Path, place: &Path, script: &str, record: &str) -> Output {
+    std::fs::write(place.join("script.py"), script).unwrap();
+    let mut command = Command::new(PTMEM);
+    command.current_dir(place).args(["simulate", "--memory", "4GiB", "--gpus", "2", "--record", record, "--"]);
+    command.arg(python).arg("script.py").stdin(Stdio::null()).output().unwrap()
+}
+
+/// What the recorder said of a run.
+fn figures_of(place: &Path, name: &str) -> serde_json::Value {
+    figures(&place.join(name), &[])
+}
+
+/// Steps of a small model, of which the argument of `train` is the number.
+const TRAIN: &str = "
+import torch
+
+def train(steps):
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.randn(64, 512, device='cuda')).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+";
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn fewer_steps_than_asked_for_fail_the_run_and_leave_no_earlier_file() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    std::fs::write(place.path().join("out.pkl"), "of last week").unwrap();
+    std::fs::write(place.path().join("out_rank1.pkl"), "of last week").unwrap();
+    let output = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(2)\n"), "out.pkl,steps=3..3");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("the optimizer made 2 steps; expected 3"), "{stderr}");
+    assert!(!place.path().join("out.pkl").exists() && !place.path().join("out_rank1.pkl").exists());
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_program_that_fails_is_told_by_its_recording() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let sound = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(3)\n"), "sound.pkl");
+    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
+    let script = format!("{TRAIN}\ntrain(1)\nraise ValueError('a bad batch')\n");
+    assert_eq!(record_script(&python, place.path(), &script, "failed.pkl").status.code(), Some(1));
+    let mut diff = Command::new(PTMEM);
+    diff.current_dir(place.path()).args(["diff", "sound.pkl", "failed.pkl", "--max-growth", "5%"]);
+    let output = diff.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{stdout}");
+    assert!(stdout.contains("the program failed: ValueError: a bad batch"), "{stdout}");
+}
+
+/// Without the variables that torchrun sets, as `mp.spawn` and Lightning start ranks.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn ranks_that_only_torch_distributed_knows_write_files_of_their_own() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let script = format!(
+        "{TRAIN}
+import torch.distributed as dist
+
+def work(rank):
+    dist.init_process_group('gloo', init_method='file://{}/meeting', rank=rank, world_size=2)
+    torch.cuda.set_device(rank)
+    train(2 + rank)
+    dist.destroy_process_group()
+
+if __name__ == '__main__':
+    torch.multiprocessing.spawn(work, nprocs=2)
+",
+        place.path().display()
+    );
+    let output = record_script(&python, place.path(), &script, "out.pkl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (rank, steps) in [(0, "steps 1 to 2"), (1, "steps 1 to 3")] {
+        let name = format!("out_rank{rank}.pkl");
+        assert!(figures_of(place.path(), &name)["allocated"]["peak"].as_u64().unwrap() > 0);
+        let shown = Command::new(PTMEM).current_dir(place.path()).args(["show", &name]).output().unwrap();
+        let told = format!("rank {rank} of 2, {steps}");
+        assert!(String::from_utf8_lossy(&shown.stdout).contains(&told), "{}", String::from_utf8_lossy(&shown.stdout));
+    }
+    // The second rank makes the steps that are asked for, the first does not.
+    let output = record_script(&python, place.path(), &script, "out.pkl,steps=3..3");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("rank 0: the optimizer made 2 steps; expected 3"), "{stderr}");
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_recorded_step_is_exact_by_the_counters_of_pytorch() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    // Gradients of blocks that a large segment does not split are freed in the step.
+    let script = TRAIN.replace("512, 512", "2500, 1700").replace("64, 512", "64, 2500") + "\ntrain(4)\n";
+    let output = record_script(&python, place.path(), &script, "out.pkl,steps=3..3");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = figures_of(place.path(), "out.pkl");
+    assert_eq!(figures["allocated"]["baseline_error"], 0, "{}", figures["allocated"]);
+}

@@ -24,7 +24,7 @@ const FEWEST: usize = 3;
 
 /// Looks for leaks in one snapshot.
 ///
-/// A block counts as left behind if it is held at the dump and has already outlived, in steps, every block of the same
+/// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
 /// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
 /// stack leaks if it left blocks behind in nearly every step that counts, and still does.
 ///
@@ -196,15 +196,22 @@ impl DeviceSteps<'_> {
             .into());
         }
         if !self.steps.are_plausible(self.events, self.grouper.code()) {
-            return Err(Unclear {
-                reason:
-                    "no steps were found in the history: it looks like less than a few steps. Record more of them, \
-                         annotate them (torch.profiler.record_function), or give two or more snapshots"
-                        .to_owned(),
-                advice: Some(Advice::NameSteps),
-            });
+            return Err(
+                self.unnamed("no steps were found in the history: it looks like less than a few steps; record more")
+            );
         }
         Ok(())
+    }
+
+    /// A reason with the ways to tell steps apart: a release that keeps no annotations can name none.
+    fn unnamed(&self, reason: &str) -> Unclear {
+        if self.snapshot.keeps_annotations {
+            let reason =
+                format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
+            return Unclear { reason, advice: Some(Advice::NameSteps) };
+        }
+        format!("{reason}. Give two or more snapshots: only PyTorch 2.5 and later keep the names of annotated steps")
+            .into()
     }
 
     /// The stacks that leak, or the reason why that is not clear.
@@ -250,23 +257,16 @@ impl DeviceSteps<'_> {
             return Ok(());
         }
         if self.steps.go_through_sizes(self.events) {
-            return Err(Unclear {
-                reason:
-                    "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: \
-                         what stays may belong to one size each, such as graphs that are captured. Annotate the steps \
-                         (torch.profiler.record_function), or give two or more snapshots"
-                        .to_owned(),
-                advice: Some(Advice::NameSteps),
-            });
+            return Err(self.unnamed(
+                "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays \
+                 may belong to one size each, such as graphs that are captured",
+            ));
         }
         if leaked * 4 > self.allocated_in_judged() {
-            return Err(Unclear {
-                reason: "the steps are a guess, and much of what they allocate stays: something is built up, such as the \
-                         layers of a model or an answer, or leaks. Annotate the steps (torch.profiler.record_function), or \
-                         give two or more snapshots"
-                    .to_owned(),
-                advice: Some(Advice::NameSteps),
-            });
+            return Err(self.unnamed(
+                "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
+                 model or an answer, or leaks",
+            ));
         }
         Ok(())
     }

@@ -24,6 +24,16 @@ impl Spreads {
         if word >> (allocation % 64) & 1 == 0 { None } else { self.all.get(&allocation).copied() }
     }
 
+    /// Changes the spread of an allocation that has one.
+    pub(in crate::replay) fn set(&mut self, allocation: u32, spread: Spread) {
+        if spread == Spread::default() {
+            self.all.remove(&allocation);
+            self.marks[allocation as usize / 64] &= !(1 << (allocation % 64));
+        } else {
+            self.all.insert(allocation, spread);
+        }
+    }
+
     pub(super) fn insert(&mut self, allocation: u32, spread: Spread) {
         let word = allocation as usize / 64;
         if self.marks.len() <= word {

@@ -103,6 +103,7 @@ impl Builder {
             None => Vec::new(),
         };
         let settings = settings.map(|value| self.finish_settings(value)).unwrap_or_default();
+        let keeps_annotations = annotations.is_some();
         let annotations = annotations.map(|value| self.finish_annotations(value)).unwrap_or_default();
         let overflowed = if is_list { None } else { self.entry(root, Key::TraceAllocOverflowed) };
         self.finish_overflowed(overflowed, &mut devices);
@@ -115,6 +116,7 @@ impl Builder {
             devices,
             settings,
             annotations,
+            keeps_annotations,
             run,
             has_traces: traces.is_some(),
             lacks_block_addresses,

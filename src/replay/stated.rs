@@ -1,0 +1,160 @@
+//! PyTorch's own counters, where the recorder added them: they make sizes certain that the events only bound, and every
+//! figure is held against them.
+
+use super::lifetimes::Lifetimes;
+use super::sizes::Sizes;
+use super::{Counter, Figures, History};
+use crate::snapshot::DeviceCounters;
+use crate::trace::Spread;
+use crate::units::Size;
+
+/// Fits the sizes of blocks that are older than the history to what PyTorch counted where it begins.
+pub(super) fn fit_older(stated: &DeviceCounters, sizes: &mut Sizes, lifetimes: &mut Lifetimes) {
+    let Some(&active) = stated.start.current.get("active_bytes") else { return };
+    let Lifetimes { older, allocations, .. } = lifetimes;
+    let counted: i128 = older.iter().map(|&index| i128::from(allocations[index as usize].bytes)).sum();
+    let mut uncertain: Vec<(u32, Spread)> =
+        older.iter().filter_map(|&index| Some((index, sizes.spreads.get(index)?))).collect();
+    let room = sum(&uncertain);
+    let mut rest = i128::from(active) - counted;
+    // Otherwise they contradict each other, which the comparison of the figures tells.
+    if rest < -i128::from(room.below) || rest > i128::from(room.above) {
+        return;
+    }
+    for (index, spread) in &mut uncertain {
+        let part = rest.clamp(-i128::from(spread.below), i128::from(spread.above));
+        rest -= part;
+        let bytes = &mut allocations[*index as usize].bytes;
+        *bytes = added(*bytes, part);
+        *spread = Spread { below: added(spread.below, part), above: added(spread.above, -part) };
+    }
+    // All together are certain: one can only be larger by what the others are smaller.
+    let room = sum(&uncertain);
+    for (index, Spread { below, above }) in uncertain {
+        let spread = Spread { below: below.min(room.above - above), above: above.min(room.below - below) };
+        sizes.spreads.set(index, spread);
+    }
+}
+
+fn sum(uncertain: &[(u32, Spread)]) -> Spread {
+    uncertain.iter().fold(Spread::default(), |sum, (_, spread)| sum.plus(*spread))
+}
+
+/// A number with a part added that keeps it within its range.
+fn added(number: u64, part: i128) -> u64 {
+    u64::try_from(i128::from(number) + part).unwrap_or(number)
+}
+
+/// Narrows the bounds of the figures by the counters; the contradictions, in words.
+pub(super) fn compare(stated: &DeviceCounters, figures: &mut Figures) -> Vec<String> {
+    if figures.history != History::Recorded {
+        return Vec::new();
+    }
+    let counters = [
+        ("allocated", &mut figures.allocated),
+        ("active", &mut figures.active),
+        ("requested", &mut figures.requested),
+        ("reserved", &mut figures.reserved),
+    ];
+    let mut found = Vec::new();
+    for (name, counter) in counters.into_iter().filter(|(_, counter)| !counter.is_least) {
+        if let Some(stated) = Stated::of(stated, &format!("{name}_bytes")) {
+            found.extend(stated.narrow(counter).map(|contradiction| format!("{name} {contradiction}")));
+        }
+    }
+    found
+}
+
+/// One of PyTorch's counters.
+struct Stated {
+    start: u64,
+    end: u64,
+    peak_at_start: u64,
+    peak_at_end: u64,
+}
+
+impl Stated {
+    fn of(counters: &DeviceCounters, key: &str) -> Option<Self> {
+        Some(Self {
+            start: *counters.start.current.get(key)?,
+            end: *counters.dump.current.get(key)?,
+            peak_at_start: *counters.start.peak.get(key)?,
+            peak_at_end: *counters.dump.peak.get(key)?,
+        })
+    }
+
+    /// Narrows the bounds of a figure; a contradiction in words, if there is one.
+    fn narrow(&self, counter: &mut Counter) -> Option<String> {
+        if counter.end != self.end {
+            return Some(words("at the dump", self.end, counter.end));
+        }
+        if let (Some(baseline), Some(error)) = (counter.baseline, counter.baseline_error) {
+            let off = baseline.abs_diff(self.start);
+            if off > error {
+                return Some(words("at the start", self.start, baseline));
+            }
+            counter.baseline_error = Some(off);
+        }
+        // A peak that did not rise lies before the recording, and one that fell was reset by the program.
+        if let (Some(peak), Some(error)) = (counter.peak, counter.peak_error)
+            && self.peak_at_end > self.peak_at_start
+        {
+            let off = peak.abs_diff(self.peak_at_end);
+            if off <= error {
+                counter.peak_error = Some(off);
+            } else if peak < self.peak_at_end {
+                return Some(words("at the peak", self.peak_at_end, peak));
+            }
+        }
+        None
+    }
+}
+
+fn words(moment: &str, counted: u64, computed: u64) -> String {
+    format!(
+        "{moment}: {} ({counted} B) by PyTorch's counter, {} ({computed} B) by the history",
+        Size(counted),
+        Size(computed)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(baseline: u64, peak: u64, error: u64) -> Counter {
+        Counter {
+            baseline: Some(baseline),
+            peak: Some(peak),
+            peak_at: None,
+            end: 50,
+            baseline_error: Some(error),
+            peak_error: Some(error),
+            is_least: false,
+        }
+    }
+
+    fn stated(start: u64, peak_at_start: u64, peak_at_end: u64) -> Stated {
+        Stated { start, end: 50, peak_at_start, peak_at_end }
+    }
+
+    #[test]
+    fn counters_narrow_bounds_or_contradict_them() {
+        let mut exact = counter(100, 200, 10);
+        assert_eq!(stated(100, 150, 200).narrow(&mut exact), None);
+        assert_eq!((exact.baseline_error, exact.peak_error), (Some(0), Some(0)));
+        let mut near = counter(100, 200, 10);
+        assert_eq!(stated(104, 300, 300).narrow(&mut near), None, "the peak lies before the recording");
+        assert_eq!((near.baseline_error, near.peak_error), (Some(4), Some(10)));
+        for (stated, moment) in [
+            (stated(111, 150, 200), "at the start"),
+            (stated(100, 150, 211), "at the peak"),
+            (Stated { end: 51, ..stated(100, 150, 200) }, "at the dump"),
+        ] {
+            let found = stated.narrow(&mut counter(100, 200, 10)).unwrap();
+            assert!(found.starts_with(moment), "{found}");
+        }
+        // The program reset the peak in between.
+        assert_eq!(stated(100, 150, 160).narrow(&mut counter(100, 200, 10)), None);
+    }
+}
