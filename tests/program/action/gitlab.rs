@@ -1,11 +1,13 @@
 //! The note of `docs/examples/gitlab.yml`, with a server on this machine in place of GitLab.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
 use super::server::{Server, answer, nowhere};
-use super::{Finished, Job, root, skipped};
+use super::{Finished, Job, find, root, skipped};
+use crate::support::tool::{ptmem, text};
 
 const NOTES: &str = "/projects/3/merge_requests/7/notes";
 
@@ -67,4 +69,70 @@ fn a_note_that_cannot_be_written_fails_the_script() {
     let server = Server::start(|_| answer(403, &json!({})));
     assert_ne!(note(&server.url).1.code, 0);
     assert_eq!(server.lines().len(), 1);
+}
+
+/// A Python that makes environments and records the program that is installed there.
+const PYTHON: &str = r#"#!/bin/sh
+case "$1 $2" in
+  '-m venv') mkdir -p "$3/bin" && printf 'VIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$3" > "$3/bin/activate" ;;
+  'record_memory.py '*) cp "$VIRTUAL_ENV/installed.pkl" "$PTMEM_SNAPSHOT" ;;
+  *) exit 9 ;;
+esac
+"#;
+
+/// In place of the tool: installs the code of the folder, and runs commands as they are; else the tool itself.
+const TOOL: &str = r#"#!/bin/sh
+case "$1 $2" in
+  'pip install') cp recorded.pkl "$VIRTUAL_ENV/installed.pkl" ;;
+  'simulate --') shift 2; exec "$@" ;;
+  *) exec 'TOOL' "$@" ;;
+esac
+"#;
+
+#[test]
+fn the_job_of_init_records_each_side_with_its_own_code() {
+    if skipped() || find("git").is_none() {
+        return;
+    }
+    let mut job = Job::new();
+    for name in ["cp", "chmod"] {
+        symlink(find(name).unwrap(), job.path("bin").join(name)).unwrap();
+    }
+    job.program("python", PYTHON).program("pip", "#!/bin/sh\n");
+    job.program("ptmem", &TOOL.replace("TOOL", env!("CARGO_BIN_EXE_ptmem")));
+    job.git("workspace", &["init", "--quiet", "--initial-branch", "main"]);
+    for side in ["before", "after"] {
+        fs::copy(root().join(format!("fixtures/{side}.pkl")), job.path("workspace/recorded.pkl")).unwrap();
+        fs::write(job.path("workspace/.gitlab-ci.yml"), "").unwrap();
+        job.git("workspace", &["add", "--all"]);
+        job.git("workspace", &["commit", "--quiet", "--message", side]);
+    }
+    let base = job.git("workspace", &["rev-parse", "HEAD^"]);
+    let init = ptmem(&job.path("workspace"), &["init"]);
+    assert!(init.status.success(), "{}", text(&init.stderr));
+    let script = script_of(&job.read("workspace/.gitlab/ptmem.yml"));
+    fs::write(job.path("script.sh"), format!("set -eo pipefail\n{script}")).unwrap();
+    let workspace = job.path("workspace");
+    job.set("CI_PROJECT_DIR", workspace).set("CI_MERGE_REQUEST_DIFF_BASE_SHA", base);
+    let finished = job.run_file(&job.path("script.sh"));
+    finished.says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
+    assert!(!job.path("workspace/environment").exists());
+    assert!(job.read("workspace/memory.md").contains("53.80 MiB"));
+}
+
+/// The commands of a job, one after the other.
+fn script_of(definition: &str) -> String {
+    let lines = definition.lines().skip_while(|line| *line != "  script:").skip(1);
+    let mut script = String::new();
+    let mut folds = false;
+    for line in lines.take_while(|line| line.starts_with("    ")) {
+        match line.strip_prefix("    - ") {
+            Some(">-") => folds = true,
+            Some("|") => folds = false,
+            Some(command) => script.push_str(&format!("{command}\n")),
+            None if folds => script.push_str(&format!("{} ", line.trim())),
+            None => script.push_str(&format!("{}\n", line.strip_prefix("      ").unwrap_or(line))),
+        }
+    }
+    script
 }
