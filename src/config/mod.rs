@@ -243,7 +243,7 @@ max-growth = ["peak=2%", "end=0"]
             ("max-growth = 5", "a limit such as \"5%\""),
             ("[max-growth]\npeek = \"5%\"", "did you mean 'peak'?"),
             ("[max-growth]\npeak = \"5 percent\"", "5 percent"),
-            ("max = \"70GiB\"", "METRIC=SIZE"),
+            ("max = \"peek=70GiB\"", "peek"),
             ("min-delta = \"5\"", "has no unit"),
             ("group-by = \"stak\"", "did you mean 'stack'?"),
             ("match-ratio = 7", "from 0 to 1"),

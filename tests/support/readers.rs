@@ -568,6 +568,19 @@ pub fn check_series(bencher: &str, benchmark: &str, json: &Value) {
 
 pub fn check_github_output(text: &str) {
     let names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
-    assert_eq!(names, ["verdict", "exit-code", "peak-before", "peak-after", "delta", "percent", "changed", "approved"]);
+    assert_eq!(
+        names,
+        [
+            "verdict",
+            "exit-code",
+            "peak-before",
+            "peak-after",
+            "delta",
+            "percent",
+            "changed",
+            "limits-loosened",
+            "approved"
+        ]
+    );
     require_printable(text, "github-output");
 }
