@@ -67,32 +67,19 @@
 pub mod align;
 mod api;
 pub mod config;
-pub mod diagnostic;
 pub mod diff;
 #[cfg(not(feature = "cli"))]
 mod history;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod history;
-#[cfg(not(feature = "cli"))]
-mod input;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod input;
-mod interner;
 pub mod leak;
 pub mod patch;
-pub mod pattern;
 #[cfg(not(feature = "cli"))]
 mod phase;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod phase;
-#[cfg(not(feature = "cli"))]
-mod pickle;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod pickle;
 mod picture;
 pub mod profile;
 #[cfg(not(feature = "cli"))]
@@ -106,19 +93,12 @@ mod scale;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod scale;
-pub mod sides;
 #[cfg(not(feature = "cli"))]
 mod simulate;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod simulate;
-#[cfg(not(feature = "cli"))]
-mod snapshot;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod snapshot;
 pub mod stack;
-mod text;
 pub mod trace;
 #[cfg(not(feature = "cli"))]
 mod tracks;
@@ -131,8 +111,16 @@ mod trim;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod trim;
-pub mod units;
 pub mod verdict;
+
+#[doc(inline)]
+pub use ptmem_base::{diagnostic, pattern, sides, units};
+use ptmem_base::{interner, text};
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use ptmem_snapshot::{input, pickle, snapshot};
+#[cfg(not(feature = "cli"))]
+use ptmem_snapshot::{input, pickle, snapshot};
 
 pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};

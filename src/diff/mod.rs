@@ -18,7 +18,7 @@ use crate::align::{Missing, Unclear};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, Selector};
 pub use crate::profile::Metric;
-use crate::profile::{DeviceProfile, Held, Moment, Profile};
+use crate::profile::{DeviceProfile, Moment, Profile};
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, Tables};
 use crate::stack::{Code, Grouper};
@@ -47,20 +47,6 @@ impl Change {
     #[must_use]
     pub fn delta(self) -> Option<i128> {
         Some(i128::from(self.after?) - i128::from(self.before?))
-    }
-}
-
-impl Sides<Held> {
-    /// Bytes gained.
-    #[must_use]
-    pub fn delta(&self) -> i128 {
-        i128::from(self.after.bytes) - i128::from(self.before.bytes)
-    }
-
-    /// The sum on each side.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { before: self.before.plus(other.before), after: self.after.plus(other.after) }
     }
 }
 

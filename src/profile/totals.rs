@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::ops::Add;
 
 use super::exact::{Attribution, Exact, Sums};
 use super::highest::Highest;
@@ -70,6 +71,21 @@ impl Held {
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { bytes: self.bytes.saturating_add(other.bytes), blocks: self.blocks.saturating_add(other.blocks) }
+    }
+}
+
+impl Add for Held {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.plus(other)
+    }
+}
+
+/// Its bytes, for differences.
+impl From<Held> for i128 {
+    fn from(held: Held) -> Self {
+        held.bytes.into()
     }
 }
 

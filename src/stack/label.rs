@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::classify::Owner;
-use super::more::Label;
 use super::operator::Operation;
 use super::{Code, GroupBy, Grouper};
 use crate::snapshot::{FrameId, StackId};
+use ptmem_base::label::Label;
 
 /// True if labels name lines. Lines move from commit to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,6 @@ mod find;
 mod group_by;
 mod label;
 mod languages;
-mod more;
 mod noise;
 mod operator;
 mod order;
@@ -34,9 +33,9 @@ pub use facts::Facts;
 pub use group_by::GroupBy;
 pub use label::distinct_labels;
 pub use languages::Languages;
-pub use more::{Label, More, without_more};
 pub use order::{InOrder, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};
+pub use ptmem_base::label::{Label, More};
 pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables};

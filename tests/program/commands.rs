@@ -33,7 +33,7 @@ const README: &[(&str, Typed)] = &[
 
 const GETTING_STARTED: &[(&str, Typed)] = &[
     ("mkdir small-model", By(".ci/getting-started")),
-    ("pip install --no-deps torch", By(".ci/getting-started")),
+    ("ptmem pip install", By(".ci/getting-started")),
     ("cat > train.py", By(".ci/getting-started")),
     ("ptmem init", By(".ci/getting-started")),
     ("sed -i", By(".ci/getting-started")),

@@ -2,7 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::stack::without_more;
+use crate::label::without_more;
 use crate::text::nearest;
 
 /// A pattern over labels, functions and paths.
@@ -199,7 +199,7 @@ impl Pattern {
     }
 
     /// For people, where it matches nothing: the names that are nearest, and what is wrong with it as a glob.
-    pub(crate) fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
+    pub fn unmatched<'n>(&self, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
         let flaw = self.matched.as_ref().err().map(|why| format!("; the pattern is not a valid glob ({why})"));
         format!("{}{}", flaw.unwrap_or_default(), nearest(&self.text, noun, names))
     }

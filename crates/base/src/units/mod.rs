@@ -10,20 +10,20 @@ use std::fmt;
 pub use limit::{Limit, ParseError, parse_size};
 
 /// A unit of sizes.
-pub(crate) struct Unit {
+pub struct Unit {
     /// Its name: `MiB`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     bytes: u64,
 }
 
 impl Unit {
     /// The largest binary unit that is no larger than a size.
-    pub(crate) fn of(bytes: u64) -> &'static Self {
+    pub fn of(bytes: u64) -> &'static Self {
         BINARY.iter().rev().find(|unit| unit.bytes <= bytes).unwrap_or(&BINARY[0])
     }
 
     /// The number of these units in a size, to three decimals without trailing zeros.
-    pub(crate) fn number(&self, bytes: u64) -> String {
+    pub fn number(&self, bytes: u64) -> String {
         let thousandths = scaled_quotient(bytes.into(), 1000, self.bytes.into());
         let number = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
         number.trim_end_matches('0').trim_end_matches('.').to_owned()

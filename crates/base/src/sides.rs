@@ -1,6 +1,7 @@
 //! The two sides of a comparison.
 
 use std::fmt;
+use std::ops::Add;
 use std::thread;
 
 /// One side of a comparison.
@@ -48,6 +49,22 @@ pub struct Sides<T> {
     pub before: T,
     /// In the after.
     pub after: T,
+}
+
+impl<T: Copy + Into<i128>> Sides<T> {
+    /// Gain from the before to the after.
+    #[must_use]
+    pub fn delta(&self) -> i128 {
+        self.after.into() - self.before.into()
+    }
+}
+
+impl<T: Add<Output = T>> Sides<T> {
+    /// The sum on each side.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { before: self.before + other.before, after: self.after + other.after }
+    }
 }
 
 impl<T> Sides<T> {

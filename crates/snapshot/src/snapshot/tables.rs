@@ -13,7 +13,7 @@ macro_rules! id {
 
         impl $name {
             /// The id of the entry at `index`; ids are only made for entries that exist.
-            pub(crate) fn from_index(index: usize) -> Self {
+            pub fn from_index(index: usize) -> Self {
                 let number = u32::try_from(index).ok().and_then(|i| NonZeroU32::MIN.checked_add(i));
                 Self(number.unwrap_or(NonZeroU32::MAX))
             }

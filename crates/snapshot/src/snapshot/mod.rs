@@ -188,7 +188,7 @@ pub enum Action {
 
 impl Action {
     /// The actions that PyTorch documents, with their names in the file.
-    pub(crate) const KNOWN: [(&'static str, Self); 9] = [
+    pub const KNOWN: [(&'static str, Self); 9] = [
         ("alloc", Self::Alloc),
         ("free_requested", Self::FreeRequested),
         ("free_completed", Self::FreeCompleted),
@@ -236,7 +236,7 @@ pub fn read(mut input: impl Read) -> Result<Snapshot, Error> {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn decode(input: Input<'_>) -> Result<Snapshot, Error> {
+pub fn decode(input: Input<'_>) -> Result<Snapshot, Error> {
     if input.format() != Format::Pickle {
         return Err(Error::NotAPickle(input.format()));
     }

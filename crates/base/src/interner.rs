@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 ///
 /// The table holds positions rather than copies. Its hashes are seeded, because the values come from the input.
 #[derive(Debug)]
-pub(crate) struct Interner<T> {
+pub struct Interner<T> {
     items: Vec<T>,
     positions: HashTable<u32>,
     hasher: RandomState,
@@ -24,12 +24,12 @@ impl<T> Default for Interner<T> {
 impl<T> Interner<T> {
     /// All values, by position.
     #[inline]
-    pub(crate) fn items(&self) -> &[T] {
+    pub fn items(&self) -> &[T] {
         &self.items
     }
 
     /// The position of `item`; a new item is stored as `own` makes it.
-    pub(crate) fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
+    pub fn intern<Q>(&mut self, item: &Q, own: impl FnOnce(&Q) -> T) -> usize
     where
         T: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -47,7 +47,7 @@ impl<T> Interner<T> {
     }
 
     /// The number of `item`, which is stored as it is where it is new.
-    pub(crate) fn number<Q>(&mut self, item: &Q) -> u32
+    pub fn number<Q>(&mut self, item: &Q) -> u32
     where
         T: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = T> + ?Sized,
@@ -56,7 +56,7 @@ impl<T> Interner<T> {
     }
 
     /// All values, by position.
-    pub(crate) fn into_items(self) -> Vec<T> {
+    pub fn into_items(self) -> Vec<T> {
         self.items
     }
 }

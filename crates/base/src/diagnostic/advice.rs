@@ -5,14 +5,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Compare recordings although one lacks a part of the other: [`crate::Thresholds::allow_partial`].
+    /// Compare recordings although one lacks a part of the other: `allow_partial`.
     AllowPartial,
     /// Save profiles with all of their stacks.
     KeepAllStacks,
-    /// Name the steps by their annotations: [`crate::LeakOptions::steps`].
+    /// Name the steps by their annotations: `steps`.
     NameSteps,
-    /// Compare the highest occurrences of phases instead of those of the same number: [`crate::diff::PhaseOptions`].
+    /// Compare the highest occurrences of phases instead of those of the same number: `PhaseOptions`.
     CompareHighestPhases,
-    /// State the allocator settings of the run: [`crate::ReadOptions::allocator_settings`].
+    /// State the allocator settings of the run: `allocator_settings`.
     StateAllocatorSettings,
 }

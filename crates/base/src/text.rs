@@ -24,7 +24,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// A printable text in at most `width` columns: shortened in the middle, where names and paths say least.
-pub(crate) fn shorten(text: &str, width: usize) -> String {
+pub fn shorten(text: &str, width: usize) -> String {
     let text = printable(text);
     if text.width() <= width {
         return text;
@@ -54,7 +54,7 @@ fn width_of(chars: &[char]) -> usize {
 }
 
 /// At most `most` bytes of a text, at a border between characters.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
+pub fn cut(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -63,7 +63,7 @@ pub(crate) fn cut(text: &str, most: usize) -> &str {
 }
 
 /// `1234567` as `1,234,567`.
-pub(crate) fn thousands(number: u64) -> String {
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, c) in digits.chars().enumerate() {
@@ -79,7 +79,7 @@ pub(crate) fn thousands(number: u64) -> String {
 const MOST_LETTERS: usize = 64;
 
 /// `; did you mean 'peak'?` where one of the names is close to what was found.
-pub(crate) fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub fn did_you_mean<'n>(found: &str, names: impl Iterator<Item = &'n str>) -> String {
     let found: String = found.chars().take(MOST_LETTERS).collect();
     match names.map(|name| (strsim::levenshtein(&found, name), name)).min() {
         Some((1..=2, name)) => format!("; did you mean '{name}'?"),
@@ -92,7 +92,7 @@ const MOST_NAMES: usize = 1_000;
 
 /// `; the nearest stacks are 'a', 'b' and 'c'`: the three names in which a pattern most nearly occurs, of equally near
 /// ones the first; nothing where there are no names.
-pub(crate) fn nearest<'n>(pattern: &str, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
+pub fn nearest<'n>(pattern: &str, noun: &str, names: impl Iterator<Item = &'n str>) -> String {
     let literal: String = pattern.chars().filter(|c| !"*?[]{}".contains(*c)).collect();
     let mut seen = HashSet::new();
     let names = names.filter(|name| seen.insert(*name)).take(MOST_NAMES);
@@ -123,12 +123,12 @@ fn distance_within(part: &str, text: &str) -> usize {
 }
 
 /// `1 block`, `2 blocks`.
-pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
+pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 
 /// Numbers as `0-3, 7`; of many of them the first.
-pub(crate) fn numbers(mut all: Vec<u64>) -> String {
+pub fn numbers(mut all: Vec<u64>) -> String {
     const MOST: usize = 8;
     all.sort_unstable();
     all.dedup();

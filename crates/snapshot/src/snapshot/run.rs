@@ -178,7 +178,7 @@ impl RunFacts {
     }
 
     /// The same without what is longer than any recorder writes.
-    pub(crate) fn bounded(mut self) -> Self {
+    pub fn bounded(mut self) -> Self {
         shorten(&mut self.recorder);
         self.commit.iter_mut().for_each(shorten);
         self.ending.iter_mut().for_each(|ending| shorten(&mut ending.message));

@@ -1,0 +1,13 @@
+//! What every stage of `ptmem` uses: sizes, texts, patterns, diagnostics, the two sides of a comparison.
+//!
+//! A part of the tool that promises nothing by itself: the crate `ptmem` is for others.
+
+#![warn(clippy::disallowed_methods)]
+
+pub mod diagnostic;
+pub mod interner;
+pub mod label;
+pub mod pattern;
+pub mod sides;
+pub mod text;
+pub mod units;
