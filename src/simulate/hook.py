@@ -370,7 +370,7 @@ ALONE = "PTMEM_SIMULATE_ALONE" in os.environ
 # Checkpointing without re-entry fails so inside the backward pass in some releases while frames are recorded.
 FAULT_OF_PYTORCH = "returned NULL without setting an exception"
 WAY_OUT = (
-    "ptmem simulate: this is a fault of PyTorch, not of the program, if it checkpoints without re-entry: it then fails whenever "
+    "ptmem simulate: if the program checkpoints without re-entry, this is a fault of PyTorch, which fails so whenever "
     "call stacks are recorded. Record with use_reentrant=True, or with another release of PyTorch\n"
 )
 
