@@ -35,7 +35,17 @@ class Source:
 
 
 GroupBy = Literal[
-    "frames", "stack", "line", "function", "file", "category", "metadata", "compile-context", "annotation", "pool"
+    "frames",
+    "stack",
+    "line",
+    "function",
+    "file",
+    "category",
+    "metadata",
+    "compile-context",
+    "annotation",
+    "module",
+    "pool",
 ]
 
 

@@ -128,7 +128,7 @@ impl Totals {
         match by {
             GroupBy::Metadata => self.metadata.as_deref(),
             GroupBy::CompileContext => self.compile_contexts.as_deref(),
-            GroupBy::Annotation | GroupBy::Pool => self.origins.as_deref(),
+            GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => self.origins.as_deref(),
             _ => Some(&self.stacks),
         }
     }
@@ -353,7 +353,7 @@ pub(super) fn attribute(
     let members = match by {
         GroupBy::Metadata => parts.members(totals.of(by), |[metadata, ..]| metadata),
         GroupBy::CompileContext => parts.members(totals.of(by), |[_, context, _]| context),
-        GroupBy::Annotation | GroupBy::Pool => parts.members(totals.of(by), |[.., origin]| origin),
+        GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => parts.members(totals.of(by), |[.., origin]| origin),
         _ => parts.members(&totals.stacks, |_| None),
     };
     Attributed { totals, holdings: Holdings::new(holdings, replay.dump), stacks, members }

@@ -1,4 +1,4 @@
-//! Group names of allocations that no tag of their events states: the open annotation, and the pool.
+//! Group names of allocations that no tag of their events states: the open annotation, the module, and the pool.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -18,6 +18,8 @@ pub(crate) enum Origins {
     None,
     /// The innermost open annotation from each of these events on, in order.
     Annotations(Vec<(u32, Option<StringId>)>),
+    /// The module that ran from each of these events on, in order, and those of blocks from before.
+    Modules(Vec<(u32, Option<StringId>)>, FxHashMap<u64, StringId>),
     /// The pools, with their streams.
     Pools(Pools),
 }
@@ -31,6 +33,7 @@ impl Origins {
         for id in ids {
             match by {
                 GroupBy::Annotation => found.insert(id, Self::Annotations(annotations(snapshot, id))),
+                GroupBy::Module => found.insert(id, modules(snapshot, id)),
                 GroupBy::Pool => found.insert(id, Self::Pools(Pools::new(snapshot, id, &mut numbers))),
                 GroupBy::Frames
                 | GroupBy::Stack
@@ -49,17 +52,55 @@ impl Origins {
     pub(crate) fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId> {
         match self {
             Self::None => None,
-            Self::Annotations(borders) => {
-                let index = allocation.born.event().filter(|_| event.is_some())?;
-                let next = borders.partition_point(|&(from, _)| from <= index);
-                borders.get(next.checked_sub(1)?).and_then(|&(_, name)| name)
-            }
+            Self::Annotations(borders) => open_at(borders, allocation.born.event().filter(|_| event.is_some())?),
+            Self::Modules(borders, blocks) => match allocation.born.event().filter(|_| event.is_some()) {
+                Some(index) => open_at(borders, index),
+                None => blocks.get(&allocation.addr).copied(),
+            },
             Self::Pools(pools) => {
                 let tags = event.map(|event| *snapshot.tables.tags(event.tags)).unwrap_or_default();
                 pools.names.get(&pools.place(allocation.addr, &tags)).copied()
             }
         }
     }
+}
+
+/// The name from an event on.
+fn open_at(borders: &[(u32, Option<StringId>)], index: u32) -> Option<StringId> {
+    let next = borders.partition_point(|&(from, _)| from <= index);
+    borders.get(next.checked_sub(1)?).and_then(|&(_, name)| name)
+}
+
+/// The modules of a device, as the facts of the recording say.
+fn modules(snapshot: &mut Snapshot, device: u32) -> Origins {
+    let recorded = snapshot.run.as_ref().and_then(|run| run.modules.iter().find(|modules| modules.device == device));
+    let Some(recorded) = recorded.cloned() else { return Origins::None };
+    let names: Vec<Option<StringId>> = recorded
+        .names
+        .iter()
+        .map(|name| Some(snapshot.tables.intern_string(name)).filter(|_| !name.is_empty()))
+        .collect();
+    let Some(of) = snapshot.devices.get(&device) else { return Origins::None };
+    let events = snapshot.events_of(of).iter().zip(0_u32..);
+    let mut allocations = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index);
+    let mut borders = Vec::with_capacity(recorded.allocations.len() + 1);
+    for [count, module] in recorded.allocations {
+        let Some(first) = allocations.next() else { break };
+        borders.push((first, find(&names, module)));
+        for _ in 1..count {
+            if allocations.next().is_none() {
+                break;
+            }
+        }
+    }
+    // Of what follows, the recording says nothing.
+    borders.extend(allocations.next().map(|index| (index, None)));
+    let blocks = recorded.blocks.into_iter().filter_map(|[addr, module]| Some((addr, find(&names, module)?)));
+    Origins::Modules(borders, blocks.collect())
+}
+
+fn find(names: &[Option<StringId>], module: u64) -> Option<StringId> {
+    names.get(usize::try_from(module).ok()?).copied().flatten()
 }
 
 /// The innermost open annotation from each of these events on.

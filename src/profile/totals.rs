@@ -252,7 +252,7 @@ pub(super) fn group(
         // Tagged memory has a group even without frames.
         Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
         // Memory of any age lies in a pool.
-        Attribution::Bucket(_) if grouper.by() == GroupBy::Pool && tag.is_some() => {
+        Attribution::Bucket(_) if matches!(grouper.by(), GroupBy::Module | GroupBy::Pool) && tag.is_some() => {
             Group { key: grouper.tagged(tag).0, bucket: None, stack }
         }
         Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket), stack },

@@ -202,6 +202,7 @@ class Recorder:
         self.exit = Exit()
         self.process = None
         self.began = None
+        self.modules = None
         self.steps = 0
         self.optimizer = None
         self.done = False
@@ -210,6 +211,10 @@ class Recorder:
     def start(self):
         import atexit
 
+        if "PTMEM_SIMULATE_MODULES" in os.environ:
+            import ptmem_simulate_modules as modules
+
+            self.modules = modules.name_modules(self.torch)
         self.torch.cuda._lazy_call(self.first_use)
         atexit.register(self.at_exit)
         self.watch_ranks()
@@ -268,6 +273,8 @@ class Recorder:
 
     def begin_anew(self):
         """Forgets the history so far; blocks keep their frames."""
+        if self.modules is not None:
+            self.modules.begin(self.torch.cuda.memory._snapshot())
         # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
         self.torch.cuda.memory._record_memory_history(None)
         self.record()
@@ -356,6 +363,8 @@ class Recorder:
         snapshot = self.torch.cuda.memory._snapshot()
         self.facts.add_to(snapshot, ending, message)
         later("operators", "add_facts")(snapshot)
+        if self.modules is not None:
+            snapshot["ptmem"]["modules"] = self.modules.facts(snapshot)
         try:
             self.tools.write(path, snapshot)
         except OSError as error:

@@ -49,6 +49,9 @@ pub const PYTHON_CALLS: &str = include_str!("calls.py");
 /// Module beside it, `ptmem_simulate_operators`: a rule for each operator.
 pub const PYTHON_OPERATORS: &str = include_str!("operators.py");
 
+/// Module beside it, `ptmem_simulate_modules`: names of the modules that allocate.
+pub const PYTHON_MODULES: &str = include_str!("modules.py");
+
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";
 

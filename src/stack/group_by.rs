@@ -28,13 +28,15 @@ pub enum GroupBy {
     CompileContext,
     /// The innermost annotation (`record_function`) that was open at the allocation.
     Annotation,
+    /// The `nn.Module` that ran at the allocation, or to which the memory belongs.
+    Module,
     /// The pool that the memory is from, and its stream.
     Pool,
 }
 
 impl GroupBy {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Frames,
         Self::Stack,
         Self::Line,
@@ -44,6 +46,7 @@ impl GroupBy {
         Self::Metadata,
         Self::CompileContext,
         Self::Annotation,
+        Self::Module,
         Self::Pool,
     ];
 
@@ -60,6 +63,7 @@ impl GroupBy {
             Self::Metadata => "metadata",
             Self::CompileContext => "compile-context",
             Self::Annotation => "annotation",
+            Self::Module => "module",
             Self::Pool => "pool",
         }
     }
@@ -86,6 +90,7 @@ impl GroupBy {
             Self::Metadata => "metadata",
             Self::CompileContext => "regions",
             Self::Annotation => "annotations",
+            Self::Module => "modules",
             Self::Pool => "pools",
         }
     }
@@ -109,7 +114,7 @@ impl GroupBy {
     /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
     #[must_use]
     pub fn is_origin(self) -> bool {
-        matches!(self, Self::Annotation | Self::Pool)
+        matches!(self, Self::Annotation | Self::Module | Self::Pool)
     }
 
     /// True for groups that go by tags of allocations, not by stacks.
@@ -125,20 +130,23 @@ impl fmt::Display for GroupBy {
     }
 }
 
-/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code.
+/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code. All numbers in the
+/// path of a module are those of layers.
 pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     match (by, text) {
         (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
         (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
+        (GroupBy::Module, None | Some("")) => "<no module>".to_owned(),
         (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
         (GroupBy::Annotation | GroupBy::Pool, Some(text)) => legible(text).to_owned(),
         (_, None | Some("")) => "<no metadata>".to_owned(),
+        (GroupBy::Module, Some(text)) => folded_path(legible(text)),
         (_, Some(text)) => {
             let mut folded = String::new();
             let mut after_name = false;
             for part in legible(text).split_inclusive('.') {
                 let name = part.trim_end_matches('.');
-                let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
+                let number = is_number(name);
                 folded.push_str(&if number && after_name { part.replace(name, "*") } else { part.to_owned() });
                 // The digits behind the point of a number are no layer.
                 after_name = number && after_name || name.ends_with(|c: char| c.is_alphabetic() || c == '_');
@@ -146,4 +154,14 @@ pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
             folded
         }
     }
+}
+
+/// The path of a module with the numbers of its layers folded.
+fn folded_path(path: &str) -> String {
+    let parts: Vec<&str> = path.split('.').map(|part| if is_number(part) { "*" } else { part }).collect();
+    parts.join(".")
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
 }

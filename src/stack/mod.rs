@@ -128,7 +128,9 @@ impl<'t> Grouper<'t> {
                 Key::of(sha1(&parts))
             }
             GroupBy::Category => Key::of_name(self.by.name(), category::of(code, stack)),
-            GroupBy::Metadata | GroupBy::CompileContext | GroupBy::Annotation | GroupBy::Pool => self.tagged(None).0,
+            GroupBy::Metadata | GroupBy::CompileContext | GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => {
+                self.tagged(None).0
+            }
         }
     }
 

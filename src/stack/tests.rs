@@ -249,6 +249,19 @@ fn layers_are_not_told_apart_by_their_tags() {
 }
 
 #[test]
+fn all_numbers_in_the_path_of_a_module_are_those_of_layers() {
+    for (text, expected) in [
+        ("decoder.layers.3.mlp", "decoder.layers.*.mlp"),
+        ("layer1.0.conv2", "layer1.*.conv2"),
+        ("0", "*"),
+        ("12.experts.3.0", "*.experts.*.*"),
+        ("", "<no module>"),
+    ] {
+        assert_eq!(tag_name(GroupBy::Module, Some(text)), expected);
+    }
+}
+
+#[test]
 fn categories_say_what_memory_is_for() {
     const ADAM: &str = "/e/site-packages/torch/optim/adam.py";
     const C10D: &str = "/e/site-packages/torch/distributed/c10d.py";

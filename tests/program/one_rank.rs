@@ -9,8 +9,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
-use crate::simulated_torch::minor_release;
-use crate::support::tool::{python, say};
+use crate::simulated_torch::python_since;
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
 const MESHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/meshes.py");
@@ -20,12 +19,7 @@ const SINCE: u32 = 11;
 
 /// A Python with a PyTorch that can run the program. None where there is none.
 fn suitable_python() -> Option<PathBuf> {
-    let python = python();
-    if minor_release(&python) < SINCE {
-        say(&format!("skipped: one rank alone needs PyTorch 2.{SINCE}"));
-        return None;
-    }
-    Some(python)
+    python_since(SINCE, "one rank alone")
 }
 
 fn run(options: &[&str], words: &[&str], names: &[&str], place: &Path) -> Output {

@@ -6,7 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
@@ -56,18 +56,24 @@ fn run(python: &Path, story: &Story) -> (Output, TempDir) {
 }
 
 /// Minor number of the release 2.x that a Python has.
-pub(crate) fn minor_release(python: &Path) -> u32 {
+fn minor_release(python: &Path) -> u32 {
     let ask = "import importlib.metadata as m; print(m.version('torch').split('.')[1])";
     let output = Command::new(python).args(["-c", ask]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
-fn assert_told_truly(story: &Story) {
+/// A Python with this release 2.x of PyTorch or a later one. None where it is older.
+pub(crate) fn python_since(minor: u32, program: &str) -> Option<PathBuf> {
     let python = python();
-    if minor_release(&python) < story.since {
-        say(&format!("skipped: {} needs PyTorch 2.{}", story.name, story.since));
-        return;
+    if minor_release(&python) < minor {
+        say(&format!("skipped: {program} needs PyTorch 2.{minor}"));
+        return None;
     }
+    Some(python)
+}
+
+fn assert_told_truly(story: &Story) {
+    let Some(python) = python_since(story.since, story.name) else { return };
     let (_, place) = run(&python, story);
     let of_rank = |stem: &str, rank: u32, ending: &str| {
         let rank = if story.ranks > 0 { format!("_rank{rank}") } else { String::new() };

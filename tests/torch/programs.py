@@ -95,6 +95,17 @@ def mixed_precision():
         optimizer.zero_grad()
 
 
+def metadata_of_user():
+    """A program that names its allocations itself, as PyTorch 2.10 and later can."""
+    memory = torch.cuda.memory
+    layer = nn.Linear(64, 64).cuda()
+    memory._set_memory_metadata("mine")
+    layer(torch.randn(8, 64, device="cuda")).sum().backward()
+    assert memory._get_memory_metadata() == "mine"
+    memory._set_memory_metadata("")
+    layer(torch.randn(8, 64, device="cuda"))
+
+
 def checkpointed():
     from torch.utils.checkpoint import checkpoint
 

@@ -111,6 +111,8 @@ pub(crate) enum GroupByArgument {
     CompileContext,
     /// The innermost annotation (record_function) that was open at the allocation
     Annotation,
+    /// The nn.Module that allocates, or to which the memory belongs: recorded with 'ptmem simulate --modules'
+    Module,
     /// The pool that the memory is from, and its stream
     Pool,
 }
@@ -127,6 +129,7 @@ impl From<GroupByArgument> for GroupBy {
             GroupByArgument::Metadata => Self::Metadata,
             GroupByArgument::CompileContext => Self::CompileContext,
             GroupByArgument::Annotation => Self::Annotation,
+            GroupByArgument::Module => Self::Module,
             GroupByArgument::Pool => Self::Pool,
         }
     }

@@ -56,6 +56,9 @@ pub(crate) struct SimulateArguments {
     /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
+    /// Record the nn.Module of each allocation too, for --group-by module
+    #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
+    pub(super) modules: bool,
     /// Write what happened in the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     pub(super) report: Option<PathBuf>,

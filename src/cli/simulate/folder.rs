@@ -160,6 +160,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("ptmem_simulate_values.py"), simulate::PYTHON_VALUES)?;
     fs::write(python.join("ptmem_simulate_calls.py"), simulate::PYTHON_CALLS)?;
     fs::write(python.join("ptmem_simulate_operators.py"), simulate::PYTHON_OPERATORS)?;
+    fs::write(python.join("ptmem_simulate_modules.py"), simulate::PYTHON_MODULES)?;
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

@@ -73,6 +73,9 @@ impl Run<'_> {
         let folder = Folder::make(self.settings)?;
         let record = self.arguments.record.as_ref();
         let mut environment = folder.environment(self.settings, record)?;
+        if self.arguments.modules {
+            environment.push(("PTMEM_SIMULATE_MODULES", "1".into()));
+        }
         environment.extend(alone.iter().flat_map(Alone::environment));
         let exit_code = match child::run(&self.arguments.command, &environment)? {
             Ended::Ran(code) => code,

@@ -42,6 +42,23 @@ pub struct RunFacts {
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
+    /// The modules that allocated, by device. They stand beside the history, so that a saved profile has none.
+    #[serde(deserialize_with = "lenient", skip_serializing)]
+    pub modules: Vec<DeviceModules>,
+}
+
+/// The modules (`nn.Module`) that allocated on a device. Modules are numbers of names; the first name is empty, and
+/// stands for none.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DeviceModules {
+    /// Device ordinal.
+    pub device: u32,
+    /// Paths from the outermost module.
+    pub names: Vec<String>,
+    /// Runs of allocations in the order of events: how many, and the module.
+    pub allocations: Vec<[u64; 2]>,
+    /// Addresses of blocks from before the history, and the module.
+    pub blocks: Vec<[u64; 2]>,
 }
 
 /// The recorded steps, counted from 1.
@@ -188,6 +205,7 @@ impl RunFacts {
         for OwnPackage { name, path, digest, .. } in &mut self.packages {
             [name, path, digest].into_iter().for_each(shorten);
         }
+        self.modules.iter_mut().flat_map(|modules| &mut modules.names).for_each(shorten);
         for DeviceCounters { start, dump, steps, .. } in &mut self.counters {
             steps.truncate(MOST_STEPS);
             for counters in [start, dump] {
