@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from fake_torch import FakeTorch, OutOfMemoryError
 from ptmem_gate import Recording, RecordingError, RecordingWarning, record, start
-from ptmem_gate._recording import Span, path_of_rank
+from ptmem_gate._facts import path_of_rank
+from ptmem_gate._recording import Span
 
 
 def events_in(path: Path) -> Any:
