@@ -25,11 +25,14 @@ ARITHMETIC = names("""
     scatter_add index_add scatter_reduce addcmul addcdiv trace dot linspace histc gcd lcm _foreach_add
     _foreach_sub _foreach_mul _foreach_div _foreach_neg _foreach_pow _foreach_sqrt
 """)
+# Most elements of such numbers that are computed although they are not set: losses and errors of solvers.
+MOST_ABSENT_FRACTIONS = 1 << 6
 # Other functions of numbers: a device rounds some of their results in another way.
 ROUNDED = names("""
     exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf rsqrt mean var std norm
     linalg_vector_norm lerp _softmax _log_softmax atan atan2 acos asin sinh cosh logsumexp silu gelu
     nan_to_num logit logaddexp
+    mm addmm bmm baddbmm mv addmv
 """)
 # Comparisons but equalities, and logic: operands that are not set pass in part.
 CONDITIONS = names("""
@@ -133,17 +136,17 @@ def is_exact(call, results):
         return False  # It is rounded to the type, or not, before the operation.
     if base in ("add", "sub", "rsub"):
         return call.value("alpha", 1) in (1, -1)
-    if base == "_foreach_add":
-        return not call.value("alpha") or call.value("alpha") == 1
-    if base in ("mul", "_foreach_mul", "_foreach_neg", "_foreach_sub"):
+    if base == "mul":
         return True
     if base == "div":
         by_tensor = isinstance(other, torch.Tensor) and other.is_cuda
         return call.value("rounding_mode") is None and (by_tensor or is_power_of_two(other))
     if name not in ("float32", "float64"):
         return False
-    if base in ("sqrt", "square", "reciprocal"):
+    if base in ("sqrt", "square", "reciprocal", "_foreach_mul", "_foreach_neg"):
         return True
+    if base in ("_foreach_add", "_foreach_sub"):
+        return call.value("alpha", 1) == 1
     if base == "pow":
         return call.value("exponent") == 2
     if base == "round":
@@ -151,6 +154,37 @@ def is_exact(call, results):
     if base in ("sum", "cumsum"):
         return is_whole_sum(call, WHOLE[name])
     return False
+
+
+def is_written_once(call, results):
+    """True if no place of a result is written twice, in an order that may differ on a device."""
+    torch, base, made = call.torch, call.operator.base, {}
+    if base not in ("_index_put_impl", "scatter", "index_copy"):
+        return True
+    if call.value("accumulate") or call.value("reduce"):
+        return not results[0].is_floating_point()
+    if base == "index_copy":
+        index = call.on_host(call.value("index"), made)
+        return index.unique().numel() == index.numel()
+    writes = torch.zeros(results[0].shape, dtype=torch.int32)
+    if base == "scatter":
+        index = call.on_host(call.value("index"), made)
+        writes.scatter_add_(call.value("dim"), index, torch.ones_like(index, dtype=torch.int32))
+    else:
+        indices = [call.on_host(index, made) for index in call.value("indices")]
+        torch.ops.aten.index_put_(writes, indices, torch.ones((), dtype=torch.int32), True)
+    return bool((writes <= 1).all())
+
+
+def fits(call, results):
+    """True if numbers that are not whole have a value in the type of the result: what others become is not defined."""
+    if call.operator.base != "copy":
+        return True
+    source, kind = call.value("src"), results[0].dtype
+    if not source.is_floating_point() or kind.is_floating_point or kind == call.torch.bool:
+        return True
+    limits, values = call.torch.iinfo(kind), call.engine.read(source)[0].double()
+    return bool(((values > float(limits.min) - 1) & (values < float(limits.max))).all())
 
 
 def is_whole_sum(call, most):
@@ -175,7 +209,10 @@ def computed(call, trust=None):
     """The values that the host gives, as certain as the operands and the operator are."""
     base = call.operator.base
     results = call.compute()
-    if base in ROUNDED or (base in ARITHMETIC and not is_exact(call, results)):
+    if trust is not None and not all(result.isfinite().all() for result in results if result.is_floating_point()):
+        return call.work()  # A quotient or a logarithm of what is not set.
+    rounded = base in ROUNDED or (base in ARITHMETIC and not is_exact(call, results))
+    if rounded or not is_written_once(call, results) or not fits(call, results):
         trust = SUPPOSED
     trust = min(call.trust() if trust is None else trust, SUPPOSED)
     answer = None

@@ -10,6 +10,7 @@ from ptmem_simulate_calls import (
     ARITHMETIC,
     CONDITIONS,
     EXACT,
+    MOST_ABSENT_FRACTIONS,
     MOST_FRACTIONS,
     ROUNDED,
     Call,
@@ -32,7 +33,8 @@ def rule(operator, arguments, named, tensors):
     if call.trust() < ABSENT:
         return computed(call)
     absent = absent_operands(call)
-    if any(tensor.is_floating_point() for tensor in absent) or sum(tensor.numel() for tensor in absent) > MOST_ABSENT:
+    most = MOST_ABSENT_FRACTIONS if any(tensor.is_floating_point() for tensor in absent) else MOST_ABSENT
+    if sum(tensor.numel() for tensor in absent) > most:
         return call.work()
     return computed(call, SUPPOSED)
 

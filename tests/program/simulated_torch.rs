@@ -145,6 +145,15 @@ fn values_that_kernels_may_have_changed_are_counted() {
     assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&4.into(), &4.into()), "{report}");
 }
 
+/// The host's value of what a GPU may round in another way is never called known.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn values_that_a_gpu_may_round_in_another_way_are_not_known() {
+    let (output, _) = run(&python(), &Story { name: "rounded", ..Story::default() });
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("6 of 7 reads were of values that no copy had set"), "{stderr}");
+}
+
 /// Python ended before a thread of the backward pass had given an object back in two of five runs.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]

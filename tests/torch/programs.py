@@ -353,6 +353,19 @@ def doubtful():
     ).cpu()
 
 
+def rounded():
+    """Values that a GPU may round in another way than the host, or write in another order: 6 of 7 that are read."""
+    thirds = torch.tensor([1.0, 2.0, 4.0], device="cuda") / torch.tensor(3.0, device="cuda")
+    twice = torch.tensor([1, 1], device="cuda")
+    thirds.exp().cpu()
+    thirds.sum().cpu()
+    (thirds / 3).cpu()
+    torch.zeros(3, device="cuda").index_put((twice,), thirds[:2]).cpu()
+    torch.zeros(3, device="cuda").index_add(0, twice, thirds[:2]).cpu()
+    (thirds * 1e30).to(torch.int32).cpu()
+    thirds.cpu()
+
+
 def backward_last():
     """A process that ends right after a backward pass."""
     (torch.randn(50, 4, device="cuda", requires_grad=True) * 2).sum().backward()
