@@ -33,8 +33,7 @@ pub(super) type Environment = Vec<(&'static str, OsString)>;
 
 impl Folder {
     /// Makes the folder and what lies in it.
-    pub(super) fn make(settings: &Settings) -> Result<Self> {
-        let _ = settings;
+    pub(super) fn make() -> Result<Self> {
         let place = env::temp_dir();
         Self::make_in(&place)
             .with_context(|| format!("{}: no folder for the run can be made there (TMPDIR)", place.display()))

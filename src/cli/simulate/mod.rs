@@ -70,7 +70,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Runs the command once, as a rank of a job or as it is, tells what happened, and gives its exit code.
     fn process(&self, alone: Option<Alone<'_>>) -> Result<u8> {
-        let folder = Folder::make(self.settings)?;
+        let folder = Folder::make()?;
         let record = self.arguments.record.as_ref();
         let mut environment = folder.environment(self.settings, record)?;
         if self.arguments.modules {
