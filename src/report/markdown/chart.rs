@@ -10,9 +10,9 @@ use crate::units::Unit;
 /// Points of each line: a chart of two lines takes less than 2 KiB.
 const POINTS: usize = 100;
 
-/// Colours that can be seen on a bright and on a dark page.
-const GREY: &str = "#8c959f";
-const BLUE: &str = "#2f81f7";
+/// The colours of both sides, as on the page: each has a contrast of more than 3 on a bright and on a dark page.
+const BLUE: &str = "#2f6db3";
+const ORANGE: &str = "#c2570c";
 
 /// The curves of allocated bytes over the recording of a section; none where it has no history.
 pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
@@ -24,7 +24,7 @@ pub(super) fn timeline_of(section: &Section) -> Option<&Timeline> {
 
 /// The meaning of the colours, which charts of older versions of Mermaid do not show.
 pub(super) fn legend(timeline: &Timeline) -> &'static str {
-    if timeline.curves.iter().any(|curve| curve.side.is_some()) { ": before grey, after blue" } else { "" }
+    if timeline.curves.iter().any(|curve| curve.side.is_some()) { ": before blue, after orange" } else { "" }
 }
 
 /// The chart. No name of the input is in it.
@@ -53,8 +53,8 @@ pub(super) fn chart(timeline: &Timeline) -> String {
 
 fn colour(side: Option<Side>) -> &'static str {
     match side {
-        Some(Side::Before) => GREY,
-        Some(Side::After) | None => BLUE,
+        Some(Side::Before) => BLUE,
+        Some(Side::After) | None => ORANGE,
     }
 }
 
@@ -66,6 +66,14 @@ mod tests {
     fn curve(side: Side, points: Vec<u64>) -> Curve {
         let peak = points.iter().copied().max().unwrap();
         Curve { side: Some(side), points, peak, marks: None }
+    }
+
+    #[test]
+    fn sides_have_the_colours_of_the_page_and_of_the_picture() {
+        let page = include_str!("../html/assets/page.css");
+        assert!(page.contains(&format!("--before: {BLUE}; --after: {ORANGE};")));
+        let picture = include_str!("../html/assets/timeline.css");
+        assert!(picture.contains(&format!(".line.before {{ stroke: {BLUE}; }} .line.after {{ stroke: {ORANGE}; }}")));
     }
 
     #[test]
