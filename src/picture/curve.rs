@@ -1,11 +1,11 @@
 //! The curves of a device, with what is worth a mark on them.
 
 use super::Pictured;
+use super::area::{self, Area};
 use crate::align::Correspondence;
-use crate::profile::{Attribution, DeviceProfile, Occurrence, Point, Profile};
+use crate::profile::{DeviceProfile, Occurrence, Point};
 use crate::replay::{History, Position};
 use crate::sides::Side;
-use crate::stack::{GroupBy, Grouper};
 
 /// Phases of one device that are drawn: the longest ones.
 const MOST_BANDS: usize = 80;
@@ -31,7 +31,7 @@ pub(crate) struct Curve {
     pub(crate) events: Vec<Event>,
     /// Named parts of the history.
     pub(crate) bands: Vec<Band>,
-    /// The allocated memory by what it is for, the largest part first.
+    /// The allocated memory by what it is for, the lowest of the stack first.
     pub(crate) areas: Vec<Area>,
     /// The points of which [`Area::bytes`] has the values.
     pub(crate) area_points: Vec<usize>,
@@ -106,15 +106,6 @@ pub(crate) struct Band {
     pub(crate) peak: u64,
 }
 
-/// Memory for one purpose.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Area {
-    /// Its category.
-    pub(crate) name: String,
-    /// Allocated bytes at the points of [`Curve::area_points`].
-    pub(crate) bytes: Vec<u64>,
-}
-
 /// Turns moments of one side into spots.
 struct Scale<'p> {
     side: Side,
@@ -176,7 +167,7 @@ pub(super) fn curve(pictured: &Pictured<'_>, side: Side, correspondence: Option<
         baseline: device.figures.allocated.baseline,
         events: events(&scale),
         bands: bands(&scale),
-        areas: areas(profile, device, &area_points),
+        areas: area::areas(profile, device, &area_points),
         area_points,
         points,
     })
@@ -253,45 +244,4 @@ fn bands(scale: &Scale<'_>) -> Vec<Band> {
         peak: phase.peak,
     });
     bands.collect()
-}
-
-/// The allocated memory by category at some of the points.
-fn areas(profile: &Profile, device: &DeviceProfile, area_points: &[usize]) -> Vec<Area> {
-    let Some(lifetimes) = &device.lifetimes else { return Vec::new() };
-    let moments: Vec<Position> = area_points.iter().map(|&point| lifetimes.points[point].at).collect();
-    let grouper = Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules);
-    let mut names: Vec<String> = Vec::new();
-    let mut changes: Vec<Vec<i128>> = Vec::new();
-    let mut known = std::collections::HashMap::new();
-    for life in &lifetimes.lives {
-        let category = *known.entry(life.owner).or_insert_with(|| {
-            let name = match life.owner {
-                Attribution::Stack(stack) => grouper.label(stack),
-                Attribution::Bucket(bucket) => bucket.label().to_owned(),
-            };
-            names.iter().position(|known| *known == name).unwrap_or_else(|| {
-                names.push(name);
-                changes.push(vec![0; moments.len() + 1]);
-                names.len() - 1
-            })
-        });
-        let from = moments.partition_point(|&moment| moment < life.born);
-        let to = moments.partition_point(|&moment| moment < life.freed);
-        changes[category][from] += i128::from(life.bytes);
-        changes[category][to] -= i128::from(life.bytes);
-    }
-    let mut areas: Vec<Area> =
-        names.into_iter().zip(changes).map(|(name, changes)| Area { name, bytes: sums(&changes) }).collect();
-    areas.sort_by(|a, b| b.bytes.iter().max().cmp(&a.bytes.iter().max()).then_with(|| a.name.cmp(&b.name)));
-    areas
-}
-
-/// The running sums of changes, without the last one, which lies behind all moments.
-fn sums(changes: &[i128]) -> Vec<u64> {
-    let mut sum = 0_i128;
-    let sums = changes.iter().map(|change| {
-        sum += change;
-        u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
-    });
-    sums.take(changes.len().saturating_sub(1)).collect()
 }

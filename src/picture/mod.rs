@@ -4,13 +4,15 @@
 //! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such
 //! as saved profiles, there are coarse curves and the moments that a profile keeps.
 
+mod area;
 mod curve;
 mod flame;
 mod held;
 mod span;
 mod units;
 
-pub(crate) use curve::{Area, Band, Curve, Event, EventKind, Spot};
+pub(crate) use area::Area;
+pub(crate) use curve::{Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, Moment, MomentKind};
 pub(crate) use span::{EventRange, Span};
 
@@ -26,6 +28,8 @@ use crate::sides::{Side, Sides};
 pub(crate) struct Picture {
     /// The curves, before the after.
     pub(crate) curves: Vec<Curve>,
+    /// The categories of all areas, in the order in which they are stacked on either side.
+    pub(crate) categories: Vec<String>,
     /// Whether two sides are compared.
     pub(crate) is_compared: bool,
     /// Whether the curves of both sides lie over each other by their places in the program.
@@ -71,10 +75,13 @@ impl Picture {
         let correspondence = correspondence(&pictured, &mut units);
         let holdings = held::holdings(&pictured, &mut units, correspondence.as_ref());
         let sides = Side::BOTH.into_iter();
-        let curves = sides.filter_map(|side| curve::curve(&pictured, side, correspondence.as_ref())).collect();
+        let mut curves: Vec<Curve> =
+            sides.filter_map(|side| curve::curve(&pictured, side, correspondence.as_ref())).collect();
+        let categories = area::stack(&mut curves);
         let is_compared = pictured.rows.is_some();
         Self {
             curves,
+            categories,
             is_compared,
             is_aligned: correspondence.is_some(),
             flame: holdings.flame(&units.paths, !is_compared),

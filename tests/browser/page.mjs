@@ -109,6 +109,45 @@ async function flame(page, device) {
   await noBrokenNumbers(page);
 }
 
+// What lies below a picture stays in its place while the pointer moves over the picture.
+async function hover(page) {
+  const place = () => page.$$eval("figure.flame, table", (all) => all.map((element) => element.getBoundingClientRect().top + scrollY));
+  await page.mouse.move(0, 0);
+  const before = await place();
+  const plot = await page.locator("svg.plot").boundingBox();
+  await page.mouse.move(plot.x + plot.width / 2, plot.y + 50);
+  assert.deepEqual(await place(), before);
+  await page.locator("svg.boxes svg.box").nth(3).hover();
+  assert.deepEqual(await place(), before);
+}
+
+// The lowest contrast of a dimmed box's text with the box as it is painted on the page.
+const dimmedContrast = (page) => page.evaluate(() => {
+  const colour = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const luminance = (rgb) => rgb.map((part) => part / 255).map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const mixed = (above, below, opacity) => above.map((part, at) => opacity * part + (1 - opacity) * below[at]);
+  const ground = colour(getComputedStyle(document.documentElement).backgroundColor);
+  const contrasts = [...document.querySelectorAll("svg.box.dimmed")].filter((box) => box.querySelector("text")).map((box) => {
+    const [own, rect, text] = [box, box.querySelector("rect"), box.querySelector("text")].map((element) => getComputedStyle(element));
+    const fill = mixed(mixed(colour(rect.fill), ground, Number(rect.fillOpacity)), ground, Number(own.opacity));
+    const [dark, light] = [luminance(fill), luminance(mixed(colour(text.fill), ground, Number(own.opacity)))].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  });
+  return Math.min(...contrasts);
+});
+
+// Boxes that a search does not find can still be read.
+async function dimmed(page) {
+  await page.fill("figure.flame input[type=search]", "softmax");
+  for (const colorScheme of ["dark", "light"]) {
+    await page.emulateMedia({ colorScheme });
+    const contrast = await dimmedContrast(page);
+    assert.ok(contrast >= 4.5 && contrast < Infinity, `${colorScheme}: ${contrast}`);
+  }
+  await page.fill("figure.flame input[type=search]", "");
+}
+
 // A click on the timeline selects a moment for the flame graph.
 async function moments(page) {
   const titles = await page.$$eval("figure.flame option", (all) => all.map((option) => option.textContent));
@@ -150,6 +189,8 @@ const stories = {
     assert.equal(await page.textContent("h1 .verdict"), "FAIL");
     await timelines(page, device);
     await flame(page, device);
+    await hover(page);
+    await dimmed(page);
     await moments(page);
     await rows(page, device);
   },

@@ -243,6 +243,28 @@ fn pictures_are_svg() {
         assert!(picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""), "{arguments:?}");
         parse(&picture).unwrap();
     }
+    let picture = report(&["diff", &before, &after, "--format", "svg"]);
+    let (_, legend) = picture.split_once("<g class=\"legend\">").unwrap();
+    for key in ["before allocated", "after allocated", "after reserved", "forward", "optimizer"] {
+        assert!(legend.contains(&format!(">{key}</text>")), "{key}: {legend}");
+    }
+}
+
+#[test]
+fn a_category_has_one_colour_on_both_sides_and_on_every_page() {
+    let colours = |arguments: &[&str]| -> Vec<(String, u64)> {
+        let data = data(&page(arguments));
+        let curves = data["sections"][0]["curves"].as_array().unwrap();
+        let areas = curves.iter().flat_map(|curve| curve["areas"].as_array().unwrap());
+        areas.map(|area| (area["name"].as_str().unwrap().to_owned(), area["colour"].as_u64().unwrap())).collect()
+    };
+    let mut all = colours(&["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
+    all.extend(colours(&["diff", &fixture("leak.pkl"), &fixture("before.pkl")]));
+    all.extend(colours(&["show", &fixture("phases-after.pkl")]));
+    assert!(all.len() > 8, "{all:?}");
+    for (name, colour) in &all {
+        assert!(all.iter().all(|(other, of)| (other == name) == (of == colour)), "{name}: {all:?}");
+    }
 }
 
 #[test]

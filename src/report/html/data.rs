@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chart::Axis;
+use super::palette::Palette;
 use super::{flame, name, timeline};
 use crate::picture::{Area, Band, Curve, Event, EventKind, Flame, Moment, MomentKind, Picture, Spot};
 use crate::profile::Held;
@@ -74,6 +75,8 @@ struct BandData {
 #[derive(Serialize)]
 struct AreaData {
     name: String,
+    /// Number of its colour.
+    colour: usize,
     bytes: Vec<i64>,
 }
 
@@ -132,7 +135,7 @@ fn of_picture(picture: &Picture, options: &Options) -> SectionData {
         compared: picture.is_compared,
         aligned: picture.is_aligned,
         axes: Axis::of(picture).into_iter().map(|axis| [axis.name(), axis.title()]).collect(),
-        curves: picture.curves.iter().map(curve).collect(),
+        curves: picture.curves.iter().map(|of| curve(of, &Palette::new(picture))).collect(),
         flame: of_flame(&picture.flame, picture, options),
     }
 }
@@ -143,7 +146,7 @@ fn column(curve: &Curve, axis: Axis) -> Option<Vec<i64>> {
     values.map(|values| differences(values.into_iter()))
 }
 
-fn curve(curve: &Curve) -> CurveData {
+fn curve(curve: &Curve, palette: &Palette<'_>) -> CurveData {
     let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
     CurveData {
         side: timeline::class(curve.side),
@@ -157,7 +160,7 @@ fn curve(curve: &Curve) -> CurveData {
         marks: curve.events.iter().map(|event| mark(curve, event)).collect(),
         bands: curve.bands.iter().map(band).collect(),
         area_points: differences(curve.area_points.iter().map(|&point| signed(point as u64))),
-        areas: curve.areas.iter().map(area).collect(),
+        areas: curve.areas.iter().map(|of| area(of, palette)).collect(),
     }
 }
 
@@ -178,8 +181,12 @@ fn band(band: &Band) -> BandData {
     BandData { name: name(&band.name), depth: band.depth, from: spot(&band.from), to: spot(&band.to), peak: band.peak }
 }
 
-fn area(area: &Area) -> AreaData {
-    AreaData { name: name(&area.name), bytes: differences(area.bytes.iter().map(|&bytes| signed(bytes))) }
+fn area(area: &Area, palette: &Palette<'_>) -> AreaData {
+    AreaData {
+        name: name(&area.name),
+        colour: palette.colour(&area.name),
+        bytes: differences(area.bytes.iter().map(|&bytes| signed(bytes))),
+    }
 }
 
 fn spot(spot: &Spot) -> SpotData {

@@ -5,6 +5,7 @@ mod chart;
 mod data;
 mod flame;
 mod page;
+mod palette;
 mod parts;
 mod ranks;
 mod scale;

@@ -6,12 +6,11 @@ use maud::{Markup, html};
 use super::chart::path;
 use super::name;
 use super::scale::{SPAN, share};
-use super::timeline::COLOURS;
 use crate::report::view::Steps;
 use crate::units::Size;
 
 /// Lines that are drawn: the leaks that grow fastest, or the largest stacks.
-const MOST_LINES: usize = COLOURS;
+const MOST_LINES: usize = 8;
 
 /// The bars and the lines.
 pub(super) fn figure(steps: &Steps) -> Markup {

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::chart::{Axis, Chart};
 use super::name;
+use super::palette::Palette;
 use super::scale::{Milli, SPAN, tick_label, ticks};
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::sides::Side;
@@ -20,9 +21,6 @@ const MOST_LANES: u64 = 4;
 
 /// Room for the labels of the scale below.
 const BELOW: u64 = 22;
-
-/// Categories that have a colour of their own; the others share one.
-pub(super) const COLOURS: usize = 8;
 
 /// The figure of a device's curves with its legend, and places for the controls that the script makes.
 pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
@@ -67,22 +65,42 @@ pub(super) fn description(picture: &Picture) -> String {
 fn legend(picture: &Picture) -> Markup {
     html! {
         ul.legend {
-            @for curve in &picture.curves {
-                li { span class=(format!("key allocated {}", class(curve.side))) {} (label(curve.side, "allocated")) }
-                @if curve.has_reserved() {
-                    li { span class=(format!("key reserved {}", class(curve.side))) {} (label(curve.side, "reserved")) }
-                }
-            }
-            @if let Some(curve) = picture.curves.last() {
-                @for (at, area) in curve.areas.iter().enumerate().take(COLOURS) {
-                    li { span class=(format!("key area c{at}")) {} (name(&area.name)) }
-                }
-                @if curve.areas.len() > COLOURS {
-                    li { span class=(format!("key area c{COLOURS}")) {} "other categories" }
-                }
-            }
+            @for key in keys(picture) { li { span class=(format!("key {}", key.class)) {} (key.text) } }
         }
     }
+}
+
+/// An entry of the legend.
+pub(super) struct Key {
+    /// The classes of its sample.
+    pub(super) class: String,
+    /// Whether it is a line, and not an area.
+    pub(super) is_line: bool,
+    pub(super) text: String,
+}
+
+/// The entries of the legend: the lines of both sides, then each category, the lowest of the stack first.
+pub(super) fn keys(picture: &Picture) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for curve in &picture.curves {
+        let counters = ["allocated", "reserved"].into_iter().filter(|of| *of == "allocated" || curve.has_reserved());
+        keys.extend(counters.map(|counter| Key {
+            class: format!("{counter} {}", class(curve.side)),
+            is_line: true,
+            text: label(curve.side, counter),
+        }));
+    }
+    let palette = Palette::new(picture);
+    let (shared, named): (Vec<_>, Vec<_>) =
+        picture.categories.iter().partition(|category| palette.colour(category) == Palette::SHARED);
+    let areas = named.into_iter().map(|category| (palette.colour(category), name(category)));
+    let others = (!shared.is_empty()).then(|| (Palette::SHARED, "other categories".to_owned()));
+    keys.extend(areas.chain(others).map(|(colour, text)| Key {
+        class: format!("area c{colour}"),
+        is_line: false,
+        text,
+    }));
+    keys
 }
 
 fn label(side: Option<Side>, counter: &str) -> String {
@@ -154,10 +172,11 @@ fn grid(chart: &Chart<'_>) -> Markup {
 }
 
 fn areas(chart: &Chart<'_>, curve: &Curve) -> Markup {
+    let palette = Palette::new(chart.picture);
     html! {
         g class=(format!("areas {}", class(curve.side))) {
-            @for (at, (_, outline)) in chart.areas(curve).into_iter().enumerate() {
-                path class=(format!("area c{}", at.min(COLOURS))) d=(outline) {}
+            @for (area, outline) in chart.areas(curve) {
+                path class=(format!("area c{}", palette.colour(&area.name))) d=(outline) {}
             }
         }
     }

@@ -3,7 +3,7 @@
 // page's data; nothing is asked of anybody.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const SPAN = 1000, PLOT = 240, ABOVE = 14, LANE = 18, LANES = 4, BELOW = 22, COLOURS = 8, ROW = 19;
+  const SPAN = 1000, PLOT = 240, ABOVE = 14, LANE = 18, LANES = 4, BELOW = 22, ROW = 19;
   // Boxes narrower than this share of the picture are not drawn.
   const NARROWEST = 0.0008;
 
@@ -149,12 +149,12 @@
 
     areas(curve) {
       let below = curve.areaPoints.map(() => 0);
-      return curve.areas.map((area, number) => {
+      return curve.areas.map((area) => {
         const above = below.map((bytes, at) => bytes + area.bytes[at]);
         const there = this.path(curve, curve.areaPoints, above);
         const back = this.path(curve, [...curve.areaPoints].reverse(), [...below].reverse()).replace("M", "L");
         below = above;
-        return svg("path", { class: "area c" + Math.min(number, COLOURS), d: there + back + "Z" });
+        return svg("path", { class: "area c" + area.colour, d: there + back + "Z" });
       });
     }
 

@@ -1,0 +1,119 @@
+//! The memory of a curve by what it is for, stacked alike on both sides.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::curve::Curve;
+use crate::profile::{Attribution, Bucket, DeviceProfile, Profile};
+use crate::replay::Position;
+use crate::stack::{GroupBy, Grouper};
+
+/// Categories whose memory stays through a step, the lowest first. Below them lies what is older than the recording.
+const LASTING: [&str; 2] = ["parameters", "optimizer"];
+
+/// Memory for one purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Area {
+    /// Its category.
+    pub(crate) name: String,
+    /// Allocated bytes at the points of [`Curve::area_points`].
+    pub(crate) bytes: Vec<u64>,
+}
+
+/// The allocated memory by category at some of the points.
+pub(super) fn areas(profile: &Profile, device: &DeviceProfile, area_points: &[usize]) -> Vec<Area> {
+    let Some(lifetimes) = &device.lifetimes else { return Vec::new() };
+    let moments: Vec<Position> = area_points.iter().map(|&point| lifetimes.points[point].at).collect();
+    let grouper = Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules);
+    let mut names: Vec<String> = Vec::new();
+    let mut changes: Vec<Vec<i128>> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for life in &lifetimes.lives {
+        let category = *known.entry(life.owner).or_insert_with(|| {
+            let name = match life.owner {
+                Attribution::Stack(stack) => grouper.label(stack),
+                Attribution::Bucket(bucket) => bucket.label().to_owned(),
+            };
+            names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                names.push(name);
+                changes.push(vec![0; moments.len() + 1]);
+                names.len() - 1
+            })
+        });
+        let from = moments.partition_point(|&moment| moment < life.born);
+        let to = moments.partition_point(|&moment| moment < life.freed);
+        changes[category][from] += i128::from(life.bytes);
+        changes[category][to] -= i128::from(life.bytes);
+    }
+    names.into_iter().zip(changes).map(|(name, changes)| Area { name, bytes: sums(&changes) }).collect()
+}
+
+/// The running sums of changes, without the last one, which lies behind all moments.
+fn sums(changes: &[i128]) -> Vec<u64> {
+    let mut sum = 0_i128;
+    let sums = changes.iter().map(|change| {
+        sum += change;
+        u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
+    });
+    sums.take(changes.len().saturating_sub(1)).collect()
+}
+
+/// Stacks the areas of all curves in the same order: what stays at the bottom, then the largest. Gives that order.
+pub(super) fn stack(curves: &mut [Curve]) -> Vec<String> {
+    let mut highest: BTreeMap<&str, u64> = BTreeMap::new();
+    for area in curves.iter().flat_map(|curve| &curve.areas) {
+        let most = highest.entry(&area.name).or_default();
+        *most = area.bytes.iter().copied().fold(*most, u64::max);
+    }
+    let mut order: Vec<(&str, u64)> = highest.into_iter().collect();
+    order.sort_by_key(|(name, most)| (level(name), Reverse(*most)));
+    let order: Vec<String> = order.into_iter().map(|(name, _)| name.to_owned()).collect();
+    for curve in curves {
+        curve.areas.sort_by_key(|area| order.iter().position(|name| *name == area.name));
+    }
+    order
+}
+
+/// The place of a category among those that last; all others lie above them.
+fn level(name: &str) -> usize {
+    if name == Bucket::BeforeRecording.label() {
+        return 0;
+    }
+    1 + LASTING.iter().position(|lasting| *lasting == name).unwrap_or(LASTING.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(areas: &[(&str, [u64; 2])]) -> Curve {
+        let areas = areas.iter().map(|(name, bytes)| Area { name: (*name).to_owned(), bytes: bytes.to_vec() });
+        Curve {
+            side: None,
+            points: Vec::new(),
+            is_coarse: false,
+            baseline: None,
+            events: Vec::new(),
+            bands: Vec::new(),
+            areas: areas.collect(),
+            area_points: vec![0, 1],
+        }
+    }
+
+    #[test]
+    fn what_stays_lies_at_the_bottom_and_both_sides_have_one_order() {
+        let before = curve(&[("forward", [0, 90]), ("optimizer", [5, 5]), ("mine", [0, 7])]);
+        let after = curve(&[
+            ("backward", [0, 95]),
+            ("parameters", [1, 1]),
+            ("<before recording>", [2, 2]),
+            ("forward", [0, 3]),
+        ]);
+        let mut curves = [before, after];
+        let order = stack(&mut curves);
+        assert_eq!(order, ["<before recording>", "parameters", "optimizer", "backward", "forward", "mine"]);
+        let names = curves.map(|curve| curve.areas.into_iter().map(|area| area.name).collect::<Vec<_>>());
+        assert_eq!(names[0], ["optimizer", "forward", "mine"]);
+        assert_eq!(names[1], ["<before recording>", "parameters", "backward", "forward"]);
+    }
+}
