@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use ptmem::input::Document;
 use ptmem::profile::{self, saved};
 use ptmem::trim;
 
@@ -56,11 +57,13 @@ fn of_profile(error: &profile::Error) -> Option<String> {
 
 fn of_saved(error: &saved::Error) -> Option<String> {
     match error {
+        saved::Error::NotAProfile(Document::EarlierProfile) => {
+            Some("'ptmem profile SNAPSHOT -o FILE' writes a new one".to_owned())
+        }
         saved::Error::Json(_) | saved::Error::NotAProfile(_) => {
             Some("'ptmem profile SNAPSHOT -o FILE' saves one".to_owned())
         }
         saved::Error::Damaged(_) => Some("'ptmem profile SNAPSHOT -o FILE' writes it".to_owned()),
-        saved::Error::Moment { asked, .. } => Some(format!("'ptmem profile SNAPSHOT --at {asked} -o FILE' keeps it")),
         _ => None,
     }
 }

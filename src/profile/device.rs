@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::Lifetimes;
 use super::course::Course;
 use super::every::Interval;
-use super::exact::{Attributed, Totals};
+use super::exact::{self, Attribution, Sums, Totals};
 use super::phases::Phases;
-use super::totals::{self, Bucket, Held, StackTotal};
+use super::totals::{self, Bucket, Grouping, Held, StackTotal};
+use super::{Lifetimes, Moment, NamedPhase, Options, Recording};
 use crate::replay::{Figures, Position};
 use crate::snapshot::{Copier, StackId, Tables};
 use crate::stack::{Grouper, Languages};
+use crate::trace::{Highest, Trace};
 
 /// Stacks that a saved profile does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct DeviceProfile {
     /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was
     /// saved before that was kept, or where it was left out ([`super::Options::skip_course`]).
     pub course: Option<Course>,
+    /// Microseconds from the first event of any device to places of this one, where the release wrote times.
+    pub(crate) times: Vec<(Position, u64)>,
     /// The life of every allocation, where [`super::Options::history`] asks for it and the input has a history.
     pub(crate) lifetimes: Option<Lifetimes>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
@@ -57,7 +60,13 @@ pub struct DeviceProfile {
     /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one
     /// was not captured.
     pub failed_stacks: Vec<Option<StackId>>,
-    pub(super) totals: Totals,
+    /// All that happened. Dropped where nothing asks any more.
+    pub trace: Trace,
+    /// The most that every class held, where the trace has classes alone and no moves: a saved profile of a history that
+    /// repeats too little.
+    pub(crate) coarse: Option<Vec<Highest>>,
+    /// The totals of every class of the trace.
+    pub(super) sums: Vec<Sums>,
 }
 
 impl DeviceProfile {
@@ -93,29 +102,79 @@ impl DeviceProfile {
         !self.figures.ooms.is_empty()
     }
 
-    /// Puts the stacks into groups.
-    pub(super) fn group(&mut self, attributed: Attributed, grouper: &Grouper<'_>) {
-        let grouped = attributed.into_groups(grouper);
-        self.totals = grouped.totals;
-        self.stacks = grouped.stacks;
-        self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
-        let recorded = self.totals.stacks.iter().filter(|exact| exact.sums.allocations > 0);
-        for stack in recorded.filter_map(|exact| exact.attribution.stack()) {
-            self.recorded_frames |= grouper.languages(stack);
+    /// Everything that follows from the trace: what the options ask for, and the totals of stacks.
+    pub(super) fn complete(&mut self, grouper: &Grouper<'_>, options: &Options) {
+        if !options.skip_course {
+            self.course = Course::of(&self.trace, self.figures.allocated.peak_at);
         }
+        self.lifetimes = if options.history { Lifetimes::of(self) } else { None };
+        self.group(grouper);
+    }
+
+    /// Looks at another moment.
+    pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>) {
+        let at = Recording {
+            device: self.device,
+            figures: &self.figures,
+            trace: &self.trace,
+            phases: NamedPhase::known(&self.phases),
+            times: None,
+        }
+        .position(moment);
+        if self.at != at {
+            self.at = at;
+            self.group(grouper);
+        }
+    }
+
+    /// Adds up the classes at the moments, and puts them into groups.
+    fn group(&mut self, grouper: &Grouper<'_>) {
+        if self.coarse.is_none() {
+            self.sums = exact::sums(&self.trace, &self.figures, self.at);
+        }
+        let totals = self.totals(grouper);
+        let cut = self.cut.map_or(0, |cut| cut.stacks);
+        let mut grouping = Grouping::new(&totals.all, grouper, cut);
+        let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
+        let highest = match &self.coarse {
+            Some(coarse) => highest_of_single(coarse, &groups, grouping.totals.len()),
+            None => self.trace.highest(&groups, grouping.totals.len()).into_iter().map(Some).collect(),
+        };
+        for (total, highest) in grouping.totals.iter_mut().zip(highest) {
+            total.highest = highest;
+        }
+        self.stacks = grouping.finish(grouper);
+        self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
+        for exact in totals.all.iter().filter(|exact| exact.sums.allocations > 0) {
+            if let Some(stack) = exact.attribution.stack() {
+                self.recorded_frames |= grouper.languages(stack);
+            }
+        }
+    }
+
+    /// The totals that a grouping is made of.
+    pub(super) fn totals(&self, grouper: &Grouper<'_>) -> Totals {
+        Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
+    }
+
+    /// Drops what happened, and keeps the figures.
+    pub(super) fn forget_trace(&mut self) {
+        self.trace = Trace::default();
+        self.sums = Vec::new();
+        self.lifetimes = None;
     }
 
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its
     /// profile.
     #[must_use]
     pub fn has_forward_frames(&self, tables: &Tables) -> bool {
-        let mut stacks = self.totals.stacks.iter().filter_map(|exact| exact.attribution.stack());
+        let mut stacks = self.trace.classes.iter().filter_map(|class| Attribution::from(class.origin).stack());
         stacks.any(|stack| !tables.forward(stack).is_empty())
     }
 
     /// The stacks in the groups of another grouping.
     pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        totals::by_group(self.totals.of(grouper.by()), grouper, self.cut.map_or(0, |cut| cut.stacks))
+        totals::by_group(&self.totals(grouper).all, grouper, self.cut.map_or(0, |cut| cut.stacks))
     }
 
     /// Allocated bytes at the moment of [`super::Options::at`].
@@ -163,4 +222,15 @@ impl DeviceProfile {
         }
         listed
     }
+}
+
+/// The highest of groups of a single class. Several hold their most at several moments.
+pub(super) fn highest_of_single(coarse: &[Highest], groups: &[u32], count: usize) -> Vec<Option<Highest>> {
+    let mut highest = vec![None; count];
+    let mut classes = vec![0_u32; count];
+    for (&of_class, &group) in coarse.iter().zip(groups) {
+        classes[group as usize] += 1;
+        highest[group as usize] = Some(of_class).filter(|_| classes[group as usize] == 1);
+    }
+    highest
 }

@@ -1,18 +1,15 @@
-//! The totals of every single stack, before stacks are put into groups. Every byte is attributed; unknown memory has
-//! a name.
+//! The totals of every class, before they are put into groups. Every byte is attributed; unknown memory has a name.
 
 use std::cmp::Reverse;
-use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
-use super::highest::{Groups, Highest, Holding, Holdings};
-use super::origins::Origins;
-use super::totals::{Bucket, Grouping, Held, StackTotal, keep_highest};
-use crate::replay::{Allocation, Origin, Position, Replay};
-use crate::snapshot::{Copier, Device, Event, Snapshot, StackId, StringId, Tables};
-use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
+use super::totals::{Bucket, Held};
+use crate::replay::{Figures, Origin, Position};
+use crate::snapshot::{Copier, StackId, StringId, Tables};
+use crate::stack::{CppDigest, ExactKeys, GroupBy};
+use crate::trace::{Class, ClassTags, Trace};
 
 /// The owner of some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,6 +30,16 @@ impl Attribution {
     }
 }
 
+impl Attribution {
+    /// The bucket, where the stack is not known.
+    pub(super) fn bucket(self) -> Option<Bucket> {
+        match self {
+            Self::Stack(_) => None,
+            Self::Bucket(bucket) => Some(bucket),
+        }
+    }
+}
+
 impl From<Origin> for Attribution {
     fn from(origin: Origin) -> Self {
         match origin {
@@ -40,6 +47,7 @@ impl From<Origin> for Attribution {
             Origin::BeforeRecording => Self::Bucket(Bucket::BeforeRecording),
             Origin::NotRecorded => Self::Bucket(Bucket::NotRecorded),
             Origin::NoFrames => Self::Bucket(Bucket::NoFrames),
+            Origin::Others => Self::Bucket(Bucket::Others),
         }
     }
 }
@@ -84,7 +92,26 @@ impl Sums {
     }
 }
 
-/// The totals of one stack.
+/// The totals of every class of a trace. `at` is the moment that was asked for.
+pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Vec<Sums> {
+    let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
+    let blocks = moments.map(|moment| moment.map(|moment| trace.blocks_at(moment)).unwrap_or_default());
+    let times = trace.times_before(trace.end());
+    let mut allocations = vec![0_u64; trace.classes.len()];
+    for (block, &times) in trace.moves.iter().zip(&times).filter_map(|(one, times)| Some((one.begins()?, times))) {
+        allocations[block.class as usize] += times;
+    }
+    let sums = trace.classes.iter().zip(allocations).enumerate().map(|(class, (of, allocations))| {
+        let [baseline, peak, end, oom, at] = blocks.each_ref().map(|blocks| {
+            let blocks = blocks.get(class).copied().unwrap_or(0);
+            Held { bytes: of.bytes.saturating_mul(blocks), blocks }
+        });
+        Sums { baseline, peak, end, oom, at, allocations, allocated_total: of.bytes.saturating_mul(allocations) }
+    });
+    sums.collect()
+}
+
+/// The totals of one stack, or of one stack with one tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
     pub(super) attribution: Attribution,
@@ -93,70 +120,61 @@ pub(super) struct Exact {
     /// The digest of all its C++ frames, where some of them were dropped.
     pub(super) cpp: Option<CppDigest>,
     pub(super) sums: Sums,
-    /// The most that it held, where that is known.
-    pub(super) highest: Option<Highest>,
-    /// The most that its group held in the grouping by [`GroupBy::Stack`], where the group has other stacks as well and
-    /// this is its first.
-    pub(super) group_highest: Option<Highest>,
 }
 
-impl Exact {
-    pub(super) fn new(attribution: Attribution, tag: Option<StringId>, sums: Sums) -> Self {
-        Self { attribution, tag, cpp: None, sums, highest: None, group_highest: None }
-    }
-}
-
-/// The totals of every stack, the largest first, and the same by the tags of the allocations; `None` where no
-/// allocation has such a tag.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The totals that a grouping is made of, the largest first.
 pub(super) struct Totals {
-    pub(super) stacks: Vec<Exact>,
-    pub(super) metadata: Option<Vec<Exact>>,
-    pub(super) compile_contexts: Option<Vec<Exact>>,
-    /// By annotation or pool, whichever was asked for; no saved profile has it.
-    pub(super) origins: Option<Vec<Exact>>,
+    pub(super) all: Vec<Exact>,
+    /// The total that every class belongs to.
+    pub(super) of_class: Vec<u32>,
 }
 
 impl Totals {
-    /// The totals that a grouping is made of.
-    pub(super) fn of(&self, by: GroupBy) -> &[Exact] {
-        self.kept(by).unwrap_or(&self.stacks)
-    }
-
-    /// The same, where it is kept by itself.
-    pub(super) fn kept(&self, by: GroupBy) -> Option<&[Exact]> {
-        match by {
-            GroupBy::Metadata => self.metadata.as_deref(),
-            GroupBy::CompileContext => self.compile_contexts.as_deref(),
-            GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => self.origins.as_deref(),
-            _ => Some(&self.stacks),
-        }
-    }
-
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Vec<Exact>> {
-        let tagged = self.metadata.iter_mut().chain(&mut self.compile_contexts).chain(&mut self.origins);
-        std::iter::once(&mut self.stacks).chain(tagged)
-    }
-
-    /// Puts the largest first, and equally large ones in an order that only their contents decide: numbers of stacks
-    /// differ between a snapshot and its saved profile.
-    pub(super) fn sort(&mut self, tables: &Tables) {
-        let mut keys = None;
-        for family in self.all_mut() {
-            family.sort_by_key(|exact| exact.sums.order());
-            for equal in family.chunk_by_mut(|a, b| a.sums.order() == b.sums.order()).filter(|run| run.len() > 1) {
-                let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
-                equal.sort_by_cached_key(|exact| {
-                    let tag = exact.tag.map(|tag| tables.string(tag));
-                    match exact.attribution {
-                        Attribution::Bucket(bucket) => (Some(bucket), None, tag, None),
-                        Attribution::Stack(stack) => {
-                            (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack)))
-                        }
-                    }
-                });
+    /// Adds up the sums of classes by stack, and by the tag that the grouping goes by.
+    pub(super) fn new(classes: &[Class], sums: &[Sums], by: GroupBy, tables: &Tables) -> Self {
+        let mut known: FxHashMap<_, u32> = FxHashMap::default();
+        let mut all: Vec<Exact> = Vec::new();
+        let mut of_class = Vec::with_capacity(classes.len());
+        for (class, sums) in classes.iter().zip(sums) {
+            let tag = class.tags.of(by);
+            let next = u32::try_from(all.len()).unwrap_or(u32::MAX);
+            let place = *known.entry((class.origin, class.cpp, tag)).or_insert(next);
+            if place == next {
+                all.push(Exact { attribution: class.origin.into(), tag, cpp: class.cpp, sums: Sums::default() });
             }
+            all[place as usize].sums.add(sums);
+            of_class.push(place);
         }
+        Self { all, of_class }.sorted(tables)
+    }
+
+    /// The largest first, and equally large ones in an order that only their contents decide: numbers of stacks differ
+    /// between a snapshot and its saved profile.
+    fn sorted(mut self, tables: &Tables) -> Self {
+        let all = &self.all;
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by_key(|&place| all[place].sums.order());
+        let mut keys = None;
+        let equal = order.chunk_by_mut(|&a, &b| all[a].sums.order() == all[b].sums.order());
+        for equal in equal.filter(|run| run.len() > 1) {
+            let keys = keys.get_or_insert_with(|| ExactKeys::new(tables));
+            equal.sort_by_cached_key(|&place| {
+                let exact = &all[place];
+                let tag = exact.tag.map(|tag| tables.string(tag));
+                match exact.attribution {
+                    Attribution::Bucket(bucket) => (Some(bucket), None, tag, None),
+                    Attribution::Stack(stack) => {
+                        (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack)))
+                    }
+                }
+            });
+        }
+        let mut places = vec![0; order.len()];
+        for (new, &old) in (0_u32..).zip(&order) {
+            places[old] = new;
+        }
+        self.of_class.iter_mut().for_each(|place| *place = places[*place as usize]);
+        Self { all: order.iter().map(|&place| self.all[place]).collect(), of_class: self.of_class }
     }
 }
 
@@ -166,225 +184,20 @@ fn forward(tables: &Tables, stack: StackId) -> Vec<(&str, &str, i128)> {
     frames.map(|frame| (tables.string(frame.name), tables.string(frame.filename), frame.line)).collect()
 }
 
-/// The tags that allocations are told apart by: metadata, compile context, and annotation or pool where one is asked
-/// for.
-type Wanted = [Option<StringId>; 3];
-
-/// Picks one of the tags.
-type Tag = fn(Wanted) -> Option<StringId>;
-
-/// Sums by origin and tags.
-struct Parts<'s> {
-    snapshot: &'s Snapshot,
-    events: &'s [Event],
-    /// Group names from annotations or pools.
-    origins: &'s Origins,
-    /// By [`TagsId::index`](crate::snapshot::TagsId::index); empty where no allocation is tagged.
-    tags: Vec<Wanted>,
-    /// The moments of the sums.
-    moments: [Position; 5],
-    dump: Position,
-    /// The places in `sums` of stacks without tags: nearly all. Empty where a table would not pay.
-    stacks: Vec<Option<u32>>,
-    others: FxHashMap<(Origin, Wanted), u32>,
-    sums: Vec<(Origin, Wanted, Sums)>,
-}
-
-impl<'s> Parts<'s> {
-    fn new(
-        snapshot: &'s Snapshot,
-        device: &Device,
-        moments: [Position; 5],
-        dump: Position,
-        allocations: usize,
-        origins: &'s Origins,
-    ) -> Self {
-        let tags = snapshot.tables.all_tags().iter().map(|tags| [tags.user_metadata, tags.compile_context, None]);
-        let mut tags: Vec<Wanted> = tags.collect();
-        if tags.iter().all(|tags| *tags == Wanted::default()) {
-            tags.clear();
-        }
-        // A table does not pay for devices that hold next to nothing, of which there may be many.
-        let stacks = Some(snapshot.tables.stack_count()).filter(|&count| count <= allocations);
-        Self {
-            snapshot,
-            events: snapshot.events_of(device),
-            origins,
-            tags,
-            moments,
-            dump,
-            stacks: vec![None; stacks.unwrap_or(0)],
-            others: FxHashMap::default(),
-            sums: Vec::new(),
-        }
-    }
-
-    /// The number of a part, which is a new one where there is none yet.
-    fn number(&mut self, origin: Origin, tags: Wanted) -> u32 {
-        // There are at most as many as allocations, which have 32 bits.
-        let next = u32::try_from(self.sums.len()).unwrap_or(u32::MAX);
-        let in_table = match origin {
-            Origin::Stack(stack) if tags == Wanted::default() => self.stacks.get_mut(stack.index()),
-            _ => None,
-        };
-        let at = match in_table {
-            Some(at) => *at.get_or_insert(next),
-            None => *self.others.entry((origin, tags)).or_insert(next),
-        };
-        if at == next {
-            self.sums.push((origin, tags, Sums::default()));
-        }
-        at
-    }
-
-    /// The tags of the event that an allocation was recorded by.
-    fn tags(&self, allocation: &Allocation) -> Wanted {
-        let event = allocation.born.event().filter(|_| !self.tags.is_empty());
-        let event = event.and_then(|index| self.events.get(index as usize));
-        event.map(|event| self.tags[event.tags.index()]).unwrap_or_default()
-    }
-
-    /// Adds an allocation to the sums of its part.
-    fn add(&mut self, allocation: &Allocation) -> Option<Holding> {
-        let recorded = allocation.born != Position::START && allocation.born != self.dump;
-        let mut tags = if recorded { self.tags(allocation) } else { Wanted::default() };
-        let event = allocation.born.event().filter(|_| recorded);
-        let event = event.and_then(|index| self.events.get(index as usize));
-        tags[2] = self.origins.name(allocation, event, self.snapshot);
-        let part = self.number(allocation.origin(self.snapshot), tags);
-        let sums = &mut self.sums[part as usize].2;
-        let held = [&mut sums.baseline, &mut sums.peak, &mut sums.end, &mut sums.oom, &mut sums.at];
-        for (held, moment) in held.into_iter().zip(self.moments) {
-            if allocation.allocated_at(moment) {
-                *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
-            }
-        }
-        if recorded {
-            sums.allocations += 1;
-            sums.allocated_total = sums.allocated_total.saturating_add(allocation.bytes);
-        }
-        Holding::new(allocation, part)
-    }
-
-    /// The totals of every stack, the largest first.
-    fn totals(&self) -> Totals {
-        let mut totals = Totals {
-            metadata: self.tagged(|[metadata, ..]| metadata),
-            compile_contexts: self.tagged(|[_, context, _]| context),
-            origins: self.tagged(|[.., origin]| origin),
-            stacks: self.family(|_| None),
-        };
-        totals.sort(&self.snapshot.tables);
-        totals
-    }
-
-    /// The same with the stacks told apart by a tag; `None` where no allocation has it.
-    fn tagged(&self, tag: Tag) -> Option<Vec<Exact>> {
-        self.sums.iter().any(|&(_, tags, _)| tag(tags).is_some()).then(|| self.family(tag))
-    }
-
-    fn family(&self, tag: Tag) -> Vec<Exact> {
-        let parts = self.sums.iter().map(|(origin, tags, sums)| ((Attribution::from(*origin), tag(*tags)), sums));
-        merged(parts).into_iter().map(|((attribution, tag), sums)| Exact::new(attribution, tag, sums)).collect()
-    }
-
-    /// The parts that each of the totals is made of.
-    fn members(&self, totals: &[Exact], tag: Tag) -> Groups {
-        let places = (0_u32..).zip(totals).map(|(place, exact)| ((exact.attribution, exact.tag), place));
-        let places: FxHashMap<_, u32> = places.collect();
-        let of_part = self.sums.iter().map(|&(origin, tags, _)| places[&(Attribution::from(origin), tag(tags))]);
-        Groups { of_part: of_part.collect(), count: totals.len() }
-    }
-}
-
-/// The totals of a device, and those of its groups.
-pub(super) struct GroupedTotals {
-    pub(super) totals: Totals,
-    pub(super) stacks: Vec<StackTotal>,
-}
-
-/// The totals of a device, and its allocations by the parts that they belong to.
-pub(super) struct Attributed {
-    pub(super) totals: Totals,
-    pub(super) holdings: Holdings,
-    /// The parts of each of [`Totals::stacks`].
-    stacks: Groups,
-    /// The parts of each of the totals that the grouping is made of.
-    members: Groups,
-}
-
-impl Attributed {
-    /// Puts the totals into groups with the most that each held, and keeps the most that each stack held.
-    pub(super) fn into_groups(mut self, grouper: &Grouper<'_>) -> GroupedTotals {
-        let mut grouping = Grouping::new(self.totals.of(grouper.by()), grouper, 0);
-        let groups = self.members.merged(&grouping.of_exact, grouping.totals.len());
-        let [of_stacks, of_groups] = self.holdings.highest([&self.stacks, &groups]);
-        for (exact, highest) in self.totals.stacks.iter_mut().zip(of_stacks) {
-            exact.highest = Some(highest);
-        }
-        for (total, highest) in grouping.totals.iter_mut().zip(of_groups) {
-            total.highest = Some(highest);
-        }
-        let stacks = grouping.finish(grouper);
-        keep_highest(&stacks, &mut self.totals.stacks, grouper.by());
-        GroupedTotals { totals: self.totals, stacks }
-    }
-}
-
-/// Adds up the allocations of a device at the moments. They are taken out of the replay.
-pub(super) fn attribute(
-    snapshot: &Snapshot,
-    device: &Device,
-    replay: &mut Replay,
-    at: Option<Position>,
-    by: GroupBy,
-    origins: &Origins,
-) -> Attributed {
-    let figures = &replay.figures;
-    // An unknown moment is never.
-    let moments = [Some(Position::START), figures.allocated.peak_at, Some(replay.dump), figures.first_oom(), at]
-        .map(|moment| moment.unwrap_or(Position::NEVER));
-    let allocations = std::mem::take(&mut replay.allocations);
-    let mut parts = Parts::new(snapshot, device, moments, replay.dump, allocations.len(), origins);
-    let mut holdings: Vec<Holding> = allocations.into_iter().filter_map(|allocation| parts.add(&allocation)).collect();
-    holdings.shrink_to_fit();
-    let totals = parts.totals();
-    let stacks = parts.members(&totals.stacks, |_| None);
-    let members = match by {
-        GroupBy::Metadata => parts.members(totals.of(by), |[metadata, ..]| metadata),
-        GroupBy::CompileContext => parts.members(totals.of(by), |[_, context, _]| context),
-        GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => parts.members(totals.of(by), |[.., origin]| origin),
-        _ => parts.members(&totals.stacks, |_| None),
-    };
-    Attributed { totals, holdings: Holdings::new(holdings, replay.dump), stacks, members }
-}
-
-/// Adds up what has the same key, in no order.
-pub(super) fn merged<'s, K: Eq + Hash>(parts: impl Iterator<Item = (K, &'s Sums)>) -> FxHashMap<K, Sums> {
-    let mut sums: FxHashMap<K, Sums> = FxHashMap::default();
-    for (key, part) in parts {
-        sums.entry(key).or_default().add(part);
-    }
-    sums
-}
-
-/// The tables with nothing but what the totals refer to, which then refer to those: a profile is small although the
+/// The tables with nothing but what the classes refer to, which then refer to those: a profile is small although the
 /// snapshot is not, and is the same whether it comes from the snapshot or from a file that it was saved to.
-pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile], totals: &mut [Attributed]) -> Tables {
+pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
     let mut to = Tables::default();
     let mut copy = Copier::new(from, &mut to);
-    for (device, Attributed { totals, .. }) in devices.iter_mut().zip(totals) {
-        for exact in totals.all_mut().flatten() {
-            if let Attribution::Stack(stack) = &mut exact.attribution {
+    for device in devices {
+        for class in &mut device.trace.classes {
+            if let Origin::Stack(stack) = &mut class.origin {
                 *stack = copy.stack(*stack);
             }
-            exact.tag = exact.tag.map(|tag| copy.string(tag));
-        }
-        if let Some(course) = &mut device.course {
-            course.renumber(|stack| copy.stack(stack));
-        }
-        if let Some(lifetimes) = &mut device.lifetimes {
-            lifetimes.renumber(|stack| copy.stack(stack));
+            let ClassTags { metadata, compile_context, origin } = &mut class.tags;
+            for tag in [metadata, compile_context, origin].into_iter().flatten() {
+                *tag = copy.string(*tag);
+            }
         }
         device.copy_failed_stacks(&mut copy);
     }

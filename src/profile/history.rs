@@ -4,8 +4,9 @@
 
 use super::exact::Attribution;
 use super::{DeviceProfile, Held};
-use crate::replay::{History as Kind, Position, Replay};
-use crate::snapshot::{Action, Device, Event, Snapshot, StackId};
+use crate::replay::{History as Kind, Position};
+use crate::snapshot::Event;
+use crate::trace::Measure;
 
 /// Equal parts of the history of which each gives the lowest and the highest point of the curve. With two values of
 /// one counter and one of the other for each, a device has fewer than 4,000 points.
@@ -48,41 +49,27 @@ pub(crate) struct Life {
 
 impl History {
     /// The history of a device; `None` where no allocations were recorded.
-    pub(super) fn of(snapshot: &Snapshot, device: &Device, replay: &Replay) -> Option<Self> {
-        let events = snapshot.events_of(device);
-        let first_events = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
-        let first_us = first_events.filter_map(Event::time).min();
-        if replay.figures.history != Kind::Recorded || events.is_empty() {
+    pub(super) fn of(device: &DeviceProfile) -> Option<Self> {
+        let trace = &device.trace;
+        if device.figures.history != Kind::Recorded || trace.symbols.is_empty() {
             return None;
         }
-        let lives = replay.allocations.iter().filter(|allocation| allocation.born < allocation.freed);
-        let mut lives: Vec<Life> = lives
-            .map(|allocation| Life {
-                owner: Attribution::from(allocation.origin(snapshot)),
-                bytes: allocation.bytes,
-                born: allocation.born,
-                freed: allocation.freed,
-            })
-            .collect();
+        let lives = trace.lives().into_iter().filter(|life| life.born < life.freed).map(|life| {
+            let class = &trace.classes[life.class as usize];
+            Life { owner: class.origin.into(), bytes: class.bytes, born: life.born, freed: life.freed }
+        });
+        let mut lives: Vec<Life> = lives.collect();
         lives.sort_by_key(|life| life.born);
-        let allocated = allocated(&lives, events.len());
-        let reserved = replay.figures.reserved.baseline.map(|baseline| reserved(baseline, events));
+        let allocated: Vec<u64> = trace.values(Measure::Allocated).map(level).collect();
+        let is_known = device.figures.reserved.baseline.is_some();
+        let reserved = is_known.then(|| trace.values(Measure::Reserved).map(level).collect::<Vec<u64>>());
         let points = chosen(&allocated, reserved.as_deref()).into_iter().map(|place| Point {
             at: Position::of_count(place),
-            time_us: time(events, place, first_us),
+            time_us: device.time_us(Position::of_count(place)),
             allocated: allocated[place],
             reserved: reserved.as_ref().map(|reserved| reserved[place]),
         });
         Some(Self { points: points.collect(), lives })
-    }
-
-    /// Gives every stack its number in other tables.
-    pub(super) fn renumber(&mut self, mut stack: impl FnMut(StackId) -> StackId) {
-        for life in &mut self.lives {
-            if let Attribution::Stack(id) = &mut life.owner {
-                *id = stack(*id);
-            }
-        }
     }
 
     /// The number of allocations within the recording that began no later than a moment: the place of the moment in
@@ -101,7 +88,7 @@ impl History {
     }
 }
 
-/// The memory of one stack at the moments that a profile knows.
+/// The memory of one class at the moments that a profile knows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owned {
     /// The stack.
@@ -119,64 +106,35 @@ pub(crate) struct Owned {
 }
 
 impl DeviceProfile {
-    /// The memory of every single stack at the moments that a profile knows.
+    /// The memory of every class at the moments that a profile knows.
     pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
-        self.totals.stacks.iter().map(|exact| Owned {
-            owner: exact.attribution,
-            baseline: exact.sums.baseline,
-            peak: exact.sums.peak,
-            end: exact.sums.end,
-            oom: exact.sums.oom,
-            at: exact.sums.at,
+        self.trace.classes.iter().zip(&self.sums).map(|(class, sums)| Owned {
+            owner: class.origin.into(),
+            baseline: sums.baseline,
+            peak: sums.peak,
+            end: sums.end,
+            oom: sums.oom,
+            at: sums.at,
         })
+    }
+
+    /// Microseconds from the first event of any device to a place, as far as the times that are kept tell.
+    pub(crate) fn time_us(&self, at: Position) -> Option<u64> {
+        let next = self.times.partition_point(|&(place, _)| place < at);
+        let &(to, until) = self.times.get(next)?;
+        let Some(&(from, since)) = next.checked_sub(1).and_then(|last| self.times.get(last)) else {
+            return Some(until);
+        };
+        let part = (at.count() - from.count()) as u64;
+        let whole = (to.count() - from.count()) as u64;
+        let passed = u128::from(until.saturating_sub(since)) * u128::from(part) / u128::from(whole.max(1));
+        Some(since.saturating_add(u64::try_from(passed).unwrap_or(0)))
     }
 }
 
 /// A sum that goes up and down by blocks. Where a history does not add up it counts as 0 until it is positive again.
 fn level(sum: i128) -> u64 {
     u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
-}
-
-/// Allocated bytes at the start and after each event.
-fn allocated(lives: &[Life], events: usize) -> Vec<u64> {
-    let mut changes = vec![0_i128; events + 1];
-    for life in lives {
-        if let Some(change) = changes.get_mut(life.born.count()) {
-            *change += i128::from(life.bytes);
-        }
-        if let Some(change) = changes.get_mut(life.freed.count()) {
-            *change -= i128::from(life.bytes);
-        }
-    }
-    let mut sum = 0;
-    changes
-        .into_iter()
-        .map(|change| {
-            sum += change;
-            level(sum)
-        })
-        .collect()
-}
-
-/// Reserved bytes at the start and after each event.
-fn reserved(baseline: u64, events: &[Event]) -> Vec<u64> {
-    let mut sum = i128::from(baseline);
-    let mut levels = Vec::with_capacity(events.len() + 1);
-    levels.push(baseline);
-    for event in events {
-        match event.action {
-            Action::SegmentAlloc | Action::SegmentMap => sum += i128::from(event.size),
-            Action::SegmentFree | Action::SegmentUnmap => sum -= i128::from(event.size),
-            Action::Alloc
-            | Action::FreeRequested
-            | Action::FreeCompleted
-            | Action::Snapshot
-            | Action::Oom
-            | Action::Other(_) => {}
-        }
-        levels.push(level(sum));
-    }
-    levels
 }
 
 /// The places of the points to keep: the first and the last, and of every window the first of its lowest and of its
@@ -197,10 +155,21 @@ fn chosen(allocated: &[u64], reserved: Option<&[u64]>) -> Vec<usize> {
     places
 }
 
-/// The time of a place since the first event of any device.
-fn time(events: &[Event], place: usize, first_us: Option<i64>) -> Option<u64> {
-    let event = events.get(place.saturating_sub(1))?;
-    u64::try_from(event.time()?.checked_sub(first_us?)?).ok()
+/// Pairs of a place and its time that are kept: equally far apart, and the last one.
+const TIMES: usize = 128;
+
+/// The times of places of a device. `first_us` is that of the first event of any device.
+pub(super) fn times(events: &[Event], first_us: Option<i64>) -> Vec<(Position, u64)> {
+    let Some(first_us) = first_us else { return Vec::new() };
+    let count = TIMES.min(events.len());
+    let mut times: Vec<(Position, u64)> = Vec::with_capacity(count + 1);
+    let places = (0..count).map(|i| i * events.len() / count).chain(events.len().checked_sub(1));
+    for place in places {
+        let time = events[place].time().and_then(|time| u64::try_from(time.checked_sub(first_us)?).ok());
+        let is_later = times.last().is_none_or(|&(last, _)| last < Position::after(place));
+        times.extend(time.filter(|_| is_later).map(|time| (Position::after(place), time)));
+    }
+    times
 }
 
 #[cfg(test)]

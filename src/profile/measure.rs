@@ -4,12 +4,12 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::course::Course;
-use super::exact::{self, Totals};
+use super::exact;
+use super::history;
 use super::phases::{Measured, Plan};
-use super::{DeviceProfile, Error, Lifetimes, Options, Origins, Profile, Recording, Source, saved};
+use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source, saved};
 use crate::diagnostic::{self, Diagnostic};
-use crate::replay::{self, Oom, Replay};
+use crate::replay::{self, Namer, Oom, Replay};
 use crate::snapshot::{Event, Snapshot, StackId, Tables};
 use crate::stack::{Code, Grouper, Languages};
 
@@ -19,21 +19,24 @@ use crate::stack::{Code, Grouper, Languages};
 /// Where the file holds sums that no memory could hold, or its history cannot be divided as asked.
 pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
-    let mut attributed = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
+    let first_us = first_us.filter_map(Event::time).min();
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
-        let mut replay = replay::run(&snapshot, id, device)?;
-        let phases = plan.phases();
-        let recording = Recording { snapshot: &snapshot, device: id, events, replay: &replay, phases };
+        let names = origins.get(&id).map(|origins| origins as &dyn Namer);
+        let replay = replay::run_with(&snapshot, id, device, names)?;
+        let recording = Recording {
+            device: id,
+            figures: &replay.figures,
+            trace: &replay.trace,
+            phases: NamedPhase::found(plan.phases(), &snapshot.tables),
+            times: Some(&snapshot),
+        };
         let at = recording.position(&options.at);
         diagnostics.extend(replay.diagnostics.iter().cloned());
         let Measured { phases, intervals } = plan.measure(&snapshot, &replay, &mut diagnostics);
-        let course = if options.skip_course { None } else { Course::of(&snapshot, &replay) };
-        let lifetimes = options.history.then(|| Lifetimes::of(&snapshot, device, &replay)).flatten();
-        let origins = origins.remove(&id).unwrap_or_default();
-        attributed.push(exact::attribute(&snapshot, device, &mut replay, at, options.group_by, &origins));
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -41,11 +44,14 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             actions: actions(&replay, &snapshot.tables),
             recorded_frames: Languages::default(),
             at,
-            totals: Totals::default(),
-            course,
-            lifetimes,
+            sums: Vec::new(),
+            coarse: None,
+            course: None,
+            times: history::times(events, first_us),
+            lifetimes: None,
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             figures: replay.figures,
+            trace: replay.trace,
             stacks: Vec::new(),
             cut: None,
             phases,
@@ -55,14 +61,14 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     }
     diagnostics.extend(nothing_recorded(&devices));
     diagnostics.extend(snapshot.run.iter().flat_map(super::run::diagnostics));
-    let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices, &mut attributed));
+    let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices));
     let settings = std::mem::take(&mut snapshot.settings);
     let run = snapshot.run.take();
     // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
     let grouper = Grouper::new(&tables, options.group_by, &options.rules);
-    for (device, attributed) in devices.iter_mut().zip(attributed) {
-        device.group(attributed, &grouper);
+    for device in &mut devices {
+        device.complete(&grouper, &options);
     }
     Ok(Profile {
         source,
@@ -70,7 +76,6 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         raises: Vec::new(),
         bound: saved::Bound::default(),
         grouped_by: None,
-        kept: None,
         settings,
         devices,
         run,

@@ -6,7 +6,6 @@ mod device;
 mod error;
 mod every;
 mod exact;
-mod highest;
 mod history;
 mod lines;
 mod measure;
@@ -21,15 +20,15 @@ mod totals;
 
 use std::sync::Arc;
 
+pub use crate::trace::Highest;
 pub use device::{Cut, DeviceProfile};
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
-pub use highest::Highest;
 pub use lines::{HeldLine, HeldLines};
 pub use measure::measure;
 pub use metric::Metric;
-pub(crate) use moment::Recording;
 pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
+pub(crate) use moment::{NamedPhase, Recording};
 pub use open::{Opened, open, read};
 pub(crate) use origins::Origins;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
@@ -42,7 +41,6 @@ pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
 use crate::text::nearest;
 pub(crate) use exact::Attribution;
-use exact::Totals;
 pub(crate) use history::{History as Lifetimes, Owned, Point};
 
 /// The kind of input that a profile was computed from.
@@ -132,8 +130,6 @@ pub struct Profile {
     /// The rules by which stacks were grouped where a saved profile does not list all of them, as
     /// [`Rules::of_groups`] has them.
     pub grouped_by: Option<[Vec<String>; 3]>,
-    /// The moment that a saved profile keeps beside baseline, peak and end.
-    pub kept: Option<Moment>,
     /// How it was computed.
     pub options: Options,
     /// Allocator settings at the dump.
@@ -170,8 +166,7 @@ impl Profile {
     pub fn pool(&mut self, shared: &mut Tables) {
         let mut copy = Copier::new(&self.tables, shared);
         for device in &mut self.devices {
-            device.totals = Totals::default();
-            device.lifetimes = None;
+            device.forget_trace();
             device.copy_failed_stacks(&mut copy);
             for total in &mut device.stacks {
                 for member in &mut total.members {
@@ -193,6 +188,21 @@ impl Profile {
         device.course.as_ref()?.peak.map(|peak| peak.place)
     }
 
+    /// True if the stacks of a device are known at any place of its history.
+    #[must_use]
+    pub fn knows_places(&self, device: u32) -> bool {
+        self.devices.iter().any(|known| known.device == device && known.coarse.is_none())
+    }
+
+    /// Looks at another moment: [`StackTotal::at`] is held then. Moments by time are known while a snapshot is read alone.
+    pub fn look_at(&mut self, at: Moment) {
+        self.options.at = at;
+        let grouper = Grouper::new(&self.tables, self.options.group_by, &self.options.rules);
+        for device in self.devices.iter_mut().filter(|device| device.coarse.is_none()) {
+            device.look_at(&self.options.at, &grouper);
+        }
+    }
+
     /// Names of phases similar to a mistyped one, as the end of a sentence.
     #[must_use]
     pub fn nearest_phases(&self, name: &str) -> String {
@@ -212,8 +222,7 @@ impl Profile {
     /// Drops everything that a report on many comparisons does not show.
     pub(crate) fn forget_stacks(&mut self) {
         for device in &mut self.devices {
-            device.totals = Totals::default();
-            device.lifetimes = None;
+            device.forget_trace();
             device.stacks = Vec::new();
         }
         self.tables = Arc::default();

@@ -5,10 +5,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::phases::folded_name;
+use super::phases::{Phases, folded_name};
 use crate::phase::{Phase, Source};
-use crate::replay::{Figures, History, Position, Replay};
-use crate::snapshot::{Action, Event, Snapshot, Tables};
+use crate::replay::{Figures, History, Position};
+use crate::snapshot::{Event, Snapshot, Tables};
+use crate::trace::{Measure, Trace};
 
 /// A moment of a history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -143,14 +144,6 @@ impl Moment {
         !matches!(self, Self::Between(_) | Self::Aligned(_))
     }
 
-    /// True if a saved profile keeps it only on request.
-    pub(super) fn is_kept_on_request(&self) -> bool {
-        match self {
-            Self::Event(_) | Self::Time(_) | Self::Phase(_) | Self::Between(_) => true,
-            Self::Baseline | Self::Peak | Self::End | Self::Oom | Self::Aligned(_) => false,
-        }
-    }
-
     /// True if it depends on the times of events.
     #[must_use]
     pub fn needs_times(&self) -> bool {
@@ -213,12 +206,43 @@ impl fmt::Display for Moment {
 
 /// The history of a device, in which moments are located.
 pub(crate) struct Recording<'r> {
-    pub(crate) snapshot: &'r Snapshot,
     pub(crate) device: u32,
-    pub(crate) events: &'r [Event],
-    pub(crate) replay: &'r Replay,
+    pub(crate) figures: &'r Figures,
+    pub(crate) trace: &'r Trace,
     /// In the order in which they begin.
-    pub(crate) phases: &'r [Phase],
+    pub(crate) phases: Vec<NamedPhase<'r>>,
+    /// Where the times of events are; a saved profile has none.
+    pub(crate) times: Option<&'r Snapshot>,
+}
+
+/// A phase, as moments name it.
+pub(crate) struct NamedPhase<'r> {
+    source: Source,
+    name: &'r str,
+    window: Window,
+}
+
+impl<'r> NamedPhase<'r> {
+    /// Those that are found in a snapshot.
+    pub(crate) fn found(phases: &[Phase], tables: &'r Tables) -> Vec<Self> {
+        let named = phases.iter().map(|phase| Self {
+            source: phase.source,
+            name: folded_name(tables.string(phase.name)),
+            window: Window { from: phase.from, to: phase.to },
+        });
+        named.collect()
+    }
+
+    /// Those that a profile knows.
+    pub(super) fn known(phases: &'r Phases) -> Vec<Self> {
+        let place = |events: u64| Position::of_count(usize::try_from(events).unwrap_or(usize::MAX));
+        let named = phases.all.iter().map(|phase| Self {
+            source: phase.source,
+            name: &phase.name,
+            window: Window { from: place(phase.from), to: place(phase.to) },
+        });
+        named.collect()
+    }
 }
 
 /// A part of a history, its ends included.
@@ -237,15 +261,17 @@ struct HighestAt {
 impl Recording<'_> {
     /// The position of a moment; `None` if the history has no such moment.
     pub(crate) fn position(&self, moment: &Moment) -> Option<Position> {
-        let figures = &self.replay.figures;
+        let figures = self.figures;
         match moment {
             Moment::Baseline => Some(Position::START),
             // Where only the state at the dump is known, that one is shown.
-            Moment::Peak if figures.history == History::StateOnly => Some(self.replay.dump),
+            Moment::Peak if figures.history == History::StateOnly => Some(self.trace.dump()),
             Moment::Peak => figures.allocated.peak_at,
-            Moment::End => Some(self.replay.dump),
+            Moment::End => Some(self.trace.dump()),
             Moment::Oom => figures.first_oom(),
-            &Moment::Event(index) => ((index as usize) < self.events.len()).then(|| Position::after(index as usize)),
+            &Moment::Event(index) => {
+                ((index as usize) < self.trace.symbols.len()).then(|| Position::after(index as usize))
+            }
             &Moment::Time(us) => self.at_time(us),
             Moment::Phase(phase) => self.in_phase(phase),
             Moment::Between(ends) => {
@@ -262,16 +288,19 @@ impl Recording<'_> {
 
     /// Every device counts from the first event of any, so that one time means one moment on all of them.
     fn at_time(&self, us: i64) -> Option<Position> {
-        let times = self.snapshot.events.iter().filter_map(Event::time);
+        let snapshot = self.times?;
+        let events = snapshot.events_of(snapshot.devices.get(&self.device)?);
+        let times = snapshot.events.iter().filter_map(Event::time);
         let last = times.clone().max()?;
         let until = times.min()?.checked_add(us).filter(|&until| until <= last)?;
-        let later = self.events.iter().position(|event| event.time().is_some_and(|time| time > until));
-        let before = later.unwrap_or(self.events.len());
+        let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
+        let before = later.unwrap_or(events.len());
         Some(Position::of_count(before))
     }
 
     fn after_allocation(&self, place: u64) -> Option<Position> {
-        let mut allocations = self.events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc);
+        let begins: Vec<bool> = self.trace.moves.iter().map(|one| one.begins().is_some()).collect();
+        let mut allocations = self.trace.symbols.iter().enumerate().filter(|(_, symbol)| begins[**symbol as usize]);
         allocations.nth(usize::try_from(place).ok()?).map(|(index, _)| Position::after(index))
     }
 
@@ -285,8 +314,7 @@ impl Recording<'_> {
     }
 
     fn occurrence(&self, wanted: &PhaseMoment) -> Option<Window> {
-        let tables = &self.snapshot.tables;
-        let windows = Source::ALL.into_iter().map(|source| occurrences(self.phases, source, &wanted.name, tables));
+        let windows = Source::ALL.into_iter().map(|source| occurrences(&self.phases, source, &wanted.name));
         let windows = windows.into_iter().find(|windows| !windows.is_empty())?;
         match wanted.number {
             Some(number) => windows.get(usize::try_from(number).ok()?).copied(),
@@ -299,11 +327,12 @@ impl Recording<'_> {
 
     /// The first of the highest allocated bytes within any of the windows.
     fn highest(&self, windows: &[Window]) -> Option<HighestAt> {
-        let Figures { history, allocated, .. } = &self.replay.figures;
+        let Figures { history, allocated, .. } = self.figures;
         if *history != History::Recorded || allocated.peak.is_none() || allocated.is_least {
             return None;
         }
-        let held = self.held();
+        let mut held: Vec<i128> = self.trace.values(Measure::Allocated).collect();
+        held.push(self.trace.value_at(Measure::Allocated, self.trace.dump()));
         let mut highest: Option<HighestAt> = None;
         for window in windows {
             for (count, &bytes) in held.iter().enumerate().take(window.to.count() + 1).skip(window.from.count()) {
@@ -314,31 +343,12 @@ impl Recording<'_> {
         }
         highest
     }
-
-    /// Allocated bytes at every position.
-    fn held(&self) -> Vec<i128> {
-        let mut held = vec![0_i128; self.replay.dump.count() + 1];
-        let lasting = self.replay.allocations.iter().filter(|allocation| allocation.born < allocation.freed);
-        for allocation in lasting {
-            held[allocation.born.count()] += i128::from(allocation.bytes);
-            if let Some(at) = held.get_mut(allocation.freed.count()) {
-                *at -= i128::from(allocation.bytes);
-            }
-        }
-        let mut now = 0;
-        for change in &mut held {
-            now += *change;
-            *change = now;
-        }
-        held
-    }
 }
 
 /// The occurrences of a phase of one name and source, in the order of their numbers.
-fn occurrences(phases: &[Phase], source: Source, name: &str, tables: &Tables) -> Vec<Window> {
-    let of_source = phases.iter().filter(|phase| phase.source == source);
-    let wanted = of_source.filter(|phase| folded_name(tables.string(phase.name)) == name);
-    wanted.map(|phase| Window { from: phase.from, to: phase.to }).collect()
+fn occurrences(phases: &[NamedPhase<'_>], source: Source, name: &str) -> Vec<Window> {
+    let wanted = phases.iter().filter(|phase| phase.source == source && phase.name == name);
+    wanted.map(|phase| phase.window).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::phases::folded_name;
 use crate::phase::{Phase, Source, phases};
-use crate::replay::Allocation;
+use crate::replay::{Allocation, Namer};
 use crate::snapshot::{Action, Device, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
 
@@ -47,9 +47,10 @@ impl Origins {
         }
         found
     }
+}
 
-    /// The name for an allocation, and the event that made it where that is recorded.
-    pub(crate) fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId> {
+impl Namer for Origins {
+    fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId> {
         match self {
             Self::None => None,
             Self::Annotations(borders) => open_at(borders, allocation.born.event().filter(|_| event.is_some())?),

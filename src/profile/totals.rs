@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::ops::Add;
 
 use super::exact::{Attribution, Exact, Sums};
-use super::highest::Highest;
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
+use crate::trace::Highest;
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -274,19 +274,6 @@ fn label(
     }
 }
 
-/// Keeps the highest of groups of several stacks, by [`GroupBy::Stack`], with the first of these: a saved profile does.
-pub(super) fn keep_highest(groups: &[StackTotal], stacks: &mut [Exact], by: GroupBy) {
-    let several = groups.iter().filter(|group| by == GroupBy::Stack && group.members.len() > 1);
-    let firsts: HashMap<StackId, Highest> =
-        several.filter_map(|group| Some((group.stack()?, group.highest?))).collect();
-    for exact in stacks {
-        exact.group_highest = match exact.attribution {
-            Attribution::Stack(stack) => firsts.get(&stack).copied(),
-            Attribution::Bucket(_) => None,
-        };
-    }
-}
-
 /// Gives groups that share a label distinct ones: readers and limits tell rows apart by their labels.
 fn tell_apart(groups: &mut [StackTotal], grouper: &Grouper<'_>) {
     let mut by_label: HashMap<String, Vec<(Key, usize, StackId)>> = HashMap::new();
@@ -313,12 +300,11 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// The first stack of a group stands for it; `cut` is the number of groups that [`Bucket::Others`] stands for. The
-    /// highest of a group is known where it is a single stack.
+    /// The first stack of a group stands for it; `cut` is the number of groups that [`Bucket::Others`] stands for.
     pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Self {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
-        for &Exact { attribution, tag, cpp, ref sums, highest, .. } in stacks {
+        for &Exact { attribution, tag, cpp, ref sums } in stacks {
             let Group { key, bucket, stack } = group(attribution, tag, cpp, grouper);
             let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
@@ -332,21 +318,10 @@ impl Grouping {
             };
             grouping.of_exact.push(index);
             let total = &mut grouping.totals[index as usize];
-            // Several stacks hold their most at several moments.
-            total.highest = highest.filter(|_| index == next);
             total.members.extend(stack.map(|stack| Member { stack, at: sums.at, oom: sums.oom }));
             total.add(sums);
         }
         grouping
-    }
-
-    /// Takes the highest of groups of several stacks from a saved profile, which has it with one of these.
-    fn take_highest(&mut self, stacks: &[Exact]) {
-        for (exact, &group) in stacks.iter().zip(&self.of_exact) {
-            if let Some(highest) = exact.group_highest {
-                self.totals[group as usize].highest = Some(highest);
-            }
-        }
     }
 
     /// The groups, the most at the peak first.
@@ -362,16 +337,7 @@ impl Grouping {
     }
 }
 
-/// The groups of stacks. The highest of a group is known only where it is a single stack.
+/// The groups of stacks, without the most that each held.
 pub(super) fn by_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
     Grouping::new(stacks, grouper, cut).finish(grouper)
-}
-
-/// The groups of the stacks of a saved profile, which has the highest of groups by [`GroupBy::Stack`].
-pub(super) fn by_saved_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
-    let mut grouping = Grouping::new(stacks, grouper, cut);
-    if grouper.by() == GroupBy::Stack {
-        grouping.take_highest(stacks);
-    }
-    grouping.finish(grouper)
 }

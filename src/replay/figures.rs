@@ -5,7 +5,7 @@ use super::counters::{self, Counters, Gauge, Margin};
 use super::diagnose::{self, Findings};
 use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
-use super::moves::Tracer;
+use super::moves::{Namer, Tracer};
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::stated;
@@ -18,7 +18,12 @@ use crate::snapshot::{Action, BlockState, Device};
 const MOST_DEVICE_MEMORY: i128 = 144 << 30;
 
 /// Runs the counters over the history of a device, and says how far they can be trusted.
-pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Census) -> Result<Replay, Error> {
+pub(super) fn measure(
+    view: DeviceView<'_>,
+    mut lifetimes: Lifetimes,
+    census: Census,
+    names: Option<&dyn Namer>,
+) -> Result<Replay, Error> {
     let DeviceView { snapshot, id, device } = view;
     let stated = snapshot.run.as_ref().and_then(|run| run.counters_of(id));
     let mut sizes = sizes::find(snapshot, id, device, &census, &mut lifetimes)?;
@@ -28,7 +33,8 @@ pub(super) fn measure(view: DeviceView<'_>, mut lifetimes: Lifetimes, census: Ce
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
-    let tracer = Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending };
+    let tracer =
+        Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending, names };
     let trace = tracer.trace(dump);
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);

@@ -30,6 +30,7 @@ mod stated;
 use std::collections::BTreeMap;
 
 pub use crate::trace::{Origin, Position};
+pub use moves::Namer;
 pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;
@@ -360,6 +361,14 @@ impl<'s> DeviceView<'s> {
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
 pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
+    run_with(snapshot, id, device, None)
+}
+
+/// The same where allocations of one stack are told apart by names that their events do not state.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(snapshot: &Snapshot, id: u32, device: &Device, names: Option<&dyn Namer>) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {
@@ -372,5 +381,5 @@ pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Erro
         .filter(|block| block.state != BlockState::Inactive);
     let census = Census::of(events);
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
-    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census)
+    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census, names)
 }

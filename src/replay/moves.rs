@@ -6,8 +6,14 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::maybe_pending::MaybePending;
 use super::sizes::Sizes;
 use super::{Allocation, Position};
-use crate::snapshot::{Action, Event, Snapshot};
+use crate::snapshot::{Action, Event, Snapshot, StringId};
 use crate::trace::{Block, Class, ClassTags, Move, Start, Trace};
+
+/// Gives allocations a name that their events do not state: the annotation around them, or their pool.
+pub trait Namer {
+    /// The name of an allocation, and of the event that made it where that is recorded.
+    fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId>;
+}
 
 /// The trace while it is made.
 pub(super) struct Tracer<'r> {
@@ -16,6 +22,7 @@ pub(super) struct Tracer<'r> {
     pub(super) lifetimes: &'r Lifetimes,
     pub(super) sizes: &'r Sizes,
     pub(super) pending: &'r MaybePending,
+    pub(super) names: Option<&'r dyn Namer>,
 }
 
 /// The class of every allocation, by its index.
@@ -127,7 +134,12 @@ impl Tracer<'_> {
             requested: allocation.requested,
             spread: self.sizes.spreads.get(index).unwrap_or_default(),
             maybe_pending: self.pending.contains(index),
-            tags: ClassTags { metadata: tags.user_metadata, compile_context: tags.compile_context, origin: None },
+            tags: ClassTags {
+                metadata: tags.user_metadata,
+                compile_context: tags.compile_context,
+                origin: self.names.and_then(|names| names.name(allocation, event, self.snapshot)),
+            },
+            cpp: None,
         }
     }
 

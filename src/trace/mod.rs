@@ -16,6 +16,7 @@
 //! * [`Levels`]: the counters at borders, and the highest between any two of them.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
 //! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
+//! * [`Trace::highest`]: the most that each of several groups of classes held.
 //! * [`Trace::lives`]: every block, with the places at which it came and went.
 //!
 //! To compare two traces, give the classes of both common numbers and take [`Trace::symbols`] apart by
@@ -25,12 +26,15 @@ pub mod fold;
 mod levels;
 mod moves;
 mod position;
+mod ranks;
 
 pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::Position;
+pub use ranks::Ranked;
 
 use crate::snapshot::{StackId, StringId};
+use crate::stack::{CppDigest, GroupBy};
 
 /// To whom the bytes of an allocation belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +47,8 @@ pub enum Origin {
     NotRecorded,
     /// Allocated inside the history without frames.
     NoFrames,
+    /// Stacks that a saved profile does not list.
+    Others,
 }
 
 /// The tags of allocations that groupings read.
@@ -54,6 +60,24 @@ pub struct ClassTags {
     pub compile_context: Option<StringId>,
     /// The annotation around the allocation, or its pool, whichever was asked for.
     pub origin: Option<StringId>,
+}
+
+impl ClassTags {
+    /// The tag that a grouping goes by.
+    #[must_use]
+    pub fn of(self, by: GroupBy) -> Option<StringId> {
+        match by {
+            GroupBy::Metadata => self.metadata,
+            GroupBy::CompileContext => self.compile_context,
+            GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => self.origin,
+            GroupBy::Frames
+            | GroupBy::Stack
+            | GroupBy::Line
+            | GroupBy::Function
+            | GroupBy::File
+            | GroupBy::Category => None,
+        }
+    }
 }
 
 /// Allocations that count as one.
@@ -71,6 +95,8 @@ pub struct Class {
     pub maybe_pending: bool,
     /// Their tags.
     pub tags: ClassTags,
+    /// The digest of all C++ frames of the stack, where some of them were dropped.
+    pub cpp: Option<CppDigest>,
 }
 
 /// Blocks of a class that are there before the first event.
@@ -91,6 +117,15 @@ impl Start {
             Measure::Reserved => 0,
         }
     }
+}
+
+/// The most bytes that a stack held, and when it held them first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Highest {
+    /// Allocated bytes.
+    pub bytes: u64,
+    /// The moment.
+    pub at: Position,
 }
 
 /// The history of one device.
@@ -139,6 +174,14 @@ impl Trace {
         self.moves.iter().map(|one| one.change(measure, &self.classes)).collect()
     }
 
+    /// How often each move occurs before a place, by symbol.
+    #[must_use]
+    pub fn times_before(&self, place: Position) -> Vec<u64> {
+        let mut times = vec![0_u64; self.moves.len()];
+        self.until(place).for_each(|symbol| times[symbol as usize] += 1);
+        times
+    }
+
     /// One of the counters before the first event.
     #[must_use]
     pub fn value_at_start(&self, measure: Measure) -> i128 {
@@ -181,8 +224,7 @@ impl Trace {
     /// The number of allocated blocks of every class at a place.
     #[must_use]
     pub fn blocks_at(&self, place: Position) -> Vec<u64> {
-        let mut times = vec![0_u64; self.moves.len()];
-        self.until(place).for_each(|symbol| times[symbol as usize] += 1);
+        let times = self.times_before(place);
         let mut blocks: Vec<u64> = self.start.iter().map(|start| start.allocated.into()).collect();
         for (one, &times) in self.moves.iter().zip(&times) {
             if let Some(block) = one.begins() {
@@ -195,6 +237,38 @@ impl Trace {
             }
         }
         blocks
+    }
+
+    /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
+    /// class.
+    #[must_use]
+    pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
+        let mut held = vec![0_u64; count];
+        for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
+            let held = &mut held[group as usize];
+            *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
+        }
+        let mut most: Vec<Highest> = held.iter().map(|&bytes| Highest { bytes, at: Position::START }).collect();
+        let of_class: Vec<_> =
+            groups.iter().zip(&self.classes).map(|(&group, class)| (group as usize, class.bytes)).collect();
+        let begun = self.moves.iter().map(|one| one.begins().map(|block| of_class[block.class as usize]));
+        let begun: Vec<_> = begun.collect();
+        let freed = self.moves.iter().map(|one| one.frees().map(|class| of_class[class as usize]));
+        let freed: Vec<_> = freed.collect();
+        let events = (0..).zip(&self.symbols).map(|(i, &symbol)| (Position::after(i), symbol));
+        for (at, symbol) in events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol))) {
+            if let Some((group, bytes)) = freed[symbol as usize] {
+                held[group] = held[group].saturating_sub(bytes);
+            }
+            if let Some((group, bytes)) = begun[symbol as usize] {
+                let now = held[group].saturating_add(bytes);
+                held[group] = now;
+                if now > most[group].bytes {
+                    most[group] = Highest { bytes: now, at };
+                }
+            }
+        }
+        most
     }
 
     /// How far the allocated bytes at a place may be from the truth.

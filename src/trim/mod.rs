@@ -10,7 +10,7 @@ mod between;
 use std::collections::HashMap;
 
 use crate::phase;
-use crate::profile::{Moment, Recording};
+use crate::profile::{Moment, NamedPhase, Recording};
 use crate::replay::{self, Allocation, Position, Replay, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
@@ -184,7 +184,13 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
             None => Some(whole),
             Some(between) => {
                 let phases = phase::phases(snapshot, events);
-                let recording = Recording { snapshot, device: id, events, replay: &replay, phases: &phases };
+                let recording = Recording {
+                    device: id,
+                    figures: &replay.figures,
+                    trace: &replay.trace,
+                    phases: NamedPhase::found(&phases, &snapshot.tables),
+                    times: Some(snapshot),
+                };
                 let ends = recording.position(&between.from).zip(recording.position(&between.to));
                 ends.map(|(from, to)| Window { from, to })
             }

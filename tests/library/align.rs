@@ -108,16 +108,6 @@ fn a_saved_profile_keeps_the_course_and_the_highest() {
     assert_eq!(saved::text_of(&read, saved::Bound::default(), &[]), text);
 }
 
-#[test]
-fn profiles_without_a_course_are_read() {
-    let text = saved::text_of(&profile(&fixture("mid-forward.pkl")), saved::Bound::default(), &[]);
-    let (from, to) = (text.find("      \"course\"").unwrap(), text.find("      \"phases\"").unwrap());
-    let old = crate::support::signed(&format!("{}{}", &text[..from], &text[to..]));
-    let old = profile::read(old.as_bytes(), "saved", Options::default()).unwrap();
-    assert_eq!(old.devices[0].course, None);
-    assert_eq!(missing(&compare(old, part_of(&fixture("mid-forward.pkl"), 40, 100, |_| {}))), []);
-}
-
 /// No stack ever holds more than its highest, and that of the device at its peak is the sum of what they hold then.
 #[test]
 fn the_highest_of_a_stack_bounds_every_moment() {

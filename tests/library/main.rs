@@ -11,6 +11,7 @@ mod align;
 mod code_changes;
 mod configuration_schema;
 mod cuts;
+mod every_moment;
 mod failed_requests;
 mod fixtures;
 mod formats;

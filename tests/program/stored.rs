@@ -54,16 +54,14 @@ fn a_profile_is_printed_or_written() {
     succeeds(folder.path(), &["profile", "base.json", "-o", "base.json"]);
     assert_eq!(fs::read(folder.path().join("base.json")).unwrap(), printed);
     succeeds(folder.path(), &["profile", "base.json", "--top", "2", "-o", "small.json"]);
-    assert!(fs::metadata(folder.path().join("small.json")).unwrap().len() < printed.len() as u64 / 2);
+    assert!(fs::metadata(folder.path().join("small.json")).unwrap().len() < printed.len() as u64 * 3 / 4);
     for command in [&["show", "small.json"][..], &["check", "small.json", "--max", "peak=1GiB"]] {
         let shown = String::from_utf8(succeeds(folder.path(), command).stdout).unwrap();
         assert!(shown.contains("280.14 MiB") && shown.contains(" others]"), "{shown}");
     }
-    let at = run(folder.path(), &["show", "base.json", "--at", "event:7"]);
+    let at = run(folder.path(), &["show", "base.json", "--at", "time:0.001"]);
     assert_eq!(at.status.code(), Some(2));
-    assert!(
-        stderr(&at).contains("base.json: a saved profile knows the stacks at baseline, peak and end, not at 'event:7'")
-    );
+    assert!(stderr(&at).contains("base.json: a saved profile keeps the times of few events"), "{}", stderr(&at));
 }
 
 #[test]
@@ -341,12 +339,10 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     // The bound stays with the file.
     succeeds(folder.path(), &["profile", "short.json", "-o", "copy.json"]);
     assert!(fs::read_to_string(path("copy.json")).unwrap().contains("\"bound\": {\"top\":1,\"min_bytes\":0}"));
-    // And so does the moment that is kept.
-    succeeds(folder.path(), &["profile", "oom.pkl", "--at", "event:900", "-o", "oom.json"]);
+    // And every moment stays known.
+    succeeds(folder.path(), &["profile", "oom.pkl", "-o", "oom.json"]);
     succeeds(folder.path(), &["profile", "oom.json", "--min-bytes", "1KiB", "-o", "oom.json"]);
     succeeds(folder.path(), &["show", "oom.json", "--at", "event:900"]);
-    let (code, line) = diff(&["--update", "oom.json", "oom.pkl"]);
-    assert!(code == 2 && line.contains("add --at event:900"), "{line}");
     // When memory ran out is kept without being asked for.
     for limit in ["stack=0", "peak=0"] {
         assert_eq!(diff(&["oom.json", "oom.pkl", "--at", "oom", "--allow-oom", "--max-growth", limit]).0, 0, "{limit}");

@@ -55,14 +55,18 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::options().should_validate_formats(true).build(schema).unwrap()
 }
 
-/// The version of a contract.
-fn version(name: &str) -> u32 {
-    if name == "diff" { 2 } else { 1 }
+/// The name of a contract with its version. That of saved profiles is the second of its name.
+fn versioned(name: &str) -> String {
+    match name {
+        "diff" => "diff-2".to_owned(),
+        "saved" => "profile-2".to_owned(),
+        _ => format!("{name}-1"),
+    }
 }
 
 /// The text of a published schema, such as that of `diff`.
 pub fn schema(name: &str) -> Value {
-    serde_json::from_str(&read(&format!("docs/schemas/ptmem.{name}-{}.schema.json", version(name)))).unwrap()
+    serde_json::from_str(&read(&format!("docs/schemas/ptmem.{}.schema.json", versioned(name)))).unwrap()
 }
 
 /// The same schema for a writer: an object has no other keys than those that are named.
@@ -95,11 +99,11 @@ pub fn contract(json: &Value) -> &'static Contract {
             let schema = schema(name);
             jsonschema::meta::validate(&schema).unwrap();
             (
-                format!("ptmem.{name}/{}", version(name)),
+                format!("ptmem.{}", versioned(name).replace('-', "/")),
                 Contract { open: validator(&schema), closed: validator(&closed(&schema)) },
             )
         };
-        ["profile", "diff", "suite", "leak", "ranks", "history", "scale"].map(contract).into()
+        ["profile", "saved", "diff", "suite", "leak", "ranks", "history", "scale"].map(contract).into()
     });
     &all[json["schema"].as_str().unwrap()]
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::profile::Moment;
 
 use super::value::SizeArgument;
 use super::{ConfigArguments, InputArguments, heading};
@@ -19,9 +18,6 @@ pub(crate) struct ProfileArguments {
     /// Keep stacks that hold at least SIZE at one of the moments and sum the rest in one row
     #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, help_heading = heading::KEPT)]
     pub(crate) min_bytes: SizeArgument,
-    /// Keep one more moment: event:N, time:SECONDS, phase:NAME[#N]:start, :peak or :end, or between:MOMENT..MOMENT. Baseline, peak, end and oom are always kept
-    #[arg(long, value_name = "MOMENT", default_value = "peak", help_heading = heading::KEPT)]
-    pub(crate) at: Moment,
     /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
     pub(crate) strip_prefix: Vec<String>,

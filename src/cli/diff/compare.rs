@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
         let options = profile::Options { at, history, ..options };
         let mut profiles = input::profiles(item.files, &options, self.parallel)?;
         if matches!(options.at, Moment::Aligned(_)) {
-            profiles = self.align(item.files, profiles, options)?;
+            self.align(&mut profiles);
         }
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
@@ -223,35 +223,16 @@ impl<'a> Run<'a> {
             let after = shell_word(&after.source.path);
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
-        if let Some(moment) = before.kept.as_ref().filter(|kept| **kept != before.options.at) {
-            bail!(
-                "{}: the profile also keeps the stacks at {moment}, which the after is not read at; add --at {moment}",
-                path.display()
-            );
-        }
         Ok(())
     }
 
-    /// The before at the places that correspond to the peaks of the after, where it can be looked at there.
-    fn align(
-        &self,
-        files: Sides<&Path>,
-        mut profiles: Sides<Profile>,
-        options: profile::Options,
-    ) -> Result<Sides<Profile>> {
-        let mut places = diff::align(&profiles, self.match_ratio());
-        let can_be_read_again = profiles.before.source.kind != Kind::Profile && files.before.as_os_str() != "-";
-        if !can_be_read_again {
-            places.retain(|device, place| profiles.before.peak_allocation(*device) == *place);
-        }
-        let has_moved = places.iter().any(|(device, place)| profiles.before.peak_allocation(*device) != *place);
-        let at = Moment::Aligned(Arc::new(places));
-        if has_moved {
-            profiles.before = input::profile(files.before, &profile::Options { at, ..options })?;
-        } else {
-            profiles.before.options.at = at;
-        }
-        Ok(profiles)
+    /// Looks at the before where it does what the after does at its peaks.
+    fn align(&self, profiles: &mut Sides<Profile>) {
+        let mut places = diff::align(profiles, self.match_ratio());
+        places.retain(|device, place| {
+            profiles.before.knows_places(*device) || profiles.before.peak_allocation(*device) == *place
+        });
+        profiles.before.look_at(Moment::Aligned(Arc::new(places)));
     }
 
     fn match_ratio(&self) -> f64 {

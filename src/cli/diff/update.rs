@@ -95,8 +95,7 @@ fn command(comparison: &Comparison, arguments: &DiffArguments) -> String {
         ConfigArguments { config: Some(path), .. } => format!(" --config {}", shell_word(&path.display().to_string())),
         ConfigArguments { config: None, .. } => String::new(),
     };
-    let at = sides.before.kept.as_ref().map(|at| format!(" --at {}", shell_word(&at.to_string()))).unwrap_or_default();
-    format!("ptmem diff --update {before} {after}{config}{at}")
+    format!("ptmem diff --update {before} {after}{config}")
 }
 
 /// The command that accepts the growth by which a comparison with a stored before fails.

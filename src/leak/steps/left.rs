@@ -8,9 +8,8 @@ use rustc_hash::FxHashMap;
 use super::{DeviceSteps, FEWEST, Judged};
 use crate::leak::slope::rounded;
 use crate::leak::{Leak, LeakMetric, Names, Options, sort};
-use crate::phase::steps::Steps;
 use crate::profile::{Held, Identity, identity};
-use crate::replay::{Allocation, Origin, Position, Replay};
+use crate::replay::{Origin, Position};
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{Code, Grouper, Key, distinct_labels};
 
@@ -29,20 +28,21 @@ struct Lives {
 
 impl Lives {
     fn of(device: &DeviceSteps<'_>) -> Self {
-        let DeviceSteps { replay, steps, judged, .. } = device;
+        let &DeviceSteps { steps, judged, .. } = device;
         let mut lives = Self::default();
+        let dump = device.replay.dump;
         let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return lives };
-        let all = replay.allocations.iter();
-        for allocation in all.filter(|block| block.born != Position::START && block.born < replay.dump) {
-            let Some(step) = steps.at(allocation.born) else { continue };
-            if allocation.allocated_at(if allocation.born > end { replay.dump } else { end }) {
-                let by_step = lives.survivors.entry(device.attribution(allocation)).or_default();
+        for life in device.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
+            let Some(step) = steps.at(life.born) else { continue };
+            let (attribution, bytes) = device.of_class(life.class);
+            if (if life.born > end { dump } else { end }) < life.freed {
+                let by_step = lives.survivors.entry(attribution).or_default();
                 let held = by_step.entry(step).or_default();
-                *held = held.plus(Held { bytes: allocation.bytes, blocks: 1 });
+                *held = held.plus(Held { bytes, blocks: 1 });
             } else {
                 // Blocks that are given up at the very end say nothing about how long such blocks live.
-                let Some(freed) = steps.at(allocation.freed).filter(|&freed| freed < judged.last) else { continue };
-                let lifetime = lives.lifetimes.entry(device.attribution(allocation)).or_default();
+                let Some(freed) = steps.at(life.freed).filter(|&freed| freed < judged.last) else { continue };
+                let lifetime = lives.lifetimes.entry(attribution).or_default();
                 *lifetime = (*lifetime).max(freed.saturating_sub(step));
             }
         }
@@ -51,19 +51,17 @@ impl Lives {
 }
 
 impl DeviceSteps<'_> {
-    pub(super) fn attribution(&self, allocation: &Allocation) -> Attribution {
-        let event = allocation.born.event().and_then(|index| self.events.get(index as usize));
-        let tags = event.map(|event| self.snapshot.tables.tags(event.tags));
-        let tag = tags.and_then(|tags| self.options.group_by.tag(tags));
-        let tag = tag.or_else(|| self.origins.name(allocation, event, self.snapshot));
-        (allocation.origin(self.snapshot), tag)
+    /// To whom blocks of a class belong, and the bytes of each.
+    pub(super) fn of_class(&self, class: u32) -> (Attribution, u64) {
+        let class = &self.replay.trace.classes[class as usize];
+        ((class.origin, class.tags.of(self.options.group_by)), class.bytes)
     }
 
     /// The memory that the steps leave behind.
     pub(super) fn left_behind(&self) -> LeftBehind {
-        let &Self { steps, replay, grouper, judged, options, .. } = self;
+        let &Self { grouper, judged, options, .. } = self;
         let Lives { lifetimes, survivors } = Lives::of(self);
-        let replaced = Replaced::new(replay, steps, judged);
+        let replaced = Replaced::new(self);
         let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
         for (&(origin, tag), by_step) in &survivors {
             if matches!(origin, Origin::Stack(stack) if is_state_of_optimizer(grouper.code(), stack)) {
@@ -169,12 +167,13 @@ struct Freed {
 }
 
 impl Replaced {
-    fn new(replay: &Replay, steps: &Steps, judged: Judged) -> Self {
+    fn new(device: &DeviceSteps<'_>) -> Self {
+        let &DeviceSteps { steps, judged, .. } = device;
         let mut by_size: FxHashMap<u64, Freed> = FxHashMap::default();
-        for old in replay.allocations.iter().filter(|allocation| allocation.born == Position::START) {
+        for old in device.lives.iter().filter(|life| life.born == Position::START && life.born < life.freed) {
             let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
-            if let Some(step) = step.filter(|_| old.freed < replay.dump) {
-                let freed = by_size.entry(old.bytes).or_default();
+            if let Some(step) = step.filter(|_| old.freed < device.replay.dump) {
+                let freed = by_size.entry(device.of_class(old.class).1).or_default();
                 freed.steps.insert(step);
                 freed.blocks += 1;
             }

@@ -11,10 +11,10 @@ use crate::diagnostic::Advice;
 use crate::phase::steps::{self, Step, Steps, Wanted};
 use crate::phase::{Phase, phases};
 use crate::profile::{Identity, Origins, Source, identity};
-use crate::replay::{self, History, Position, Replay};
+use crate::replay::{self, History, Namer, Position, Replay};
 use crate::snapshot::{Action, Event, RunFacts, Snapshot, Tables};
 use crate::stack::{GroupBy, Grouper, Key, Rules};
-use crate::trace::{Levels, Part};
+use crate::trace::{Levels, Life, Part};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
 const WARM_UP: usize = 1;
@@ -31,7 +31,7 @@ const FEWEST: usize = 3;
 /// # Errors
 /// If the file holds sums that no memory could hold.
 pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
-    let mut origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let origins = Origins::of_devices(&mut snapshot, options.group_by);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     let mut devices = Vec::new();
     let mut diagnostics = Vec::new();
@@ -39,7 +39,7 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         let events = snapshot.events_of(device);
         let phases = phases(&snapshot, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
-        let replay = replay::run(&snapshot, id, device)?;
+        let replay = replay::run_with(&snapshot, id, device, origins.get(&id).map(|origins| origins as &dyn Namer))?;
         if events.is_empty() && replay.figures.active.end == 0 {
             continue;
         }
@@ -49,14 +49,13 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         let has_history = replay.figures.history == History::Recorded;
         let mut found = match steps.filter(|_| has_history) {
             Some(steps) => {
-                let origins = origins.remove(&id).unwrap_or_default();
                 let judged = Judged::new(&steps, options);
                 let device = DeviceSteps {
-                    snapshot: &snapshot,
+                    keeps_annotations: snapshot.keeps_annotations,
                     id,
                     events,
                     replay: &replay,
-                    origins: &origins,
+                    lives: replay.trace.lives(),
                     steps: &steps,
                     judged,
                     grouper: &grouper,
@@ -135,12 +134,12 @@ impl Judged {
 
 /// A device whose steps are looked at.
 struct DeviceSteps<'s> {
-    snapshot: &'s Snapshot,
+    keeps_annotations: bool,
     /// Its ordinal.
     id: u32,
     events: &'s [Event],
     replay: &'s Replay,
-    origins: &'s Origins,
+    lives: Vec<Life>,
     steps: &'s Steps,
     judged: Judged,
     grouper: &'s Grouper<'s>,
@@ -205,7 +204,7 @@ impl DeviceSteps<'_> {
 
     /// A reason with the ways to tell steps apart: a release that keeps no annotations can name none.
     fn unnamed(&self, reason: &str) -> Unclear {
-        if self.snapshot.keeps_annotations {
+        if self.keeps_annotations {
             let reason =
                 format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
             return Unclear { reason, advice: Some(Advice::NameSteps) };
@@ -236,12 +235,11 @@ impl DeviceSteps<'_> {
         let first = self.steps.steps.get(self.judged.from + 1)?.from;
         let last = self.steps.steps.get(self.judged.last)?.from;
         let mut gained: BTreeMap<Key, (i128, Identity)> = BTreeMap::new();
-        for allocation in &self.replay.allocations {
-            let bytes = i128::from(allocation.bytes);
-            let gain =
-                bytes * i128::from(allocation.allocated_at(last)) - bytes * i128::from(allocation.allocated_at(first));
+        let [first, last] = [first, last].map(|at| self.replay.trace.blocks_at(at));
+        for (class, (first, last)) in (0_u32..).zip(first.into_iter().zip(last)) {
+            let ((origin, tag), bytes) = self.of_class(class);
+            let gain = i128::from(bytes) * (i128::from(last) - i128::from(first));
             if gain != 0 {
-                let (origin, tag) = self.attribution(allocation);
                 let identity = identity(origin, tag, self.grouper);
                 gained.entry(identity.key.clone()).or_insert((0, identity)).0 += gain;
             }
@@ -274,9 +272,8 @@ impl DeviceSteps<'_> {
     /// Bytes that are allocated in the steps that count.
     fn allocated_in_judged(&self) -> i128 {
         let judged = self.judged.from..self.judged.last;
-        let inside = self.replay.allocations.iter().filter(|allocation| allocation.born != Position::START);
-        let counted =
-            inside.filter(|allocation| self.steps.at(allocation.born).is_some_and(|step| judged.contains(&step)));
-        counted.map(|allocation| i128::from(allocation.bytes)).sum()
+        let inside = self.lives.iter().filter(|life| life.born != Position::START);
+        let counted = inside.filter(|life| self.steps.at(life.born).is_some_and(|step| judged.contains(&step)));
+        counted.map(|life| i128::from(self.replay.trace.classes[life.class as usize].bytes)).sum()
     }
 }

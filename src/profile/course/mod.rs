@@ -3,17 +3,18 @@
 
 mod by_size;
 mod fold;
-mod text;
+mod grouped;
 
 use rustc_hash::FxHashMap;
 
 pub use by_size::{BySize, SizeClass};
 pub use fold::{Entry, Folded};
-pub use text::Grouped;
-pub(super) use text::{SavedCourse, parse};
+pub use grouped::Grouped;
 
-use crate::replay::{Allocation, Origin, Position, Replay};
-use crate::snapshot::{Snapshot, StackId};
+use crate::interner::Interner;
+use crate::replay::{Origin, Position};
+use crate::snapshot::StackId;
+use crate::trace::{Class, Trace};
 
 /// The most entries of a course; a history that repeats nothing is kept coarsely.
 const MOST_ENTRIES: usize = 1 << 14;
@@ -92,37 +93,29 @@ pub struct PeakAllocation {
 }
 
 impl Course {
-    /// The course of a device that was replayed; `None` where it allocates nothing.
-    pub(super) fn of(snapshot: &Snapshot, replay: &Replay) -> Option<Self> {
-        let mut table = Table::new(snapshot.tables.stack_count());
-        let sequence = Folded::new(recorded(replay).map(|origin| table.symbol(origin.of(snapshot))), MOST_ENTRIES);
+    /// The course of a device; `None` where it allocates nothing.
+    pub(super) fn of(trace: &Trace, peak_at: Option<Position>) -> Option<Self> {
+        let table = Table::new(trace);
+        let allocations = || recorded(trace).map(|(_, class)| class);
+        let symbols = || allocations().map(|class| table.of_class[class as usize]);
+        let sequence = Folded::new(symbols(), MOST_ENTRIES);
         let sequence = match sequence {
             Some(sequence) => sequence,
-            None => windows(recorded(replay).map(|origin| table.symbol(origin.of(snapshot))))?,
+            None => windows(symbols())?,
         };
         if sequence.entries.is_empty() {
             return None;
         }
         let by_size = BySize::new(
             table.symbols.len(),
-            recorded(replay).map(|allocation| SizeClass {
-                symbol: table.symbol(allocation.of(snapshot)),
-                bytes: allocation.0.requested,
+            allocations().map(|class| SizeClass {
+                symbol: table.of_class[class as usize],
+                bytes: trace.classes[class as usize].requested,
             }),
         );
-        let peak_at = replay.figures.allocated.peak_at;
-        let peak = (0..).zip(recorded(replay)).find(|(_, Recorded(allocation))| Some(allocation.born) == peak_at);
-        let peak = peak.map(|(place, origin)| PeakAllocation { symbol: table.symbol(origin.of(snapshot)), place });
-        Some(Self { symbols: table.symbols, levels: levels(replay), sequence, by_size, peak })
-    }
-
-    /// Gives every stack its number in other tables.
-    pub(super) fn renumber(&mut self, mut stack: impl FnMut(StackId) -> StackId) {
-        for symbol in &mut self.symbols {
-            if let Symbol::Stack(id) = symbol {
-                *id = stack(*id);
-            }
-        }
+        let peak = (0..).zip(recorded(trace)).find(|(_, (at, _))| Some(*at) == peak_at);
+        let peak = peak.map(|(place, (_, class))| PeakAllocation { symbol: table.of_class[class as usize], place });
+        Some(Self { symbols: table.symbols, levels: levels(trace), sequence, by_size, peak })
     }
 
     /// The most bytes that any level holds.
@@ -141,49 +134,35 @@ impl Course {
     }
 }
 
-/// An allocation of the history.
-struct Recorded<'r>(&'r Allocation);
-
-impl Recorded<'_> {
-    fn of(&self, snapshot: &Snapshot) -> Option<StackId> {
-        match self.0.origin(snapshot) {
-            Origin::Stack(stack) => Some(stack),
-            Origin::BeforeRecording | Origin::NotRecorded | Origin::NoFrames => None,
-        }
-    }
+/// The allocations of the history, each with its place and its class; others are older than it, or known from the dump
+/// alone.
+fn recorded(trace: &Trace) -> impl Iterator<Item = (Position, u32)> {
+    let begun = trace.symbols.iter().map(|&symbol| trace.moves[symbol as usize].begins());
+    begun.enumerate().filter_map(|(i, block)| Some((Position::after(i), block?.class)))
 }
 
-fn recorded(replay: &Replay) -> impl Iterator<Item = Recorded<'_>> {
-    replay.allocations.iter().filter(|allocation| is_recorded(allocation, replay)).map(Recorded)
-}
-
-/// True for an allocation of the history; others are older than it, or known from the dump alone.
-fn is_recorded(allocation: &Allocation, replay: &Replay) -> bool {
-    allocation.born != Position::START && allocation.born != replay.dump
-}
-
-/// Numbers the symbols.
+/// The symbols, in the order of their first allocation.
 struct Table {
     symbols: Vec<Symbol>,
-    /// By stack.
-    numbers: Vec<Option<u32>>,
-    of_no_frames: Option<u32>,
+    of_class: Vec<u32>,
 }
 
 impl Table {
-    fn new(stacks: usize) -> Self {
-        Self { symbols: Vec::new(), numbers: vec![None; stacks], of_no_frames: None }
-    }
-
-    fn symbol(&mut self, stack: Option<StackId>) -> u32 {
-        let number = match stack {
-            Some(stack) => &mut self.numbers[stack.index()],
-            None => &mut self.of_no_frames,
-        };
-        *number.get_or_insert_with(|| {
-            self.symbols.push(stack.map_or(Symbol::NoFrames, Symbol::Stack));
-            u32::try_from(self.symbols.len() - 1).unwrap_or(u32::MAX)
-        })
+    fn new(trace: &Trace) -> Self {
+        let mut symbols = Interner::default();
+        let mut of_class = vec![None; trace.classes.len()];
+        for (_, class) in recorded(trace) {
+            of_class[class as usize].get_or_insert_with(|| {
+                let Class { origin, cpp, .. } = trace.classes[class as usize];
+                symbols.number(&match (origin, cpp) {
+                    (Origin::Stack(stack), _) => Symbol::Stack(stack),
+                    (Origin::Others, Some(key)) => Symbol::Unlisted(format!("{key:016x}")),
+                    _ => Symbol::NoFrames,
+                })
+            });
+        }
+        let of_class = of_class.into_iter().map(Option::unwrap_or_default).collect();
+        Self { symbols: symbols.into_items(), of_class }
     }
 }
 
@@ -212,26 +191,27 @@ fn windows(symbols: impl Iterator<Item = u32>) -> Option<Folded> {
 }
 
 /// Samples of what is held, before allocations that lie equally far apart and at the dump.
-fn levels(replay: &Replay) -> Vec<Level> {
-    let count = recorded(replay).count() as u64;
+fn levels(trace: &Trace) -> Vec<Level> {
+    let count = recorded(trace).count() as u64;
     let samples = count.clamp(1, SAMPLES);
     let mut moments: Vec<Position> = Vec::with_capacity(usize::try_from(samples).unwrap_or(0) + 1);
-    for (place, Recorded(allocation)) in (0_u64..).zip(recorded(replay)) {
+    for (place, (born, _)) in (0_u64..).zip(recorded(trace)) {
         // Just before the allocation, which is the position after the event before it.
         if place >= (moments.len() as u64 * count).div_ceil(samples) && (moments.len() as u64) < samples {
-            moments.push(Position::of_count(allocation.born.count().saturating_sub(1)));
+            moments.push(Position::of_count(born.count().saturating_sub(1)));
         }
     }
-    moments.push(replay.dump);
+    moments.push(trace.dump());
     let mut changes = vec![Change::default(); moments.len() + 1];
-    for allocation in &replay.allocations {
-        let passing = allocation.freed != Position::NEVER && allocation.freed <= replay.dump;
-        let is_fresh = is_recorded(allocation, replay);
-        let from = sample_at(&moments, allocation.born);
-        let to = sample_at(&moments, allocation.freed);
+    for life in trace.lives() {
+        let bytes = trace.classes[life.class as usize].bytes;
+        let passing = life.freed != Position::NEVER;
+        let is_fresh = life.born != Position::START && life.born != trace.dump();
+        let from = sample_at(&moments, life.born);
+        let to = sample_at(&moments, life.freed);
         if from < to {
-            changes[from].gained.add(allocation.bytes, passing, is_fresh);
-            changes[to].lost.add(allocation.bytes, passing, is_fresh);
+            changes[from].gained.add(bytes, passing, is_fresh);
+            changes[to].lost.add(bytes, passing, is_fresh);
         }
     }
     let mut levels = Vec::with_capacity(moments.len());

@@ -8,7 +8,6 @@ use super::figures::{SavedChecks, SavedCounter, SavedFragmentation, SavedOom, Sa
 use super::phases::SavedPhase;
 use super::{Bound, Error};
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::profile::course::SavedCourse;
 use crate::profile::exact::Sums;
 use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
 use crate::snapshot::RunFacts;
@@ -23,7 +22,6 @@ pub(super) struct SavedProfile {
     pub(super) group_by: String,
     pub(super) bound: Bound,
     pub(super) rules: SavedRules,
-    pub(super) at: String,
     pub(super) raises: Vec<SavedRaise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,14 +122,16 @@ pub(super) struct SavedDevice {
     pub(super) frees: u64,
     pub(super) allocated_total: u64,
     pub(super) ooms: Vec<SavedOom>,
-    pub(super) at_event: Option<i64>,
-    pub(super) timeline: SavedTimeline,
     pub(super) cut: Option<SavedCut>,
     pub(super) stacks: Vec<SavedStack>,
-    pub(super) metadata: Vec<SavedTag>,
-    pub(super) compile_contexts: Vec<SavedTag>,
+    /// Nothing where the history is kept coarsely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) course: Option<SavedCourse>,
+    pub(super) trace: Option<SavedTrace>,
+    /// The curves of a history that is kept coarsely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timeline: Option<SavedTimeline>,
+    /// Places and their times, each as the difference to the one before.
+    pub(super) times: Vec<(u32, u64)>,
     pub(super) phases: Vec<SavedPhase>,
     #[serde(default)]
     pub(super) phases_cut: u64,
@@ -174,8 +174,6 @@ pub(super) struct SavedSums {
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) oom: u64,
     #[serde(skip_serializing_if = "is_zero")]
-    pub(super) at: u64,
-    #[serde(skip_serializing_if = "is_zero")]
     pub(super) baseline_blocks: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) peak_blocks: u64,
@@ -184,44 +182,39 @@ pub(super) struct SavedSums {
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) oom_blocks: u64,
     #[serde(skip_serializing_if = "is_zero")]
-    pub(super) at_blocks: u64,
-    #[serde(skip_serializing_if = "is_zero")]
     pub(super) allocations: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) allocated_total: u64,
 }
 
 impl SavedSums {
-    /// The sums, with those of one more moment than every profile keeps where `is_kept`.
-    pub(super) fn new(sums: &Sums, is_kept: bool) -> Self {
-        let at = if is_kept { sums.at } else { Held::default() };
+    pub(super) fn new(sums: &Sums) -> Self {
         Self {
             baseline: sums.baseline.bytes,
             peak: sums.peak.bytes,
             end: sums.end.bytes,
             oom: sums.oom.bytes,
-            at: at.bytes,
             baseline_blocks: sums.baseline.blocks,
             peak_blocks: sums.peak.blocks,
             end_blocks: sums.end.blocks,
             oom_blocks: sums.oom.blocks,
-            at_blocks: at.blocks,
             allocations: sums.allocations,
             allocated_total: sums.allocated_total,
         }
     }
 
-    /// The sums as if the moment that was asked for were the one that is kept.
-    pub(super) fn sums(&self) -> Sums {
-        Sums {
+    /// The sums, with those of the moment that is shown.
+    pub(super) fn sums(&self, shown: fn(&Sums) -> Held) -> Sums {
+        let sums = Sums {
             baseline: Held { bytes: self.baseline, blocks: self.baseline_blocks },
             peak: Held { bytes: self.peak, blocks: self.peak_blocks },
             end: Held { bytes: self.end, blocks: self.end_blocks },
             oom: Held { bytes: self.oom, blocks: self.oom_blocks },
-            at: Held { bytes: self.at, blocks: self.at_blocks },
+            at: Held::default(),
             allocations: self.allocations,
             allocated_total: self.allocated_total,
-        }
+        };
+        Sums { at: shown(&sums), ..sums }
     }
 }
 
@@ -240,7 +233,7 @@ impl SavedHighest {
 }
 
 /// A stack. Label and key, by the default grouping, are for readers: they follow from the frames.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SavedStack {
     pub(super) label: String,
     pub(super) key: String,
@@ -249,27 +242,58 @@ pub(super) struct SavedStack {
     pub(super) cpp: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bucket: Option<String>,
-    #[serde(flatten)]
-    pub(super) sums: SavedSums,
+    /// Its classes by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) classes: BTreeMap<String, SavedClass>,
+    /// Its totals, where the history is kept coarsely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sums: Option<SavedSums>,
+    /// The most that it held, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) highest: Option<SavedHighest>,
-    /// The highest of its group, where other stacks belong to that as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) group_highest: Option<SavedHighest>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) frames: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) forward_frames: String,
 }
 
-/// A tag of allocations.
+/// Allocations that count as one.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct SavedClass {
+    pub(super) bytes: u64,
+    /// Nothing where it is as many as the block has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requested: Option<u64>,
+    /// Blocks that are allocated before the first event.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) held: u64,
+    /// Blocks whose free is pending before the first event.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) pending: u64,
+    /// Bytes that a block may be smaller.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) below: u64,
+    /// Bytes that a block may be larger.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) above: u64,
+    /// True if blocks may have been pending before the first event.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) maybe_pending: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) compile_context: Option<String>,
+}
+
+/// The moves of a history, folded.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedTag {
-    pub(super) tag: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) bucket: Option<String>,
-    #[serde(flatten)]
-    pub(super) sums: SavedSums,
+pub(super) struct SavedTrace {
+    /// Bytes of all segments before the first event.
+    pub(super) reserved: i64,
+    /// How many of the moves belong to the dump.
+    pub(super) implied: u64,
+    pub(super) moves: Vec<String>,
 }
 
 /// Function, file, line; and for generated code the frame that it was generated from.

@@ -13,8 +13,8 @@ enum Part {
     Device,
     /// The frames by name.
     Frames,
-    /// The order in which stacks allocate.
-    Course,
+    /// All that happened.
+    Trace,
     /// Any other list with an item per line.
     Items,
     /// All of it on one line.
@@ -29,9 +29,9 @@ impl Part {
             (Self::Profile, "frames") => Self::Frames,
             (Self::Profile, "raises" | "diagnostics") => Self::Items,
             (Self::Devices, _) => Self::Device,
-            (Self::Device, "course") => Self::Course,
-            (Self::Course, "sequence") => Self::Items,
-            (Self::Device, "stacks" | "metadata" | "compile_contexts" | "phases") => Self::Items,
+            (Self::Device, "trace") => Self::Trace,
+            (Self::Trace, "moves") => Self::Items,
+            (Self::Device, "stacks" | "phases") => Self::Items,
             _ => Self::Compact,
         }
     }

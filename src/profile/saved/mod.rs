@@ -1,6 +1,6 @@
 //! A profile as a file: deterministic text that version control can compare line by line.
 //!
-//! Part of the contract `ptmem.profile/1`. Frames are kept once, under names that depend on the function and its
+//! Part of the contract `ptmem.profile/2`. Frames are kept once, under names that depend on the function and its
 //! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
@@ -11,6 +11,7 @@ mod layout;
 mod names;
 mod phases;
 mod read;
+mod trace;
 mod write;
 
 use serde::{Deserialize, Serialize};
@@ -62,16 +63,21 @@ pub enum Error {
         "a saved profile does not keep which {0} an allocation belongs to; give the snapshot itself to group by {0}"
     )]
     Grouping(GroupBy),
-    /// A moment that the profile does not know.
+    /// A moment by its time.
     #[error(
-        "a saved profile knows the stacks at {known}, not at '{asked}'; give the snapshot itself, or a profile that \
-         keeps this moment"
+        "a saved profile keeps the times of few events, so that '{0}' is not known; give the snapshot itself, or event:N"
     )]
-    Moment {
-        /// Moments that the profile has.
-        known: String,
-        /// Requested moment.
-        asked: Moment,
+    Times(Moment),
+    /// Something that the history of a device would have to tell, where that is kept coarsely.
+    #[error(
+        "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \
+         give the snapshot itself"
+    )]
+    Coarse {
+        /// Device ordinal.
+        device: u32,
+        /// What was asked for, in words.
+        asked: String,
     },
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use sha1::{Digest, Sha1};
 
 use super::super::DeviceProfile;
+use super::super::exact::Attribution;
 use super::bounded::Kept;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
@@ -36,7 +37,8 @@ fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Vec
     let tables = code.tables();
     let mut wanted = vec![false; tables.frames().len()];
     let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
-    let totals = kept.iter().flat_map(|kept| &kept.totals.stacks).filter_map(|exact| exact.attribution.stack());
+    let classes = kept.iter().flat_map(|kept| &kept.classes);
+    let totals = classes.filter_map(|class| Attribution::from(class.origin).stack());
     for stack in totals.chain(failed) {
         for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
             wanted[frame.index()] = true;
@@ -67,9 +69,14 @@ impl<'t> Content<'t> {
 
 /// The shortest part of the digest of a function and its file, from four characters on, that is not taken.
 fn free_name(name: &str, filename: &str, ordinal: u32, taken: &HashSet<String>) -> String {
-    let digest = base_36(&Sha1::new().chain_update(name).chain_update([0]).chain_update(filename).finalize());
     let suffix = if ordinal == 0 { String::new() } else { format!(".{ordinal}") };
-    let mut candidates = (4..=digest.len()).map(|length| format!("{}{suffix}", &digest[..length]));
+    free_digest(&[name, filename], &suffix, 4, taken)
+}
+
+/// The shortest part of the digest of texts, from `least` characters on, that is not taken.
+pub(super) fn free_digest(texts: &[&str], suffix: &str, least: usize, taken: &HashSet<String>) -> String {
+    let digest = base_36(&Sha1::digest(texts.join("\0")));
+    let mut candidates = (least..=digest.len()).map(|length| format!("{}{suffix}", &digest[..length]));
     let free = candidates.find(|name| !taken.contains(name));
     free.unwrap_or_else(|| format!("{digest}.{}", taken.len()))
 }

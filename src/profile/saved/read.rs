@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::super::course::{self, Course, SavedCourse};
-use super::super::exact::{Attribution, Exact, Sums, Totals};
-use super::super::totals::{Bucket, Held, by_saved_group};
-use super::super::{DeviceProfile, Moment, Options, Profile, Source};
+use super::super::exact::{self, Attribution, Sums};
+use super::super::totals::Held;
+use super::super::{DeviceProfile, Moment, NamedPhase, Options, Profile, Recording, Source};
 use super::figures::*;
 use super::format::*;
+use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
-use crate::replay::{Counter, Figures, History, Oom, Position};
+use crate::replay::{Figures, History, Oom, Origin, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, RunFacts, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 use crate::text::cut;
+use crate::trace::{Highest, Trace};
 
 /// Reads a saved profile, whose file is `source`.
 ///
@@ -27,12 +28,8 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         return Err(Error::Grouping(options.group_by));
     }
     drop(text);
-    let kept: Moment =
-        saved.at.parse().map_err(|error: super::super::ParseMomentError| Error::Damaged(format!("\"at\": {error}")))?;
-    let asked = options.at.clone();
-    require_moment(&saved, &asked, &kept)?;
-    let mut reader =
-        Reader { tables: Tables::default(), frames: HashMap::new(), moment: asked.clone(), asked, kept: kept.clone() };
+    require_moment(&saved, &options)?;
+    let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
     reader.frames(&saved.frames)?;
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
@@ -40,7 +37,6 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         recorded: Some(saved.source.into_source()?),
         bound: saved.bound,
         grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
-        kept: Some(kept).filter(Moment::is_kept_on_request),
         raises: saved.raises.into_iter().map(SavedRaise::into_raise).collect(),
         options,
         settings: settings(saved.settings),
@@ -52,8 +48,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     };
     let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);
     for device in &mut profile.devices {
-        let exact = device.totals.of(profile.options.group_by);
-        device.stacks = by_saved_group(exact, &grouper, device.cut.map_or(0, |cut| cut.stacks));
+        device.complete(&grouper, &profile.options);
     }
     profile.facts = Some(grouper.code().facts());
     Ok(profile)
@@ -74,20 +69,22 @@ fn parse(text: &str) -> Result<SavedProfile, Error> {
     Ok(saved)
 }
 
-/// Refuses a moment that the file does not know.
-fn require_moment(saved: &SavedProfile, asked: &Moment, kept: &Moment) -> Result<(), Error> {
-    if asked == kept || !asked.is_kept_on_request() {
-        return Ok(());
+/// Refuses what the file does not know.
+fn require_moment(saved: &SavedProfile, options: &Options) -> Result<(), Error> {
+    if options.at.needs_times() {
+        return Err(Error::Times(options.at.clone()));
     }
-    let mut known = vec!["baseline".to_owned(), "peak".to_owned(), "end".to_owned()];
-    if saved.devices.iter().any(|device| !device.ooms.is_empty()) {
-        known.push(Moment::Oom.to_string());
+    let coarse = saved.devices.iter().find(|device| device.trace.is_none());
+    let Some(device) = coarse.map(|device| device.device) else { return Ok(()) };
+    if options.group_by.is_tag() {
+        return Err(Error::Coarse { device, asked: format!("groups by {}", options.group_by) });
     }
-    if kept.is_kept_on_request() {
-        known.push(kept.to_string());
+    match &options.at {
+        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
+            Err(Error::Coarse { device, asked: format!("the stacks at '{}'", options.at) })
+        }
+        Moment::Baseline | Moment::Peak | Moment::End | Moment::Oom | Moment::Aligned(_) => Ok(()),
     }
-    let last = known.pop().unwrap_or_default();
-    Err(Error::Moment { known: format!("{} and {last}", known.join(", ")), asked: asked.clone() })
 }
 
 fn settings(saved: Option<BTreeMap<String, String>>) -> AllocatorSettings {
@@ -98,9 +95,6 @@ struct Reader {
     tables: Tables,
     frames: HashMap<String, FrameId>,
     asked: Moment,
-    /// The moment that is shown of the device that is read.
-    moment: Moment,
-    kept: Moment,
 }
 
 impl Reader {
@@ -151,47 +145,26 @@ impl Reader {
         Ok(if forward.is_empty() { stack } else { self.tables.intern_forward(stack, &forward) })
     }
 
-    /// The sums, with those of the moment that is shown.
-    fn sums(&self, saved: &SavedSums) -> Sums {
-        let sums = saved.sums();
-        let at = match self.moment {
-            Moment::Baseline => sums.baseline,
-            Moment::Peak | Moment::Aligned(_) => sums.peak,
-            Moment::End => sums.end,
-            Moment::Oom => sums.oom,
-            Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => sums.at,
-        };
-        Sums { at, ..sums }
-    }
-
-    fn stacks(&mut self, saved: &[SavedStack]) -> Result<Vec<Exact>, Error> {
-        let mut stacks = Vec::with_capacity(saved.len());
-        for stack in saved {
-            let attribution = match &stack.bucket {
-                Some(code) => Attribution::Bucket(bucket(code)?),
-                None => Attribution::Stack(self.stack(stack)?),
-            };
+    /// The classes of the stacks; of a history that is kept coarsely a class for each stack.
+    fn classes(&mut self, saved: &[SavedStack], is_coarse: bool) -> Result<Classes, Error> {
+        let mut classes = Classes::default();
+        for (number, stack) in saved.iter().enumerate() {
             let cpp = stack.cpp.as_deref().map(cpp_digest).transpose()?;
-            let highest = stack.highest.map(SavedHighest::highest);
-            let group_highest = stack.group_highest.map(SavedHighest::highest);
-            stacks.push(Exact { cpp, highest, group_highest, ..Exact::new(attribution, None, self.sums(&stack.sums)) });
+            let origin = match &stack.bucket {
+                Some(code) => origin(code)?,
+                None => Origin::Stack(self.stack(stack)?),
+            };
+            if is_coarse {
+                classes.add(&number.to_string(), &SavedClass::default(), (origin, cpp), &mut self.tables)?;
+            }
+            for (name, class) in &stack.classes {
+                classes.add(name, class, (origin, cpp), &mut self.tables)?;
+            }
         }
-        Ok(stacks)
+        Ok(classes)
     }
 
-    /// The totals by tag; nothing where no allocation has one.
-    fn tags(&mut self, saved: &[SavedTag]) -> Result<Option<Vec<Exact>>, Error> {
-        let mut tags = Vec::with_capacity(saved.len());
-        for tag in saved {
-            // Which stacks it was is not kept: what has a tag goes by that.
-            let bucket = tag.bucket.as_deref().map_or(Ok(Bucket::NoFrames), bucket)?;
-            let name = tag.tag.as_deref().map(|tag| self.tables.intern_string(tag));
-            tags.push(Exact::new(Attribution::Bucket(bucket), name, self.sums(&tag.sums)));
-        }
-        Ok((!tags.is_empty()).then_some(tags))
-    }
-
-    /// The stacks of failed requests; profiles of earlier releases have none.
+    /// The stacks of failed requests.
     fn failed_stacks(&mut self, saved: &[SavedOom]) -> Result<Vec<Option<StackId>>, Error> {
         let mut stacks = Vec::with_capacity(saved.len());
         for oom in saved {
@@ -217,19 +190,11 @@ impl Reader {
         let place = format!("device {}", saved.device);
         let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
         let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
-        self.moment = shown_moment(&self.asked, history);
-        let mut totals = Totals {
-            stacks: self.stacks(&saved.stacks)?,
-            metadata: self.tags(&saved.metadata)?,
-            compile_contexts: self.tags(&saved.compile_contexts)?,
-            origins: None,
+        let classes = self.classes(&saved.stacks, saved.trace.is_none())?;
+        let trace = match &saved.trace {
+            Some(trace) => classes.trace(trace, saved.events, &place)?,
+            None => Trace { classes: classes.all, ..Trace::default() },
         };
-        let course = saved.course.as_ref().map(|course| read_course(course, &saved.stacks, &totals.stacks));
-        let course = course.transpose().map_err(|what| Error::Damaged(format!("the course of {place} {what}")))?;
-        for family in totals.all_mut() {
-            require_sums(family, &saved.allocated, saved.ooms.first(), &place)?;
-        }
-        totals.sort(&self.tables);
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let figures = Figures {
             history,
@@ -244,59 +209,91 @@ impl Reader {
             allocated_total: saved.allocated_total,
             ooms: saved.ooms.iter().map(SavedOom::oom).collect::<Result<Vec<Oom>, Error>>()?,
             checks: saved.checks.checks(),
-            timeline: saved.timeline.into_timeline(),
+            timeline: saved.timeline.map_or_else(|| Timeline::of(&trace), SavedTimeline::into_timeline),
         };
+        let phases = phases::read(saved.phases, saved.phases_cut, saved.events, &place)?;
+        let recording = Recording {
+            device: saved.device,
+            figures: &figures,
+            trace: &trace,
+            phases: NamedPhase::known(&phases),
+            times: None,
+        };
+        let at = match (&saved.trace, &self.asked) {
+            (None, Moment::End) => Some(Position::after(usize::try_from(saved.events).unwrap_or(usize::MAX))),
+            (None, Moment::Aligned(_)) => figures.allocated.peak_at,
+            (_, asked) => recording.position(asked),
+        };
+        let coarse = saved.trace.is_none();
+        let shown = shown_sums(&self.asked, history);
+        let sums: Vec<Sums> = saved
+            .stacks
+            .iter()
+            .filter(|_| coarse)
+            .map(|stack| stack.sums.clone().unwrap_or_default().sums(shown))
+            .collect();
+        let highest = saved
+            .stacks
+            .iter()
+            .map(|stack| stack.highest.map_or(Highest { bytes: 0, at: Position::START }, SavedHighest::highest));
+        let coarse = coarse.then(|| highest.collect());
+        let held = if coarse.is_some() { sums.clone() } else { exact::sums(&trace, &figures, None) };
+        require_sums(&held, &saved.allocated, saved.ooms.first(), &place)?;
         Ok(DeviceProfile {
             device: saved.device,
             events: saved.events,
             duration_us: saved.duration_us,
             actions: saved.actions,
             recorded_frames: languages(&saved.languages),
-            at: self.at(&figures.allocated, figures.first_oom(), saved.events, saved.at_event),
-            totals,
+            at,
+            trace,
+            sums,
+            coarse,
             cut: saved.cut.map(|cut| cut.cut()),
             stacks: Vec::new(),
-            phases: phases::read(saved.phases, saved.phases_cut, saved.events, &place)?,
+            phases,
             intervals: Vec::new(),
-            course,
+            course: None,
+            times: times(&saved.times),
             lifetimes: None,
             figures,
             failed_request: saved.failed_request,
             failed_stacks,
         })
     }
+}
 
-    /// The position of the moment that is shown.
-    fn at(&self, allocated: &Counter, oom: Option<Position>, events: u64, at_event: Option<i64>) -> Option<Position> {
-        match &self.moment {
-            Moment::Baseline => Some(Position::START),
-            Moment::Peak | Moment::Aligned(_) => allocated.peak_at,
-            Moment::End => Some(Position::after(usize::try_from(events).unwrap_or(usize::MAX))),
-            Moment::Oom => oom,
-            Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
-                at_event.filter(|_| self.moment == self.kept).map(position)
+/// The totals that are shown of a device whose history is kept coarsely: without a history, those at the dump in place
+/// of the peak.
+fn shown_sums(asked: &Moment, history: History) -> fn(&Sums) -> Held {
+    match asked {
+        Moment::Baseline => |sums| sums.baseline,
+        Moment::End => |sums| sums.end,
+        Moment::Oom => |sums| sums.oom,
+        Moment::Peak
+        | Moment::Aligned(_)
+        | Moment::Event(_)
+        | Moment::Time(_)
+        | Moment::Phase(_)
+        | Moment::Between(_) => {
+            if history == History::StateOnly {
+                |sums| sums.end
+            } else {
+                |sums| sums.peak
             }
         }
     }
 }
 
-/// The course, with the stacks that are listed.
-fn read_course(course: &SavedCourse, saved: &[SavedStack], stacks: &[Exact]) -> Result<Course, String> {
-    let mut listed = BTreeMap::new();
-    for (saved, exact) in saved.iter().zip(stacks) {
-        if let Attribution::Stack(stack) = exact.attribution {
-            listed.insert(saved.key.clone(), stack);
-        }
+/// Places and times.
+fn times(saved: &[(u32, u64)]) -> Vec<(Position, u64)> {
+    let mut times = Vec::with_capacity(saved.len());
+    let mut last = (0_usize, 0_u64);
+    for &(places, us) in saved {
+        last = (last.0.saturating_add(places as usize), last.1.saturating_add(us));
+        times.push((Position::of_count(last.0), last.1));
     }
-    course::parse(course, &listed)
-}
-
-/// The moment that is shown of a device: without a history, the state at the dump in place of the peak.
-fn shown_moment(asked: &Moment, history: History) -> Moment {
-    match asked {
-        Moment::Peak | Moment::Aligned(_) if history == History::StateOnly => Moment::End,
-        asked => asked.clone(),
-    }
+    times
 }
 
 fn languages(saved: &[String]) -> Languages {
@@ -306,8 +303,10 @@ fn languages(saved: &[String]) -> Languages {
     }
 }
 
-fn bucket(code: &str) -> Result<Bucket, Error> {
-    let found = Bucket::ALL.into_iter().find(|bucket| bucket.code() == code);
+fn origin(code: &str) -> Result<Origin, Error> {
+    let known = [Origin::BeforeRecording, Origin::NotRecorded, Origin::NoFrames, Origin::Others];
+    let found =
+        known.into_iter().find(|&known| Attribution::from(known).bucket().is_some_and(|bucket| bucket.code() == code));
     found.ok_or_else(|| Error::Damaged(format!("there is no bucket '{}'", cut(code, 64))))
 }
 
@@ -316,7 +315,7 @@ fn cpp_digest(text: &str) -> Result<u64, Error> {
 }
 
 /// Where a figure is known, the rows are what is allocated.
-fn require_sums(family: &[Exact], allocated: &SavedCounter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
+fn require_sums(family: &[Sums], allocated: &SavedCounter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
     require_sum(family, |sums| sums.baseline, allocated.baseline, place, "at the baseline")?;
     let peak = allocated.peak.filter(|_| allocated.peak_event.is_some());
     require_sum(family, |sums| sums.peak, peak, place, "at the peak")?;
@@ -325,14 +324,14 @@ fn require_sums(family: &[Exact], allocated: &SavedCounter, oom: Option<&SavedOo
 }
 
 fn require_sum(
-    family: &[Exact],
+    family: &[Sums],
     held: fn(&Sums) -> Held,
     total: Option<u64>,
     place: &str,
     moment: &str,
 ) -> Result<(), Error> {
     let Some(total) = total else { return Ok(()) };
-    let sum: u128 = family.iter().map(|exact| u128::from(held(&exact.sums).bytes)).sum();
+    let sum: u128 = family.iter().map(|sums| u128::from(held(sums).bytes)).sum();
     if sum == u128::from(total) {
         return Ok(());
     }

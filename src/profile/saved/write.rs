@@ -1,21 +1,23 @@
 //! From a profile to the text of its file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::super::exact::{Attribution, Exact, merged};
+use super::super::device::highest_of_single;
+use super::super::exact::{Attribution, Sums};
 use super::super::totals::{Bucket, others};
-use super::super::{DeviceProfile, Moment, Profile, Raise};
+use super::super::{DeviceProfile, Profile, Raise};
 use super::bounded::{Kept, bounded};
 use super::figures::*;
 use super::format::*;
 use super::layout::Layout;
 use super::names::frame_names;
+use super::trace::Named;
 use super::{Bound, DIGEST, SCHEMA, digest, phases};
-use crate::replay::Position;
+use crate::replay::{Origin, Position};
 use crate::snapshot::{FrameId, Tables};
-use crate::stack::{ExactKeys, GroupBy, Grouper};
+use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
 #[must_use]
@@ -39,7 +41,6 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
     let names = frame_names(grouper.code(), &profile.devices, &kept);
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
-    let at = if writer.keeps_moment() { &profile.options.at } else { &Moment::Peak };
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -47,7 +48,6 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
         group_by: GroupBy::Stack.name().to_owned(),
         bound,
         rules: SavedRules { strip_prefix, own, foreign },
-        at: at.to_string(),
         raises: raises.iter().map(SavedRaise::new).collect(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         run: profile.run.clone(),
@@ -67,14 +67,9 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    /// True if the moment that was asked for is one more than those that are always kept.
-    fn keeps_moment(&self) -> bool {
-        self.profile.options.at.is_kept_on_request()
-    }
-
     fn device(&self, device: &DeviceProfile, kept: &Kept) -> SavedDevice {
         let figures = &device.figures;
-        let at = if self.keeps_moment() { device.at } else { figures.allocated.peak_at };
+        let history = History::new(self, device, kept);
         SavedDevice {
             device: device.device,
             events: device.events,
@@ -92,13 +87,11 @@ impl Writer<'_> {
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
             ooms: self.ooms(device),
-            at_event: at.map(Position::event_index),
-            timeline: SavedTimeline::new(&figures.timeline),
+            timeline: history.trace.is_none().then(|| SavedTimeline::new(&figures.timeline)),
             cut: kept.cut.map(SavedCut::new),
-            stacks: self.stacks(kept),
-            metadata: self.tags(kept.totals.metadata.as_deref()),
-            compile_contexts: self.tags(kept.totals.compile_contexts.as_deref()),
-            course: device.course.as_ref().map(|course| course.saved(self.grouper)),
+            stacks: history.stacks,
+            trace: history.trace,
+            times: differences(&device.times),
             phases: phases::saved(&device.phases),
             phases_cut: device.phases.cut,
             failed_request: device.failed_request.clone(),
@@ -115,39 +108,24 @@ impl Writer<'_> {
         saved
     }
 
-    /// The stacks by name, so that a change of size leaves the order alone.
-    fn stacks(&self, kept: &Kept) -> Vec<SavedStack> {
-        let cut = kept.cut.map_or(0, |cut| cut.stacks);
-        let mut stacks: Vec<_> = kept.totals.stacks.iter().map(|exact| self.stack(exact, cut)).collect();
-        stacks.sort_by(|a, b| (&a.label, &a.key, &a.forward_frames).cmp(&(&b.label, &b.key, &b.forward_frames)));
-        stacks
-    }
-
-    fn stack(&self, exact: &Exact, cut: usize) -> SavedStack {
-        let sums = SavedSums::new(&exact.sums, self.keeps_moment());
-        let highest = exact.highest.map(SavedHighest::new);
-        match exact.attribution {
+    /// A stack without its classes and totals.
+    fn stack(&self, origin: Origin, cpp: Option<CppDigest>, cut: usize) -> SavedStack {
+        let nothing = SavedStack::default();
+        match Attribution::from(origin) {
             Attribution::Stack(stack) => SavedStack {
                 label: self.grouper.code().label_without_line(stack),
                 key: self.grouper.key(stack).0,
-                cpp: Some(format!("{:016x}", exact.cpp.unwrap_or_else(|| self.keys.cpp(stack)))),
-                bucket: None,
-                sums,
-                highest,
-                group_highest: exact.group_highest.map(SavedHighest::new),
+                cpp: Some(format!("{:016x}", cpp.unwrap_or_else(|| self.keys.cpp(stack)))),
                 frames: self.frame_list(&self.grouper.code().essential(stack)),
                 forward_frames: self.frame_list(self.profile.tables.forward(stack)),
+                ..nothing
             },
             Attribution::Bucket(bucket) => SavedStack {
                 label: if bucket == Bucket::Others { others(cut) } else { bucket.label().to_owned() },
                 key: bucket.label().to_owned(),
-                cpp: None,
+                cpp: cpp.map(|digest| format!("{digest:016x}")),
                 bucket: Some(bucket.code().to_owned()),
-                sums,
-                highest,
-                group_highest: None,
-                frames: String::new(),
-                forward_frames: String::new(),
+                ..nothing
             },
         }
     }
@@ -169,31 +147,97 @@ impl Writer<'_> {
             None => SavedFrame::Plain(name, filename, line),
         }
     }
+}
 
-    /// The totals by tag, whichever the stack.
-    fn tags(&self, family: Option<&[Exact]>) -> Vec<SavedTag> {
-        let tables: &Tables = &self.profile.tables;
-        let totals = family.unwrap_or_default().iter();
-        let tags = merged(totals.map(|exact| ((bucket_of_tag(exact), exact.tag), &exact.sums)));
-        let mut saved = Vec::with_capacity(tags.len());
-        for ((bucket, tag), sums) in tags {
-            saved.push(SavedTag {
-                tag: tag.map(|tag| tables.string(tag).to_owned()),
-                bucket: bucket.map(|bucket| bucket.code().to_owned()),
-                sums: SavedSums::new(&sums, self.keeps_moment()),
+/// The stacks of a device with what happened, or with totals where that repeats too little.
+struct History {
+    stacks: Vec<SavedStack>,
+    trace: Option<SavedTrace>,
+}
+
+impl History {
+    fn new(writer: &Writer<'_>, device: &DeviceProfile, kept: &Kept) -> Self {
+        let tables = &writer.profile.tables;
+        let cut = kept.cut.map_or(0, |cut| cut.stacks);
+        let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
+        let mut stacks: Vec<SavedStack> = Vec::new();
+        let mut of_class = Vec::with_capacity(kept.classes.len());
+        for class in &kept.classes {
+            let place = *places.entry((class.origin, class.cpp)).or_insert_with(|| {
+                stacks.push(writer.stack(class.origin, class.cpp, cut));
+                stacks.len() - 1
             });
+            of_class.push(place);
         }
-        saved.sort_by(|a, b| (&a.bucket, &a.tag).cmp(&(&b.bucket, &b.tag)));
-        saved
+        let trace = if device.coarse.is_some() {
+            None
+        } else {
+            Self::add_classes(device, kept, &of_class, &mut stacks, tables)
+        };
+        if trace.is_none() {
+            Self::add_totals(device, &of_class, &mut stacks);
+        }
+        // By name, so that a change of size leaves the order alone.
+        stacks.sort_by(|a, b| a.order().cmp(&b.order()));
+        Self { stacks, trace }
+    }
+
+    fn add_classes(
+        device: &DeviceProfile,
+        kept: &Kept,
+        of_class: &[usize],
+        stacks: &mut [SavedStack],
+        tables: &Tables,
+    ) -> Option<SavedTrace> {
+        let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
+        let named = Named::new(&kept.classes, &contents, tables);
+        let trace = named.trace(&device.trace)?;
+        let classes = kept.classes.iter().zip(&device.trace.start).zip(named.names).zip(of_class);
+        for (((class, &start), name), &place) in classes {
+            stacks[place].classes.insert(name, SavedClass::new(class, start, tables));
+        }
+        Some(trace)
+    }
+
+    fn add_totals(device: &DeviceProfile, of_class: &[usize], stacks: &mut [SavedStack]) {
+        let groups: Vec<u32> = of_class.iter().map(|&place| u32::try_from(place).unwrap_or(u32::MAX)).collect();
+        let highest = match &device.coarse {
+            Some(coarse) => highest_of_single(coarse, &groups, stacks.len()),
+            None => device.trace.highest(&groups, stacks.len()).into_iter().map(Some).collect(),
+        };
+        let mut sums = vec![Sums::default(); stacks.len()];
+        for (&place, of_class) in of_class.iter().zip(&device.sums) {
+            sums[place].add(of_class);
+        }
+        for ((stack, sums), highest) in stacks.iter_mut().zip(&sums).zip(highest) {
+            stack.sums = Some(SavedSums::new(sums));
+            stack.highest = highest.map(SavedHighest::new);
+        }
     }
 }
 
-/// The bucket of memory that goes by no tag.
-fn bucket_of_tag(exact: &Exact) -> Option<Bucket> {
-    match exact.attribution {
-        Attribution::Stack(_) | Attribution::Bucket(Bucket::NoFrames) => None,
-        Attribution::Bucket(bucket) => Some(bucket),
+impl SavedStack {
+    fn order(&self) -> impl Ord + '_ {
+        (&self.label, &self.key, &self.forward_frames, &self.cpp, &self.frames)
     }
+
+    /// What tells it from other stacks.
+    fn content(&self) -> String {
+        let Self { key, cpp, bucket, frames, forward_frames, .. } = self;
+        format!("{key} {cpp:?} {bucket:?} {frames} / {forward_frames}")
+    }
+}
+
+/// Places and times, each as the difference to the one before.
+fn differences(times: &[(Position, u64)]) -> Vec<(u32, u64)> {
+    let mut saved = Vec::with_capacity(times.len());
+    let mut last = (0, 0);
+    for &(at, time) in times {
+        let place = at.event().map_or(0, |event| event + 1);
+        saved.push((place - last.0, time.saturating_sub(last.1)));
+        last = (place, time.max(last.1));
+    }
+    saved
 }
 
 /// The languages of the frames that were recorded.

@@ -7,8 +7,11 @@ use serde::de::IgnoredAny;
 
 use crate::text::{cut, printable};
 
-/// The schema of saved profiles, and of reports on a snapshot.
-pub const PROFILE_SCHEMA: &str = "ptmem.profile/1";
+/// The schema of saved profiles.
+pub const PROFILE_SCHEMA: &str = "ptmem.profile/2";
+
+/// The schema of reports on a snapshot, and once of saved profiles.
+pub(super) const REPORT_SCHEMA: &str = "ptmem.profile/1";
 
 /// The content of a JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +19,9 @@ pub const PROFILE_SCHEMA: &str = "ptmem.profile/1";
 pub enum Document {
     /// A saved profile.
     SavedProfile,
-    /// A report on a snapshot: it has the schema of a saved profile, and not all of its content.
+    /// A saved profile of an earlier release, which kept a few moments of the history.
+    EarlierProfile,
+    /// A report on a snapshot.
     SnapshotReport,
     /// Something of another schema, such as another report.
     Other(String),
@@ -40,8 +45,9 @@ impl Document {
     pub fn of(text: &str) -> serde_json::Result<Self> {
         let keys: Keys = serde_json::from_str(text)?;
         Ok(match keys.schema.as_deref() {
-            Some(PROFILE_SCHEMA) if keys.frames.is_some() => Self::SavedProfile,
-            Some(PROFILE_SCHEMA) => Self::SnapshotReport,
+            Some(PROFILE_SCHEMA) => Self::SavedProfile,
+            Some(REPORT_SCHEMA) if keys.frames.is_some() => Self::EarlierProfile,
+            Some(REPORT_SCHEMA) => Self::SnapshotReport,
             Some(other) => Self::Other(printable(cut(other, 64))),
             None => Self::Unnamed,
         })
@@ -52,6 +58,10 @@ impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SavedProfile => f.write_str("it is a saved profile"),
+            Self::EarlierProfile => write!(
+                f,
+                "it is a saved profile of an earlier release ({REPORT_SCHEMA}), which kept a few moments alone, not the history"
+            ),
             Self::SnapshotReport => f.write_str("it is a report on a snapshot"),
             Self::Other(schema) => write!(f, "its schema is '{schema}', not '{PROFILE_SCHEMA}'"),
             Self::Unnamed => f.write_str("it has no \"schema\""),
@@ -69,7 +79,8 @@ mod tests {
 
     #[test]
     fn documents_are_told_apart_by_their_keys() {
-        assert_eq!(of(r#"{"schema": "ptmem.profile/1", "frames": {}}"#), Document::SavedProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/2", "frames": {}}"#), Document::SavedProfile);
+        assert_eq!(of(r#"{"schema": "ptmem.profile/1", "frames": {}}"#), Document::EarlierProfile);
         assert_eq!(of(r#"{"schema": "ptmem.profile/1"}"#), Document::SnapshotReport);
         assert_eq!(of(r#"{"schema": "ptmem.diff/2"}"#), Document::Other("ptmem.diff/2".to_owned()));
         assert_eq!(of("{}"), Document::Unnamed);
