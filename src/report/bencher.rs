@@ -18,5 +18,5 @@ pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> 
         let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value { value }));
         benchmarks.insert(series.name, figures.collect());
     }
-    Ok(serde_json::to_string_pretty(&benchmarks)? + "\n")
+    Ok(crate::text::printable_json(serde_json::to_string_pretty(&benchmarks)?) + "\n")
 }

@@ -68,6 +68,12 @@ impl From<::csv::Error> for Error {
     }
 }
 
+/// A text in a table: printable, and behind a quote where a spreadsheet would take it for a formula.
+fn cell(text: &str) -> String {
+    let text = printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+}
+
 /// Path and line of the frame to blame.
 #[derive(Debug, Default)]
 struct Site {
@@ -78,14 +84,14 @@ struct Site {
 impl Site {
     fn new(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Self {
         let Some(frame) = stack.and_then(|stack| code.site(stack)) else { return Self::default() };
-        Self { path: printable(place::path(code, frame, options)), line: code.line(frame) }
+        Self { path: cell(place::path(code, frame, options)), line: code.line(frame) }
     }
 }
 
 /// A stack of a comparison.
 #[derive(Debug, Default, Serialize)]
-struct ChangeRecord<'a> {
-    comparison: &'a str,
+struct ChangeRecord {
+    comparison: String,
     before_device: Option<u32>,
     after_device: Option<u32>,
     change: &'static str,
@@ -93,7 +99,7 @@ struct ChangeRecord<'a> {
     label: String,
     path: String,
     line: Option<u32>,
-    key: &'a str,
+    key: String,
     bucket: &'static str,
     before: u64,
     after: u64,
@@ -103,7 +109,7 @@ struct ChangeRecord<'a> {
     changed_here: Option<bool>,
 }
 
-fn changes<'a>(gate: &'a Gate, options: &Options) -> Vec<ChangeRecord<'a>> {
+fn changes(gate: &Gate, options: &Options) -> Vec<ChangeRecord> {
     let mut known = Codes::default();
     let mut records = Vec::new();
     for comparison in &gate.comparisons {
@@ -117,22 +123,22 @@ fn changes<'a>(gate: &'a Gate, options: &Options) -> Vec<ChangeRecord<'a>> {
     records
 }
 
-impl<'a> ChangeRecord<'a> {
-    fn new(name: &'a str, device: &DeviceDiff, row: &'a Row, codes: &Sides<Code<'_>>, options: &Options) -> Self {
+impl ChangeRecord {
+    fn new(name: &str, device: &DeviceDiff, row: &Row, codes: &Sides<Code<'_>>, options: &Options) -> Self {
         let Site { path, line } = match row.stack.after {
             Some(stack) => Site::new(&codes.after, Some(stack), options),
             None => Site::new(&codes.before, row.stack.before, options),
         };
         Self {
-            comparison: name,
+            comparison: cell(name),
             before_device: device.device.before,
             after_device: device.device.after,
             change: row.change.code(row.delta()),
             moved: row.moved,
-            label: printable(&row.label),
+            label: cell(&row.label),
             path,
             line,
-            key: &row.key,
+            key: cell(&row.key),
             bucket: row.kind.bucket().unwrap_or_default(),
             before: row.held.before.bytes,
             after: row.held.after.bytes,
@@ -179,7 +185,7 @@ fn stacks(profile: &Profile, options: &Options) -> Vec<StackRecord> {
 fn stacks_of_ranks(readings: &Readings, options: &Options) -> Vec<(String, StackRecord)> {
     let mut records = Vec::new();
     for reading in &readings.readings {
-        let rank = printable(&reading.member.label);
+        let rank = cell(&reading.member.label);
         records.extend(stacks(&reading.profile, options).into_iter().map(|record| (rank.clone(), record)));
     }
     records
@@ -191,10 +197,10 @@ impl StackRecord {
         let has_history = device.figures.history == History::Recorded;
         Self {
             device: device.device,
-            label: printable(&total.label),
+            label: cell(&total.label),
             path,
             line,
-            key: total.key.0,
+            key: cell(&total.key.0),
             bucket: total.bucket.map(Bucket::code).unwrap_or_default(),
             baseline: has_history.then_some(total.baseline.bytes),
             peak: has_history.then_some(total.peak.bytes),
@@ -212,14 +218,14 @@ impl StackRecord {
 
 /// A stack that grows.
 #[derive(Debug, Default, Serialize)]
-struct LeakRecord<'a> {
+struct LeakRecord {
     name: String,
     rank: Option<u64>,
     device: u32,
     label: String,
     path: String,
     line: Option<u32>,
-    key: &'a str,
+    key: String,
     bucket: &'static str,
     bytes: i128,
     blocks: i128,
@@ -232,7 +238,7 @@ struct LeakRecord<'a> {
     since: String,
 }
 
-fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord<'a>> {
+fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord> {
     let mut records = Vec::new();
     for finding in &gate.findings {
         let search = &finding.search;
@@ -242,17 +248,17 @@ fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord<'a>> {
     records
 }
 
-impl<'a> LeakRecord<'a> {
-    fn new(search: &Search, device: &DeviceLeaks, leak: &'a Leak, code: &Code<'_>, options: &Options) -> Self {
+impl LeakRecord {
+    fn new(search: &Search, device: &DeviceLeaks, leak: &Leak, code: &Code<'_>, options: &Options) -> Self {
         let Site { path, line } = Site::new(code, leak.stack, options);
         Self {
-            name: printable(search.name.as_deref().unwrap_or_default()),
+            name: cell(search.name.as_deref().unwrap_or_default()),
             rank: search.rank,
             device: device.device,
-            label: printable(&leak.label),
+            label: cell(&leak.label),
             path,
             line,
-            key: &leak.key,
+            key: cell(&leak.key),
             bucket: leak.bucket.map(Bucket::code).unwrap_or_default(),
             bytes: leak.bytes,
             blocks: leak.blocks,
@@ -261,7 +267,7 @@ impl<'a> LeakRecord<'a> {
             steps_judged: leak.judged,
             end: leak.end.bytes,
             end_blocks: leak.end.blocks,
-            since: printable(leak.since.as_deref().unwrap_or_default()),
+            since: cell(leak.since.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -271,7 +277,7 @@ fn phases<'a>(profile: &'a Profile, options: &Options) -> Vec<(u32, PhaseRecord<
     let mut records = Vec::new();
     for device in &profile.devices {
         let phases = options.phases_of(device);
-        records.extend(phases.map(|phase| (device.device, PhaseRecord::new(printable(&phase.name), phase))));
+        records.extend(phases.map(|phase| (device.device, PhaseRecord::new(cell(&phase.name), phase))));
     }
     records
 }
@@ -281,15 +287,15 @@ fn intervals(profile: &Profile) -> Vec<(u32, IntervalRecord<'_>)> {
     let mut records = Vec::new();
     for device in &profile.devices {
         let parts = device.intervals.iter();
-        records.extend(parts.map(|part| (device.device, IntervalRecord::new(printable(&part.name), part))));
+        records.extend(parts.map(|part| (device.device, IntervalRecord::new(cell(&part.name), part))));
     }
     records
 }
 
 /// A phase of a comparison.
 #[derive(Debug, Default, Serialize)]
-struct PhaseChangeRecord<'a> {
-    comparison: &'a str,
+struct PhaseChangeRecord {
+    comparison: String,
     before_device: Option<u32>,
     after_device: Option<u32>,
     name: String,
@@ -301,7 +307,7 @@ struct PhaseChangeRecord<'a> {
     delta: Option<i128>,
 }
 
-fn phase_changes(gate: &Gate) -> Vec<PhaseChangeRecord<'_>> {
+fn phase_changes(gate: &Gate) -> Vec<PhaseChangeRecord> {
     let mut records = Vec::new();
     for comparison in &gate.comparisons {
         let name = comparison.name.as_deref().unwrap_or_default();
@@ -312,13 +318,13 @@ fn phase_changes(gate: &Gate) -> Vec<PhaseChangeRecord<'_>> {
     records
 }
 
-impl<'a> PhaseChangeRecord<'a> {
-    fn new(comparison: &'a str, device: &DeviceDiff, row: &PhaseRow) -> Self {
+impl PhaseChangeRecord {
+    fn new(comparison: &str, device: &DeviceDiff, row: &PhaseRow) -> Self {
         Self {
-            comparison,
+            comparison: cell(comparison),
             before_device: device.device.before,
             after_device: device.device.after,
-            name: printable(&row.name),
+            name: cell(&row.name),
             source: row.source.name(),
             before_occurrence: row.number.before,
             after_occurrence: row.number.after,

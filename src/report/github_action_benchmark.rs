@@ -19,5 +19,5 @@ pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> 
             entries.push(Entry { name: format!("{}: {metric}", series.name), unit: "bytes", value });
         }
     }
-    Ok(serde_json::to_string_pretty(&entries)? + "\n")
+    Ok(crate::text::printable_json(serde_json::to_string_pretty(&entries)?) + "\n")
 }

@@ -53,7 +53,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
         issues.push(Issue::new(finding, source, *repeats));
         *repeats += 1;
     }
-    let mut text = serde_json::to_string_pretty(&issues)?;
+    let mut text = crate::text::printable_json(serde_json::to_string_pretty(&issues)?);
     text.push('\n');
     Ok(text)
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use super::finding::{Finding, findings};
 use super::{Options, Subject};
-use crate::text::printable;
+use crate::text::{is_printable, printable};
 use crate::verdict::{Level, Outcome};
 
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
@@ -138,7 +138,7 @@ fn case_text(finding: &Finding<'_>) -> String {
     text
 }
 
-/// Text for XML 1.0, which knows no control characters at all and not these two code points.
+/// Text for XML 1.0.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -148,8 +148,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\n' | '\t' => out.push(c),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.extend(c.escape_default()),
+            c if !is_printable(c) => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }
@@ -162,6 +161,6 @@ mod tests {
 
     #[test]
     fn markup_and_controls_are_escaped() {
-        assert_eq!(escape("a<b>&\"c\"\u{1}\u{ffff}\u{1f600}"), "a&lt;b&gt;&amp;&quot;c&quot;\\u{1}\u{fffd}\u{1f600}");
+        assert_eq!(escape("a<b>&\"c\"\u{1}\u{ffff}\u{1f600}"), "a&lt;b&gt;&amp;&quot;c&quot;\\u{1}\\u{ffff}\u{1f600}");
     }
 }

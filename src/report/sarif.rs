@@ -184,7 +184,7 @@ pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, 
         }],
         version: "2.1.0",
     };
-    let mut text = serde_json::to_string_pretty(&log)?;
+    let mut text = crate::text::printable_json(serde_json::to_string_pretty(&log)?);
     text.push('\n');
     Ok(text)
 }

@@ -103,7 +103,7 @@ pub(super) fn render(subject: Subject<'_>) -> Result<String, Error> {
     let exporter = format!("ptmem {}", env!("CARGO_PKG_VERSION"));
     let schema = "https://www.speedscope.app/file-format-schema.json";
     let file = File { schema, name: "ptmem", exporter, active_profile_index: 0, shared, profiles };
-    Ok(serde_json::to_string(&file)? + "\n")
+    Ok(crate::text::printable_json(serde_json::to_string(&file)?) + "\n")
 }
 
 /// The stacks of a device under an aspect, the largest first; `None` where it does not apply.

@@ -168,5 +168,5 @@ pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
         not_simulated: ledger.unanswered().map(Function::from).collect(),
         only_answered: answered.map(Function::from).collect(),
     };
-    serde_json::to_string_pretty(&report).map(|text| text + "\n")
+    serde_json::to_string_pretty(&report).map(|text| crate::text::printable_json(text) + "\n")
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use jsonschema::Validator;
-use ptmem::report::{Format, Options, Subject};
+use ptmem::report::{self, Format, Options, Subject};
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
 use serde_json::Value;
 use uppsala::XsdValidator;
@@ -33,6 +33,10 @@ impl Reports {
     pub fn check(&self, max_bytes: usize) {
         let json = self.json();
         check_json(&json);
+        for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Speedscope, Format::Bencher, Format::Junit]
+        {
+            require_printable(self.text(format), format.name());
+        }
         check_table(self.text(Format::Table));
         check_markdown(self.text(Format::Markdown), max_bytes);
         check_github(self.text(Format::Github));
@@ -124,9 +128,14 @@ pub fn check_json(json: &Value) {
     require(&contract.closed, json, "the schema without further keys");
 }
 
-/// Whether a character moves the cursor or turns text around.
-fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
+/// Whether a character moves the cursor, turns text around, is seen by nobody, or is none.
+pub fn is_control(c: char) -> bool {
+    let is_invisible = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}' | '\u{fdd0}'..='\u{fdef}'
+    );
+    c.is_control() || is_invisible || u32::from(c) % 0x1_0000 >= 0xfffe
 }
 
 fn require_printable(text: &str, what: &str) {
@@ -163,7 +172,8 @@ fn blank(text: &mut [u8], range: std::ops::Range<usize>) {
 /// Markdown as GitHub reads it: nothing but what a report is made of, whatever the names in it.
 pub fn check_markdown(text: &str, max_bytes: usize) {
     assert!(text.len() <= max_bytes, "{} of {max_bytes} bytes", text.len());
-    require_printable(text, "markdown");
+    // Two of them are the report's own: one makes a sign an emoji, one keeps a name from being a mention.
+    require_printable(&text.replace(['\u{fe0f}', '\u{200b}'], ""), "markdown");
     let marker = text.lines().next().unwrap();
     assert!(marker.starts_with("<!-- ptmem:") && marker.ends_with(" -->"), "{marker}");
     let mut prose = text.as_bytes().to_vec();
@@ -380,6 +390,18 @@ fn totals(report: &Value, device: &Value) -> Vec<Option<u64>> {
     }
 }
 
+/// A text as a table has it.
+fn cell(text: &str) -> String {
+    let text = report::printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+}
+
+/// Neither an unprintable field nor a formula.
+fn require_cell(field: &str) {
+    require_printable(field, "csv");
+    assert!(!field.starts_with(['=', '+', '-', '@']) || field.parse::<f64>().is_ok(), "{field}");
+}
+
 pub fn check_csv(text: &str, json: &Value) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header = reader.headers().unwrap().clone();
@@ -391,9 +413,7 @@ pub fn check_csv(text: &str, json: &Value) {
     for record in &records {
         assert_eq!(record.len(), header.len());
         assert!(!record[column("label")].is_empty() || !record[column("key")].is_empty(), "{record:?}");
-        // The name of a comparison is quoted, not changed: it is looked up by it.
-        let printable = record.iter().skip(usize::from(&header[0] == "comparison"));
-        printable.for_each(|field| require_printable(field, "csv"));
+        record.iter().for_each(|field| require_cell(field));
     }
     // An unknown figure is an empty field.
     let number = |record: &csv::StringRecord, name: &str| match &record[column(name)] {
@@ -416,7 +436,7 @@ pub fn check_csv(text: &str, json: &Value) {
             .filter(|record| {
                 if is_diff {
                     let [before, after] = ["before_device", "after_device"].map(ordinal);
-                    [&record[0], &record[1], &record[2]] == [name, &before, &after]
+                    [&record[0], &record[1], &record[2]] == [&*cell(name), &before, &after]
                 } else {
                     record[0] == ordinal("device")
                 }
@@ -448,7 +468,7 @@ fn check_csv_of_parts(header: &csv::StringRecord, records: &[csv::StringRecord],
     let expected: Vec<_> = devices(json).into_iter().flat_map(|(_, _, of)| of[key].as_array().unwrap()).collect();
     assert_eq!(records.len(), expected.len());
     for (record, expected) in records.iter().zip(expected) {
-        record.iter().skip(usize::from(&header[0] == "comparison")).for_each(|field| require_printable(field, "csv"));
+        record.iter().for_each(|field| require_cell(field));
         for figure in ["start", "peak", "end", "before", "after", "delta", "occurrence", "first_event", "reserved_peak"]
         {
             let Some(column) = column(figure) else { continue };

@@ -4,14 +4,53 @@ use std::collections::HashSet;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// True for a character that may be printed as it is. Controls move the cursor or start escape sequences; marks of direction and
+/// characters that nobody sees let a name look like another one; those that are no characters break XML.
+#[must_use]
+pub(crate) fn is_printable(c: char) -> bool {
+    !c.is_control() && !is_invisible(c) && !is_no_character(c)
+}
+
+/// Characters that format others, or are of no width, or fill a place without a sign.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}'
+            | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// The numbers that Unicode gives to no character.
+fn is_no_character(c: char) -> bool {
+    matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// JSON in which the characters of strings that are not printable are escaped.
+pub(crate) fn printable_json(json: String) -> String {
+    if json.chars().all(|c| is_printable(c) || c == '\n') {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_printable(c) || c == '\n' {
+            out.push(c);
+        } else {
+            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
+}
+
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        // Besides controls: marks that reverse the direction of what follows.
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}') {
+        if !is_printable(c) {
             out.extend(c.escape_default());
         } else if c == '[' && out.ends_with("##") {
             // Anywhere in a line, the log of a GitHub job takes `##[` for the begin of a command.

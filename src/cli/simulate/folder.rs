@@ -34,13 +34,18 @@ pub(super) type Environment = Vec<(&'static str, OsString)>;
 impl Folder {
     /// Makes the folder and what lies in it.
     pub(super) fn make() -> Result<Self> {
-        let place = env::temp_dir();
+        let place = place()?;
         Self::make_in(&place)
             .with_context(|| format!("{}: no folder for the run can be made there (TMPDIR)", place.display()))
     }
 
     fn make_in(place: &Path) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        // Whatever the umask allows: others could put code there that the program runs.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.tempdir_in(place)?;
         fill(folder.path())?;
         Ok(Self(folder.keep()))
     }
@@ -140,6 +145,18 @@ impl Drop for Folder {
     }
 }
 
+/// The folder for temporary files; where its path cannot stand in `LD_PRELOAD` and in the settings, `/tmp`.
+fn place() -> Result<PathBuf> {
+    [env::temp_dir(), PathBuf::from("/tmp")].into_iter().find(|place| can_be_listed(place)).context(
+        "the path of the folder for temporary files holds a blank, colon, semicolon or dollar sign; set TMPDIR to another one",
+    )
+}
+
+/// True for a path without the characters at which lists of paths are split.
+fn can_be_listed(place: &Path) -> bool {
+    place.to_str().is_some_and(|text| !text.contains([' ', ':', ';', '$', '\n', '\t']))
+}
+
 fn fill(folder: &Path) -> io::Result<()> {
     let libraries = folder.join("lib");
     fs::create_dir(&libraries)?;
@@ -185,4 +202,26 @@ fn before(variable: &str, first: PathBuf, separators: [&str; 2]) -> OsString {
         }
     }
     path
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_is_private() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::make_in(place.path()).unwrap();
+        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_path_at_which_lists_split_is_not_used() {
+        for path in ["/a b", "/a:b", "/a;b", "/a$b"] {
+            assert!(!can_be_listed(Path::new(path)), "{path}");
+        }
+        assert!(can_be_listed(&place().unwrap()));
+    }
 }

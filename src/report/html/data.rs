@@ -123,7 +123,7 @@ struct MomentData {
 /// The data of all sections, as it may stand within a script element: without any `<`.
 pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> Result<String, Error> {
     let data = Data { sections: sections.iter().map(|(_, section)| of_section(section, options)).collect() };
-    Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+    Ok(crate::text::printable_json(serde_json::to_string(&data)?).replace('<', "\\u003c"))
 }
 
 fn of_section(section: &Section, options: &Options) -> SectionData {

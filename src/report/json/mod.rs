@@ -41,7 +41,7 @@ pub(super) fn render_study(study: Study<'_>) -> Result<String, serde_json::Error
 }
 
 fn text(report: &impl Serialize) -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(report)?;
+    let mut text = crate::text::printable_json(serde_json::to_string_pretty(report)?);
     text.push('\n');
     Ok(text)
 }

@@ -85,7 +85,7 @@ fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
 
 /// A string as JSON and TOML both write it.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    crate::text::printable_json(serde_json::Value::from(text).to_string())
 }
 
 /// The bytes beyond the limit on growth of a check that fails.

@@ -2,11 +2,11 @@
 
 use super::{DEFAULT, fixture, suite};
 use crate::support::pickle::{self, Value, write};
-use crate::support::readers::{ESCAPE, Reports};
+use crate::support::readers::{ESCAPE, Reports, is_control};
 use ptmem::diff;
 use ptmem::leak;
 use ptmem::profile::{self, Kind, Profile, Source};
-use ptmem::report::{Options, Subject};
+use ptmem::report::{Options, Subject, printable};
 use ptmem::snapshot;
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Comparison, Finding, Gate, Growth, LeakGate, Level, Thresholds};
@@ -44,6 +44,10 @@ fn hostile_names() -> Vec<String> {
         "a;b",
         ";",
         "=1+1",
+        "-1+cmd",
+        "@SUM(A1)",
+        "+1",
+        "\u{200b}\u{e0041}\u{200e}",
         "🎉👩‍👩‍👧",
         "\u{202e}abc",
         "\u{2066}abc",
@@ -272,6 +276,26 @@ fn names_stay_names_in_every_format() {
         hostile.check_comparisons(&hostile.names_of_comparisons()[index % 3]);
         hostile.check_leaks(&hostile.names_of_findings()[index % 2]);
         hostile.check_phases();
+        hostile.check_profile();
+    }
+}
+
+/// Every character of Unicode is printed as it is, or escaped; every one that nobody should see is put before each format.
+#[test]
+fn every_character_is_printable_or_escaped_in_every_format() {
+    let all = (0..=u32::from(char::MAX)).filter_map(char::from_u32);
+    let unseen: Vec<char> = all.clone().filter(|c| is_control(*c)).collect();
+    assert!(unseen.len() > 4000);
+    for c in all {
+        let shown = printable(&c.to_string());
+        assert!(!shown.contains(is_control), "{c:?}");
+        assert!(shown == c.to_string() || shown.starts_with('\\'), "{c:?}");
+    }
+    for part in unseen.chunks(500) {
+        let name: String = part.iter().collect();
+        let hostile = Hostile::new(&name, GroupBy::Stack);
+        hostile.check_comparisons(&[Some(&name)]);
+        hostile.check_leaks(&[None]);
         hostile.check_profile();
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Builder {
     lists: Vec<Packed>,
     items: Vec<Vec<Value>>,
     tuples: Vec<Box<[Value]>>,
+    /// How deep tuples lie within each.
+    tuple_depths: Vec<u8>,
     tuple_ids: HashMap<Box<[Value]>, u32>,
     last_tuple: Option<u32>,
     events: Vec<Event>,
@@ -95,6 +97,7 @@ impl Builder {
             lists: Vec::new(),
             items: Vec::new(),
             tuples: Vec::new(),
+            tuple_depths: Vec::new(),
             tuple_ids: HashMap::new(),
             last_tuple: None,
             events: Vec::new(),

@@ -38,6 +38,9 @@ pub enum Damage {
     /// A `frames` list that grows after something refers to it.
     #[error("a list of frames changes after it was used; the file is damaged")]
     FramesChange,
+    /// Tuples within tuples, deeper than any snapshot has them.
+    #[error("tuples lie more than {0} deep within each other; the file is damaged")]
+    Deep(u8),
     /// More of something than can be told apart.
     #[error("more than 268,435,440 {0}; the file is larger than this version can read")]
     TooMany(&'static str),

@@ -12,6 +12,9 @@ fn pairs_of(items: &[Value]) -> impl Iterator<Item = (Value, Value)> + Clone + '
     items.as_chunks::<2>().0.iter().map(|&[key, value]| (key, value))
 }
 
+/// Tuples within tuples take a hundred times their bytes in the file.
+const DEEPEST_TUPLE: u8 = 16;
+
 impl Visitor for Builder {
     type Value = Value;
     type Kept = Short;
@@ -97,6 +100,15 @@ impl Visitor for Builder {
             Some(&id) => id,
             None => {
                 let id = u32::try_from(self.tuples.len()).map_err(|_| Damage::TooMany("distinct tuples"))?;
+                let inner = items.iter().filter_map(|item| match item.kind() {
+                    ValueKind::Tuple(at) => self.tuple_depths.get(at as usize).copied(),
+                    _ => None,
+                });
+                let depth = inner.max().map_or(0, |depth| depth + 1);
+                if depth > DEEPEST_TUPLE {
+                    return Err(Damage::Deep(DEEPEST_TUPLE));
+                }
+                self.tuple_depths.push(depth);
                 self.tuples.push(items.into());
                 self.tuple_ids.insert(items.into(), id);
                 id
