@@ -238,7 +238,7 @@ struct LeakRecord {
     since: String,
 }
 
-fn leaks<'a>(gate: &'a LeakGate, options: &Options) -> Vec<LeakRecord> {
+fn leaks(gate: &LeakGate, options: &Options) -> Vec<LeakRecord> {
     let mut records = Vec::new();
     for finding in &gate.findings {
         let search = &finding.search;
