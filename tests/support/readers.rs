@@ -413,7 +413,7 @@ pub fn check_csv(text: &str, json: &Value) {
     for record in &records {
         assert_eq!(record.len(), header.len());
         assert!(!record[column("label")].is_empty() || !record[column("key")].is_empty(), "{record:?}");
-        record.iter().for_each(|field| require_cell(field));
+        record.iter().for_each(require_cell);
     }
     // An unknown figure is an empty field.
     let number = |record: &csv::StringRecord, name: &str| match &record[column(name)] {
@@ -468,7 +468,7 @@ fn check_csv_of_parts(header: &csv::StringRecord, records: &[csv::StringRecord],
     let expected: Vec<_> = devices(json).into_iter().flat_map(|(_, _, of)| of[key].as_array().unwrap()).collect();
     assert_eq!(records.len(), expected.len());
     for (record, expected) in records.iter().zip(expected) {
-        record.iter().for_each(|field| require_cell(field));
+        record.iter().for_each(require_cell);
         for figure in ["start", "peak", "end", "before", "after", "delta", "occurrence", "first_event", "reserved_peak"]
         {
             let Some(column) = column(figure) else { continue };

@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// True for a character that may be printed as it is. Controls move the cursor or start escape sequences; marks of direction and
 /// characters that nobody sees let a name look like another one; those that are no characters break XML.
 #[must_use]
-pub(crate) fn is_printable(c: char) -> bool {
+pub fn is_printable(c: char) -> bool {
     !c.is_control() && !is_invisible(c) && !is_no_character(c)
 }
 
@@ -29,7 +29,8 @@ fn is_no_character(c: char) -> bool {
 }
 
 /// JSON in which the characters of strings that are not printable are escaped.
-pub(crate) fn printable_json(json: String) -> String {
+#[must_use]
+pub fn printable_json(json: String) -> String {
     if json.chars().all(|c| is_printable(c) || c == '\n') {
         return json;
     }
