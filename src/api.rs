@@ -7,6 +7,7 @@ use crate::leak::{self, Series};
 use crate::profile::{self, Moment, Opened, Profile};
 use crate::replay;
 use crate::report::{self, Format, Subject};
+use crate::sides::Sides;
 use crate::verdict::{self, Comparison, Finding, Gate, Judgement, LeakGate, Target, Thresholds};
 
 /// Reads a snapshot, plain, compressed or in an archive of `torch.save`, or a saved profile, and computes its figures.
@@ -20,11 +21,18 @@ pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<P
 }
 
 /// Compares a before with an after and judges the change by limits. Without limits it only compares.
+///
+/// Profiles of their peaks are compared where the program does the same: at the peak of the after, and where the before does
+/// what it does there. ([`diff::compare`] takes them as they are.)
 #[must_use]
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
+    let mut profiles = Sides { before, after };
+    if profiles.each().iter().all(|(_, profile)| profile.options.at == Moment::Peak) {
+        diff::align(&mut profiles, diff::Options::default().match_ratio);
+    }
     let wanted = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
-    let diff = diff::compare(before, after, diff::Options { phases, ..diff::Options::default() });
+    let diff = diff::compare(profiles.before, profiles.after, diff::Options { phases, ..diff::Options::default() });
     let judgement = verdict::judge_diff(&diff, limits);
     let comparison = Comparison { name: None, member: None, diff, judgement, min_delta: limits.min_delta };
     Gate { comparisons: vec![comparison], ..Gate::default() }

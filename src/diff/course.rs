@@ -1,6 +1,7 @@
 //! Parts that one of two recordings lacks, and peaks that moved, as diagnostics.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::places::{has_known_peak, phase};
 use super::stacks::paired;
@@ -8,7 +9,7 @@ use super::{DeviceDiff, Options, Sides};
 use crate::align::{End, Missing, Parts, Run, Unclear, corresponding_allocation, missing as missing_parts};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::profile::course::{Course, Symbol};
-use crate::profile::{Bucket, DeviceProfile, History, Kind, Places, Profile, StackTotal};
+use crate::profile::{Bucket, DeviceProfile, History, Kind, Moment, Places, Profile, StackTotal};
 use crate::replay::Position;
 use crate::stack::{GroupBy, Grouper, Paired};
 use crate::text::thousands;
@@ -52,10 +53,18 @@ fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
     profiles.map(|profile| profile.grouper_by(GroupBy::Stack))
 }
 
+/// Looks at both sides where the program does the same: at the peak of the after, and at the place of the before that
+/// corresponds to it. `match_ratio` is [`Options::match_ratio`].
+pub fn align(profiles: &mut Sides<Profile>, match_ratio: f64) {
+    let mut places = corresponding(profiles, match_ratio);
+    let before = &mut profiles.before;
+    places.retain(|device, place| before.knows_places(*device) || before.peak_allocation(*device) == *place);
+    before.look_at(Moment::Aligned(Arc::new(places)));
+    profiles.after.look_at(Moment::Aligned(Arc::default()));
+}
+
 /// The places of the before that correspond to the peaks of the after, by device of the before, as far as they are known.
-/// `match_ratio` is [`Options::match_ratio`].
-#[must_use]
-pub fn align(profiles: &Sides<Profile>, match_ratio: f64) -> Places {
+fn corresponding(profiles: &Sides<Profile>, match_ratio: f64) -> Places {
     let options = Options { match_ratio, ..Options::default() };
     let by_stack = groupers_by_stack(profiles);
     let groupers = by_stack.map(|grouper| grouper);

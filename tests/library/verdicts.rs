@@ -4,7 +4,7 @@
 use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
 use ptmem::diff::{self, Diff};
-use ptmem::profile::{self, Options, Profile};
+use ptmem::profile::{self, Metric, Options, Profile};
 use ptmem::report::{self, Format, Subject};
 use ptmem::verdict::{
     Comparison, Gate, Growth, Headroom, Judgement, Level, Thresholds, Verdict, judge_diff, judge_profile,
@@ -261,5 +261,20 @@ fn headroom_is_left_on_the_device() {
 fn categories_add_up_to_the_change() {
     let diff = compare(allocating(8, vec![]), allocating(4, vec![]));
     let categories: i128 = diff.devices[0].categories.iter().map(diff::CategoryChange::delta).sum();
-    assert_eq!(Some(categories), diff.devices[0].metric(diff::Metric::Peak).delta());
+    assert_eq!(Some(categories), diff.devices[0].metric(Metric::Peak).delta());
+}
+
+#[test]
+fn the_library_compares_where_the_program_does_the_same() {
+    let read = |name: &str| {
+        let file = std::fs::File::open(fixtures::folder().join(name)).unwrap();
+        ptmem::read(file, name, Options::default()).unwrap()
+    };
+    let gate = ptmem::compare(read("leak.pkl"), read("no-leak.pkl"), &Thresholds::default());
+    let device = &gate.comparisons[0].diff.devices[0];
+    let places = device.places.as_ref().unwrap();
+    assert_eq!(places.reason, None);
+    assert!(places.higher_elsewhere() > 0, "the leak has its peak in its last step");
+    let rows: i128 = device.rows.iter().map(diff::Row::delta).sum();
+    assert_eq!(Some(rows), device.metric(Metric::Peak).delta());
 }

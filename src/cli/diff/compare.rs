@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
         let options = profile::Options { at, history, ..options };
         let mut profiles = input::profiles(item.files, &options, self.parallel)?;
         if matches!(options.at, Moment::Aligned(_)) {
-            self.align(&mut profiles);
+            diff::align(&mut profiles, self.match_ratio());
         }
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
@@ -224,15 +224,6 @@ impl<'a> Run<'a> {
             bail!("{}: is not a saved profile; write the first with: ptmem profile {after} -o FILE", path.display());
         }
         Ok(())
-    }
-
-    /// Looks at the before where it does what the after does at its peaks.
-    fn align(&self, profiles: &mut Sides<Profile>) {
-        let mut places = diff::align(profiles, self.match_ratio());
-        places.retain(|device, place| {
-            profiles.before.knows_places(*device) || profiles.before.peak_allocation(*device) == *place
-        });
-        profiles.before.look_at(Moment::Aligned(Arc::new(places)));
     }
 
     fn match_ratio(&self) -> f64 {
