@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Level, Verdict};
+use super::{Level, PeakChange, Verdict};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::diff::{DeviceDiff, Row};
 use crate::profile::Metric;
@@ -213,6 +213,8 @@ pub struct Judgement {
     pub distrust: Vec<Code>,
     /// Whether several devices were checked, so that checks should name theirs.
     pub many_devices: bool,
+    /// The change of the peak, in a comparison where nothing was gated.
+    pub peak: Option<PeakChange>,
 }
 
 impl Judgement {

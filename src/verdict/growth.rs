@@ -122,11 +122,6 @@ impl<'a> Gated<'a> {
             .then(|| format!("{} more was {HOW_TO_NAME}", Size(u64::try_from(hidden).unwrap_or(u64::MAX))))
     }
 
-    /// Whether the rows of the comparison add up to the change of the peak.
-    fn has_rows_at_peak(&self) -> bool {
-        matches!(self.diff.profiles.after.options.at, Moment::Peak | Moment::Aligned(_))
-    }
-
     /// The rows that a limit on stacks, all or those that a pattern names, concerns.
     fn scope<'p>(&self, pattern: Option<&'p Pattern>) -> Scope<'p>
     where
@@ -174,7 +169,7 @@ impl<'a> Gated<'a> {
     /// Whether a stack only was held at another moment: its highest stays within the limit.
     fn is_held_elsewhere(&self, row: &Row) -> bool {
         // At other moments than the peak, the bytes held then count.
-        self.has_rows_at_peak()
+        has_rows_at_peak(self.diff)
             && row.joined.or(row.highest.both()).is_some_and(|highest| {
                 let delta = i128::from(highest.after) - i128::from(highest.before);
                 delta <= 0 || self.growth.limit.holds(highest.before, delta)
@@ -291,6 +286,11 @@ pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
     rows.filter(|row| row.kind == RowKind::Stack).map(|row| &*row.label)
 }
 
+/// Whether the rows of a comparison add up to the change of the peak.
+pub(super) fn has_rows_at_peak(diff: &Diff) -> bool {
+    matches!(diff.profiles.after.options.at, Moment::Peak | Moment::Aligned(_))
+}
+
 impl Judge {
     /// Applies a limit on growth to a device.
     pub(super) fn growth(&mut self, gated: &Gated<'_>) {
@@ -352,11 +352,11 @@ impl Judge {
         self.doubt(&mut check, if metric.has_same_bound(sides) { NO_ERROR } else { errors });
         if check.outcome == Outcome::Exceeded {
             let budget = gated.budget();
-            budget.accept_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
+            budget.accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
             // Whether it is accepted may depend on stacks that a saved profile does not list.
             let is_cut = sides.before.cut.is_some() || sides.after.cut.is_some();
             if check.outcome == Outcome::Exceeded && is_cut {
-                budget.doubt_metric(&mut check, metric, gated.device, gated.has_rows_at_peak());
+                budget.doubt_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
             }
             self.tell_accepted(&check);
         }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::growth::Gated;
 use super::maxima::Limited;
 use super::run;
-use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, Target, Thresholds, Verdict};
+use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, PeakChange, Target, Thresholds, Verdict};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
@@ -36,7 +36,9 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
     judge.touched(diff);
     judge.doubt_runs_of_diff(diff);
     let all = [&diff.profiles.before.diagnostics, &diff.profiles.after.diagnostics, &diff.diagnostics];
-    judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1)
+    let judgement = judge.finish(all.into_iter().flatten(), thresholds.strict, diff.devices.len() > 1);
+    let peak = PeakChange::of(diff).filter(|_| judgement.checks.is_empty());
+    Judgement { peak, ..judgement }
 }
 
 /// Judges one snapshot by absolute limits.
@@ -170,7 +172,7 @@ impl Judge {
         } else {
             Verdict::Pass
         };
-        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices }
+        Judgement { verdict, checks: self.checks, diagnostics: self.diagnostics, distrust, many_devices, peak: None }
     }
 }
 

@@ -61,6 +61,16 @@ fn exceeded(device: u32, words: String) -> Check {
     }
 }
 
+/// The first failed allocation of a device in words, with the largest block that it could have been served from.
+pub(crate) fn out_of_memory(device: &DeviceProfile) -> Option<String> {
+    let first = device.figures.ooms.first().filter(|_| device.ran_out_of_memory())?;
+    let mut text = sentence(first, device.failed_request.as_deref(), device.figures.ooms.len());
+    if let Some(pool) = first.pool {
+        text.push_str(&format!("; largest free block of its pool {}", Size(pool.largest)));
+    }
+    Some(text)
+}
+
 /// The first request that failed: how large it was, where it was made, and what was held; and how many failed.
 fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
     let mut text = format!("out of memory: {} requested", Size(oom.requested));

@@ -15,6 +15,7 @@ mod ranks;
 mod run;
 mod threshold;
 mod touched;
+mod ungated;
 mod words;
 
 pub use accepted::{Accepted, Day, Subject};
@@ -24,12 +25,14 @@ pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
+pub(crate) use memory::out_of_memory;
 pub use ranks::{
     JudgedRanks, Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one,
 };
 pub use threshold::{
     Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory,
 };
+pub use ungated::PeakChange;
 pub use words::{Headline, Verdict};
 
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.

@@ -75,7 +75,7 @@ impl Judgement {
     /// The figure and the limit that explain the verdict.
     fn explain(&self) -> String {
         let Some(check) = self.decisive() else {
-            return "nothing was gated: no threshold was given".to_owned();
+            return self.ungated();
         };
         if self.verdict == Verdict::Inconclusive && check.outcome != Outcome::Inconclusive {
             let names: Vec<_> = self.distrust.iter().map(|code| code.name()).collect();
@@ -96,6 +96,14 @@ impl Judgement {
             warnings => line.push_str(&format!("; {warnings} warnings")),
         }
         line
+    }
+
+    /// The verdict of a comparison without limits: what grew.
+    fn ungated(&self) -> String {
+        let Some(peak) = &self.peak else { return "nothing was gated: no threshold was given".to_owned() };
+        let device = peak.device.filter(|_| self.many_devices);
+        let device = device.map(|device| format!("device {device}: ")).unwrap_or_default();
+        format!("nothing was gated (no threshold was given): {device}{peak}")
     }
 
     /// The number of checks of a level beyond their limits.
@@ -130,16 +138,10 @@ impl Judgement {
                 format!("{subject} is {}, allowed {}", Size(after), check.limit)
             }
             (false, _, Some(delta)) => {
-                let change = match delta {
-                    0 => "did not change".to_owned(),
-                    1.. => format!("grew {}", Size(magnitude(delta))),
-                    _ => format!("shrank {}", Size(magnitude(delta))),
-                };
-                let percent = check.before.and_then(|before| format_percent(delta, before));
-                let percent = percent.filter(|_| delta != 0).map(|p| format!(" ({p})")).unwrap_or_default();
+                let change = change(delta, check.before);
                 let touched = check.touched.map(|touched| touched::words(touched, delta)).unwrap_or_default();
                 let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
-                format!("{subject} {change}{percent}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
+                format!("{subject} {change}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
             }
             (true, None, _) => format!("{device}no {} is larger than {}", check.metric, check.limit),
             (false, _, None) => format!("{device}no {} grew by more than {}", check.metric, check.limit),
@@ -156,6 +158,18 @@ impl Judgement {
         }
         text
     }
+}
+
+/// A change in words, with its percentage where the value before is known.
+pub(super) fn change(delta: i128, before: Option<u64>) -> String {
+    let direction = match delta {
+        0 => return "did not change".to_owned(),
+        1.. => "grew",
+        _ => "shrank",
+    };
+    let percent = before.and_then(|before| format_percent(delta, before));
+    let percent = percent.map(|percent| format!(" ({percent})")).unwrap_or_default();
+    format!("{direction} {}{percent}", Size(magnitude(delta)))
 }
 
 fn magnitude(delta: i128) -> u64 {

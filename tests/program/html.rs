@@ -284,6 +284,30 @@ fn the_page_of_the_readme_is_kept_true() {
 }
 
 #[test]
+fn a_page_of_memory_that_ran_out_says_so_in_its_title() {
+    let page = page(&["show", &fixture("oom.pkl")]);
+    let (_, title) = page.split_once("<title>").unwrap();
+    let (title, _) = title.split_once("</title>").unwrap();
+    for part in [
+        "out of memory: 76.34 MiB requested by backward: LogSoftmaxBackward0",
+        "12.00 MiB free on the device",
+        "largest free block of its pool ",
+    ] {
+        assert!(title.contains(part), "{title}");
+    }
+}
+
+#[test]
+fn a_comparison_without_limits_says_what_grew() {
+    let text = report(&["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
+    let verdict = text.lines().last().unwrap();
+    let grew = "peak grew 53.80 MiB (+19.2 %), most by attention (model.py:40) aten::_softmax (+53.74 MiB)";
+    assert_eq!(verdict, format!("PASS nothing was gated (no threshold was given): {grew}"));
+    let text = report(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]);
+    assert_eq!(text.lines().last().unwrap(), "PASS nothing was gated (no threshold was given): peak did not change");
+}
+
+#[test]
 fn a_saved_profile_has_the_curve_of_its_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("before.json").display().to_string();

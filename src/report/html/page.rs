@@ -72,7 +72,7 @@ fn digest(text: &str) -> String {
 fn title(view: &View) -> String {
     match &view.headline {
         Some(headline) => format!("{}: {}", headline.verdict.word(), name(&headline.sentence)),
-        None => "GPU memory".to_owned(),
+        None => view.failure.as_deref().map_or("GPU memory".to_owned(), name),
     }
 }
 

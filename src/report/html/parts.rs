@@ -32,7 +32,10 @@ pub(super) fn headline(view: &View, options: &Options) -> Markup {
                     " " (name(&headline.sentence))
                 }
             }
-            None => { h1 { "GPU memory of " code { (name(first_path(view))) } } }
+            None => {
+                h1 { "GPU memory of " code { (name(first_path(view))) } }
+                @if let Some(failure) = &view.failure { p.failure { (name(failure)) } }
+            }
         }
         @if let Some(approval) = &view.approval { p.approval { (name(&approval.to_string())) } }
         @if let Some(run) = &options.run {

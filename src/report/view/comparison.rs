@@ -35,6 +35,7 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: gate.is_gated(),
+        failure: None,
         explanation: explanation(gate, options),
         acceptance: Acceptance::new(gate, options),
         approval: None,

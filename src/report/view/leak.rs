@@ -35,6 +35,7 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: true,
+        failure: None,
         explanation: None,
         acceptance: None,
         approval: None,

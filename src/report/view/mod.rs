@@ -64,6 +64,8 @@ use crate::verdict::{Headline, Standing, Verdict};
 pub(crate) struct View {
     /// The verdict on everything; none where nothing was judged.
     pub(crate) headline: Option<Headline>,
+    /// The first failed allocation in words, where nothing was judged that would tell it.
+    pub(crate) failure: Option<String>,
     /// Whether anything was gated.
     pub(crate) is_gated: bool,
     /// The stack that explains the verdict.
@@ -307,6 +309,7 @@ mod tests {
         let view = View {
             headline: None,
             is_gated: true,
+            failure: None,
             explanation: None,
             acceptance: None,
             approval: None,

@@ -13,7 +13,8 @@ use crate::report::Options;
 use crate::report::known;
 use crate::report::ranks::{self, Others};
 use crate::tree as call_tree;
-use crate::verdict::{Judgement, Readings, Standing};
+use crate::units::Size;
+use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
 
 /// The model of one snapshot, with its checks where there are any.
 pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
@@ -47,12 +48,20 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
     View {
         headline: judgement.map(Judgement::headline),
         is_gated: judgement.is_some_and(|judgement| !judgement.checks.is_empty()),
+        failure: failure(&active, options).filter(|_| judgement.is_none()),
         explanation: None,
         acceptance: None,
         approval: None,
         overview: None,
         groups: vec![group],
     }
+}
+
+/// The first device that ran out of memory, in words.
+fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
+    let failure = devices.iter().find_map(|device| out_of_memory(device))?;
+    let memory = options.device_memory.map(|memory| format!("; the device has {}", Size(memory)));
+    Some(failure + &memory.unwrap_or_default())
 }
 
 /// The devices that did nothing.
@@ -129,6 +138,7 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     View {
         is_gated: headline.is_some(),
         headline,
+        failure: None,
         explanation: None,
         acceptance: None,
         approval: None,
