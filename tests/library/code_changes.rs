@@ -20,7 +20,7 @@ const FIXTURES: [&str; 8] = [
 ];
 
 /// With the state at the dump alone.
-const STATES: [&str; 1] = ["state-only.pkl"];
+const STATES: [&str; 1] = ["torch-1.13.pkl"];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
