@@ -168,7 +168,8 @@ class Recording(ContextDecorator):
         if not self._history.is_on and isinstance(error, (RuntimeError, type(None))) and not self._history.has_gpu():
             command = "python " + " ".join(sys.argv)
             raise RecordingError(
-                f"{self.path} was not written: there is no GPU here; to record on a simulated one: ptmem simulate -- {command}"
+                f"{self.path} was not written: there is no GPU here; "
+                f"to record on a simulated one: ptmem simulate -- {command}"
             ) from error
         if reason is None:
             self._write("exception" if is_failure else "whole", last_line(error) if error and is_failure else "")

@@ -97,9 +97,11 @@ def test_a_result_fits_a_screen(fixtures: Path) -> None:
     from ptmem_gate import compare
 
     text = repr(compare(fixtures / "before.pkl", fixtures / "after.pkl", max_growth="5%", config=False))
-    assert text.startswith("Comparison(\n") and "  verdict='regression',\n" in text
+    assert text.startswith("Comparison(\n")
+    assert "  verdict='regression',\n" in text
     assert "  devices=[1 x DeviceDiff],\n" in text, text
-    assert len(text.splitlines()) < 30 and max(map(len, text.splitlines())) <= 120
+    assert len(text.splitlines()) < 30
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_keys_of_a_later_release_are_left_out() -> None:

@@ -281,7 +281,7 @@ def rules():
 
 
 # The engine of this process, once PyTorch is imported.
-ENGINES = []
+ENGINES: list[object] = []
 
 
 def install(torch):
