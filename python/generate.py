@@ -98,16 +98,23 @@ class Field:
 
 
 def wrapped(line: str) -> str:
-    """A line, with the choices of a literal below each other where it is too long."""
+    """A line, broken at its outermost bracket where it is too long; too many choices stand below each other."""
     if len(line) <= WIDTH:
         return line + "\n"
-    before, _, rest = line.partition("Literal[")
-    values, _, after = rest.rpartition("]") if not rest.endswith("]]") else (*rest[:-1].rpartition("]")[:2], "]")
+    before, _, rest = line.partition("[")
+    inner, _, after = rest.rpartition("]")
     pad = " " * (len(line) - len(line.lstrip()))
-    one = f"{pad}    {values}\n"
-    if len(one) > WIDTH + 1:
-        one = "".join(f"{pad}    {value},\n" for value in values.split(", "))
-    return f"{before}Literal[\n{one}{pad}]{after}\n"
+    if len(pad) + 4 + len(inner) <= WIDTH or "[" in inner:
+        body = wrapped(f"{pad}    {inner}")
+    else:
+        body = "".join(f"{pad}    {value},\n" for value in inner.split(", "))
+    return f"{before}[\n{body}{pad}]{after}\n"
+
+
+def named(template: str, name: str) -> str:
+    """What a template describes, under its name: a class, or the one line of an alias."""
+    text = template.replace(NAME, name)
+    return text if text.endswith("\n") else wrapped(text)
 
 
 @dataclass
@@ -123,11 +130,11 @@ class Module:
         prefixes = ["", *(other.name for other in CONTRACTS)]
         for prefix in prefixes:
             known = prefix + name
-            if known not in taken and self.texts.get(known) == template.replace(NAME, known):
+            if known not in taken and self.texts.get(known) == named(template, known):
                 return known
         for new in (name, contract.name + name):
             if new not in taken and new not in self.texts:
-                self.texts[new] = template.replace(NAME, new)
+                self.texts[new] = named(template, new)
                 return new
         raise SystemExit(f"{contract.file}: {name}: there are two of {contract.name + name} that differ")
 
@@ -172,7 +179,7 @@ class Reader:
         node = self.schema["$defs"][definition]
         hint = self.hint(node, camel(definition))
         if "enum" in node and hint != "int":
-            return self.module.add(self.contract, camel(definition), wrapped(f"{NAME} = {hint}"))
+            return self.module.add(self.contract, camel(definition), f"{NAME} = {hint}")
         return hint
 
     def object(self, node: dict[str, Any], name: str, base: str = "") -> str:
