@@ -140,9 +140,11 @@ fn values_that_kernels_may_have_changed_are_counted() {
     let output = command.arg(PROGRAMS).arg("doubtful").arg(folder.path().join("counters.json")).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert!(stderr.contains("4 reads were of values that a kernel or another rank may have changed"), "{stderr}");
+    // Products are computed, which a GPU may round in another way; random numbers are not.
+    assert!(stderr.contains("2 of 4 reads were of values that no copy had set"), "{stderr}");
+    assert!(stderr.contains("2 reads were of values that a kernel or another rank may have changed"), "{stderr}");
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).unwrap();
-    assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&4.into(), &4.into()), "{report}");
+    assert_eq!((&report["reads"], &report["reads_of_doubtful_values"]), (&4.into(), &2.into()), "{report}");
 }
 
 /// The host's value of what a GPU may round in another way is never called known.

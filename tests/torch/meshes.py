@@ -18,8 +18,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional
 
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
-# Seconds in which NCCL's thread has let go of tensors: steps of real models are longer than its pauses of 0.1 s.
-LOOK = 0.4
+# Seconds in which the thread of NCCL lets go of tensors, on a busy machine too: it looks every 0.1 s.
+LOOK = 2.0
 COUNTERS = ("allocated", "active", "requested", "reserved")
 
 
