@@ -36,6 +36,15 @@ fn counters(place: &Path, rank: u32) -> Json {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
+/// The counters without those that differ from run to run: whether the last bucket of DDP is still held at the end is up to a
+/// thread of PyTorch's.
+fn settled(mut counters: Json) -> Json {
+    let of_ddp = counters["data_parallel"].as_object_mut().unwrap();
+    of_ddp.retain(|name, _| name.ends_with(".peak") || name.starts_with("reserved"));
+    assert_eq!(of_ddp.len(), 5, "{of_ddp:?}");
+    counters
+}
+
 /// Data, fully sharded, hybrid, tensor, pipeline, context and expert parallel: PyTorch's own counters, to the byte.
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
@@ -48,9 +57,9 @@ fn each_rank_alone_has_the_counters_of_torch_that_it_has_among_all() {
     let alone = TempDir::new().unwrap();
     run(&["--world-size", "8", "--rank", "0..7", "--jobs", "4"], &[python], &[], alone.path());
     for rank in 0..8 {
-        let expected = counters(together.path(), rank);
+        let expected = settled(counters(together.path(), rank));
         assert_eq!(expected.as_object().unwrap().len(), 8, "{expected}");
-        assert_eq!(counters(alone.path(), rank), expected, "rank {rank}");
+        assert_eq!(settled(counters(alone.path(), rank)), expected, "rank {rank}");
     }
 }
 

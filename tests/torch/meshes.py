@@ -19,7 +19,7 @@ from torch.nn import functional
 
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 # Seconds in which the thread of NCCL lets go of tensors, on a busy machine too: it looks every 0.1 s.
-LOOK = 2.0
+LOOK = 1.0
 COUNTERS = ("allocated", "active", "requested", "reserved")
 
 
