@@ -1,5 +1,5 @@
 //! A sequence of many equal steps, with three of them: the first, one that stands for those in the middle, and the last.
-//! What holds for that one holds for all, so that long runs are aligned as fast as short ones.
+//! A place found for that one holds for all, so that long runs are aligned as fast as short ones.
 
 use super::parts::Sequence;
 use crate::profile::course::{Entry, Folded};
@@ -9,7 +9,7 @@ const LEFT: u64 = 3;
 
 /// A sequence with no more than three of its steps.
 pub(super) struct FewSteps {
-    /// What is left of it.
+    /// The sequence with its equal steps cut down.
     pub(super) sequence: Folded,
     /// The steps, where some were left out.
     steps: Option<Steps>,
@@ -85,7 +85,7 @@ mod tests {
         let steps = [0, 1, 50, 98, 99].map(|step| few.left(5 + step * 20 + 7));
         assert_eq!(steps, [12, 32, 32, 32, 52]);
         assert_eq!(few.left(2005), 65);
-        // Of a run with fewer steps, the nearest that is in the middle.
+        // In a run with fewer steps, it is the nearest step in the middle.
         assert_eq!(few.whole(32, 400), 5 + 98 * 20 + 7);
     }
 

@@ -63,7 +63,7 @@ fn code_of(status: std::process::ExitStatus) -> ExitCode {
 /// A program that installs packages.
 enum Installer {
     Uv,
-    /// Of this Python.
+    /// As a module of the Python of this name.
     Pip(&'static str),
 }
 

@@ -94,7 +94,7 @@ fn modules(snapshot: &mut Snapshot, device: u32) -> Origins {
             }
         }
     }
-    // Of what follows, the recording says nothing.
+    // No module is known of what follows.
     borders.extend(allocations.next().map(|index| (index, None)));
     let blocks = recorded.blocks.into_iter().filter_map(|[addr, module]| Some((addr, find(&names, module)?)));
     Origins::Modules(borders, blocks.collect())

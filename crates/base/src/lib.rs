@@ -1,4 +1,4 @@
-//! What every stage of `ptmem` uses: sizes, texts, patterns, diagnostics, the two sides of a comparison.
+//! Shared by every stage of `ptmem`: sizes, texts, patterns, diagnostics, the two sides of a comparison.
 //!
 //! A part of the tool that promises nothing by itself: the crate `ptmem` is for others.
 

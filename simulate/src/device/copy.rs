@@ -51,7 +51,7 @@ pub(crate) fn fill_words(at: u64, word: u32, count: u64) {
     if bytes == [bytes[0]; 4] {
         return fill(at, bytes[0], size);
     }
-    // Of a large range no value is kept.
+    // Values of large ranges are not kept.
     let is_kept = size <= values::LARGEST_KEPT || !is_device(at);
     let words = bytes.repeat(if is_kept { count as usize } else { 0 });
     if is_device(at) && size > 0 {

@@ -50,7 +50,7 @@ fn peer_value(text: &str) -> Result<String, String> {
 pub(super) enum RankChoice {
     /// These, both ends of each range included.
     Ranges(Vec<(u32, u32)>),
-    /// The first rank of each of so many stages: stages are blocks of neighbouring ranks.
+    /// The first rank of each stage, by the number of stages: a stage is a block of neighbouring ranks.
     OnePerStage(u32),
 }
 

@@ -76,7 +76,7 @@ pub enum Error {
     Coarse {
         /// Device ordinal.
         device: u32,
-        /// What was asked for, in words.
+        /// The fact that the profile lacks, in words.
         asked: String,
     },
 }

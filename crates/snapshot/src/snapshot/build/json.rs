@@ -10,7 +10,7 @@ const DEEPEST: usize = 8;
 const MOST_VALUES: usize = 500_000;
 const MOST_TEXT: usize = 16 << 20;
 
-/// What is left of the bounds.
+/// The bounds that remain while the facts are read.
 struct Left {
     values: usize,
     text: usize,
