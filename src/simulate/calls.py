@@ -25,8 +25,8 @@ ARITHMETIC = names("""
     scatter_add index_add scatter_reduce addcmul addcdiv trace dot linspace histc gcd lcm _foreach_add
     _foreach_sub _foreach_mul _foreach_div _foreach_neg _foreach_pow _foreach_sqrt
 """)
-# Most elements of such numbers that are computed although they are not set: the one of a loss or the error of a solver, not the few
-# of a tensor, since a check of it would fail where all are taken for zero.
+# Most elements of such numbers that are computed although they are not set: the one of a loss or the
+# error of a solver, not the few of a tensor, since a check of it would fail where all are taken for zero.
 MOST_ABSENT_FRACTIONS = 1
 # Other functions of numbers: a device rounds some of their results in another way.
 ROUNDED = names("""
