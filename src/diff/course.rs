@@ -56,6 +56,7 @@ fn groupers_by_stack(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
 /// Looks at both sides where the program does the same: at the peak of the after, and at the place of the before that
 /// corresponds to it. `match_ratio` is [`Options::match_ratio`].
 pub fn align(profiles: &mut Sides<Profile>, match_ratio: f64) {
+    super::level_names(profiles);
     let mut places = corresponding(profiles, match_ratio);
     let before = &mut profiles.before;
     places.retain(|device, place| before.knows_places(*device) || before.peak_allocation(*device) == *place);

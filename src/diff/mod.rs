@@ -4,6 +4,7 @@ mod categories;
 mod course;
 mod joined;
 mod lines;
+mod moved;
 mod phases;
 mod places;
 mod recordings;
@@ -186,11 +187,22 @@ impl Default for Options {
     }
 }
 
+/// Lets both sides call functions alike: where one knows the classes of functions and the other does not, no stack of one
+/// would be a stack of the other.
+fn level_names(profiles: &mut Sides<Profile>) {
+    if profiles.before.has_qualified_names() != profiles.after.has_qualified_names() {
+        let Sides { before, after } = profiles;
+        let knowing = [before, after].into_iter().filter(|profile| profile.has_qualified_names());
+        knowing.for_each(Profile::forget_qualified_names);
+    }
+}
+
 /// Compares a before with an after.
 #[must_use]
 pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
-    let profiles = Sides { before, after };
+    let mut profiles = Sides { before, after };
+    level_names(&mut profiles);
     let groupers = profiles.map_at_once(Profile::grouper);
     let mut of_phases = Vec::new();
     let of_categories = categories::groupers(&profiles);
@@ -268,7 +280,10 @@ fn compare_devices(
         parts_unclear = None;
     }
     let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, &missing));
-    let mut rows = if comparable { rows(stacks, cuts, groupers, &paired, at) } else { Rows::default() };
+    let followed = devices.both().and_then(|devices| moved::follow(devices, both, &paired));
+    let stacks = Sides { before: followed.as_ref().map_or(stacks.before, |followed| &followed.before), ..stacks };
+    let paired = followed.as_ref().map_or(&paired, |followed| &followed.paired);
+    let mut rows = if comparable { rows(stacks, cuts, groupers, paired, at) } else { Rows::default() };
     let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
         categories.push(CategoryChange::peak_elsewhere(&closing));

@@ -117,6 +117,8 @@ pub struct Row {
     pub aliases: Vec<String>,
     /// Its key, as in the after where it exists there.
     pub key: String,
+    /// Bytes that were asked for of those in `held`; 0 where a saved profile does not say.
+    pub requested: Sides<u64>,
     /// Bytes and blocks on both sides.
     pub held: Sides<Held>,
     /// The most bytes on both sides, at any moment; `None` where that is not known.
@@ -183,6 +185,7 @@ impl Row {
             aliases: Vec::new(),
             before_within: None,
             key,
+            requested: Sides::default(),
             held,
             highest: Sides::default(),
             joined: None,

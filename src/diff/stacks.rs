@@ -102,7 +102,9 @@ fn largest_change_first(a: &Row, b: &Row) -> Ordering {
 
 /// The stacks without a partner.
 fn unpaired<'t>(stacks: &'t [StackTotal], paired: &[bool]) -> impl Iterator<Item = &'t StackTotal> {
-    stacks.iter().zip(paired).filter(|(_, paired)| !**paired).map(|(total, _)| total)
+    let unpaired = stacks.iter().zip(paired).filter(|(_, paired)| !**paired).map(|(total, _)| total);
+    // All of a group may have moved to others.
+    unpaired.filter(|total| total.bucket.is_some() || !total.members.is_empty())
 }
 
 /// True for the row of stacks that a saved profile does not list.
@@ -235,6 +237,7 @@ fn row(
     let held = Sides { before, after }.map(|total| total.map(|total| total.at).unwrap_or_default());
     let totals = Sides { before, after };
     let change = change(&held, totals, peaks);
+    let requested = totals.map(|total| total.map_or(0, |total| total.requested));
     let highest = totals.map(|total| total.map_or(Some(0), |total| total.highest.map(|highest| highest.bytes)));
     // A stack that holds nothing on one side did not move.
     let moved = before.zip(after).is_some_and(|(before, after)| before.key != after.key)
@@ -263,6 +266,7 @@ fn row(
         label,
         aliases,
         key,
+        requested,
         held,
         highest,
         joined: None,
@@ -294,6 +298,7 @@ impl Members {
         for (before, after) in pair_in_order(&old.items, &new.items) {
             pairs.push(Sides { before: old.left[before].take(), after: new.left[after].take() });
         }
+        pairs.extend(equally_large(&mut old, &mut new));
         pairs.extend(old.left.into_iter().flatten().map(|member| Sides { before: Some(member), after: None }));
         pairs.extend(new.left.into_iter().flatten().map(|member| Sides { before: None, after: Some(member) }));
         Self { pairs }
@@ -336,6 +341,24 @@ fn held(member: Option<Member>) -> Held {
     member.map(|member| member.at).unwrap_or_default()
 }
 
+/// Pairs what is left and holds as much in as many blocks: it went to another place among the lines.
+fn equally_large(old: &mut InOrderOfLines<'_>, new: &mut InOrderOfLines<'_>) -> Vec<Sides<Option<Member>>> {
+    let mut free: HashMap<(Held, Vec<&str>), Vec<usize>> = HashMap::new();
+    for (at, (item, member)) in new.items.iter().zip(&new.left).enumerate().rev() {
+        if member.is_some_and(|member| member.at.bytes > 0) {
+            free.entry((item.figures, item.operators.clone())).or_default().push(at);
+        }
+    }
+    let mut pairs = Vec::new();
+    for (item, member) in old.items.iter().zip(&mut old.left).filter(|(_, member)| member.is_some()) {
+        let partner = free.get_mut(&(item.figures, item.operators.clone())).and_then(Vec::pop);
+        if let Some(partner) = partner {
+            pairs.push(Sides { before: member.take(), after: new.left[partner].take() });
+        }
+    }
+    pairs
+}
+
 /// The exact stacks of a group in the order of their lines, in which they are paired.
 struct InOrderOfLines<'g> {
     /// The stacks as they are compared.
@@ -359,6 +382,7 @@ impl<'g> InOrderOfLines<'g> {
             let same = item.lines == kept.lines && item.operators == kept.operators;
             if same {
                 larger.at = larger.at.plus(member.at);
+                larger.requested = larger.requested.saturating_add(member.requested);
                 kept.counts = (larger.at.blocks, 0);
                 kept.figures = larger.at;
             }

@@ -1,6 +1,6 @@
 //! The figures of one device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::course::Course;
 use super::every::Interval;
@@ -128,7 +128,7 @@ impl DeviceProfile {
     }
 
     /// Adds up the classes at the moments, and puts them into groups.
-    fn group(&mut self, grouper: &Grouper<'_>) {
+    pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
         if self.coarse.is_none() {
             self.sums = exact::sums(&self.trace, &self.figures, self.at);
         }
@@ -170,6 +170,45 @@ impl DeviceProfile {
     pub fn has_forward_frames(&self, tables: &Tables) -> bool {
         let mut stacks = self.trace.classes.iter().filter_map(|class| Attribution::from(class.origin).stack());
         stacks.any(|stack| !tables.forward(stack).is_empty())
+    }
+
+    /// True if every stack is there, and its most can be computed for any group.
+    pub(crate) fn knows_stacks(&self) -> bool {
+        self.cut.is_none() && self.coarse.is_none() && !self.sums.is_empty()
+    }
+
+    /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack
+    /// that went to another, by its index.
+    pub(crate) fn regrouped(
+        &self,
+        grouper: &Grouper<'_>,
+        new: &[StackId],
+        moved: &HashMap<StackId, usize>,
+    ) -> Vec<StackTotal> {
+        let mut groups: Vec<StackTotal> = self.stacks.iter().map(StackTotal::emptied).collect();
+        groups.extend(new.iter().map(|&stack| StackTotal::of_stack(grouper, stack)));
+        let all = self.stacks.iter().enumerate();
+        let of_bucket: HashMap<Bucket, usize> =
+            all.clone().filter_map(|(group, total)| Some((total.bucket?, group))).collect();
+        let of_stack = all.flat_map(|(group, total)| total.members.iter().map(move |member| (member.stack, group)));
+        let of_stack: HashMap<StackId, usize> = of_stack.collect();
+        let totals = self.totals(grouper);
+        let mut of_exact = Vec::with_capacity(totals.all.len());
+        for exact in &totals.all {
+            let group = match exact.attribution {
+                Attribution::Bucket(bucket) => of_bucket.get(&bucket),
+                Attribution::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
+            };
+            let group = group.copied().unwrap_or_default();
+            groups[group].add_exact(exact);
+            of_exact.push(u32::try_from(group).unwrap_or(u32::MAX));
+        }
+        let of_class: Vec<u32> = totals.of_class.iter().map(|&exact| of_exact[exact as usize]).collect();
+        let highest = self.trace.highest(&of_class, groups.len());
+        for (total, highest) in groups.iter_mut().zip(highest) {
+            total.highest = Some(highest);
+        }
+        groups
     }
 
     /// The stacks in the groups of another grouping.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
-use super::totals::{Bucket, Held};
+use super::totals::{Bucket, Held, Member};
 use crate::replay::{Figures, Origin, Position};
 use crate::snapshot::{Copier, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy};
@@ -62,6 +62,8 @@ pub(super) struct Sums {
     pub(super) oom: Held,
     /// At the moment that was asked for.
     pub(super) at: Held,
+    /// Bytes that were asked for of those; 0 where a saved profile does not say.
+    pub(super) requested: u64,
     pub(super) allocations: u64,
     pub(super) allocated_total: u64,
 }
@@ -78,8 +80,14 @@ impl Sums {
         for (sum, part) in pairs {
             *sum = sum.plus(part);
         }
+        self.requested = self.requested.saturating_add(other.requested);
         self.allocations = self.allocations.saturating_add(other.allocations);
         self.allocated_total = self.allocated_total.saturating_add(other.allocated_total);
+    }
+
+    /// One stack of a group, with what it holds.
+    pub(super) fn of_member(&self, stack: StackId) -> Member {
+        Member { stack, at: self.at, requested: self.requested, oom: self.oom }
     }
 
     /// The most bytes at any of the moments.
@@ -106,7 +114,9 @@ pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Ve
             let blocks = blocks.get(class).copied().unwrap_or(0);
             Held { bytes: of.bytes.saturating_mul(blocks), blocks }
         });
-        Sums { baseline, peak, end, oom, at, allocations, allocated_total: of.bytes.saturating_mul(allocations) }
+        let requested = of.requested.saturating_mul(at.blocks);
+        let allocated_total = of.bytes.saturating_mul(allocations);
+        Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
     });
     sums.collect()
 }

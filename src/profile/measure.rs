@@ -66,7 +66,8 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let run = snapshot.run.take();
     // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
-    let grouper = Grouper::new(&tables, options.group_by, &options.rules);
+    let code = super::code_of(&tables, None, &options.rules, run.as_ref());
+    let grouper = Grouper::of(code, options.group_by);
     for device in &mut devices {
         device.complete(&grouper, &options);
     }

@@ -38,7 +38,7 @@ use crate::diagnostic::Diagnostic;
 pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
 use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
-use crate::stack::{Code, Facts, GroupBy, Grouper, Rules};
+use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
 use crate::text::nearest;
 pub(crate) use exact::Attribution;
 pub(crate) use history::{History as Lifetimes, Owned, Point};
@@ -197,7 +197,8 @@ impl Profile {
     /// Looks at another moment: [`StackTotal::at`] is held then. Moments by time are known while a snapshot is read alone.
     pub fn look_at(&mut self, at: Moment) {
         self.options.at = at;
-        let grouper = Grouper::new(&self.tables, self.options.group_by, &self.options.rules);
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        let grouper = Grouper::of(code, self.options.group_by);
         for device in self.devices.iter_mut().filter(|device| device.coarse.is_none()) {
             device.look_at(&self.options.at, &grouper);
         }
@@ -254,10 +255,25 @@ impl Profile {
     /// The frames of its stacks.
     #[must_use]
     pub fn code(&self) -> Code<'_> {
-        match &self.facts {
-            Some(facts) => Code::with(&self.tables, facts),
-            None => Code::new(&self.tables, &self.options.rules),
+        code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref())
+    }
+
+    /// True if functions have the names that they have within their classes.
+    pub(crate) fn has_qualified_names(&self) -> bool {
+        !QualifiedNames::of(self.run.as_ref()).is_empty()
+    }
+
+    /// Groups stacks by the last part of the names of functions: another profile knows nothing else.
+    pub(crate) fn forget_qualified_names(&mut self) {
+        self.run.iter_mut().for_each(|run| run.functions.clear());
+        self.facts = None;
+        let code = code_of(&self.tables, None, &self.options.rules, None);
+        let facts = code.facts();
+        let grouper = Grouper::of(code, self.options.group_by);
+        for device in &mut self.devices {
+            device.group(&grouper);
         }
+        self.facts = Some(facts);
     }
 
     /// The grouper that gave the stacks their keys and labels.
@@ -269,5 +285,13 @@ impl Profile {
     /// The same for another grouping.
     pub(crate) fn grouper_by(&self, by: GroupBy) -> Grouper<'_> {
         Grouper::of(self.code(), by)
+    }
+}
+
+/// The frames of some tables, with what is known of them already.
+fn code_of<'t>(tables: &'t Tables, facts: Option<&Arc<Facts>>, rules: &Rules, run: Option<&RunFacts>) -> Code<'t> {
+    match facts {
+        Some(facts) => Code::with(tables, facts),
+        None => Code::qualified(tables, rules, QualifiedNames::of(run)),
     }
 }

@@ -96,6 +96,8 @@ pub struct Member {
     pub stack: StackId,
     /// Held at the moment that was asked for.
     pub at: Held,
+    /// Bytes that were asked for of those; 0 where a saved profile does not say.
+    pub requested: u64,
     /// Held when memory first ran out.
     pub oom: Held,
 }
@@ -122,6 +124,8 @@ pub struct StackTotal {
     pub oom: Held,
     /// Held at the moment that was asked for.
     pub at: Held,
+    /// Bytes that were asked for of those; 0 where a saved profile does not say.
+    pub requested: u64,
     /// `alloc` events.
     pub allocations: u64,
     /// Block bytes of those.
@@ -132,7 +136,7 @@ pub struct StackTotal {
 
 impl StackTotal {
     fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
-        let Sums { baseline, peak, end, oom, at, allocations, allocated_total } = Sums::default();
+        let Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total } = Sums::default();
         Self {
             label,
             key,
@@ -143,10 +147,28 @@ impl StackTotal {
             end,
             oom,
             at,
+            requested,
             allocations,
             allocated_total,
             highest: None,
         }
+    }
+
+    /// A group for a stack, without what it holds.
+    pub(super) fn of_stack(grouper: &Grouper<'_>, stack: StackId) -> Self {
+        Self::new(grouper.label(stack), grouper.key(stack), None)
+    }
+
+    /// The same group with nothing in it.
+    pub(super) fn emptied(&self) -> Self {
+        Self::new(self.label.clone(), self.key.clone(), self.bucket)
+    }
+
+    /// Adds an exact stack.
+    pub(super) fn add_exact(&mut self, exact: &Exact) {
+        let Exact { attribution, ref sums, .. } = *exact;
+        self.members.extend(attribution.stack().map(|stack| sums.of_member(stack)));
+        self.add(sums);
     }
 
     /// The row for this many stacks that are not listed.
@@ -183,8 +205,8 @@ impl StackTotal {
     }
 
     pub(super) fn sums(&self) -> Sums {
-        let &Self { baseline, peak, end, oom, at, allocations, allocated_total, .. } = self;
-        Sums { baseline, peak, end, oom, at, allocations, allocated_total }
+        let &Self { baseline, peak, end, oom, at, requested, allocations, allocated_total, .. } = self;
+        Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
     }
 
     pub(super) fn add(&mut self, other: &Sums) {
@@ -195,6 +217,7 @@ impl StackTotal {
         self.end = sums.end;
         self.oom = sums.oom;
         self.at = sums.at;
+        self.requested = sums.requested;
         self.allocations = sums.allocations;
         self.allocated_total = sums.allocated_total;
     }
@@ -230,8 +253,6 @@ pub(super) struct Group {
     pub(super) key: Key,
     /// Set where its stack is not known.
     pub(super) bucket: Option<Bucket>,
-    /// The stack, where that is known.
-    pub(super) stack: Option<StackId>,
 }
 
 /// The group that memory belongs to.
@@ -242,20 +263,19 @@ pub(super) fn group(
     grouper: &Grouper<'_>,
 ) -> Group {
     let is_tag = grouper.by().is_tag();
-    let stack = attribution.stack();
     match attribution {
-        Attribution::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
+        Attribution::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
         Attribution::Stack(exact) if grouper.by() == GroupBy::Frames => {
-            Group { key: grouper.exact(exact, cpp), bucket: None, stack }
+            Group { key: grouper.exact(exact, cpp), bucket: None }
         }
-        Attribution::Stack(known) => Group { key: grouper.key(known), bucket: None, stack },
+        Attribution::Stack(known) => Group { key: grouper.key(known), bucket: None },
         // Tagged memory has a group even without frames.
-        Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None, stack },
+        Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
         // Memory of any age lies in a pool.
         Attribution::Bucket(_) if matches!(grouper.by(), GroupBy::Module | GroupBy::Pool) && tag.is_some() => {
-            Group { key: grouper.tagged(tag).0, bucket: None, stack }
+            Group { key: grouper.tagged(tag).0, bucket: None }
         }
-        Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket), stack },
+        Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket) },
     }
 }
 
@@ -304,8 +324,9 @@ impl Grouping {
     pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Self {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
-        for &Exact { attribution, tag, cpp, ref sums } in stacks {
-            let Group { key, bucket, stack } = group(attribution, tag, cpp, grouper);
+        for exact in stacks {
+            let &Exact { attribution, tag, cpp, .. } = exact;
+            let Group { key, bucket } = group(attribution, tag, cpp, grouper);
             let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
                 Some(&index) => index,
@@ -317,9 +338,7 @@ impl Grouping {
                 }
             };
             grouping.of_exact.push(index);
-            let total = &mut grouping.totals[index as usize];
-            total.members.extend(stack.map(|stack| Member { stack, at: sums.at, oom: sums.oom }));
-            total.add(sums);
+            grouping.totals[index as usize].add_exact(exact);
         }
         grouping
     }

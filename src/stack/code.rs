@@ -10,6 +10,7 @@ use sha1::{Digest as _, Sha1};
 use super::classify::Owner;
 use super::facts::{self, Facts, Known};
 use super::operator::{Operation, Symbol};
+use super::qualified::QualifiedNames;
 use super::rules::Rules;
 use crate::snapshot::{FrameId, StackId, Tables};
 
@@ -31,14 +32,21 @@ pub struct Token {
     pub(super) file: u64,
     /// The last part of its path, as a digest.
     pub(super) base: u64,
-    /// The name of the function, as a digest.
+    /// The name of the function, as a digest: the qualified one, where it is known.
     pub(super) function: u64,
+    /// The last part of that name, as a digest.
+    pub(super) name: u64,
 }
 
 impl Token {
     /// From the digests of the file, of its name, and of the function.
     pub(super) fn new(file: &Digest, base: &Digest, function: &Digest) -> Self {
-        Self { file: head(file), base: head(base), function: head(function) }
+        Self { file: head(file), base: head(base), function: head(function), name: head(function) }
+    }
+
+    /// The same where the function has a name within its class or its function.
+    pub(super) fn qualified(self, function: &Digest) -> Self {
+        Self { function: head(function), ..self }
     }
 }
 
@@ -60,7 +68,13 @@ impl<'t> Code<'t> {
     /// Looks at all frames of a snapshot.
     #[must_use]
     pub fn new(tables: &'t Tables, rules: &Rules) -> Self {
-        Self { tables, facts: Arc::new(Facts::new(tables, rules)) }
+        Self::qualified(tables, rules, QualifiedNames::default())
+    }
+
+    /// The same where names of functions within their classes are known.
+    #[must_use]
+    pub fn qualified(tables: &'t Tables, rules: &Rules, names: QualifiedNames<'_>) -> Self {
+        Self { tables, facts: Arc::new(Facts::new(tables, rules, names)) }
     }
 
     /// The same where the facts about the frames of these tables are known already.
@@ -183,7 +197,7 @@ impl<'t> Code<'t> {
         self.text_at(frame, self.line(frame))
     }
 
-    /// A frame as `function (path:line)`, with another line or without one.
+    /// A frame as `function (path:line)`, with another line, or without one and with the qualified name of the function.
     #[must_use]
     pub fn text_at(&self, frame: FrameId, line: Option<u32>) -> String {
         self.facts.text(self.tables, frame, line)
@@ -246,6 +260,9 @@ impl<'t> Code<'t> {
 
     /// The same where the identifying frames are known already.
     pub(super) fn tokens_of(&self, stack: StackId, identifying: &[FrameId]) -> Vec<Token> {
+        if self.is_workspace(stack) {
+            return self.operation(stack).tokens();
+        }
         let python = identifying.iter().map(|&frame| self.token(frame));
         if identifying.is_empty() || !self.tables.forward(stack).is_empty() {
             return self.operation(stack).tokens().into_iter().chain(python).collect();
@@ -254,10 +271,11 @@ impl<'t> Code<'t> {
     }
 
     /// The frame to blame: the innermost one of the user, else of a library, else of PyTorch, else any. The backward
-    /// pass of a compiled graph has none: its frames are those of the compiler, which call every graph alike.
+    /// pass of a compiled graph has none: its frames are those of the compiler, which call every graph alike. Nor has the
+    /// workspace of a handle of cuBLAS: whatever product comes first gets it.
     #[must_use]
     pub fn site(&self, stack: StackId) -> Option<FrameId> {
-        if self.is_compiled_backward(stack) {
+        if self.is_compiled_backward(stack) || self.is_workspace(stack) {
             return None;
         }
         let owners = [Owner::User, Owner::Library, Owner::PyTorch].into_iter();
@@ -320,7 +338,7 @@ impl<'t> Code<'t> {
         for &frame in self.tables.stack(stack) {
             let is_kept = match self.known(frame).symbol {
                 _ if self.owner(frame) != Owner::Cpp => true,
-                Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine => true,
+                Symbol::Operator(_) | Symbol::Node(_) | Symbol::Engine | Symbol::Workspace => true,
                 Symbol::Function(_) => std::mem::take(&mut lacks_function),
                 Symbol::Noise => false,
             };
@@ -333,6 +351,24 @@ impl<'t> Code<'t> {
     #[must_use]
     pub fn operator_names(&self, stack: StackId) -> Vec<&'t str> {
         self.cpp(stack).filter_map(|frame| self.symbol(frame).operation()).collect()
+    }
+
+    /// The operator that allocated; of the backward pass its node.
+    #[must_use]
+    pub fn allocating_operator(&self, stack: StackId) -> Option<&'t str> {
+        let operation = self.operation(stack);
+        operation.allocating.or(operation.operator).or(operation.node)
+    }
+
+    /// The functions that tell a stack from others, without their classes and files, as digests.
+    #[must_use]
+    pub fn plain_names(&self, stack: StackId) -> Vec<u64> {
+        self.tokens(stack).into_iter().map(|token| token.name).collect()
+    }
+
+    /// True for the workspace of a handle of cuBLAS.
+    fn is_workspace(&self, stack: StackId) -> bool {
+        self.cpp(stack).any(|frame| self.known(frame).symbol == Symbol::Workspace)
     }
 
     /// True for a stack of the backward pass.

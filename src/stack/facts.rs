@@ -10,6 +10,7 @@ use super::classify::{Owner, PassThrough, Place};
 use super::code::{Digest, Token, sha1};
 use super::operator::{Span, Symbol};
 use super::path::{Names, cell, clean, file_name, folded, installed, standard_library};
+use super::qualified::QualifiedNames;
 use super::rules::Rules;
 use crate::pattern::Pattern;
 use crate::snapshot::{Frame, FrameId, StringId, Tables};
@@ -66,6 +67,8 @@ pub(super) struct Known {
     pub(super) symbol: Symbol<Span>,
     /// The function and its file, without the line. C++ frames are not told apart by theirs, and have none.
     pub(super) token: Token,
+    /// The qualified name of the function, as an index into those of the facts.
+    pub(super) qualified: Option<usize>,
     /// The line, where it is one: PyTorch writes -1 and 2^64-1 for "unknown".
     pub(super) line: Option<u32>,
     /// Index of the first category of the user that the frame belongs to.
@@ -81,6 +84,8 @@ pub struct Facts {
     pub(super) files: Vec<File>,
     /// By [`FrameId::index`].
     pub(super) frames: Vec<Known>,
+    /// Qualified names of functions.
+    qualified: Vec<String>,
     /// Names of the user's categories.
     pub(super) categories: Vec<String>,
 }
@@ -88,7 +93,7 @@ pub struct Facts {
 impl Facts {
     /// Looks at all frames.
     #[must_use]
-    pub fn new(tables: &Tables, rules: &Rules) -> Self {
+    pub fn new(tables: &Tables, rules: &Rules, qualified: QualifiedNames<'_>) -> Self {
         let files = FilesOfFrames::new(tables);
         let prefixes = Names::of_prefixes(&rules.strip_prefix);
         let places: Vec<Place> = files.paths.iter().map(|path| place(path, &prefixes, rules)).collect();
@@ -100,16 +105,38 @@ impl Facts {
         let mut facts = Self {
             files: files.named(&places, &users, &names, &rules.checkout),
             frames: Vec::with_capacity(owners.len()),
+            qualified: Vec::new(),
             categories: rules.categories.iter().map(|rule| rule.name.clone()).collect(),
         };
         let mut functions = Functions::new(tables);
         for ((frame, &file), owner) in tables.frames().iter().zip(&files.of_frames).zip(owners) {
             facts.frames.push(functions.known(frame, owner, file, &facts.files[file]));
         }
+        facts.qualify(tables, qualified);
         if !rules.categories.is_empty() {
             facts.categorize(tables, rules);
         }
         facts
+    }
+
+    /// Gives functions the names that they have within their classes.
+    fn qualify(&mut self, tables: &Tables, names: QualifiedNames<'_>) {
+        let names = names.by_file();
+        let mut known: FxHashMap<&str, usize> = FxHashMap::default();
+        for (frame, of_frame) in tables.frames().iter().zip(&mut self.frames) {
+            let functions = names.get(tables.string(frame.filename)).filter(|_| of_frame.owner != Owner::Generated);
+            let Some(name) = functions.and_then(|functions| functions.name(tables.string(frame.name), frame.line))
+            else {
+                continue;
+            };
+            let next = self.qualified.len();
+            let index = *known.entry(name).or_insert(next);
+            if index == next {
+                self.qualified.push(name.to_owned());
+            }
+            of_frame.qualified = Some(index);
+            of_frame.token = of_frame.token.qualified(&sha1(&[name.as_bytes()]));
+        }
     }
 
     /// Finds the category of the user of every frame.
@@ -121,8 +148,10 @@ impl Facts {
 
     fn category(&self, tables: &Tables, rules: &Rules, frame: FrameId) -> Option<usize> {
         if self.known(frame).owner != Owner::Cpp {
+            let plain = function(tables, frame);
+            let path = self.path(frame);
             let text = self.text(tables, frame, None);
-            let texts = [function(tables, frame), self.path(frame), &text];
+            let texts = [plain, path, &text, &format!("{plain} ({path})")];
             return rules.categories.iter().position(|rule| rule.matches(&texts));
         }
         // The operation alone: a saved profile keeps nothing else of C++ frames.
@@ -146,11 +175,15 @@ impl Facts {
         super::legible(&self.files[self.known(frame).file].shown)
     }
 
-    /// A frame as `function (path:line)`.
+    /// A frame as `function (path:line)`; without a line the qualified name tells which `forward` of a file it is.
     pub(super) fn text(&self, tables: &Tables, frame: FrameId, line: Option<u32>) -> String {
         let function = function(tables, frame);
         let path = self.path(frame);
-        line.map_or_else(|| format!("{function} ({path})"), |line| format!("{function} ({path}:{line})"))
+        let qualified = self.known(frame).qualified.map(|index| super::legible(&self.qualified[index]));
+        match line {
+            Some(line) => format!("{function} ({path}:{line})"),
+            None => format!("{} ({path})", qualified.unwrap_or(function)),
+        }
     }
 }
 
@@ -270,6 +303,7 @@ impl<'t> Functions<'t> {
             token: self.token(frame, owner, file),
             line: line.filter(|line| owner != Owner::Generated && (1..1 << 31).contains(line)),
             category: None,
+            qualified: None,
         }
     }
 }

@@ -158,10 +158,9 @@ fn is_nested(function: &str) -> bool {
 
 /// The operation that stands behind Python frames.
 fn operation_of_python(operation: &Operation<'_>, has_forward: bool) -> String {
-    match (operation.node.filter(|_| has_forward), operation.operator) {
-        (Some(node), _) => format!(" {node}"),
-        (None, Some(operator)) => format!(" aten::{operator}"),
-        (None, None) => String::new(),
+    match operation.node.filter(|_| has_forward) {
+        Some(node) => format!(" {node}"),
+        None => operation.operators().map(|operators| format!(" {operators}")).unwrap_or_default(),
     }
 }
 

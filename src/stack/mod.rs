@@ -20,6 +20,7 @@ mod operator;
 mod order;
 mod pairing;
 mod path;
+mod qualified;
 mod rules;
 
 use sha1::{Digest as _, Sha1};
@@ -33,9 +34,10 @@ pub use facts::Facts;
 pub use group_by::GroupBy;
 pub use label::distinct_labels;
 pub use languages::Languages;
-pub use order::{InOrder, pair_in_order};
+pub use order::{InOrder, diff as differences, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};
 pub use ptmem_base::label::{Label, More};
+pub use qualified::QualifiedNames;
 pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables};

@@ -90,6 +90,42 @@ fn without_overload(operator: &str) -> &str {
     ends.filter(|name| !name.is_empty()).min_by_key(|name| name.len()).unwrap_or(operator)
 }
 
+/// Operators that get memory for others.
+const PLUMBING: [&str; 8] = [
+    "empty",
+    "empty_strided",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "resize_",
+    "resize_as_",
+    "resize_output",
+];
+
+/// Autocast's copy of a weight or an input in a smaller type, which is no operator of its own and hides in the one that
+/// wanted it.
+const CACHED_CAST: &str = "cached_cast";
+
+/// The copy that autocast makes, if a frame is part of it.
+fn cached_cast(name: &str) -> Option<&str> {
+    let at = find(name, "at::autocast::cached_cast")?;
+    name[at..].find(CACHED_CAST).map(|within| &name[at + within..at + within + CACHED_CAST.len()])
+}
+
+/// True for functions that get the workspace of a handle of cuBLAS: once for each, whatever product comes first.
+fn is_workspace(name: &str) -> bool {
+    const FUNCTIONS: [&str; 4] = [
+        "at::cuda::setWorkspaceForHandle",
+        "at::cuda::getCurrentCUDABlas",
+        "at::cuda::getNewWorkspace",
+        "at::cuda::getCUDABlasLtWorkspace",
+    ];
+    FUNCTIONS.iter().any(|function| find(name, function).is_some())
+}
+
+/// The name of that workspace.
+const WORKSPACE: &str = "cuBLAS workspace";
+
 /// The autograd node that a frame executes: `AddmmBackward0`.
 fn node(name: &str) -> Option<&str> {
     if !name.contains("::apply(") {
@@ -119,6 +155,8 @@ pub(super) enum Symbol<N> {
     Node(N),
     /// Autograd's engine.
     Engine,
+    /// The workspace of a handle of cuBLAS.
+    Workspace,
     /// Some other function.
     Function(N),
     /// Nothing.
@@ -132,6 +170,7 @@ impl<N> Symbol<N> {
             Self::Operator(name) => Symbol::Operator(form(name)),
             Self::Node(name) => Symbol::Node(form(name)),
             Self::Engine => Symbol::Engine,
+            Self::Workspace => Symbol::Workspace,
             Self::Function(name) => Symbol::Function(form(name)),
             Self::Noise => Symbol::Noise,
         }
@@ -168,6 +207,10 @@ impl<'t> Symbol<&'t str> {
     pub(super) fn of(name: &'t str) -> Self {
         if let Some(operator) = operator(name) {
             Self::Operator(super::legible(operator))
+        } else if let Some(cast) = cached_cast(name) {
+            Self::Operator(cast)
+        } else if is_workspace(name) {
+            Self::Workspace
         } else if let Some(node) = node(name) {
             Self::Node(super::legible(node))
         } else if name.contains("torch::autograd::") && name.contains("Engine::") {
@@ -185,7 +228,8 @@ impl<'t> Symbol<&'t str> {
     pub(super) fn operation(self) -> Option<&'t str> {
         match self {
             Self::Operator(name) | Self::Node(name) => Some(name),
-            _ => None,
+            Self::Workspace => Some(WORKSPACE),
+            Self::Engine | Self::Function(_) | Self::Noise => None,
         }
     }
 }
@@ -199,6 +243,10 @@ pub(super) struct Operation<'t> {
     pub(super) node: Option<&'t str>,
     /// The operator that was asked for, which may get its memory through others.
     pub(super) operator: Option<&'t str>,
+    /// The operator that allocated, on behalf of that one or the same.
+    pub(super) allocating: Option<&'t str>,
+    /// True for the workspace of a handle of cuBLAS, which belongs to no operator.
+    pub(super) is_workspace: bool,
     /// The innermost function that says anything, where there is neither.
     pub(super) function: Option<&'t str>,
 }
@@ -211,7 +259,16 @@ impl<'t> Operation<'t> {
             match symbol {
                 // The outermost operator is the one that was asked for; those inside are how it is done. Those outside
                 // of the node asked for the backward pass.
-                Symbol::Operator(name) if operation.node.is_none() => operation.operator = Some(name),
+                Symbol::Operator(name) if operation.node.is_none() => {
+                    operation.operator = Some(name);
+                    operation.allocating = match operation.allocating {
+                        // The copy is made by other operators.
+                        _ if name == CACHED_CAST => Some(name),
+                        None if !PLUMBING.contains(&name) => Some(name),
+                        known => known,
+                    };
+                }
+                Symbol::Workspace => operation.is_workspace = true,
                 Symbol::Node(name) => {
                     operation.node = operation.node.or(Some(name));
                     operation.backward = true;
@@ -224,8 +281,23 @@ impl<'t> Operation<'t> {
         operation
     }
 
+    /// The operators that stand behind Python frames: the one that was asked for, and the one that allocated where that
+    /// is another.
+    pub(super) fn operators(&self) -> Option<String> {
+        let operator = self.operator?;
+        let allocating =
+            self.allocating.filter(|allocating| allocating.trim_matches('_') != operator.trim_matches('_'));
+        Some(match allocating {
+            Some(allocating) => format!("aten::{operator} ({allocating})"),
+            None => format!("aten::{operator}"),
+        })
+    }
+
     /// The stand-ins for the functions of a stack without Python frames, innermost first.
     pub(super) fn tokens(&self) -> Vec<Token> {
+        if self.is_workspace {
+            return vec![stand_in("function", WORKSPACE)];
+        }
         let names = match (self.operator, self.node, self.function) {
             (None, None, Some(function)) => [Some(("function", function)), None],
             (operator, node, _) => [operator.map(|name| ("operator", name)), node.map(|name| ("node", name))],
@@ -239,13 +311,18 @@ impl<'t> Operation<'t> {
     /// the node is named after, else the operator, else the function.
     pub(super) fn label(&self) -> String {
         match (self.node, self.operator) {
-            (Some(node), Some(operator)) if is_named_after(node, operator) => format!("backward: {node}"),
+            (Some(node), Some(operator)) if !self.is_workspace && is_named_after(node, operator) => {
+                format!("backward: {node}")
+            }
             _ => self.whole_label(),
         }
     }
 
     /// The same with the operator in any case.
     pub(super) fn whole_label(&self) -> String {
+        if self.is_workspace {
+            return WORKSPACE.to_owned();
+        }
         let what = match (self.node, self.operator, self.function) {
             (Some(node), Some(operator), _) => format!("{node} (aten::{operator})"),
             (Some(node), None, _) => node.to_owned(),
@@ -308,6 +385,40 @@ mod tests {
             assert_eq!(label(&[noise]), "<no symbols>", "{noise}");
         }
         assert_eq!(label(&["_start", "torch::autograd::Engine::thread_main(X)"]), "backward");
+    }
+
+    fn operators(names: &[&'static str]) -> Option<String> {
+        Operation::of(names.iter().map(|name| Symbol::of(name))).operators()
+    }
+
+    #[test]
+    fn the_operator_that_allocated_stands_behind_the_one_that_was_called() {
+        let empty = "at::_ops::empty_memory_format::call(X)";
+        for (names, told) in [
+            (
+                &[empty, "at::_ops::slow_conv_dilated3d::call(X)", "at::_ops::conv3d::call(X)"][..],
+                "aten::conv3d (slow_conv_dilated3d)",
+            ),
+            (
+                &[empty, "at::_ops::to_dtype::call(X)", "at::autocast::cached_cast(X)", "at::_ops::linear::call(X)"],
+                "aten::linear (cached_cast)",
+            ),
+            (&[empty, "at::_ops::_softmax::call(X)", "at::_ops::softmax_int::call(X)"], "aten::softmax"),
+            (&[empty, "at::_ops::zeros::call(X)"], "aten::zeros"),
+            (&[empty], "aten::empty"),
+        ] {
+            assert_eq!(operators(names).as_deref(), Some(told));
+        }
+        assert_eq!(operators(&["main"]), None);
+    }
+
+    #[test]
+    fn a_workspace_belongs_to_no_operator() {
+        let frames =
+            ["at::cuda::setWorkspaceForHandle(X)", "at::cuda::getCurrentCUDABlasHandle()", "at::_ops::mm::call(X)"];
+        assert_eq!(label(&frames), "cuBLAS workspace");
+        let in_backward = [frames[1], "at::_ops::mm::call(X)", "torch::autograd::generated::MmBackward0::apply(X)"];
+        assert_eq!(label(&in_backward), "cuBLAS workspace");
     }
 
     #[test]

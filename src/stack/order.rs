@@ -91,7 +91,7 @@ impl Level {
 
 /// The difference of two sequences. The deadline is far beyond what stacks take; it keeps a hostile input from
 /// taking long.
-pub(super) fn diff<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
+pub fn diff<T: Hash + Eq + Ord>(old: &[T], new: &[T]) -> Vec<DiffOp> {
     let deadline = Instant::now() + Duration::from_millis(500);
     capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(deadline))
 }

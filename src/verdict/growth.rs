@@ -229,7 +229,8 @@ impl<'a> Gated<'a> {
         let after = row.held.after.bytes;
         // At worst, a row without a certain partner held nothing before.
         let least = if row.before_within.is_some() { 0 } else { before };
-        if limit.holds(least, i128::from(after) - i128::from(least)) || self.is_held_elsewhere(row) {
+        let holds = limit.holds(least, i128::from(after) - i128::from(least));
+        if holds || self.is_held_elsewhere(row) || is_rounding(row) {
             return None;
         }
         let mut check = Check {
@@ -430,4 +431,10 @@ impl Judge {
             self.cannot_tell(growth, &reason);
         }
     }
+}
+
+/// True if the program asked for no more in as many blocks: the allocator gave it larger ones, by what was free.
+fn is_rounding(row: &Row) -> bool {
+    let Sides { before, after } = row.requested;
+    row.held.before.blocks == row.held.after.blocks && (1..=before).contains(&after)
 }

@@ -20,6 +20,7 @@ mod init;
 mod labels;
 mod modules;
 mod moments;
+mod moved_code;
 mod moved_peak;
 mod one_rank;
 mod origins;

@@ -211,6 +211,7 @@ impl SavedSums {
             end: Held { bytes: self.end, blocks: self.end_blocks },
             oom: Held { bytes: self.oom, blocks: self.oom_blocks },
             at: Held::default(),
+            requested: 0,
             allocations: self.allocations,
             allocated_total: self.allocated_total,
         };

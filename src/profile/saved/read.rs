@@ -46,7 +46,8 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         tables: Arc::new(reader.tables),
         facts: None,
     };
-    let grouper = Grouper::new(&profile.tables, profile.options.group_by, &profile.options.rules);
+    let code = super::super::code_of(&profile.tables, None, &profile.options.rules, profile.run.as_ref());
+    let grouper = Grouper::of(code, profile.options.group_by);
     for device in &mut profile.devices {
         device.complete(&grouper, &profile.options);
     }

@@ -33,7 +33,7 @@ impl Pairing<'_> {
     fn namesakes(&self) -> BTreeMap<Vec<u64>, Namesakes> {
         let before: Vec<Vec<u64>> = self.before.groups.iter().map(|group| self.names_after(group)).collect();
         let after: Vec<Vec<u64>> =
-            self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.function).collect()).collect();
+            self.after.groups.iter().map(|group| group.tokens.iter().map(|token| token.name).collect()).collect();
         let settled = self.pairs.iter().filter(|&&(old, new)| {
             let figures = (self.before.groups[old].figures, self.after.groups[new].figures);
             before[old] != after[new] || figures.0.allocations == figures.1.allocations
@@ -55,7 +55,7 @@ impl Pairing<'_> {
     fn names_after(&self, group: &Group<'_>) -> Vec<u64> {
         // A function that went to another file may look like one that was put in between: here all of them count.
         let tokens = group.tokens.iter().map(|token| self.renamed.get(token).unwrap_or(token));
-        tokens.map(|token| token.function).collect()
+        tokens.map(|token| token.name).collect()
     }
 
     fn allocate_equally_often(&self, namesakes: &Namesakes) -> bool {

@@ -239,6 +239,8 @@ impl Pairing<'_> {
         let name = match old.function == new.function {
             true if self.common_names.contains(&old.function) => 0.3,
             true => 0.6,
+            // Of another class, or of one that was renamed.
+            false if old.name == new.name => 0.3,
             false => 0.0,
         };
         let file = match self.moved.get(&old.file).copied().unwrap_or(old.file) == new.file {

@@ -5,7 +5,8 @@ use super::*;
 /// Functions as letters: a small one before a large one of the same file, `a` `A`.
 fn token(letter: char) -> Token {
     let file = u64::from(u32::from(letter.to_ascii_lowercase()));
-    Token { file: file / 4, base: file / 4, function: u64::from(u32::from(letter)) }
+    let function = u64::from(u32::from(letter));
+    Token { file: file / 4, base: file / 4, function, name: function }
 }
 
 fn group(frames: &str, line: u32, figures: u64) -> Group<'static> {
@@ -24,7 +25,8 @@ fn groups(side: &[(&str, u64)]) -> Vec<Group<'static>> {
 }
 
 fn function(file: u64, name: char) -> Token {
-    Token { file, base: file, function: u64::from(u32::from(name)) }
+    let function = u64::from(u32::from(name));
+    Token { file, base: file, function, name: function }
 }
 
 fn group_of(key: &str, tokens: &[Token], figures: u64) -> Group<'static> {

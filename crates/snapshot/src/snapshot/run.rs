@@ -36,8 +36,8 @@ pub struct RunFacts {
     /// The repository's own packages of which frames occur.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<OwnPackage>,
-    /// Qualified names of functions. They become names of frames, so that a saved profile needs none.
-    #[serde(deserialize_with = "lenient", skip_serializing)]
+    /// Names of functions within their classes.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionsOfFile>,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
