@@ -40,7 +40,13 @@ one_line() {
 
 # add_inputs: the snapshots, and the limits that have an input of their own.
 add_inputs() {
-  if [ "$subcommand" = diff ]; then
+  if [ -n "$no_before" ]; then
+    [ -z "$before" ] || add_path "$before"
+    add_path "$after"
+    command+=(--no-before "$no_before")
+    [ "$first" = false ] || command+=(--first)
+    add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
+  elif [ "$subcommand" = diff ]; then
     if [ -n "$before" ] && [ -n "$after" ]; then
       add_path "$before"
       add_path "$after"
@@ -50,9 +56,6 @@ add_inputs() {
       could_not_run "before and after: these inputs are required, unless args holds --suite"
     fi
     add_lines add_limit "${PTMEM_MAX_GROWTH:-}"
-  elif [ -n "$no_before" ]; then
-    add_path "$after"
-    command+=(--no-before "$no_before")
   elif [ -n "$before" ]; then
     could_not_run "before: ptmem $subcommand compares with no before; give the snapshot as after"
   elif [[ ${PTMEM_MAX_GROWTH:-} =~ [^[:space:]] ]]; then
@@ -85,6 +88,7 @@ add_exports() {
   command+=(
     --export "json=$folder/report.json"
     --export "markdown=$folder/report.md"
+    --export "brief=$folder/brief.md"
     --export "github=$folder/annotations.txt"
     --export "github-output=$folder/outputs.txt"
   )
@@ -106,7 +110,7 @@ command_line() {
   if [ "$exit_zero" = true ]; then
     command+=(--exit-zero)
   fi
-  if [ -n "${PTMEM_APPROVE_LABEL:-}" ] && { [ "$subcommand" = diff ] || [ -n "$no_before" ]; }; then
+  if [ -n "${PTMEM_APPROVE_LABEL:-}" ] && [ "$subcommand" = diff ]; then
     command+=("--approve-label=$PTMEM_APPROVE_LABEL")
   fi
   add_base

@@ -12,6 +12,7 @@ mode=${PTMEM_COMMENT:-auto}
 key=${PTMEM_COMMENT_KEY:-default}
 name=${PTMEM_NAME:-}
 report=${PTMEM_REPORT:-}
+brief=${PTMEM_BRIEF:-}
 token=${PTMEM_TOKEN:-}
 number=${PTMEM_NUMBER:-}
 api=${GITHUB_API_URL:-https://api.github.com}
@@ -38,6 +39,10 @@ fi
 for tool in jq curl; do
   command -v $tool > /dev/null || skip "there is no $tool on this machine"
 done
+# Where all is well, a line suffices, unless whoever asked for changes gets one.
+if [ "${PTMEM_VERDICT:-}" = pass ] && [ -s "$brief" ] && [ "$mode/${PTMEM_CHANGED:-}" != on-change/true ]; then
+  report=$brief
+fi
 [ -s "$report" ] || skip "there is no report"
 if [ -z "$number" ] && [ -f "$event" ]; then
   # The number of a comment on an issue is one of a pull request only if the event says so.
@@ -75,8 +80,8 @@ body() {
 
 # wanted: succeeds where a comment that is not there yet should be created.
 wanted() {
-  # A change that loosens its own limits is told to whoever reviews it.
-  [ "${PTMEM_LIMITS_LOOSENED:-}" != true ] || return 0
+  # A change that loosens its own limits, or whose base has no recording, is told to whoever reviews it.
+  [ "${PTMEM_MUST_TELL:-}" != true ] || return 0
   case $mode in
     always) return 0 ;;
     auto) [ "${PTMEM_VERDICT:-}" != pass ] ;;

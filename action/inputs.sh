@@ -13,6 +13,9 @@ check_inputs() {
   one_of annotations "$annotations" true false || valid=false
   one_of page "$with_page" true false || valid=false
   one_of exit-zero "$exit_zero" true false || valid=false
+  if [ -n "$profiles" ]; then
+    valid_key profiles "$profiles" || valid=false
+  fi
   if ! valid_key comment-key "$key" || { [ -n "$name" ] && ! valid_key name "$name"; }; then
     key_is_valid=false
     valid=false

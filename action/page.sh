@@ -5,6 +5,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 address=${PTMEM_PAGE_ADDRESS:-}
+brief=${PTMEM_BRIEF:-}
 report=${PTMEM_REPORT:-}
 # GitHub takes no longer comments.
 most=65000
@@ -17,6 +18,9 @@ fi
 line="[Timelines, flame graph and all rows]($address): an archive with one page to open in a browser"
 if [ -f "$report" ] && [ "$(wc -c < "$report")" -le $((most - ${#line} - 2)) ]; then
   printf '\n%s\n' "$line" >> "$report"
+fi
+if [ -f "$brief" ]; then
+  printf '\n%s\n' "$line" >> "$brief"
 fi
 if [ "${PTMEM_SUMMARY:-true}" = true ] && [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
   printf '\n%s\n' "$line" >> "$GITHUB_STEP_SUMMARY"

@@ -10,10 +10,10 @@ base_folder=
 # The snapshot of the last recording, or the reason why there is none.
 recorded=
 record_reason=
-# The reason why there is no before that the checkout could be compared with; empty where there is one.
-lacking=
-# The same, where the base should have one.
+# The reason why there is no recording of the base; empty where there is one.
 no_before=
+# Whether there cannot be one yet.
+first=false
 
 remove_base() {
   if [ -n "$base_folder" ]; then
@@ -133,23 +133,68 @@ new_in_command() {
   done < <(tr -s "[:space:]\"'();|&<>=" '\n' < "$folder/command.sh" | grep -v -e '^-' -e '^$' -e '^/')
 }
 
-# record_base FOLDER: the before. Where the base cannot have the command, because it lacks the folder or a file that the
-# command names, $lacking says so. Where it fails otherwise, as of a base that the change repairs, $no_before does.
+# record_base FOLDER: the before, or the reason in $no_before why there is none: the base cannot have the command, because it
+# lacks the folder or a file that the command names; or it fails otherwise, as of a base that the change repairs.
 record_base() {
   local short=${base:0:7} new
-  lacking=
   if ! [ -d "$1" ]; then
     is_new . "$1" ||
       could_not_run "record: the base $short has no folder '$(git rev-parse --show-prefix)', which is the working-directory"
-    lacking="the base $short has no folder \`$(git rev-parse --show-prefix)\`"
+    first=true
+    no_before="the base $short has no folder '$(git rev-parse --show-prefix)'"
   elif ! record before "base $short" "$1"; then
     new=$(new_in_command "$1")
     if [ -n "$new" ]; then
-      lacking="the base $short has no \`${new//\`/}\`, which the command names"
+      first=true
+      no_before="the base $short has no '$new', which the command names"
     else
       no_before=${record_reason%%$'\n'*}
+      no_before=${no_before%:}
     fi
   fi
+}
+
+# use_profile: takes the profile of the newest commit that has one as the before, in place of that of the base.
+use_profile() {
+  local stored=$folder/stored.ptmem.json
+  find_profile "$profile_path" "$base" "$stored" || return 0
+  before=$stored
+  no_before+="; compared with the profile of ${profiled_commit:0:7}, the newest that is kept"
+}
+
+# is_of_trend: whether this is a push whose profile is to be kept: it was compared as a pull request.
+is_of_trend() {
+  [ "${GITHUB_EVENT_NAME:-}" = push ] && [ -z "${PTMEM_BASE:-}" ] && [ -n "$profiles" ]
+}
+
+# record_trend: adds the profile of the checkout to those that are kept, and ends with the trend. Of several ranks it is the
+# first one's.
+record_trend() {
+  local first_rank
+  record after checkout "$PWD" || could_not_run "$record_reason"
+  after=$recorded
+  if [ -d "$recorded" ]; then
+    for first_rank in "$recorded"/*; do
+      recorded=$first_rank
+      break
+    done
+  fi
+  ptmem profile "$recorded" -o "$folder/profile.json" > "$folder/log.txt" 2>&1 ||
+    could_not_run "profiles: no profile can be made: $(without_colours < "$folder/log.txt")"
+  base_folder=$folder/profiles
+  {
+    add_profile "$folder/profile.json" "$profile_path" "$folder" &&
+      git worktree add --quiet --detach "$base_folder" "$profiles_ref" &&
+      ptmem history --git "$base_folder/$profile_path" --last 50 --format markdown \
+        --export "markdown=$folder/report.md" --export "html=$folder/report.html"
+  } > "$folder/log.txt" 2>&1 || could_not_run "profiles: there is no trend: $(without_colours < "$folder/log.txt")"
+  notice "the profile of this commit is kept in the branch $profiles; nothing is judged on a push"
+  output profile "$folder/profile.json"
+  output profile-path "$profile_path"
+  output approved false
+  output after "$after"
+  output_page
+  end_with pass 0
 }
 
 record_both() {
@@ -157,11 +202,13 @@ record_both() {
   if ! [[ $steps =~ $pattern ]]; then
     could_not_run "record-steps: '$steps' is not accepted; expected steps such as 3 or 3..5, all or none"
   fi
+  printf '%s\n' "$PTMEM_RECORD" | tr -d '\r' > "$folder/command.sh"
+  printf '%s\n' "${PTMEM_INSTALL:-}" | tr -d '\r' > "$folder/install.sh"
+  profile_path=$(branch_of_run)/${name:-$key}.ptmem.json
+  ! is_of_trend || record_trend
   find_base || could_not_run "record: $base_reason"
   head=$(git rev-parse --show-toplevel)
   prefix=$(git rev-parse --show-prefix)
-  printf '%s\n' "$PTMEM_RECORD" | tr -d '\r' > "$folder/command.sh"
-  printf '%s\n' "${PTMEM_INSTALL:-}" | tr -d '\r' > "$folder/install.sh"
   base_folder=$folder/base-commit
   git -C "$head" worktree add --quiet --detach "$base_folder" "$base" > "$folder/worktree.log" 2>&1 || {
     base_folder=
@@ -171,11 +218,10 @@ record_both() {
   before=$recorded
   record after checkout "$PWD" || could_not_run "$record_reason"
   after=$recorded
-  if [ -n "$lacking" ]; then
-    nothing_to_compare "$lacking" "$after"
+  if [ $first = true ]; then
+    notice "nothing is compared yet: $no_before"
   elif [ -n "$no_before" ]; then
-    # What the checkout holds is judged by itself.
-    warning "growth is not judged: $no_before"
-    subcommand=check
+    warning "growth since the base is not judged: $no_before"
+    use_profile
   fi
 }

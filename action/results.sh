@@ -24,17 +24,13 @@ could_not_run() {
   end_with error 2
 }
 
-# nothing_to_compare REASON AFTER: passes with a note, and shows what was recorded.
-nothing_to_compare() {
-  notice "nothing is compared yet: $1"
-  {
-    nothing_to_compare_report "${name:-$key}" "$1"
-    # Without the marker and the title of a report of its own.
-    ptmem show "$2" --format markdown --max-bytes 20000 2> /dev/null | sed 1,2d || true
-  } > "$folder/report.md"
-  output approved false
-  output after "$2"
-  end_with pass 0
+# output_page: the page with timelines, to be uploaded where that is asked for. Two gates of one run must not take each other's
+# artifact: the folder of each has a name of its own.
+output_page() {
+  local artifact=${name:-$key}
+  [ "$with_page" = true ] || return 0
+  output report-page "$folder/report.html"
+  output artifact "ptmem-${artifact//\//-}-${folder##*[./-]}"
 }
 
 # title_of KEY WORDS SIGN: the hidden first line, and the title with the commit.
@@ -65,12 +61,5 @@ could_not_run_report() {
   # shellcheck disable=SC2016 # The backticks are Markdown's.
   printf '```text\n%s\n```\n' "$(fold -s -w 96 <<< "${reason//\`/$quote}" | sed 's/ *$//')"
   printf '\nThere is no verdict on this commit.'
-  link_to_log
-}
-
-# nothing_to_compare_report KEY REASON: the note of a pull request that has no before.
-nothing_to_compare_report() {
-  title_of "$1" 'nothing to compare yet' '✅'
-  printf 'There is no before: %s. Nothing is gated until that is on the base branch. This is the checkout.' "$2"
   link_to_log
 }

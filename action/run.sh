@@ -11,6 +11,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/inputs.sh"
 # shellcheck source=action/base.sh
 . "$(dirname "${BASH_SOURCE[0]}")/base.sh"
+# shellcheck source=action/profiles.sh
+. "$(dirname "${BASH_SOURCE[0]}")/profiles.sh"
 # shellcheck source=action/record.sh
 . "$(dirname "${BASH_SOURCE[0]}")/record.sh"
 # shellcheck source=action/arguments.sh
@@ -26,6 +28,7 @@ with_page=${PTMEM_PAGE:-false}
 exit_zero=${PTMEM_EXIT_ZERO:-false}
 key=${PTMEM_COMMENT_KEY:-default}
 name=${PTMEM_NAME:-}
+profiles=${PTMEM_PROFILES:-}
 subcommand=${PTMEM_COMMAND:-diff}
 before=${PTMEM_BEFORE:-}
 after=${PTMEM_AFTER:-}
@@ -49,6 +52,10 @@ fi
 command_line
 
 status=0
+# The event with the labels of the pull request that a merge queue tests.
+if [ -f "${PTMEM_QUEUED_EVENT:-}" ]; then
+  command=(env "GITHUB_EVENT_PATH=$PTMEM_QUEUED_EVENT" "${command[@]}")
+fi
 without_commands "$folder/log.txt" . "${command[@]}" || status=$?
 
 case $status in
@@ -79,9 +86,5 @@ output before "$(one_line "$before")"
 output after "$(one_line "$after")"
 output report-json "$folder/report.json"
 output report-markdown "$folder/report.md"
-if [ "$with_page" = true ]; then
-  # Two gates of one run must not take each other's artifact: the folder of each has a name of its own.
-  artifact=${name:-$key}
-  output report-page "$folder/report.html"
-  output artifact "ptmem-${artifact//\//-}-${folder##*[./-]}"
-fi
+output report-brief "$folder/brief.md"
+output_page

@@ -3,17 +3,19 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use ptmem::diagnostic::Diagnostic;
 use ptmem::profile;
 use ptmem::report::{Approval, Subject};
 use ptmem::verdict::{self, Judgement, Limits, Thresholds, Verdict};
 
-use super::args::CheckArguments;
+use super::args::{CheckArguments, Unpaired};
 use super::input::{self, require_moment};
 use super::output::Output;
 use super::report::{report_options, write_reports};
 use super::{config, exit_code, headroom, ranks, surroundings};
 
 pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode> {
+    let unpaired = arguments.unpaired.as_ref();
     let config = config::load(&arguments.config)?;
     let found = ranks::find(&arguments.snapshot)?;
     ranks::check_exports(&arguments.view, &arguments.snapshot, found.as_deref())?;
@@ -22,7 +24,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
     let headroom = headroom(&limits)?;
-    if limits.maximum.is_empty() && headroom.is_none() && arguments.no_before.is_none() {
+    if limits.maximum.is_empty() && headroom.is_none() && unpaired.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
     let thresholds = Thresholds {
@@ -30,7 +32,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
         strict: limits.strict.unwrap_or_default(),
         allow_oom: limits.allow_oom.unwrap_or_default(),
         headroom,
-        no_before: arguments.no_before,
+        no_before: unpaired.map(|unpaired| unpaired.before.clone()),
         ..Thresholds::default()
     };
     let mut options = report_options(&arguments.view, output);
@@ -41,24 +43,34 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };
     if let Some(found) = &found {
-        let readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+        let mut readings = ranks::readings(&arguments.snapshot, found, Some(thresholds), &arguments.view, &of_profile)?;
+        readings.ranks.judgement.diagnostics.extend(remarks(unpaired));
         let judgements = readings.readings.iter().filter_map(|reading| reading.judgement.as_ref());
-        options.approval = approval(arguments.approve_label.as_deref(), judgements.chain([&readings.ranks.judgement]))?;
+        options.approval = approval(unpaired, judgements.chain([&readings.ranks.judgement]))?;
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         let exit_zero = arguments.trust.exit_zero || options.approval.is_some();
         return Ok(exit_code(readings.verdict().unwrap_or(Verdict::Inconclusive), exit_zero));
     }
     let profile = input::profile(&arguments.snapshot, &of_profile)?;
     require_moment(&profile)?;
-    let judgement = verdict::judge_profile(&profile, &thresholds);
-    options.approval = approval(arguments.approve_label.as_deref(), [&judgement])?;
+    let mut judgement = verdict::judge_profile(&profile, &thresholds);
+    judgement.diagnostics.extend(remarks(unpaired));
+    options.approval = approval(unpaired, [&judgement])?;
     write_reports(Subject::Profile(&profile, Some(&judgement)), &arguments.view, &mut options, output)?;
     Ok(exit_code(judgement.verdict, arguments.trust.exit_zero || options.approval.is_some()))
 }
 
+/// Remarks on the comparison that was to be made.
+fn remarks(unpaired: Option<&Unpaired>) -> impl Iterator<Item = Diagnostic> + use<'_> {
+    unpaired.into_iter().flat_map(|unpaired| unpaired.remarks.clone())
+}
+
 /// The approval by a label, where nothing fails but that growth was not judged.
-fn approval<'j>(label: Option<&str>, judgements: impl IntoIterator<Item = &'j Judgement>) -> Result<Option<Approval>> {
-    match label {
+fn approval<'j>(
+    unpaired: Option<&Unpaired>,
+    judgements: impl IntoIterator<Item = &'j Judgement>,
+) -> Result<Option<Approval>> {
+    match unpaired.and_then(|unpaired| unpaired.approve_label.as_deref()) {
         Some(label) if judgements.into_iter().all(Judgement::lacks_a_before_at_most) => surroundings::approval(label),
         _ => Ok(None),
     }

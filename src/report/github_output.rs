@@ -8,7 +8,7 @@ use crate::diagnostic::Code;
 use crate::diff::{Change, DeviceDiff, Kind, Metric};
 use crate::profile::DeviceProfile;
 use crate::units::percent;
-use crate::verdict::{Check, Comparison, Gate, LeakGate, Verdict};
+use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Verdict};
 
 /// The outputs of a step.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ struct Outputs {
     peak: Change,
     /// Whether anything differs.
     changed: bool,
-    /// Whether the change loosens the limits that it is held to.
-    limits_loosened: bool,
+    /// Whether reviewers have to be told something even where the verdict is a pass.
+    must_tell: bool,
     /// Whether a label approves the growth.
     approved: bool,
 }
@@ -28,13 +28,15 @@ struct Outputs {
 pub(super) fn render(subject: Subject<'_>, options: &Options) -> String {
     let outputs = match subject {
         Subject::Gate(gate) => Outputs::of_gate(gate),
-        Subject::Profile(profile, judgement) => {
-            Outputs::of_one_side(judgement.map(|judgement| judgement.verdict), profile.devices.iter())
-        }
+        Subject::Profile(profile, judgement) => Outputs {
+            must_tell: judgement.is_some_and(must_tell),
+            ..Outputs::of_one_side(judgement.map(|judgement| judgement.verdict), profile.devices.iter())
+        },
         Subject::Leaks(gate) => Outputs::of_leaks(gate),
         Subject::Ranks(readings) => {
             let devices = readings.readings.iter().flat_map(|reading| &reading.profile.devices);
-            Outputs::of_one_side(readings.verdict(), devices)
+            let must_tell = must_tell(&readings.ranks.judgement);
+            Outputs { must_tell, ..Outputs::of_one_side(readings.verdict(), devices) }
         }
     };
     Outputs { approved: options.approval.is_some(), ..outputs }.lines()
@@ -46,7 +48,7 @@ impl Outputs {
             verdict: Some(gate.verdict()),
             peak: worst_peak(gate).unwrap_or_default(),
             changed: gate.comparisons.iter().any(has_changed),
-            limits_loosened: gate.comparisons.iter().any(loosens_limits),
+            must_tell: gate.comparisons.iter().any(|comparison| must_tell(&comparison.judgement)),
             ..Self::default()
         }
     }
@@ -75,15 +77,17 @@ impl Outputs {
             line("delta", delta),
             line("percent", share),
             line("changed", Some(self.changed)),
-            line("limits-loosened", Some(self.limits_loosened)),
+            line("must-tell", Some(self.must_tell)),
             line("approved", Some(self.approved)),
         ]
         .concat()
     }
 }
 
-fn loosens_limits(comparison: &Comparison) -> bool {
-    comparison.judgement.diagnostics.iter().any(|diagnostic| diagnostic.code == Code::LimitsLoosened)
+/// A change that loosens the limits which it is held to, or whose base has no recording.
+fn must_tell(judgement: &Judgement) -> bool {
+    let mut codes = judgement.diagnostics.iter().map(|diagnostic| diagnostic.code);
+    codes.any(|code| matches!(code, Code::LimitsLoosened | Code::OtherBefore))
 }
 
 /// An output; empty where the value is not known.

@@ -87,11 +87,13 @@ pub enum Format {
     GithubActionBenchmark,
     /// Lines for the file that `GITHUB_OUTPUT` names.
     GithubOutput,
+    /// The verdict in one line of Markdown, and the warnings that weaken it.
+    Brief,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Table,
         Self::Json,
         Self::Markdown,
@@ -107,6 +109,7 @@ impl Format {
         Self::Bencher,
         Self::GithubActionBenchmark,
         Self::GithubOutput,
+        Self::Brief,
     ];
 
     /// Its name on the command line.
@@ -128,6 +131,7 @@ impl Format {
             Self::Bencher => "bencher",
             Self::GithubActionBenchmark => "github-action-benchmark",
             Self::GithubOutput => "github-output",
+            Self::Brief => "brief",
         }
     }
 
@@ -150,6 +154,7 @@ impl Format {
             Self::Bencher => "Bencher Metric Format",
             Self::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
             Self::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
+            Self::Brief => "The verdict in one line of Markdown, with warnings: a comment where all is well",
         }
     }
 
@@ -171,7 +176,8 @@ impl Format {
             | Self::Speedscope
             | Self::Bencher
             | Self::GithubActionBenchmark
-            | Self::GithubOutput => false,
+            | Self::GithubOutput
+            | Self::Brief => false,
         }
     }
 
@@ -196,6 +202,7 @@ impl Format {
             Self::Bencher => bencher::render(subject)?,
             Self::GithubActionBenchmark => github_action_benchmark::render(subject)?,
             Self::GithubOutput => github_output::render(subject, options),
+            Self::Brief => markdown::brief(&View::new(subject, options), options),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::accepted::Budget;
 use super::judge::{NO_ERROR, no_history};
-use super::phases::LimitedPhases;
+use super::phases::{LimitedPhases, PhaseScope};
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diagnostic::Advice;
@@ -323,7 +323,7 @@ impl Judge {
             Target::Phase(pattern) => {
                 let limited = LimitedPhases {
                     growth: gated.growth,
-                    pattern,
+                    scope: PhaseScope::new(pattern.as_ref(), gated.growth.level, gated.thresholds),
                     rows: &gated.device.phases,
                     devices: sides,
                     budget: gated.budget(),

@@ -5,7 +5,9 @@ use std::cmp::Reverse;
 use super::growth::Gated;
 use super::maxima::Limited;
 use super::run;
-use super::{About, Check, Figure, Growth, Judgement, Level, Outcome, PeakChange, Target, Thresholds, Verdict};
+use super::{
+    About, Check, Figure, Growth, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict,
+};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
 use crate::profile::{DeviceProfile, Metric, Profile};
@@ -26,7 +28,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
             judge.growth(&Gated::new(diff, device, growth, thresholds));
         }
         judge.unmatched_pattern(diff, growth, thresholds);
-        judge.unmatched_phase(diff, growth);
+        judge.unmatched_phase(diff, growth, thresholds);
     }
     let devices = diff.devices.iter().map(|device| Limited {
         profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),
@@ -81,10 +83,14 @@ pub(super) const NO_ERROR: Sides<Option<u64>> = Sides { before: Some(0), after: 
 impl Judge {
     /// Growth that should be gated, and has nothing to be compared with.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
-        if let Some(reason) = &thresholds.no_before {
-            let check = Check::new(About::Growth, "growth".to_owned(), "a before".to_owned(), Level::Fail);
-            self.checks.push(Check { reason: Some(format!("not judged: {reason}")), ..check });
-        }
+        let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
+        let check = Check::new(About::Growth, "growth".to_owned(), "a before".to_owned(), Level::Fail);
+        self.checks.push(if *is_first {
+            let words = Some(format!("nothing to compare with yet: {reason}"));
+            Check { outcome: Outcome::Pass, words, ..check }
+        } else {
+            Check { reason: Some(format!("not judged: {reason}")), ..check }
+        });
     }
 
     /// One snapshot has nothing to be out of balance with.

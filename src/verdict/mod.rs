@@ -47,6 +47,15 @@ pub struct Headroom {
     pub least: u64,
 }
 
+/// A before that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoBefore {
+    /// Why it is not there.
+    pub reason: String,
+    /// Whether there cannot be one yet: then nothing is wrong with it.
+    pub is_first: bool,
+}
+
 /// The limits of one comparison or snapshot, and how strictly they are applied.
 #[derive(Debug, Clone)]
 pub struct Thresholds {
@@ -68,8 +77,8 @@ pub struct Thresholds {
     pub allow_oom: bool,
     /// Memory that must be left free.
     pub headroom: Option<Headroom>,
-    /// The reason why there is no before although growth is gated, where that is so: growth is then not judged.
-    pub no_before: Option<String>,
+    /// There is no before although growth is gated: growth is then not judged.
+    pub no_before: Option<NoBefore>,
     /// Whether this is one rank of several: [`judge_ranks`] then checks what concerns all of them.
     pub one_of_ranks: bool,
 }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use super::accepted::Budget;
 use super::judge::NO_ERROR;
-use super::{Check, Growth, Judge, Outcome, Target};
+use super::{Check, Growth, Judge, Level, Outcome, Target, Thresholds};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, PhaseRow, Side, Sides};
 use crate::pattern::Pattern;
 use crate::phase::Source;
 use crate::profile::{DeviceProfile, MOST_PHASES, Metric};
-use crate::text::thousands;
+use crate::text::{shorten, thousands};
 
 /// The bytes by which a phase grew beyond its limit, negative where it did not.
 fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
@@ -17,10 +18,36 @@ fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
     Some(row.delta()?.saturating_sub(allowed))
 }
 
+/// Phases that a limit is about.
+pub(super) enum PhaseScope<'a> {
+    /// Those whose name matches: one that a side lacks cannot be judged.
+    Only(&'a Pattern),
+    /// All that both sides have, but those with limits of their own.
+    AllBut(Vec<&'a Pattern>),
+}
+
+impl<'a> PhaseScope<'a> {
+    /// The phases of a limit of this level among others.
+    pub(super) fn new(pattern: Option<&'a Pattern>, level: Level, thresholds: &'a Thresholds) -> Self {
+        let Some(pattern) = pattern else {
+            let same_level = thresholds.growth.iter().filter(|other| other.level == level);
+            return Self::AllBut(same_level.filter_map(Growth::phases).collect());
+        };
+        Self::Only(pattern)
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::Only(pattern) => pattern.matches(name),
+            Self::AllBut(others) => !others.iter().any(|pattern| pattern.matches(name)),
+        }
+    }
+}
+
 /// Phases of a device under a limit.
 pub(super) struct LimitedPhases<'a> {
     pub(super) growth: &'a Growth,
-    pub(super) pattern: &'a Pattern,
+    pub(super) scope: PhaseScope<'a>,
     pub(super) rows: &'a [PhaseRow],
     pub(super) devices: Sides<&'a DeviceProfile>,
     pub(super) budget: Budget<'a>,
@@ -39,7 +66,7 @@ impl<'a> LimitedPhases<'a> {
     fn by_name(&self) -> Vec<Vec<&'a PhaseRow>> {
         let mut places: HashMap<(Source, &str), usize> = HashMap::new();
         let mut names: Vec<Vec<&PhaseRow>> = Vec::new();
-        for row in self.rows.iter().filter(|row| self.pattern.matches(&row.name)) {
+        for row in self.rows.iter().filter(|row| self.scope.holds(&row.name)) {
             let place = *places.entry((row.source, &*row.name)).or_insert_with(|| {
                 names.push(Vec::new());
                 names.len() - 1
@@ -71,13 +98,12 @@ impl<'a> LimitedPhases<'a> {
         }
     }
 
-    /// The check of an occurrence that one side lacks.
+    /// The check of a phase that one side lacks.
     fn missing(&self, check: &Check, row: &PhaseRow) -> Check {
-        let side = if row.peak.before.is_none() { Side::Before } else { Side::After };
         Check {
             outcome: Outcome::Inconclusive,
             scope: Some(row.name.to_string()),
-            reason: Some(format!("the phase is missing in the {side}")),
+            reason: Some(format!("the phase is missing in the {}", lacking(row))),
             ..self.exceeded(check, row)
         }
     }
@@ -97,6 +123,14 @@ impl<'a> LimitedPhases<'a> {
         remarks
     }
 }
+
+/// The side that lacks a phase.
+fn lacking(row: &PhaseRow) -> Side {
+    if row.peak.before.is_none() { Side::Before } else { Side::After }
+}
+
+/// The longest name of a phase in a remark, in characters.
+const LONGEST_NAME: usize = 60;
 
 /// The check of a phase that stays within its limit, and by how much: 0 is the nearest.
 struct Within {
@@ -119,7 +153,10 @@ impl Judge {
             let worst = occurrences.iter().rev().max_by_key(|row| excess(limited.growth, row));
             let Some(&row) = worst else { continue };
             match excess(limited.growth, row) {
-                None => self.checks.push(limited.missing(check, row)),
+                None => match limited.scope {
+                    PhaseScope::Only(_) => self.checks.push(limited.missing(check, row)),
+                    PhaseScope::AllBut(_) => self.phase_not_compared(check, row),
+                },
                 Some(1..) => self.exceeding_phase(limited, limited.exceeded(check, row), &occurrences, row),
                 Some(beyond) => {
                     let check = Check { outcome: Outcome::Pass, ..limited.exceeded(check, row) };
@@ -135,6 +172,16 @@ impl Judge {
             let Check { outcome, reason, scope, .. } = nearest.check;
             let reason = reason.map(|reason| format!("{}: {reason}", scope.unwrap_or_default()));
             self.checks.push(Check { outcome, reason, ..check.clone() });
+        }
+    }
+
+    /// A change may add a part of the program, or take one away: that is told, and the other limits judge it.
+    fn phase_not_compared(&mut self, check: &Check, row: &PhaseRow) {
+        let name = shorten(&row.name, LONGEST_NAME);
+        let message = format!("the peak inside phase {name} is not compared: it is missing in the {}", lacking(row));
+        let remark = Diagnostic::new(Code::PhaseNotCompared, check.device, message);
+        if !self.diagnostics.contains(&remark) {
+            self.diagnostics.push(remark);
         }
     }
 
@@ -154,20 +201,28 @@ impl Judge {
         self.checks.push(check);
     }
 
-    /// A pattern that matches no phase on any device checks nothing.
-    pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth) {
+    /// A pattern that matches no phase on any device checks nothing. Nor does a limit on all phases where both sides have
+    /// none in common, but beside limits on other figures that is no matter: PyTorch before 2.5 keeps no names.
+    pub(super) fn unmatched_phase(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
         let Target::Phase(pattern) = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
-        // An inconclusive check was added already.
-        let said = self.checks.iter().any(|check| check.metric == growth.target.name() && check.level == growth.level);
-        if said || rows.clone().any(|row| pattern.matches(&row.name)) {
+        // A check that passes, or an inconclusive one, was added already.
+        if self.checks.iter().any(|check| check.metric == growth.target.name() && check.level == growth.level) {
             return;
         }
-        let reason = if rows.clone().next().is_none() {
-            "neither side has any phases: no annotations (record_function), no metadata, no compile contexts".to_owned()
-        } else {
-            let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
-            format!("the pattern matches no phase on either side{near}")
+        let is_empty = rows.clone().next().is_none();
+        let reason = match pattern {
+            None if thresholds.growth.iter().any(|other| !matches!(other.target, Target::Phase(_))) => return,
+            Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,
+            _ if is_empty => {
+                "neither side has any phases: no annotations (record_function), no metadata, no compile contexts"
+                    .to_owned()
+            }
+            None => "no phase is on both sides".to_owned(),
+            Some(pattern) => {
+                let near = pattern.unmatched("phase", rows.map(|row| &*row.name));
+                format!("the pattern matches no phase on either side{near}")
+            }
         };
         self.cannot_tell(growth, &reason);
     }

@@ -40,8 +40,8 @@ pub enum Target {
     Stack(Option<Pattern>),
     /// The most that every stack held at any moment, or that of those whose label matches.
     StackHighest(Option<Pattern>),
-    /// The peak inside phases whose name matches.
-    Phase(Pattern),
+    /// The peak inside every phase that both sides have, or inside those whose name matches.
+    Phase(Option<Pattern>),
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,
 }
@@ -58,16 +58,26 @@ impl Target {
         }
     }
 
+    /// Whether it is about the peak inside a phase of this name.
+    #[must_use]
+    pub fn is_about_phase(&self, name: &str) -> bool {
+        match self {
+            Self::Phase(pattern) => pattern.as_ref().is_none_or(|pattern| pattern.matches(name)),
+            Self::Metric(_) | Self::Stack(_) | Self::StackHighest(_) | Self::Imbalance => false,
+        }
+    }
+
     /// As it is written.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Metric(metric) => metric.name().to_owned(),
-            Self::Stack(None) => "stack".to_owned(),
-            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
+            Self::Stack(None) => STACK.to_owned(),
+            Self::Stack(Some(pattern)) => format!("{STACK}:{}", pattern.as_str()),
             Self::StackHighest(None) => STACK_HIGHEST.to_owned(),
             Self::StackHighest(Some(pattern)) => format!("{STACK_HIGHEST}:{}", pattern.as_str()),
-            Self::Phase(pattern) => format!("phase:{}", pattern.as_str()),
+            Self::Phase(None) => PHASE.to_owned(),
+            Self::Phase(Some(pattern)) => format!("{PHASE}:{}", pattern.as_str()),
             Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
@@ -101,14 +111,28 @@ impl Growth {
         }
     }
 
+    /// The pattern of the phases that it is about, where it is not about all of them.
+    pub(super) fn phases(&self) -> Option<&Pattern> {
+        match &self.target {
+            Target::Phase(pattern) => pattern.as_ref(),
+            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) | Target::Imbalance => None,
+        }
+    }
+
     /// Whether both are limits on the same figure, so that one takes the place of the other.
     fn replaces(&self, other: &Self) -> bool {
         self.target == other.target && self.level == other.level
     }
 }
 
+/// The name of the totals of stacks at the peak.
+const STACK: &str = "stack";
+
 /// The name of the most that a stack held at any moment.
 const STACK_HIGHEST: &str = "stack-highest";
+
+/// The name of the peaks inside phases.
+const PHASE: &str = "phase";
 
 /// The name of the figure across ranks.
 pub const IMBALANCE: &str = "imbalance";
@@ -140,8 +164,8 @@ impl Figure {
     pub fn name(&self) -> String {
         match self {
             Self::Metric(metric) => metric.name().to_owned(),
-            Self::Stack(None) => "stack".to_owned(),
-            Self::Stack(Some(pattern)) => format!("stack:{}", pattern.as_str()),
+            Self::Stack(None) => STACK.to_owned(),
+            Self::Stack(Some(pattern)) => format!("{STACK}:{}", pattern.as_str()),
             Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
@@ -183,16 +207,13 @@ pub enum ParseThresholdError {
 }
 
 const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, \
-     stack-highest, stack-highest:GLOB, phase:GLOB and imbalance";
+     stack-highest, stack-highest:GLOB, phase, phase:GLOB and imbalance";
 const MAXIMUM_METRICS: &str =
     "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(
-        found,
-        Metric::ALL.map(Metric::name).into_iter().chain(["stack", STACK_HIGHEST, "phase:GLOB", IMBALANCE]),
-    )
+    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain([STACK, STACK_HIGHEST, PHASE, IMBALANCE]))
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -204,26 +225,17 @@ impl FromStr for Target {
     type Err = ParseThresholdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "stack" {
-            return Ok(Self::Stack(None));
+        let (name, pattern) = match text.split_once(':') {
+            Some((name @ (STACK | STACK_HIGHEST | PHASE), glob)) => (name, Some(Pattern::glob(glob)?)),
+            _ => (text, None),
+        };
+        match name {
+            STACK => Ok(Self::Stack(pattern)),
+            STACK_HIGHEST => Ok(Self::StackHighest(pattern)),
+            PHASE => Ok(Self::Phase(pattern)),
+            IMBALANCE => Ok(Self::Imbalance),
+            _ => metric(text, GROWTH_METRICS).map(Self::Metric),
         }
-        if let Some(glob) = text.strip_prefix("stack:") {
-            return Ok(Self::Stack(Some(Pattern::glob(glob)?)));
-        }
-        if let Some(rest) = text.strip_prefix(STACK_HIGHEST) {
-            match rest.strip_prefix(':') {
-                Some(glob) => return Ok(Self::StackHighest(Some(Pattern::glob(glob)?))),
-                None if rest.is_empty() => return Ok(Self::StackHighest(None)),
-                None => {}
-            }
-        }
-        if let Some(glob) = text.strip_prefix("phase:") {
-            return Ok(Self::Phase(Pattern::glob(glob)?));
-        }
-        if text == IMBALANCE {
-            return Ok(Self::Imbalance);
-        }
-        metric(text, GROWTH_METRICS).map(Self::Metric)
     }
 }
 
@@ -258,7 +270,7 @@ impl FromStr for Maximum {
         };
         let figure = match name.trim() {
             IMBALANCE => Figure::Imbalance,
-            "stack" => Figure::Stack(None),
+            STACK => Figure::Stack(None),
             name => match name.strip_prefix("stack:") {
                 Some(glob) => Figure::Stack(Some(Pattern::glob(glob)?)),
                 None => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
@@ -350,13 +362,14 @@ mod tests {
         // Names of phases may hold what else divides a limit.
         let phase = growth("phase:step=1:*=5%").unwrap();
         assert_eq!(phase.to_string(), "phase:step=1:*=5 %");
-        let Target::Phase(pattern) = phase.target else { panic!() };
+        let Target::Phase(Some(pattern)) = phase.target else { panic!() };
         assert!(pattern.matches("step=1:forward") && !pattern.matches("step=2:forward"));
         for text in
-            ["phase=5%", "phase:=5%", "5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "peak=", "peak"]
+            ["phases=5%", "phase:=5%", "5 percent", "-3%", "5GB%", "speed=5%", "=5%", "stack:=5%", "peak=", "peak"]
         {
             assert!(growth(text).is_err(), "{text}");
         }
+        assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
         assert_eq!("peak=70GiB".parse(), Ok(Maximum { figure: Figure::Metric(Metric::Peak), limit: 70 << 30 }));

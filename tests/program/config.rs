@@ -212,6 +212,35 @@ fn growth_may_be_accepted_until_a_day() {
 }
 
 #[test]
+fn what_a_report_proposes_to_accept_covers_all_that_fails() {
+    let folder = folder();
+    for file in ["cache-plain.pkl", "phases-before.pkl", "phases-after.pkl"] {
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(file), folder.path().join(file)).unwrap();
+    }
+    let limits = "[max-growth]\npeak = \"5%\"\nend = \"5%\"\nstack = \"4MiB\"\nphase = \"5%\"\n";
+    let diff = |accept: &str, [before, after]: [&str; 2]| {
+        fs::write(folder.path().join("ptmem.toml"), format!("{limits}{accept}")).unwrap();
+        ptmem(folder.path(), &["diff", before, after, "--phases"])
+    };
+    // Few checks fail; one phase alone; more stacks than anybody pastes one by one.
+    for (pair, entries) in [
+        (["before.pkl", "after.pkl"], 1),
+        (["phases-before.pkl", "phases-after.pkl"], 1),
+        (["cache-plain.pkl", "after.pkl"], 3),
+    ] {
+        let output = diff("", pair);
+        let told = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let (_, rest) = told.split_once("add to ptmem.toml:\n").unwrap();
+        let proposed: String =
+            rest.lines().take_while(|line| line.starts_with("  ")).map(|line| format!("{line}\n")).collect();
+        assert_eq!(proposed.matches("[[accept]]").count(), entries, "{proposed}");
+        let (code, line) = verdict(&diff(&proposed, pair));
+        assert_eq!(code, 0, "{line}\n{proposed}");
+    }
+}
+
+#[test]
 fn a_limit_for_certain_stacks_takes_the_place_of_that_for_all() {
     let folder = folder();
     let run = |limits: &[&str]| {

@@ -329,6 +329,11 @@ fn produce(code: Code) -> Codes {
             let twice = story([]).with("external_annotations", [phase(), phase()].concat());
             case.diff(&once, &twice, &["--max-growth", "phase:*=1GiB"])
         }
+        Code::OtherBefore => case.diff(&story([]), &story([]), &["--no-before", "the base has no recording"]),
+        Code::PhaseNotCompared => {
+            let named = story([]).with("external_annotations", phase());
+            case.diff(&story([]), &named, &["--max-growth", "phase=5%"])
+        }
         Code::RunFacts => case.show(&of_run(json!({"commit": "c0ffee"}))),
         Code::RunIncomplete => case.show(&of_run(json!({"ending": {"kind": "exception", "message": "E: x"}}))),
         Code::CountersDisagree => case.show(&of_run(json!({"counters": [counters(4 * MIB + 512)]}))),

@@ -357,7 +357,7 @@ fn a_change_that_loosens_its_own_limits_says_so() {
         ("table", format!("warning[limits-loosened] {}", &told[..40])),
         ("markdown", told.to_owned()),
         ("github", format!("::warning title=ptmem%3A limits-loosened::{}", told.replace('%', "%25"))),
-        ("github-output", "limits-loosened=true".to_owned()),
+        ("github-output", "must-tell=true".to_owned()),
     ] {
         let output = checkout.ptmem(&["--git", "main", "--format", format]);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

@@ -58,7 +58,14 @@ fn a_repository_gets_the_files_of_a_gate() {
         assert!(workflow.contains(part), "{part}: {workflow}");
     }
     assert!(!workflow.contains("- run:"), "{workflow}");
-    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION"] {
+    // A push to the main branch keeps its profile; only that job may write.
+    for part in
+        ["  push:\n    branches: [main, master]\n", "    if: github.event_name == 'push'\n", "contents: write # "]
+    {
+        assert_eq!(workflow.matches(part).count(), 1, "{part}: {workflow}");
+    }
+    assert_eq!(workflow.matches(install).count(), 2, "{workflow}");
+    for placeholder in ["INSTALL", "INPUTS", "RECORD", "RUNNER", "PLACE", "ACTION", "PUSH", "IF"] {
         assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
     }
     assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
@@ -154,6 +161,8 @@ fn a_runner_with_a_gpu_compares_with_the_stored_profile() {
     let real = repository(&[]);
     init(real.path(), &["--runner", "gpu"]);
     assert!(read(real.path(), ".github/workflows/memory.yml").contains("gpu: real"));
+    // The profile in the repository has a history of its own, so no branch keeps one.
+    assert!(!workflow.contains("push") && !workflow.contains("if:"), "{workflow}");
 }
 
 #[test]

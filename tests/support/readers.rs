@@ -39,6 +39,7 @@ impl Reports {
         }
         check_table(self.text(Format::Table));
         check_markdown(self.text(Format::Markdown), max_bytes);
+        check_markdown(self.text(Format::Brief), max_bytes);
         check_github(self.text(Format::Github));
         check_gitlab(self.text(Format::Gitlab), &json);
         check_junit(self.text(Format::Junit), &json);
@@ -594,17 +595,7 @@ pub fn check_github_output(text: &str) {
     let names: Vec<_> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
     assert_eq!(
         names,
-        [
-            "verdict",
-            "exit-code",
-            "peak-before",
-            "peak-after",
-            "delta",
-            "percent",
-            "changed",
-            "limits-loosened",
-            "approved"
-        ]
+        ["verdict", "exit-code", "peak-before", "peak-after", "delta", "percent", "changed", "must-tell", "approved"]
     );
     require_printable(text, "github-output");
 }

@@ -3,13 +3,23 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
-use ptmem::verdict::Maximum;
+use ptmem::diagnostic::Diagnostic;
+use ptmem::verdict::{Maximum, NoBefore};
 
 use super::limits::{Capacity, Trust};
 use super::stacks::Stacks;
 use super::view::View;
 use super::{ConfigArguments, heading};
+
+/// The after of a comparison, whose before is not there.
+#[derive(Debug, Clone)]
+pub(crate) struct Unpaired {
+    pub(crate) before: NoBefore,
+    /// The label that lets it pass.
+    pub(crate) approve_label: Option<String>,
+    /// Remarks on the comparison that was to be made.
+    pub(crate) remarks: Vec<Diagnostic>,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
@@ -24,12 +34,9 @@ pub(crate) struct CheckArguments {
     pub(crate) capacity: Capacity,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Growth should be gated, and REASON is why there is no before: inconclusive unless a limit is exceeded
-    #[arg(long, value_name = "REASON", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
-    pub(crate) no_before: Option<String>,
-    /// With --no-before, exit with 0 where nothing else fails and the pull request of this run of GitHub Actions has LABEL
-    #[arg(long, value_name = "LABEL", requires = "no_before", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
-    pub(crate) approve_label: Option<String>,
+    /// Of a comparison whose before is not there.
+    #[arg(skip)]
+    pub(crate) unpaired: Option<Unpaired>,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]

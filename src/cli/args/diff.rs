@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::verdict::Limits;
+use ptmem::diagnostic::Diagnostic;
+use ptmem::verdict::{Limits, NoBefore};
 
+use super::check::{CheckArguments, Unpaired};
 use super::limits::{Capacity, DiffLimits, Trust};
 use super::stacks::Stacks;
 use super::tree::TreeArguments;
@@ -17,11 +19,11 @@ use crate::cli::phases::DiffPhases;
 pub(crate) struct DiffArguments {
     /// Snapshot or saved profile of the code without the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update"])]
+    #[arg(required_unless_present_any = ["suite", "update", "no_before"])]
     pub(crate) before: Option<PathBuf>,
     /// Snapshot or saved profile of the code with the change; - is standard input. For the ranks of a job: a
     /// directory or a quoted glob with one file per rank
-    #[arg(required_unless_present_any = ["suite", "update"])]
+    #[arg(required_unless_present_any = ["suite", "update", "no_before"])]
     pub(crate) after: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limits: DiffLimits,
@@ -62,7 +64,14 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// Exit with 0 where only growth fails and the pull request of this run of GitHub Actions has LABEL
+    /// REASON why the base has no recording. AFTER alone is held to absolute limits, and inconclusive where it keeps them;
+    /// with BEFORE, of an older commit, that is compared, and every report says so
+    #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
+    pub(crate) no_before: Option<String>,
+    /// With --no-before, the base cannot have a recording yet: AFTER passes where it keeps absolute limits
+    #[arg(long, requires = "no_before", help_heading = heading::TRUST)]
+    pub(crate) first: bool,
+    /// Exit with 0 where only growth fails, or was not judged, and the pull request of this run of GitHub Actions has LABEL
     #[arg(long, value_name = "LABEL", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) approve_label: Option<String>,
     #[command(flatten)]
@@ -90,6 +99,27 @@ pub(crate) struct DiffArguments {
 }
 
 impl DiffArguments {
+    /// The check of the after alone, where there is no before.
+    pub(crate) fn unpaired(self, remarks: Vec<Diagnostic>) -> Result<CheckArguments, Box<Self>> {
+        match (self.no_before, self.before, self.after) {
+            (Some(reason), Some(after), None) => Ok(CheckArguments {
+                snapshot: after,
+                max: self.limits.max,
+                capacity: self.capacity,
+                trust: self.trust,
+                unpaired: Some(Unpaired {
+                    before: NoBefore { reason, is_first: self.first },
+                    approve_label: self.approve_label,
+                    remarks,
+                }),
+                config: self.config,
+                stacks: self.stacks,
+                view: self.view,
+            }),
+            (no_before, before, after) => Err(Box::new(Self { no_before, before, after, ..self })),
+        }
+    }
+
     /// The limits that were set.
     pub(crate) fn limits(&self) -> Limits {
         self.capacity.limits(Limits {

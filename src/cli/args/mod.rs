@@ -23,7 +23,7 @@ use super::scale::ScaleArguments;
 use super::simulate::SimulateArguments;
 use super::simulate::stand_ins::StandInsArguments;
 use super::trim::TrimArguments;
-pub(crate) use check::CheckArguments;
+pub(crate) use check::{CheckArguments, Unpaired};
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
 pub(crate) use leak::LeakArguments;

@@ -16,7 +16,7 @@ use super::args::DiffArguments;
 use super::config::{self, Loaded};
 use super::output::{self, Output};
 use super::report::{report_options, write_reports};
-use super::{exit_code, git, surroundings};
+use super::{check, exit_code, git, surroundings};
 use compare::compare_all;
 use pairs::{Pair, pairs};
 use update::{accepting, improvement, update};
@@ -42,12 +42,22 @@ fn loosened(arguments: &DiffArguments, loaded: &Loaded) -> Result<Option<Diagnos
     Ok((!found.is_empty()).then(|| Diagnostic::new(Code::LimitsLoosened, None, message)))
 }
 
+/// The remark on a before that takes the place of that of the base.
+fn other_before(reason: &str) -> Diagnostic {
+    Diagnostic::new(Code::OtherBefore, None, format!("growth since the base is not judged: {reason}"))
+}
+
 /// Days for which a report proposes to accept growth.
 const ACCEPTED_DAYS: u32 = 14;
 
 pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode> {
     let loaded = config::load_with_folder(&arguments.config)?;
-    let loosened = loosened(&arguments, &loaded)?;
+    let mut remarks: Vec<Diagnostic> = loosened(&arguments, &loaded)?.into_iter().collect();
+    let arguments = match arguments.unpaired(remarks.clone()) {
+        Ok(unpaired) => return check::run(unpaired, output),
+        Err(arguments) => *arguments,
+    };
+    remarks.extend(arguments.no_before.as_deref().map(other_before));
     let Loaded { config, folder, .. } = loaded;
     let pairs = pairs(&arguments, &config, &folder)?;
     let found = pairs.iter().map(Pair::found).collect::<Result<Vec<_>>>()?;
@@ -60,7 +70,7 @@ pub(super) fn run(arguments: DiffArguments, output: &Output) -> Result<ExitCode>
     }
     let mut gate = compare_all(&pairs, &found, &arguments, &config)?;
     if let Some(first) = gate.comparisons.first_mut() {
-        first.judgement.diagnostics.extend(loosened);
+        first.judgement.diagnostics.extend(remarks);
     }
     if let [only] = &mut gate.comparisons[..]
         && arguments.update.is_none()

@@ -6,11 +6,10 @@ use std::path::Path;
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::DeviceDiff;
-use ptmem::pattern::Pattern;
 use ptmem::profile::{Kind, Raise, saved};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
-use ptmem::verdict::{Comparison, Verdict};
+use ptmem::verdict::{Comparison, Target, Verdict};
 
 use super::super::args::{ConfigArguments, DiffArguments};
 use super::super::output;
@@ -27,8 +26,8 @@ struct Changes {
 
 fn changes(comparison: &Comparison) -> Changes {
     let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
-    let metrics = comparison.judgement.checks.iter().filter_map(|check| check.metric.strip_prefix("phase:"));
-    let limited: Vec<_> = metrics.filter_map(|glob| Pattern::glob(glob).ok()).collect();
+    let targets = comparison.judgement.checks.iter().filter_map(|check| check.metric.parse().ok());
+    let limited: Vec<Target> = targets.filter(|target| matches!(target, Target::Phase(_))).collect();
     for device in &comparison.diff.devices {
         for (metric, change) in &device.metrics {
             let name = format!("{} {}", device.name(), metric.name());
@@ -53,7 +52,7 @@ fn changes(comparison: &Comparison) -> Changes {
         // Phases with a limit, by their names.
         let mut rose: BTreeMap<&str, i128> = BTreeMap::new();
         let mut fell: BTreeMap<&str, i128> = BTreeMap::new();
-        for row in device.phases.iter().filter(|row| limited.iter().any(|pattern| pattern.matches(&row.name))) {
+        for row in device.phases.iter().filter(|row| limited.iter().any(|target| target.is_about_phase(&row.name))) {
             let side = if row.delta() > Some(0) { &mut rose } else { &mut fell };
             let most = side.entry(&row.name).or_default();
             *most = row.delta().filter(|delta| delta.abs() > most.abs()).unwrap_or(*most);

@@ -9,6 +9,17 @@ use ptmem::profile;
 
 use super::Series;
 
+/// The trailer by which a commit that only keeps a profile names the commit that was recorded.
+const RECORDED: &str = "Recorded-commit";
+
+/// A version of the file.
+struct Version {
+    /// The commit that has it.
+    hash: String,
+    /// The commit whose profile it is.
+    recorded: Commit,
+}
+
 /// Digits of a hash that name a commit.
 const SHORT: usize = 10;
 
@@ -24,31 +35,32 @@ pub(super) fn read(path: &Path, last: usize, reading: &profile::Options) -> Resu
     }
     commits.drain(..commits.len().saturating_sub(last));
     let mut series = Series::default();
-    for commit in commits {
-        let short = commit.hash.get(..SHORT).unwrap_or(&commit.hash).to_owned();
-        let version = format!("{}:./{file}", commit.hash);
-        let profile = git(folder, &["show", &version]).and_then(|bytes| {
+    for Version { hash, recorded } in commits {
+        let short = recorded.hash.get(..SHORT).unwrap_or(&recorded.hash).to_owned();
+        let profile = git(folder, &["show", &format!("{hash}:./{file}")]).and_then(|bytes| {
             profile::read(&*bytes, &format!("{short}:{file}"), reading.clone()).map_err(anyhow::Error::from)
         });
-        series.add(Point { name: short, commit: Some(commit) }, profile, false)?;
+        series.add(Point { name: short, commit: Some(recorded) }, profile, false)?;
     }
     Ok(series)
 }
 
 /// The commits that changed a file, the oldest first.
-fn commits(folder: &Path, file: &str) -> Result<Vec<Commit>> {
+fn commits(folder: &Path, file: &str) -> Result<Vec<Version>> {
     // Fields are separated by what no message can hold, and commits by zeros.
-    let format = "--format=%H%x1f%ct%x1f%s";
-    let listed = git(folder, &["log", "-z", "--reverse", format, "--", file])?;
+    let format = format!("--format=%H%x1f%(trailers:key={RECORDED},valueonly,separator=%x20)%x1f%ct%x1f%s");
+    let listed = git(folder, &["log", "-z", "--reverse", &format, "--", file])?;
     let listed = String::from_utf8_lossy(&listed);
     listed.split('\0').filter(|entry| !entry.trim().is_empty()).map(commit).collect()
 }
 
-fn commit(entry: &str) -> Result<Commit> {
-    let fields: Vec<&str> = entry.trim().splitn(3, '\u{1f}').collect();
-    let &[hash, time, subject] = &fields[..] else { bail!("git log: unexpected entry '{entry}'") };
+fn commit(entry: &str) -> Result<Version> {
+    let fields: Vec<&str> = entry.trim().splitn(4, '\u{1f}').collect();
+    let &[hash, trailer, time, subject] = &fields[..] else { bail!("git log: unexpected entry '{entry}'") };
     let time = time.parse().with_context(|| format!("git log: unexpected time in '{entry}'"))?;
-    Ok(Commit { hash: hash.to_owned(), time, subject: subject.to_owned() })
+    let is_named = trailer.len() >= SHORT && trailer.chars().all(|digit| digit.is_ascii_hexdigit());
+    let recorded = if is_named { trailer } else { hash }.to_owned();
+    Ok(Version { hash: hash.to_owned(), recorded: Commit { hash: recorded, time, subject: subject.to_owned() } })
 }
 
 /// The output of a command of git.

@@ -27,6 +27,7 @@ pub(super) const PROFILE: &str = "baseline.ptmem.json";
 const CONFIGURATION: &str = include_str!("templates/ptmem.toml");
 const SCRIPT: &str = include_str!("templates/record_memory.py");
 const GITHUB: &str = include_str!("templates/github.yml");
+const GITHUB_TREND: &str = include_str!("templates/github-trend.yml");
 const GITLAB: &str = include_str!("templates/gitlab.yml");
 
 /// The files for a repository; `is_stored` where the before is a profile in the repository. `action` is what a workflow
@@ -94,9 +95,18 @@ fn github(repository: &Repository, place: Place<'_>, is_stored: bool, action: &s
         true => format!("          before: {PROFILE}\n          after: snapshot.pkl"),
         false => format!("          install: |\n{install}\n{RECORD}\n          gpu: {gpu}"),
     };
-    let github = GITHUB.replace("PLACE", words).replace("RUNNER", &runner).replace("RECORD\n", &format!("{record}\n"));
+    // A profile in the repository has a history of its own.
+    let [push, condition, trend] = if is_compared_with_stored { [""; 3] } else { [PUSH, NOT_FOR_PUSH, GITHUB_TREND] };
+    let github = GITHUB.replace("PUSH", push).replace("IF", condition) + trend;
+    let github = github.replace("RECORD\n", &format!("{record}\n")).replace("PLACE", words).replace("RUNNER", &runner);
     github.replace("INPUTS", &inputs).replace("ACTION", action)
 }
+
+/// The event for the trend.
+const PUSH: &str = "  push:\n    branches: [main, master]\n";
+
+/// The condition of the job that gates.
+const NOT_FOR_PUSH: &str = "    if: github.event_name != 'push'\n";
 
 /// Inputs of the Action that record both commits by a script which writes the snapshot itself.
 const RECORD: &str = "          record: python record_memory.py\n          record-steps: none";

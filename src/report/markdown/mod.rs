@@ -48,13 +48,29 @@ const LEAST_SECTION: usize = 1024;
 /// Frames of one stack that are shown: the innermost ones.
 const MOST_FRAMES: usize = 64;
 
-/// Writes a report as Markdown, in at most [`Options::max_bytes`].
-#[must_use]
-pub(super) fn render(view: &View, options: &Options) -> String {
+/// A page with the verdict, the commit and the run.
+fn begin(view: &View, options: &Options) -> Page {
     let mut page = Page::new(format!("<!-- ptmem:{} -->\n", options.comment_key), options.max_bytes);
     page.links = Links::new(options.run.as_ref());
     heading(&mut page, view, options);
     conversation::surroundings(&mut page, view, options);
+    page
+}
+
+/// Writes the verdict in one line, and the warnings that weaken it.
+#[must_use]
+pub(super) fn brief(view: &View, options: &Options) -> String {
+    let mut page = begin(view, options);
+    for group in &view.groups {
+        quotes(&mut page, group, &group.open_remarks());
+    }
+    page.text
+}
+
+/// Writes a report as Markdown, in at most [`Options::max_bytes`].
+#[must_use]
+pub(super) fn render(view: &View, options: &Options) -> String {
+    let mut page = begin(view, options);
     if let Some(explanation) = &view.explanation {
         explain(&mut page, explanation, options);
     }

@@ -1,16 +1,21 @@
 //! Ways to accept the growth that fails a gate.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::pattern::Pattern;
 use crate::profile::Metric;
 use crate::report::Options;
-use crate::text::count;
 use crate::verdict::{About, Check, Comparison, Day, Gate, Level, Outcome, Verdict};
 
-/// Entries that are proposed: more are not worth pasting.
+/// Entries that are proposed one by one: where there are more, one covers all stacks and one all phases.
 const MOST_ENTRIES: usize = 10;
+
+/// The subject of an entry that covers any stack.
+const ALL_STACKS: &str = "pattern = \"*\"";
+
+/// The subject of an entry that covers the peak inside any phase.
+const ALL_PHASES: &str = "metric = \"phase:*\"";
 
 /// The ways to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,41 +34,67 @@ impl Acceptance {
     /// The ways for a gate that fails by growth; none for any other.
     pub(super) fn new(gate: &Gate, options: &Options) -> Option<Self> {
         let ways = options.acceptance.as_ref().filter(|_| gate.verdict() == Verdict::Regression)?;
-        // One entry covers all devices and ranks, so the largest excess counts.
-        let mut excesses: BTreeMap<String, u128> = BTreeMap::new();
-        for comparison in &gate.comparisons {
-            for check in &comparison.judgement.checks {
-                let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
-                if let Some((subject, excess)) = subject(comparison, check).zip(left) {
-                    let largest = excesses.entry(subject).or_default();
-                    *largest = excess.max(*largest);
-                }
-            }
+        let mut excesses = excesses(gate, subject);
+        if excesses.len() > MOST_ENTRIES {
+            excesses = self::excesses(gate, wide_subject);
         }
         if excesses.is_empty() {
             return None;
         }
         let mut excesses: Vec<(String, u128)> = excesses.into_iter().collect();
         excesses.sort_by_key(|(_, excess)| Reverse(*excess));
-        let shown = excesses.iter().take(MOST_ENTRIES);
-        let mut entries: Vec<String> = shown.flat_map(|(text, excess)| entry(text, *excess, ways.expires)).collect();
-        let more = excesses.len().saturating_sub(MOST_ENTRIES);
-        entries.extend((more > 0).then(|| format!("# and {}", count(more as u64, "more entry", "more entries"))));
+        let entries = excesses.iter().flat_map(|(text, excess)| entry(text, *excess, ways.expires)).collect();
         Some(Self { commands: ways.commands.clone(), entries, expires: ways.expires, label: ways.label.clone() })
     }
+}
+
+/// The bytes that each entry has to cover, by the line that names its subject. An entry covers all devices and ranks, so the
+/// device that needs most of it counts.
+fn excesses(gate: &Gate, subject: impl Fn(&Comparison, &Check) -> Option<String>) -> BTreeMap<String, u128> {
+    let mut largest: BTreeMap<String, u128> = BTreeMap::new();
+    for comparison in &gate.comparisons {
+        let mut of_devices: HashMap<(Option<u32>, About, String), u128> = HashMap::new();
+        for check in &comparison.judgement.checks {
+            let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
+            let Some((subject, excess)) = subject(comparison, check).zip(left) else { continue };
+            let sum = of_devices.entry((check.device, check.about, subject)).or_default();
+            // Stacks share what an entry allows; each phase may have all of it.
+            let is_shared = matches!(check.about, About::Stacks | About::StackHighest);
+            *sum = if is_shared { *sum + excess } else { excess.max(*sum) };
+        }
+        for ((.., subject), excess) in of_devices {
+            let most = largest.entry(subject).or_default();
+            *most = excess.max(*most);
+        }
+    }
+    largest
 }
 
 /// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised
 /// it.
 fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
-    let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
-    let of_stacks = of_device.filter(|other| other.about == About::Stacks);
-    let covered: Vec<u128> = of_stacks.filter_map(excess).collect();
-    // Where not all of them are listed, nothing is sure to be covered.
-    if check.about != About::Metric(Metric::Peak) || covered.len() > MOST_ENTRIES {
+    if check.about != About::Metric(Metric::Peak) {
         return Some(excess_of_check);
     }
-    excess_of_check.checked_sub(covered.iter().sum()).filter(|left| *left > 0)
+    let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
+    let of_stacks = of_device.filter(|other| other.about == About::Stacks);
+    excess_of_check.checked_sub(of_stacks.filter_map(excess).sum()).filter(|left| *left > 0)
+}
+
+/// The line of an entry that names the kind of subject of a check.
+fn wide_subject(comparison: &Comparison, check: &Check) -> Option<String> {
+    let wide = match check.about {
+        About::Stacks | About::StackHighest => ALL_STACKS,
+        About::Phases => ALL_PHASES,
+        About::Metric(_)
+        | About::Imbalance
+        | About::Ranks
+        | About::Leaks
+        | About::OutOfMemory
+        | About::Headroom
+        | About::Growth => return subject(comparison, check),
+    };
+    Some(wide.to_owned())
 }
 
 /// The line of an entry that names the subject of a check.

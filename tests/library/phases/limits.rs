@@ -83,6 +83,36 @@ fn what_cannot_be_compared_is_inconclusive() {
 }
 
 #[test]
+fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
+    let each = PhaseOptions { wanted: true, ..PhaseOptions::default() };
+    let is_told = |judgement: &Judgement, message: &str| judgement.diagnostics.iter().any(|d| d.message == message);
+    // The peak hides the growth of a phase below it.
+    let grown = judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%"]);
+    assert_eq!(grown.headline().to_string(), "FAIL phase b grew 2.00 MiB (+50.0 %), allowed 5 %");
+    // One with a limit of its own has no other.
+    let own =
+        judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%", "phase:b=50%"]);
+    assert_eq!(own.verdict, Verdict::Pass, "{}", own.headline());
+    // A part that comes or goes is told, and the peak judges it.
+    let added = judge(peaks(&[("a", 9)]), peaks(&[("a", 9), ("b", 4)]), each, &["5%", "phase=5%"]);
+    assert_eq!(added.verdict, Verdict::Pass);
+    assert!(is_told(&added, "the peak inside phase b is not compared: it is missing in the before"));
+    let gone = judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9)]), each, &["5%", "phase=5%"]);
+    assert!(is_told(&gone, "the peak inside phase b is not compared: it is missing in the after"));
+    // Nothing has a name: other limits judge what they can, and none is no gate.
+    let nameless = |growth: &[&str]| judge(peaks(&[]), peaks(&[]), each, growth);
+    let old = || (load("before.pkl"), load("before.pkl"));
+    assert_eq!(nameless(&["phase=5%"]).verdict, Verdict::Inconclusive);
+    let (before, after) = old();
+    assert_eq!(judge(before, after, each, &["5%", "phase=5%"]).verdict, Verdict::Pass);
+    let (before, after) = old();
+    let alone = judge(before, after, each, &["phase=5%"]);
+    assert!(alone.headline().to_string().starts_with("INCONCLUSIVE phase: neither side has any phases"));
+    let nothing_shared = judge(peaks(&[("a", 9)]), peaks(&[("b", 9)]), each, &["phase=5%"]);
+    assert_eq!(nothing_shared.headline().to_string(), "INCONCLUSIVE phase: no phase is on both sides");
+}
+
+#[test]
 fn names_may_hold_what_limits_are_written_with() {
     let judgement = judge(
         peaks(&[("step=1:forward", 5)]),
@@ -150,7 +180,7 @@ fn growth_of_a_phase_can_be_accepted() {
         let told = judgement.diagnostics.iter().filter(|d| d.message.contains("phase forward #0 exceeds its limit"));
         assert_eq!(told.count(), usize::from(check.accepted));
     }
-    for text in ["max = \"phase:a=1MiB\"", "phase-occurrence = \"all\"", "max-growth = \"phase=5%\""] {
+    for text in ["max = \"phase:a=1MiB\"", "phase-occurrence = \"all\"", "max-growth = \"phase:=5%\""] {
         assert!(Config::parse(text).is_err(), "{text}");
     }
 }

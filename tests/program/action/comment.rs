@@ -184,10 +184,10 @@ fn every_mode_comments_when_it_says() {
             assert_eq!(written, expected, "{mode} {verdict} {changed} {method}");
         }
     }
-    // Looser limits are told, whatever passes by them.
+    // What reviewers must know is told, whatever passes by them.
     let server = pull_request(vec![]);
     let mut job = commenting(&server.url);
-    job.set("PTMEM_VERDICT", "pass").set("PTMEM_CHANGED", "false").set("PTMEM_LIMITS_LOOSENED", "true");
+    job.set("PTMEM_VERDICT", "pass").set("PTMEM_CHANGED", "false").set("PTMEM_MUST_TELL", "true");
     job.run("comment.sh").is_quiet();
     assert!(server.requests().iter().any(|request| request.method == "POST"));
 }

@@ -75,7 +75,7 @@ fn a_note_that_cannot_be_written_fails_the_script() {
 const PYTHON: &str = r#"#!/bin/sh
 case "$1 $2" in
   '-m venv') mkdir -p "$3/bin" && printf 'VIRTUAL_ENV=%s\nexport VIRTUAL_ENV\n' "$3" > "$3/bin/activate" ;;
-  'record_memory.py '*) cp "$VIRTUAL_ENV/installed.pkl" "$PTMEM_SNAPSHOT" ;;
+  'record_memory.py '*) [ ! -f broken ] && cp "$VIRTUAL_ENV/installed.pkl" "$PTMEM_SNAPSHOT" ;;
   *) exit 9 ;;
 esac
 "#;
@@ -89,11 +89,8 @@ case "$1 $2" in
 esac
 "#;
 
-#[test]
-fn the_job_of_init_records_each_side_with_its_own_code() {
-    if skipped() || find("git").is_none() {
-        return;
-    }
+/// Runs the job of init on a merge request whose commits have these files, beside a recording each.
+fn run_job_of_init(files: [&[&str]; 2]) -> (Job, Finished) {
     let mut job = Job::new();
     for name in ["cp", "chmod"] {
         symlink(find(name).unwrap(), job.path("bin").join(name)).unwrap();
@@ -101,9 +98,14 @@ fn the_job_of_init_records_each_side_with_its_own_code() {
     job.program("python", PYTHON).program("pip", "#!/bin/sh\n");
     job.program("ptmem", &TOOL.replace("TOOL", env!("CARGO_BIN_EXE_ptmem")));
     job.git("workspace", &["init", "--quiet", "--initial-branch", "main"]);
-    for side in ["before", "after"] {
+    for (side, files) in ["before", "after"].into_iter().zip(files) {
         fs::copy(root().join(format!("fixtures/{side}.pkl")), job.path("workspace/recorded.pkl")).unwrap();
-        fs::write(job.path("workspace/.gitlab-ci.yml"), "").unwrap();
+        for file in ["broken", "record_memory.py"] {
+            let _ = fs::remove_file(job.path("workspace").join(file));
+        }
+        for file in files.iter().chain(&[".gitlab-ci.yml"]) {
+            fs::write(job.path("workspace").join(file), "").unwrap();
+        }
         job.git("workspace", &["add", "--all"]);
         job.git("workspace", &["commit", "--quiet", "--message", side]);
     }
@@ -115,9 +117,30 @@ fn the_job_of_init_records_each_side_with_its_own_code() {
     let workspace = job.path("workspace");
     job.set("CI_PROJECT_DIR", workspace).set("CI_MERGE_REQUEST_DIFF_BASE_SHA", base);
     let finished = job.run_file(&job.path("script.sh"));
-    finished.says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
     assert!(!job.path("workspace/environment").exists());
+    (job, finished)
+}
+
+#[test]
+fn the_job_of_init_records_each_side_with_its_own_code() {
+    if skipped() || find("git").is_none() {
+        return;
+    }
+    let (job, finished) = run_job_of_init([&["record_memory.py"]; 2]);
+    finished.says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
     assert!(job.read("workspace/memory.md").contains("53.80 MiB"));
+}
+
+#[test]
+fn the_job_of_init_knows_a_base_that_cannot_be_recorded() {
+    if skipped() || find("git").is_none() {
+        return;
+    }
+    let (job, finished) = run_job_of_init([&["record_memory.py", "broken"], &["record_memory.py"]]);
+    finished.says(3, "INCONCLUSIVE growth: not judged: the base cannot be recorded; the log of the job says why");
+    assert!(job.read("workspace/memory.md").contains("not judged"));
+    let (_, finished) = run_job_of_init([&["broken"], &["record_memory.py"]]);
+    finished.says(0, "PASS nothing to compare with yet: the base has no record_memory.py");
 }
 
 /// The commands of a job, one after the other.

@@ -30,7 +30,7 @@ fn every_input_becomes_one_argument() {
     );
     let all = job.read("arguments");
     let exports: Vec<_> = all.lines().filter(|line| line.contains('=') && line.contains("/ptmem.")).collect();
-    assert_eq!(exports.len(), 4, "{all}");
+    assert_eq!(exports.len(), 5, "{all}");
     assert!(all.ends_with("[--export]\n[sarif=out/a b.sarif]\n[--comment-key]\n[large/v2]\n"), "{all}");
 }
 

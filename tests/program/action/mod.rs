@@ -8,6 +8,7 @@ mod gitlab;
 mod inputs;
 mod install;
 mod page;
+mod profiles;
 mod record;
 mod run;
 mod server;
@@ -32,8 +33,9 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 29] = [
+const TOOLS: [&str; 30] = [
     "awk",
+    "base64",
     "bash",
     "cat",
     "curl",

@@ -10,11 +10,11 @@ use super::run::{could_not_run, verdict};
 use super::{Finished, Job, find, root, skipped};
 
 /// A program of the code under test: it takes the snapshot of its commit for its own.
-const PROGRAM: &str = "cp \"recorded $(cat which).pkl\" \"$PTMEM_SNAPSHOT\"";
+pub(super) const PROGRAM: &str = "cp \"recorded $(cat which).pkl\" \"$PTMEM_SNAPSHOT\"";
 
 /// A job of pull request 7 whose workspace is the merge that GitHub makes for it, with as many commits as the checkout
 /// fetched. The snapshot of the base is `before.pkl`, that of the change `after.pkl`.
-fn merged(depth: u32) -> Job {
+pub(super) fn merged(depth: u32) -> Job {
     let mut job = Job::new();
     symlink(env!("CARGO_BIN_EXE_ptmem"), job.path("bin/ptmem")).unwrap();
     symlink(find("cp").unwrap(), job.path("bin/cp")).unwrap();
@@ -54,7 +54,7 @@ fn commit(job: &Job, files: &[(&str, &str)]) {
     job.git("origin", &["commit", "--quiet", "--message", "change"]);
 }
 
-fn no_git() -> bool {
+pub(super) fn no_git() -> bool {
     let is_missing = find("git").is_none();
     if is_missing {
         crate::support::tool::say("skipped: no git to make repositories with");
@@ -63,7 +63,7 @@ fn no_git() -> bool {
 }
 
 /// The number of checkouts that share the repository of the workspace.
-fn worktrees(job: &Job) -> usize {
+pub(super) fn worktrees(job: &Job) -> usize {
     job.git("workspace", &["worktree", "list", "--porcelain"]).matches("worktree ").count()
 }
 
@@ -169,7 +169,7 @@ fn a_command_that_fails_could_not_run() {
 }
 
 /// A job whose base cannot be recorded: the change repairs it.
-fn repairing() -> Job {
+pub(super) fn repairing() -> Job {
     let mut job = merged(2);
     job.set("PTMEM_RECORD", format!("{PROGRAM}\n[ $(cat which) = after ]"));
     job
@@ -182,7 +182,7 @@ fn without_a_recording_of_the_base_growth_is_not_judged() {
     }
     let mut job = repairing();
     let finished = job.run("run.sh");
-    finished.says(0, "::warning::ptmem: growth is not judged: record: on the base ");
+    finished.says(0, "::warning::ptmem: growth since the base is not judged: record: on the base ");
     finished.says(0, "INCONCLUSIVE growth: not judged: record: on the base ");
     let outputs = job.outputs();
     assert_eq!((&*outputs["verdict"], &*outputs["exit-code"]), ("inconclusive", "3"), "{}", finished.log);
@@ -192,7 +192,8 @@ fn without_a_recording_of_the_base_growth_is_not_judged() {
     // Absolute limits hold all the same, and no label lifts them.
     for (limit, labels, expected) in [
         ("--max peak=300MiB", json!([{"name": "memory-growth-approved"}]), ("regression", "1", 1)),
-        ("--max peak=400MiB", json!([]), ("inconclusive", "3", 3)),
+        // Options of a comparison are no mistake.
+        ("--max peak=400MiB --warn-growth end=1% --all", json!([]), ("inconclusive", "3", 3)),
         ("--max peak=400MiB", json!([{"name": "memory-growth-approved"}]), ("inconclusive", "3", 0)),
     ] {
         let mut job = repairing();
@@ -264,8 +265,8 @@ fn a_change_that_brings_the_command_passes_with_a_note() {
     }
     let folder = format!("cd ../work\n{PROGRAM}");
     let cases = [
-        ("work/record.sh", "work", PROGRAM, "has no `record.sh`, which the command names"),
-        ("bench/record.sh", "bench", &*folder, "has no folder `bench/`"),
+        ("work/record.sh", "work", PROGRAM, "has no 'record.sh', which the command names"),
+        ("bench/record.sh", "bench", &*folder, "has no folder 'bench/'"),
     ];
     for (path, working_directory, program, message) in cases {
         let mut job = bringing(path, program);
@@ -277,9 +278,15 @@ fn a_change_that_brings_the_command_passes_with_a_note() {
         assert!(outputs["after"].ends_with("/after/snapshot.pkl"), "{outputs:?}");
         assert_eq!(verdict(&mut job), 0);
         let report = fs::read_to_string(&outputs["report-markdown"]).unwrap();
-        assert!(report.starts_with("<!-- ptmem:default -->\n### ✅ nothing to compare yet"), "{report}");
-        assert!(report.contains(message) && report.contains("**Largest stacks at the peak**"), "{report}");
-        assert_eq!((job.read("summary"), worktrees(&job)), (report, 1));
+        assert!(
+            report.starts_with("<!-- ptmem:default -->\n### ✅ PASS: nothing to compare with yet: the base "),
+            "{report}"
+        );
+        assert!(report.contains(message) && report.contains("stacks at the peak"), "{report}");
+        assert_eq!((job.read("summary"), worktrees(&job)), (format!("{report}\n"), 1));
+        // Absolute limits hold from the first recording on.
+        let finished = job.set("PTMEM_ARGS", "--max peak=200MiB --warn-growth end=1%").run("run.sh");
+        assert_eq!(job.outputs()["verdict"], "regression", "{}", finished.log);
     }
 }
 
@@ -294,7 +301,7 @@ fn a_command_that_the_base_has_under_another_name_is_not_new() {
     job.git("workspace", &["fetch", "--quiet", "--depth=2", "origin", "new"]);
     job.git("workspace", &["switch", "--quiet", "--detach", "FETCH_HEAD"]);
     let finished = job.run("run.sh");
-    finished.says(0, "growth is not judged: record: on the base ");
+    finished.says(0, "growth since the base is not judged: record: on the base ");
     finished.says(0, "the command ended with exit code 127");
     assert_eq!(verdict(&mut job), 3);
     // One that fails on the checkout as well is no command.

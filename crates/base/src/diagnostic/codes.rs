@@ -244,6 +244,10 @@ codes! {
         "A phase occurs more often on one side than on the other."
         "Record the same steps on both sides.";
 
+    PhaseNotCompared "phase-not-compared" Warning
+        "Only one side has this phase: the change adds or removes that part of the program, and the limit on all phases does not judge it."
+        "Check that other limits cover it; a limit on the phase by its name is inconclusive where a side lacks it.";
+
     VersionsDiffer "versions-differ" Note
         "The two sides ran with other versions of Python, PyTorch or packages."
         "Nothing, if the upgrade is what is compared; else install the same versions.";
@@ -267,6 +271,10 @@ codes! {
     LimitsLoosened "limits-loosened" Warning
         "The configuration lets more pass than that of the base: the change loosens the limits that it is held to."
         "Agree to the new limits as to any other part of the change; they hold for this comparison already.";
+
+    OtherBefore "other-before" Warning
+        "The before is not a recording of the base, which cannot be recorded, but of an older commit."
+        "Read the growth as that since the older commit; a base that can be recorded again ends this.";
 
     UnusedRule "unused-rule" Warning
         "A rule of the configuration matches nothing in any comparison."
