@@ -38,7 +38,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let mut options = report_options(&arguments.view, output);
     options.device_memory = limits.device_memory;
     let of_profile = profile::Options {
-        history: found.is_none() && arguments.view.has_pictures(),
+        layout: found.is_none() && arguments.view.has_pictures(),
         skip_course: true,
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };

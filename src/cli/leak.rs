@@ -76,7 +76,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         rules: options.rules.clone(),
         max_input: arguments.view.input.max_input(),
         allocator_settings: arguments.view.input.allocator_settings(&config),
-        history: false,
+        layout: false,
         every: None,
         device: arguments.view.device,
         skip_course: true,

@@ -20,7 +20,7 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let every = arguments.phases.every()?;
     let of_profile = profile::Options {
         every,
-        history: found.is_none() && arguments.view.has_pictures(),
+        layout: found.is_none() && arguments.view.has_pictures(),
         skip_course: true,
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::curve::Curve;
-use crate::profile::{Attribution, Bucket, DeviceProfile, Profile};
+use super::past::Past;
+use crate::profile::Bucket;
 use crate::replay::Position;
-use crate::stack::{GroupBy, Grouper};
 
 /// Categories whose memory stays through a step, the lowest first. Below them lies what is older than the recording.
 const LASTING: [&str; 2] = ["parameters", "optimizer"];
@@ -16,46 +16,16 @@ const LASTING: [&str; 2] = ["parameters", "optimizer"];
 pub(crate) struct Area {
     /// Its category.
     pub(crate) name: String,
-    /// Allocated bytes at the points of [`Curve::area_points`].
+    /// Allocated bytes at the points of the curve.
     pub(crate) bytes: Vec<u64>,
 }
 
-/// The allocated memory by category at some of the points.
-pub(super) fn areas(profile: &Profile, device: &DeviceProfile, area_points: &[usize]) -> Vec<Area> {
-    let Some(lifetimes) = &device.lifetimes else { return Vec::new() };
-    let moments: Vec<Position> = area_points.iter().map(|&point| lifetimes.points[point].at).collect();
-    let grouper = Grouper::new(&profile.tables, GroupBy::Category, &profile.options.rules);
-    let mut names: Vec<String> = Vec::new();
-    let mut changes: Vec<Vec<i128>> = Vec::new();
-    let mut known = std::collections::HashMap::new();
-    for life in &lifetimes.lives {
-        let category = *known.entry(life.owner).or_insert_with(|| {
-            let name = match life.owner {
-                Attribution::Stack(stack) => grouper.label(stack),
-                Attribution::Bucket(bucket) => bucket.label().to_owned(),
-            };
-            names.iter().position(|known| *known == name).unwrap_or_else(|| {
-                names.push(name);
-                changes.push(vec![0; moments.len() + 1]);
-                names.len() - 1
-            })
-        });
-        let from = moments.partition_point(|&moment| moment < life.born);
-        let to = moments.partition_point(|&moment| moment < life.freed);
-        changes[category][from] += i128::from(life.bytes);
-        changes[category][to] -= i128::from(life.bytes);
-    }
-    names.into_iter().zip(changes).map(|(name, changes)| Area { name, bytes: sums(&changes) }).collect()
-}
-
-/// The running sums of changes, without the last one, which lies behind all moments.
-fn sums(changes: &[i128]) -> Vec<u64> {
-    let mut sum = 0_i128;
-    let sums = changes.iter().map(|change| {
-        sum += change;
-        u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
-    });
-    sums.take(changes.len().saturating_sub(1)).collect()
+/// The allocated memory by category at places, which are in order.
+pub(super) fn areas(past: &Past<'_>, places: &[Position]) -> Vec<Area> {
+    let (categories, names) = past.categories();
+    let held = past.device.trace.held_at(&categories, names.len(), places);
+    let areas = names.into_iter().enumerate();
+    areas.map(|(at, name)| Area { name, bytes: held.iter().map(|held| held[at]).collect() }).collect()
 }
 
 /// Stacks the areas of all curves in the same order: what stays at the bottom, then the largest. Gives that order.
@@ -96,7 +66,6 @@ mod tests {
             events: Vec::new(),
             bands: Vec::new(),
             areas: areas.collect(),
-            area_points: vec![0, 1],
         }
     }
 

@@ -1,11 +1,12 @@
 //! The curves of a device, with what is worth a mark on them.
 
-use super::Pictured;
 use super::area::{self, Area};
+use super::past::Past;
 use crate::align::Correspondence;
-use crate::profile::{DeviceProfile, Occurrence, Point};
+use crate::profile::{DeviceProfile, Occurrence};
 use crate::replay::{History, Position};
 use crate::sides::Side;
+use crate::trace::Measure;
 
 /// Phases of one device that are drawn: the longest ones.
 const MOST_BANDS: usize = 80;
@@ -13,8 +14,8 @@ const MOST_BANDS: usize = 80;
 /// Failed allocations of one device that are drawn.
 const MOST_FAILURES: usize = 50;
 
-/// Moments at which the memory of each category is computed.
-const AREA_SAMPLES: usize = 240;
+/// Equal parts of the history of which each gives the lowest and the highest point of a still curve.
+const PARTS: usize = 160;
 
 /// The curves of one side.
 #[derive(Debug)]
@@ -33,8 +34,6 @@ pub(crate) struct Curve {
     pub(crate) bands: Vec<Band>,
     /// The allocated memory by what it is for, the lowest of the stack first.
     pub(crate) areas: Vec<Area>,
-    /// The points of which [`Area::bytes`] has the values.
-    pub(crate) area_points: Vec<usize>,
 }
 
 impl Curve {
@@ -88,6 +87,8 @@ pub(crate) enum EventKind {
     OutOfMemory {
         /// Bytes that were asked for.
         requested: u64,
+        /// The largest free block that could have served it, where that is known.
+        largest: Option<u64>,
     },
 }
 
@@ -109,7 +110,7 @@ pub(crate) struct Band {
 /// Turns moments of one side into spots.
 struct Scale<'p> {
     side: Side,
-    device: &'p DeviceProfile,
+    past: &'p Past<'p>,
     correspondence: Option<&'p Correspondence>,
     /// Whether the places of this side are those of the scale.
     is_own: bool,
@@ -122,22 +123,20 @@ impl Scale<'_> {
 
     /// The moment after a number of events.
     fn spot_of_event(&self, events: u64) -> Spot {
-        self.spot(Position::of_count(usize::try_from(events).unwrap_or(usize::MAX)))
+        self.spot(place_of(events))
     }
 
-    /// The time of the nearest point of the curve, which is that of the moment for all moments that matter. A coarse
-    /// curve takes all events for equally long.
+    /// Where nothing but a coarse curve is left, all events take equally long.
     fn time(&self, at: Position) -> Option<u64> {
-        let Some(lifetimes) = &self.device.lifetimes else {
-            return Some(part_of(at.count() as u64, self.device.events, self.device.duration_us?));
-        };
-        let points = &lifetimes.points;
-        let next = points.partition_point(|point| point.at < at).min(points.len().checked_sub(1)?);
-        points[next].time_us
+        let device = self.past.device;
+        if self.past.has_moves() {
+            return device.time_us(at);
+        }
+        Some(part_of(at.count() as u64, device.events, device.duration_us?))
     }
 
     fn program(&self, at: Position) -> Option<i64> {
-        let place = self.device.lifetimes.as_ref()?.place(at);
+        let place = self.past.has_moves().then(|| self.past.place(at))?;
         match (self.correspondence, self.side) {
             (Some(correspondence), Side::Before) => Some(correspondence.after_of(place)),
             (Some(_), Side::After) => i64::try_from(place).ok(),
@@ -147,35 +146,70 @@ impl Scale<'_> {
 }
 
 /// The curve of a side, where it is more than a point.
-pub(super) fn curve(pictured: &Pictured<'_>, side: Side, correspondence: Option<&Correspondence>) -> Option<Curve> {
-    let device = (*pictured.devices.of(side))?;
-    let profile = (*pictured.profiles.of(side))?;
-    let is_compared = pictured.rows.is_some();
-    let scale = Scale { side, device, correspondence, is_own: !is_compared };
-    let points = match &device.lifetimes {
-        Some(lifetimes) => lifetimes.points.iter().map(|point| value(&scale, point)).collect(),
-        None => coarse_points(device),
-    };
+pub(super) fn curve(
+    past: &Past<'_>,
+    side: Side,
+    is_compared: bool,
+    correspondence: Option<&Correspondence>,
+) -> Option<Curve> {
+    let device = past.device;
+    let scale = Scale { side, past, correspondence, is_own: !is_compared };
+    let points = if past.has_moves() { points(&scale) } else { coarse_points(device) };
     if points.len() < 2 || device.figures.history != History::Recorded {
         return None;
     }
-    let allocated: Vec<u64> = points.iter().map(|point: &SpotValue| point.allocated).collect();
-    let area_points = highest_in_parts(&allocated, AREA_SAMPLES);
+    let places: Vec<Position> = points.iter().map(|point: &SpotValue| place_of(point.spot.event)).collect();
     Some(Curve {
         side: is_compared.then_some(side),
-        is_coarse: device.lifetimes.is_none(),
+        is_coarse: !past.has_moves(),
         baseline: device.figures.allocated.baseline,
         events: events(&scale),
         bands: bands(&scale),
-        areas: area::areas(profile, device, &area_points),
-        area_points,
+        areas: if past.has_moves() { area::areas(past, &places) } else { Vec::new() },
         points,
     })
 }
 
-fn value(scale: &Scale<'_>, point: &Point) -> SpotValue {
-    let spot = Spot { event: point.at.count() as u64, time_us: point.time_us, program: scale.program(point.at) };
-    SpotValue { spot, allocated: point.allocated, reserved: point.reserved }
+/// The place after a number of events.
+fn place_of(events: u64) -> Position {
+    Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
+}
+
+/// The lowest and the highest points of equal parts of the history, in order.
+fn points(scale: &Scale<'_>) -> Vec<SpotValue> {
+    let device = scale.past.device;
+    let allocated: Vec<u64> = device.trace.values(Measure::Allocated).map(level).collect();
+    let is_known = device.figures.reserved.baseline.is_some();
+    let reserved = is_known.then(|| device.trace.values(Measure::Reserved).map(level).collect::<Vec<u64>>());
+    let chosen = chosen(&allocated, reserved.as_deref()).into_iter().map(|place| SpotValue {
+        spot: scale.spot(Position::of_count(place)),
+        allocated: allocated[place],
+        reserved: reserved.as_ref().map(|reserved| reserved[place]),
+    });
+    chosen.collect()
+}
+
+/// A sum that goes up and down by blocks. Where a history does not add up it counts as 0 until it is positive again.
+fn level(sum: i128) -> u64 {
+    u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
+}
+
+/// The places of the points to keep: the first and the last, and of every part the first of its lowest and of its
+/// highest allocated bytes and of its highest reserved bytes.
+fn chosen(allocated: &[u64], reserved: Option<&[u64]>) -> Vec<usize> {
+    let count = allocated.len();
+    let parts = PARTS.min(count);
+    let mut places = vec![0, count.saturating_sub(1)];
+    for part in 0..parts {
+        let range = part * count / parts..(part + 1) * count / parts;
+        places.extend(range.clone().min_by_key(|&place| allocated[place]));
+        // `max_by_key` on the reversed range takes the first of equal values.
+        places.extend(range.clone().rev().max_by_key(|&place| allocated[place]));
+        places.extend(reserved.and_then(|reserved| range.rev().max_by_key(|&place| reserved[place])));
+    }
+    places.sort_unstable();
+    places.dedup();
+    places
 }
 
 /// The same part of another whole.
@@ -201,21 +235,8 @@ fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
     points
 }
 
-/// The point with the most allocated bytes of each of several equal parts of a curve, and its first and last point.
-pub(super) fn highest_in_parts(allocated: &[u64], parts: usize) -> Vec<usize> {
-    let parts = parts.min(allocated.len());
-    let mut places = vec![0, allocated.len().saturating_sub(1)];
-    for part in 0..parts {
-        let range = part * allocated.len() / parts..(part + 1) * allocated.len() / parts;
-        places.extend(range.rev().max_by_key(|&place| allocated[place]));
-    }
-    places.sort_unstable();
-    places.dedup();
-    places
-}
-
 fn events(scale: &Scale<'_>) -> Vec<Event> {
-    let figures = &scale.device.figures;
+    let figures = &scale.past.device.figures;
     let counters =
         [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();
     let peaks = counters.filter_map(|(kind, counter)| {
@@ -224,7 +245,7 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
     });
     let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
         spot: scale.spot(Position::after(oom.event as usize)),
-        kind: EventKind::OutOfMemory { requested: oom.requested },
+        kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.pool.map(|pool| pool.largest) },
         bytes: oom.allocated.unwrap_or(0),
     });
     peaks.chain(failures).collect()
@@ -232,7 +253,7 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
 
 /// The longest phases, in their order.
 fn bands(scale: &Scale<'_>) -> Vec<Band> {
-    let mut longest: Vec<(usize, &Occurrence)> = scale.device.phases.all.iter().enumerate().collect();
+    let mut longest: Vec<(usize, &Occurrence)> = scale.past.device.phases.all.iter().enumerate().collect();
     longest.sort_by_key(|(_, phase)| std::cmp::Reverse(phase.to - phase.from));
     longest.truncate(MOST_BANDS);
     longest.sort_by_key(|(place, _)| *place);
@@ -244,4 +265,22 @@ fn bands(scale: &Scale<'_>) -> Vec<Band> {
         peak: phase.peak,
     });
     bands.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peak_of_a_long_curve_is_kept() {
+        let mut allocated = vec![5_u64; 100_000];
+        let mut reserved = vec![10_u64; 100_000];
+        (allocated[777], allocated[50_001], allocated[50_002], reserved[99_000]) = (9, 0, 8, 20);
+        let places = chosen(&allocated, Some(&reserved));
+        for place in [0, 777, 50_001, 50_002, 99_000, 99_999] {
+            assert!(places.binary_search(&place).is_ok(), "{place}");
+        }
+        assert!(places.len() <= 3 * PARTS + 2 && places.is_sorted(), "{}", places.len());
+        assert_eq!(chosen(&[1, 2, 3], None), [0, 1, 2]);
+    }
 }

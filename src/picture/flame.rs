@@ -20,6 +20,8 @@ pub(crate) struct Flame {
     pub(crate) nodes: Vec<Node>,
     /// The moments, the one that the report is about first.
     pub(crate) moments: Vec<Moment>,
+    /// The node of the innermost frame of each unit.
+    pub(super) leaves: Vec<usize>,
 }
 
 /// A frame within its callers.
@@ -57,8 +59,6 @@ pub(crate) enum MomentKind {
     End,
     /// The first failed allocation.
     Oom,
-    /// A moment of the history, and the same place of the program in the before.
-    Sample,
 }
 
 /// The memory at the moments, by unit.
@@ -82,8 +82,9 @@ impl Holdings {
         }
     }
 
-    /// The picture of units with these frames. `lines` tells whether frames of different lines are different.
-    pub(super) fn flame(self, paths: &[Vec<Frame>], lines: bool) -> Flame {
+    /// The picture of units with these frames. `lines` tells whether frames of different lines are different; `highest` is
+    /// the most that each unit holds at any moment, where that is known.
+    pub(super) fn flame(self, paths: &[Vec<Frame>], lines: bool, highest: &[u64]) -> Flame {
         let mut nodes = Nodes::default();
         let leaves: Vec<usize> = paths.iter().map(|path| nodes.leaf(path, lines)).collect();
         let moments = self.moments.into_iter().zip(self.held).map(|((kind, at), held)| {
@@ -94,7 +95,10 @@ impl Holdings {
             }
             Moment { kind, at, own: own.into_iter().collect() }
         });
-        Flame { moments: moments.collect(), nodes: nodes.all }.without_small_ones()
+        let moments = moments.collect();
+        let mut most = vec![0_u64; nodes.all.len()];
+        leaves.iter().zip(highest).for_each(|(&leaf, highest)| most[leaf] = highest.saturating_add(most[leaf]));
+        Flame { moments, nodes: nodes.all, leaves }.without_small_ones(most)
     }
 }
 
@@ -154,9 +158,10 @@ impl Flame {
         }
     }
 
-    /// Leaves out nodes that are too small to see: their bytes count as their caller's own.
-    fn without_small_ones(mut self) -> Self {
-        let mut most = vec![0_u64; self.nodes.len()];
+    /// Leaves out nodes that are too small to see at any moment: their bytes count as their caller's own. `most` has the
+    /// most that each holds itself.
+    fn without_small_ones(mut self, mut most: Vec<u64>) -> Self {
+        self.roll_up(&mut most, u64::saturating_add);
         let mut total = 0_u64;
         for moment in &self.moments {
             let widths = self.widths(moment);
@@ -188,7 +193,8 @@ impl Flame {
             }
             moment.own = own.into_iter().collect();
         }
-        Self { nodes: kept, moments: self.moments }
+        let leaves = self.leaves.into_iter().map(|leaf| kept_as[leaf]).collect();
+        Self { nodes: kept, moments: self.moments, leaves }
     }
 }
 
@@ -211,7 +217,7 @@ mod tests {
             holdings.add(0, unit, Side::Before, held(*before));
             holdings.add(0, unit, Side::After, held(*after));
         }
-        holdings.flame(&paths, false)
+        holdings.flame(&paths, false, &[])
     }
 
     #[test]

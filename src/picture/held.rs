@@ -1,20 +1,14 @@
 //! Who holds the memory at the moments of a picture.
 
 use super::Pictured;
-use super::curve::highest_in_parts;
 use super::flame::{Holdings, MomentKind};
+use super::past::Past;
 use super::units::Units;
 use crate::align::Correspondence;
 use crate::diff::RowKind;
-use crate::profile::{Attribution, DeviceProfile, Held, Lifetimes, Moment, Owned};
+use crate::profile::{Attribution, DeviceProfile, Held, Moment, Owned};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
-
-/// Moments along the recording, so that a click on the curve finds one near.
-const MOST_SAMPLES: usize = 40;
-
-/// Entries of all moments along the recording together.
-const MOST_ENTRIES: usize = 8_000;
 
 /// One of the moments at which a profile keeps the memory of each stack.
 type Kept = fn(&Owned) -> Held;
@@ -22,32 +16,47 @@ type Kept = fn(&Owned) -> Held;
 /// The memory of all units at all moments.
 pub(super) fn holdings(
     pictured: &Pictured<'_>,
+    pasts: &Sides<Option<Past<'_>>>,
     units: &mut Units<'_>,
     correspondence: Option<&Correspondence>,
 ) -> Holdings {
     let kept = kept_moments(pictured);
     let mut moments: Vec<_> = kept.iter().map(|(kind, at, _)| (kind.clone(), *at)).collect();
     let has_aligned = kept.iter().any(|(kind, ..)| *kind == MomentKind::Aligned);
-    let samples = samples(pictured, units, correspondence, has_aligned);
-    let first_sample = moments.len();
-    moments.extend(samples);
+    let aligned = correspondence.filter(|_| !has_aligned).and_then(|all| aligned_peak(pasts, all));
+    moments.extend(aligned.map(|at| (MomentKind::Aligned, at)));
     let mut holdings = Holdings::new(moments);
-    for side in Side::BOTH {
-        let Some(device) = pictured.devices.of(side) else { continue };
-        for owned in device.owned() {
-            let unit = units.of(side, owned.owner);
+    for (side, past) in pasts.each() {
+        let Some(past) = past else { continue };
+        for (owned, &unit) in past.device.owned().zip(&past.units) {
             for (moment, (_, _, held)) in kept.iter().enumerate() {
                 holdings.add(moment, unit, side, held(&owned));
             }
         }
-        if let Some(lifetimes) = &device.lifetimes {
-            add_samples(&mut holdings, first_sample, side, lifetimes, units);
+        if let Some(at) = aligned.and_then(|at| *at.of(side)) {
+            let blocks = past.device.trace.blocks_at(at).into_iter().zip(&past.device.trace.classes);
+            for ((blocks, class), &unit) in blocks.zip(&past.units) {
+                let held = Held { bytes: class.bytes.saturating_mul(blocks), blocks };
+                holdings.add(kept.len(), unit, side, held);
+            }
         }
     }
     if pictured.devices.each().iter().all(|(_, device)| device.is_none_or(|device| device.owned().next().is_none())) {
         add_rows(&mut holdings, pictured, units);
     }
     holdings
+}
+
+/// The peak of the after, and the same place of the program in the before.
+fn aligned_peak(pasts: &Sides<Option<Past<'_>>>, correspondence: &Correspondence) -> Option<Sides<Option<Position>>> {
+    let before = pasts.before.as_ref()?;
+    let after = pasts.after.as_ref()?;
+    let at = after.device.figures.allocated.peak_at?;
+    let in_before = match after.place(at).checked_sub(1) {
+        None => Some(Position::START),
+        Some(last) => correspondence.partner_of(last).and_then(|partner| Some(before.begun.get(partner)?.0)),
+    };
+    Some(Sides { before: in_before, after: Some(at) })
 }
 
 /// The moments that every profile keeps, the one that the report is about first.
@@ -97,67 +106,11 @@ fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position
 fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {
     match kind {
         MomentKind::Asked(_) | MomentKind::Aligned => device.at,
-        MomentKind::Peak | MomentKind::Sample => device.figures.allocated.peak_at,
+        MomentKind::Peak => device.figures.allocated.peak_at,
         MomentKind::Baseline => Some(Position::START),
+        MomentKind::End if device.has_moves() => Some(device.trace.dump()),
         MomentKind::End => Some(Position::of_count(usize::try_from(device.events).unwrap_or(usize::MAX))),
         MomentKind::Oom => device.figures.first_oom(),
-    }
-}
-
-/// The moments along the recording: the peak of the after with its place in the before, and the highest points of
-/// equal parts.
-fn samples(
-    pictured: &Pictured<'_>,
-    units: &Units<'_>,
-    correspondence: Option<&Correspondence>,
-    has_aligned: bool,
-) -> Vec<(MomentKind, Sides<Option<Position>>)> {
-    let Some(after) = pictured.devices.after.and_then(|device| device.lifetimes.as_ref()) else { return Vec::new() };
-    let before = pictured.devices.before.and_then(|device| device.lifetimes.as_ref());
-    let is_compared = pictured.rows.is_some();
-    if is_compared && (correspondence.is_none() || before.is_none()) {
-        return Vec::new();
-    }
-    let mut kinds = Vec::new();
-    let peak = pictured.devices.after.and_then(|device| device.figures.allocated.peak_at);
-    kinds.extend(peak.filter(|_| is_compared && !has_aligned).map(|at| (MomentKind::Aligned, at)));
-    let count = (MOST_ENTRIES / units.paths.len().max(1)).min(MOST_SAMPLES);
-    let allocated: Vec<u64> = after.points.iter().map(|point| point.allocated).collect();
-    let places = if count == 0 { Vec::new() } else { highest_in_parts(&allocated, count) };
-    kinds.extend(places.into_iter().map(|place| (MomentKind::Sample, after.points[place].at)));
-    let mut samples = Vec::with_capacity(kinds.len());
-    for (kind, at) in kinds {
-        let in_before = correspondence.zip(before).and_then(|(all, before)| same_place(at, all, before, after));
-        samples.push((kind, Sides { before: in_before, after: Some(at) }));
-    }
-    samples
-}
-
-/// The moment of the before at the same place of the program; `None` where the before lacks it.
-fn same_place(
-    at: Position,
-    correspondence: &Correspondence,
-    before: &Lifetimes,
-    after: &Lifetimes,
-) -> Option<Position> {
-    match after.place(at).checked_sub(1) {
-        None => Some(Position::START),
-        Some(last) => before.recorded().get(correspondence.partner_of(last)?).map(|life| life.born),
-    }
-}
-
-/// Adds what lives at the moments along the recording.
-fn add_samples(holdings: &mut Holdings, first: usize, side: Side, lifetimes: &Lifetimes, units: &mut Units<'_>) {
-    let moments = holdings.moments[first..].iter().enumerate();
-    let mut moments: Vec<(Position, usize)> =
-        moments.filter_map(|(at, (_, sides))| Some(((*sides.of(side))?, first + at))).collect();
-    moments.sort_unstable();
-    for life in &lifetimes.lives {
-        let from = moments.partition_point(|(moment, _)| *moment < life.born);
-        let alive = moments[from..].iter().take_while(|(moment, _)| *moment < life.freed);
-        for &(_, moment) in alive {
-            holdings.add(moment, units.of(side, life.owner), side, Held { bytes: life.bytes, blocks: 1 });
-        }
     }
 }
 

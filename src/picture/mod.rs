@@ -1,19 +1,25 @@
 //! Data for pictures of a device: its curves over the recording on a scale that both sides share, and the holders of
 //! memory at chosen moments.
 //!
-//! Snapshots that were read with [`crate::profile::Options::history`] give fine curves and any moment. Of others, such
-//! as saved profiles, there are coarse curves and the moments that a profile keeps.
+//! Where a profile has its trace, the script of a page gets the whole history ([`Record`]) and draws any moment and any
+//! stretch of it. Of others, such as one of many ranks, there are coarse curves and the moments that a profile keeps.
 
 mod area;
 mod curve;
 mod flame;
 mod held;
+mod past;
+mod record;
 mod span;
 mod units;
+
+use past::Past;
+use record::Shared;
 
 pub(crate) use area::Area;
 pub(crate) use curve::{Band, Curve, Event, EventKind, Spot};
 pub(crate) use flame::{Flame, Moment, MomentKind};
+pub(crate) use record::Record;
 pub(crate) use span::{EventRange, Span};
 
 use std::collections::{BTreeMap, HashMap};
@@ -38,6 +44,12 @@ pub(crate) struct Picture {
     pub(crate) flame: Flame,
     /// Recorded names of the user's files, by their names in the picture.
     pub(crate) files: BTreeMap<String, String>,
+    /// The labels of the rows, in the order of the report.
+    pub(crate) rows: Vec<String>,
+    /// The history of each side, where it is known event by event.
+    pub(crate) records: Sides<Option<Record>>,
+    /// The rows by the keys of their stacks.
+    row_of_key: HashMap<String, usize>,
     /// The lifetimes of the blocks that make the peak, by the key of their stack.
     spans: HashMap<String, Span>,
 }
@@ -72,22 +84,46 @@ impl Picture {
 
     fn new(pictured: Pictured<'_>) -> Self {
         let mut units = units::Units::new(&pictured);
-        let correspondence = correspondence(&pictured, &mut units);
-        let holdings = held::holdings(&pictured, &mut units, correspondence.as_ref());
-        let sides = Side::BOTH.into_iter();
-        let mut curves: Vec<Curve> =
-            sides.filter_map(|side| curve::curve(&pictured, side, correspondence.as_ref())).collect();
-        let categories = area::stack(&mut curves);
+        let pasts = Sides {
+            before: Past::new(&pictured, Side::Before, &mut units),
+            after: Past::new(&pictured, Side::After, &mut units),
+        };
         let is_compared = pictured.rows.is_some();
+        let correspondence = correspondence(&pasts);
+        let holdings = held::holdings(&pictured, &pasts, &mut units, correspondence.as_ref());
+        let flame = holdings.flame(&units.paths, !is_compared, &highest(&pasts, units.paths.len()));
+        let known = pasts.each().into_iter().filter_map(|(side, past)| Some((side, past.as_ref()?)));
+        let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, correspondence.as_ref()));
+        let mut curves: Vec<Curve> = curves.collect();
+        let categories = area::stack(&mut curves);
+        let rows = Rows::new(&pictured);
+        let shared = Shared {
+            leaves: &flame.leaves,
+            rows: Sides { before: rows.by_key(Side::Before), after: rows.by_key(Side::After) },
+            categories: &categories,
+            correspondence: correspondence.as_ref(),
+        };
+        let records = Sides {
+            before: pasts.before.as_ref().and_then(|past| Record::new(past, Side::Before, &shared)),
+            after: pasts.after.as_ref().and_then(|past| Record::new(past, Side::After, &shared)),
+        };
         Self {
+            records,
             curves,
-            categories,
             is_compared,
             is_aligned: correspondence.is_some(),
-            flame: holdings.flame(&units.paths, !is_compared),
+            flame,
             files: files(&pictured),
             spans: span::spans(&pictured),
+            row_of_key: rows.by_key(Side::After).into_iter().map(|(key, row)| (key.to_owned(), row)).collect(),
+            rows: rows.labels,
+            categories,
         }
+    }
+
+    /// The number of the row of a stack by its key.
+    pub(crate) fn row(&self, key: &str) -> Option<usize> {
+        self.row_of_key.get(key).copied()
     }
 
     /// The lifetimes of the blocks of a stack that make the peak.
@@ -107,14 +143,53 @@ fn files(pictured: &Pictured<'_>) -> BTreeMap<String, String> {
 }
 
 /// The correspondence of both sides, where both have a history.
-fn correspondence(pictured: &Pictured<'_>, units: &mut units::Units<'_>) -> Option<Correspondence> {
-    let before = allocating_units(pictured, units, Side::Before)?;
-    let after = allocating_units(pictured, units, Side::After)?;
+fn correspondence(pasts: &Sides<Option<Past<'_>>>) -> Option<Correspondence> {
+    let before = pasts.before.as_ref().filter(|past| past.has_moves())?.allocating_units();
+    let after = pasts.after.as_ref().filter(|past| past.has_moves())?.allocating_units();
     Correspondence::new(&Sides { before: &before, after: &after })
 }
 
-/// The units that allocate on a side, in order.
-fn allocating_units(pictured: &Pictured<'_>, units: &mut units::Units<'_>, side: Side) -> Option<Vec<u32>> {
-    let lifetimes = pictured.devices.of(side).and_then(|device| device.lifetimes.as_ref())?;
-    Some(lifetimes.recorded().iter().map(|life| units.of(side, life.owner)).collect())
+/// The most that each unit holds at any moment, as far as that is known.
+fn highest(pasts: &Sides<Option<Past<'_>>>, units: usize) -> Vec<u64> {
+    let mut highest = vec![0; units];
+    for past in [&pasts.before, &pasts.after].into_iter().flatten().filter(|past| past.has_moves()) {
+        for (most, of_side) in highest.iter_mut().zip(past.device.trace.highest(&past.units, units)) {
+            *most = of_side.bytes.max(*most);
+        }
+    }
+    highest
+}
+
+/// The rows of the report: what each is called, and the keys that its stacks have on both sides.
+struct Rows {
+    labels: Vec<String>,
+    keys: Sides<Vec<(String, usize)>>,
+}
+
+impl Rows {
+    fn new(pictured: &Pictured<'_>) -> Self {
+        let mut rows = Self { labels: Vec::new(), keys: Sides::default() };
+        let groupers = pictured.profiles.map(|profile| profile.map(Profile::grouper));
+        for row in pictured.rows.unwrap_or_default().iter().filter(|row| row.kind.is_memory()) {
+            let before = groupers.before.as_ref().filter(|grouper| !grouper.by().is_tag()).zip(row.stack.before);
+            let before = before.map_or_else(|| row.key.clone(), |(grouper, stack)| grouper.key(stack).0);
+            rows.add(&row.label, Sides { before, after: row.key.clone() });
+        }
+        let alone = pictured.devices.after.filter(|_| pictured.rows.is_none());
+        for total in alone.map(|device| &*device.stacks).unwrap_or_default() {
+            rows.add(&total.label, Sides { before: total.key.0.clone(), after: total.key.0.clone() });
+        }
+        rows
+    }
+
+    fn add(&mut self, label: &str, keys: Sides<String>) {
+        let at = self.labels.len();
+        self.labels.push(label.to_owned());
+        self.keys.before.push((keys.before, at));
+        self.keys.after.push((keys.after, at));
+    }
+
+    fn by_key(&self, side: Side) -> HashMap<&str, usize> {
+        self.keys.of(side).iter().map(|(key, at)| (key.as_str(), *at)).collect()
+    }
 }

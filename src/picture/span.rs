@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::Pictured;
-use crate::profile::{Attribution, Bucket};
 use crate::replay::Position;
 
 /// The lifetimes of the blocks that a stack holds at the peak, in events.
@@ -43,19 +42,15 @@ impl EventRange {
 pub(super) fn spans(pictured: &Pictured<'_>) -> HashMap<String, Span> {
     let mut spans: HashMap<String, Span> = HashMap::new();
     let Some((profile, device)) = pictured.profiles.after.zip(pictured.devices.after) else { return spans };
-    let Some((lifetimes, peak)) = device.lifetimes.as_ref().zip(device.figures.allocated.peak_at) else { return spans };
+    let Some(peak) = device.figures.allocated.peak_at.filter(|_| device.has_moves()) else { return spans };
     let grouper = profile.grouper();
     if grouper.by().is_tag() {
         return spans;
     }
-    let mut keys: HashMap<Attribution, String> = HashMap::new();
-    for life in lifetimes.lives.iter().filter(|life| life.born <= peak && peak < life.freed) {
-        let key = keys.entry(life.owner).or_insert_with(|| match life.owner {
-            Attribution::Stack(stack) => grouper.key(stack).0,
-            Attribution::Bucket(bucket) => Bucket::label(bucket).to_owned(),
-        });
+    let keys = device.keys(&grouper);
+    for life in device.trace.lives().iter().filter(|life| life.born <= peak && peak < life.freed) {
         let nothing = Span { born: EventRange::default(), freed: EventRange::default() };
-        let span = spans.entry(key.clone()).or_insert(nothing);
+        let span = spans.entry(keys[life.class as usize].0.clone()).or_insert(nothing);
         span.born.add((life.born != Position::START).then(|| events_between(life.born, peak)));
         let is_freed = life.freed.count() as u64 <= device.events;
         span.freed.add(is_freed.then(|| events_between(peak, life.freed)));

@@ -7,10 +7,10 @@ use super::every::Interval;
 use super::exact::{self, Attribution, Sums, Totals};
 use super::phases::Phases;
 use super::totals::{self, Bucket, Grouping, Held, StackTotal};
-use super::{Lifetimes, Moment, NamedPhase, Options, Recording};
-use crate::replay::{Figures, Position};
+use super::{Layout, Moment, NamedPhase, Options, Recording};
+use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, StackId, Tables};
-use crate::stack::{Grouper, Languages};
+use crate::stack::{Grouper, Key, Languages};
 use crate::trace::{Highest, Trace};
 
 /// Stacks that a saved profile does not list.
@@ -53,8 +53,8 @@ pub struct DeviceProfile {
     pub course: Option<Course>,
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub(crate) times: Vec<(Position, u64)>,
-    /// The life of every allocation, where [`super::Options::history`] asks for it and the input has a history.
-    pub(crate) lifetimes: Option<Lifetimes>,
+    /// Where blocks and segments lie, where [`super::Options::layout`] asks for it and a snapshot was read.
+    pub(crate) layout: Option<Layout>,
     /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
     pub failed_request: Option<String>,
     /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one
@@ -107,7 +107,6 @@ impl DeviceProfile {
         if !options.skip_course {
             self.course = Course::of(&self.trace, self.figures.allocated.peak_at);
         }
-        self.lifetimes = if options.history { Lifetimes::of(self) } else { None };
         self.group(grouper);
     }
 
@@ -157,11 +156,24 @@ impl DeviceProfile {
         Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
     }
 
+    /// True if what happened is known event by event.
+    pub(crate) fn has_moves(&self) -> bool {
+        self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && self.coarse.is_none()
+    }
+
+    /// The key of the group that each class of the trace belongs to.
+    pub(crate) fn keys(&self, grouper: &Grouper<'_>) -> Vec<Key> {
+        let totals = self.totals(grouper);
+        let groups = totals.all.iter().map(|one| totals::group(one.attribution, one.tag, one.cpp, grouper).key);
+        let keys: Vec<Key> = groups.collect();
+        totals.of_class.iter().map(|&total| keys[total as usize].clone()).collect()
+    }
+
     /// Drops what happened, and keeps the figures.
     pub(super) fn forget_trace(&mut self) {
         self.trace = Trace::default();
         self.sums = Vec::new();
-        self.lifetimes = None;
+        self.layout = None;
     }
 
     /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its

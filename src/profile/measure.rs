@@ -9,7 +9,7 @@ use super::history;
 use super::phases::{Measured, Plan};
 use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source, saved};
 use crate::diagnostic::{self, Diagnostic};
-use crate::replay::{self, Namer, Oom, Replay};
+use crate::replay::{self, Namer, Oom, Replay, Wanted};
 use crate::snapshot::{Event, Snapshot, StackId, Tables};
 use crate::stack::{Code, Grouper, Languages};
 
@@ -26,7 +26,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
         let events = snapshot.events_of(device);
         let names = origins.get(&id).map(|origins| origins as &dyn Namer);
-        let replay = replay::run_with(&snapshot, id, device, names)?;
+        let replay = replay::run_with(&snapshot, id, device, Wanted { names, layout: options.layout })?;
         let recording = Recording {
             device: id,
             figures: &replay.figures,
@@ -48,7 +48,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             coarse: None,
             course: None,
             times: history::times(events, first_us),
-            lifetimes: None,
+            layout: replay.layout,
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
             figures: replay.figures,
             trace: replay.trace,

@@ -35,13 +35,13 @@ pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;
-pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Oom, Position, Timeline};
+pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Layout, Oom, Position, Timeline};
 use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
 use crate::text::nearest;
 pub(crate) use exact::Attribution;
-pub(crate) use history::{History as Lifetimes, Owned, Point};
+pub(crate) use history::Owned;
 
 /// The kind of input that a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,8 +100,8 @@ pub struct Options {
     pub allocator_settings: Option<AllocatorSettings>,
     /// The only device to look at; without it all.
     pub device: Option<u32>,
-    /// Keeps the data for pictures: the curve of each device in many points, and the life of every allocation.
-    pub history: bool,
+    /// Keeps the addresses of blocks and segments, for pictures.
+    pub layout: bool,
     /// Leaves out [`DeviceProfile::course`], which only comparisons and saved profiles need.
     pub skip_course: bool,
 }

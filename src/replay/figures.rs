@@ -3,13 +3,14 @@
 use super::census::Census;
 use super::counters::{self, Counters, Gauge, Margin};
 use super::diagnose::{self, Findings};
+use super::layout::Layout;
 use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
-use super::moves::{Namer, Tracer};
+use super::moves::{Traced, Tracer};
 use super::out_of_memory;
 use super::sizes::{self, Sizes};
 use super::stated;
-use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline};
+use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline, Wanted};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Device};
 
@@ -22,7 +23,7 @@ pub(super) fn measure(
     view: DeviceView<'_>,
     mut lifetimes: Lifetimes,
     census: Census,
-    names: Option<&dyn Namer>,
+    wanted: Wanted<'_>,
 ) -> Result<Replay, Error> {
     let DeviceView { snapshot, id, device } = view;
     let stated = snapshot.run.as_ref().and_then(|run| run.counters_of(id));
@@ -33,9 +34,16 @@ pub(super) fn measure(
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
-    let tracer =
-        Tracer { snapshot, events: view.events(), lifetimes: &lifetimes, sizes: &sizes, pending: &pending, names };
-    let trace = tracer.trace(dump);
+    let tracer = Tracer {
+        snapshot,
+        events: view.events(),
+        lifetimes: &lifetimes,
+        sizes: &sizes,
+        pending: &pending,
+        names: wanted.names,
+    };
+    let Traced { trace, numbers } = tracer.trace(dump);
+    let layout = wanted.layout.then(|| Layout::new(view, &census, &lifetimes, &numbers));
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
@@ -64,7 +72,7 @@ pub(super) fn measure(
         diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
-    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, diagnostics })
+    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, layout, diagnostics })
 }
 
 /// The action that ends the use of a block.

@@ -16,6 +16,7 @@ mod counters;
 mod diagnose;
 mod figures;
 mod index_set;
+mod layout;
 mod lifetimes;
 mod maybe_pending;
 mod moves;
@@ -30,6 +31,7 @@ mod stated;
 use std::collections::BTreeMap;
 
 pub use crate::trace::{Origin, Position};
+pub use layout::{Layout, SegmentPart};
 pub use moves::Namer;
 pub use state::state_at;
 
@@ -317,6 +319,8 @@ pub struct Replay {
     pub trace: Trace,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
+    /// Where blocks and segments lie, where [`Wanted::layout`] asks for it.
+    pub layout: Option<Layout>,
     /// Notes and warnings about it.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -361,14 +365,23 @@ impl<'s> DeviceView<'s> {
 /// # Errors
 /// Where a sum leaves 64 bits, or the history is too long.
 pub fn run(snapshot: &Snapshot, id: u32, device: &Device) -> Result<Replay, Error> {
-    run_with(snapshot, id, device, None)
+    run_with(snapshot, id, device, Wanted::default())
 }
 
-/// The same where allocations of one stack are told apart by names that their events do not state.
+/// What a replay gives beside the figures.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'n> {
+    /// Tells allocations of one stack apart by names that their events do not state.
+    pub names: Option<&'n dyn Namer>,
+    /// Whether to keep the addresses of blocks and segments.
+    pub layout: bool,
+}
+
+/// The same with more than the figures.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(snapshot: &Snapshot, id: u32, device: &Device, names: Option<&dyn Namer>) -> Result<Replay, Error> {
+pub fn run_with(snapshot: &Snapshot, id: u32, device: &Device, wanted: Wanted<'_>) -> Result<Replay, Error> {
     let events = snapshot.events_of(device);
     let blocks: usize = device.segments.iter().map(|segment| segment.blocks.len()).sum();
     if events.len().max(blocks) > lifetimes::MOST_EVENTS {
@@ -381,5 +394,5 @@ pub fn run_with(snapshot: &Snapshot, id: u32, device: &Device, names: Option<&dy
         .filter(|block| block.state != BlockState::Inactive);
     let census = Census::of(events);
     let lifetimes = lifetimes::trace(events, &active.collect::<Vec<_>>(), &census);
-    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census, names)
+    figures::measure(DeviceView { snapshot, id, device }, lifetimes, census, wanted)
 }

@@ -25,6 +25,12 @@ pub(super) struct Tracer<'r> {
     pub(super) names: Option<&'r dyn Namer>,
 }
 
+/// A trace, and the number that it gives the block of every allocation.
+pub(super) struct Traced {
+    pub(super) trace: Trace,
+    pub(super) numbers: Vec<u32>,
+}
+
 /// The class of every allocation, by its index.
 struct Classes {
     known: HashMap<Class, u32>,
@@ -63,7 +69,7 @@ impl Moves {
 
 impl Tracer<'_> {
     /// The trace up to the last event, and from there to the final state.
-    pub(super) fn trace(&self, dump: Position) -> Trace {
+    pub(super) fn trace(&self, dump: Position) -> Traced {
         let Classes { all: classes, of_allocation, .. } = self.classes(dump);
         let mut numbers = vec![0; of_allocation.len()];
         let start = self.number_older(&of_allocation, classes.len(), &mut numbers);
@@ -91,8 +97,9 @@ impl Tracer<'_> {
             symbols.push(recorder.moves.symbol(one));
         }
         let implied = self.imply(&mut recorder, dump);
-        let Recorder { moves, ended, .. } = recorder;
-        Trace { classes, moves: moves.all, symbols, implied, start, reserved: self.sizes.reserved, ended }
+        let Recorder { moves, ended, numbers, .. } = recorder;
+        let reserved = self.sizes.reserved;
+        Traced { trace: Trace { classes, moves: moves.all, symbols, implied, start, reserved, ended }, numbers }
     }
 
     /// The moves from the last event to the final state.

@@ -158,7 +158,7 @@ impl Format {
         }
     }
 
-    /// Whether it shows pictures, which need the history of the snapshots ([`crate::profile::Options::history`]).
+    /// Whether it shows pictures, which need the addresses of blocks ([`crate::profile::Options::layout`]).
     #[must_use]
     pub fn has_pictures(self) -> bool {
         matches!(self, Self::Html | Self::Svg)
@@ -223,6 +223,9 @@ pub enum Error {
     /// The CSV writer failed.
     #[error("the report cannot be written as CSV: {0}")]
     Csv(String),
+    /// The history of the page cannot be packed.
+    #[error("the history of the page cannot be packed: {0}")]
+    Packed(#[from] std::io::Error),
 }
 
 /// Options of reports.

@@ -16,7 +16,8 @@
 //! * [`Levels`]: the counters at borders, and the highest between any two of them.
 //! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
 //! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
-//! * [`Trace::highest`]: the most that each of several groups of classes held.
+//! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: what they held at places.
+//! * [`Trace::begun`]: when each recorded block came.
 //! * [`Trace::lives`]: every block, with the places at which it came and went.
 //!
 //! To compare two traces, give the classes of both common numbers and take [`Trace::symbols`] apart by
@@ -239,15 +240,59 @@ impl Trace {
         blocks
     }
 
-    /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
-    /// class.
-    #[must_use]
-    pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
+    /// Bytes of groups of classes before the first event.
+    fn held_at_start(&self, groups: &[u32], count: usize) -> Vec<u64> {
         let mut held = vec![0_u64; count];
         for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
             *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
         }
+        held
+    }
+
+    /// Bytes of groups of classes at places, which are in order: for each place those of every group.
+    #[must_use]
+    pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
+        let mut held = self.held_at_start(groups, count);
+        let mut at = Vec::with_capacity(places.len());
+        let mut passed = 0;
+        for &place in places {
+            let to = if place >= self.dump() { usize::MAX } else { place.count() };
+            let until = to.min(self.symbols.len() + self.implied.len());
+            for i in passed..until {
+                let symbol = self.symbols.get(i).or_else(|| self.implied.get(i - self.symbols.len()));
+                let Some(one) = symbol.map(|&symbol| self.moves[symbol as usize]) else { break };
+                if let Some(class) = one.frees() {
+                    let held = &mut held[groups[class as usize] as usize];
+                    *held = held.saturating_sub(self.classes[class as usize].bytes);
+                }
+                if let Some(block) = one.begins() {
+                    let held = &mut held[groups[block.class as usize] as usize];
+                    *held = held.saturating_add(self.classes[block.class as usize].bytes);
+                }
+            }
+            passed = until.max(passed);
+            at.push(held.clone());
+        }
+        at
+    }
+
+    /// The blocks that came within the recording, in order: when, and the class of each.
+    #[must_use]
+    pub fn begun(&self) -> Vec<(Position, u32)> {
+        let all = self.symbols.iter().chain(&self.implied).enumerate();
+        let begun = all.filter_map(|(i, &symbol)| {
+            let block = self.moves[symbol as usize].begins()?;
+            Some((Position::after(i).min(self.dump()), block.class))
+        });
+        begun.collect()
+    }
+
+    /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
+    /// class.
+    #[must_use]
+    pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
+        let mut held = self.held_at_start(groups, count);
         let mut most: Vec<Highest> = held.iter().map(|&bytes| Highest { bytes, at: Position::START }).collect();
         let of_class: Vec<_> =
             groups.iter().zip(&self.classes).map(|(&group, class)| (group as usize, class.bytes)).collect();

@@ -148,7 +148,10 @@ async function dimmed(page) {
   await page.fill("figure.flame input[type=search]", "");
 }
 
-// A click on the timeline selects a moment for the flame graph.
+const chosen = (page) => page.$eval("figure.flame select", (select) => select.selectedOptions[0].textContent);
+const caption = (page) => page.textContent("figure.flame figcaption");
+
+// A click on the timeline selects the moment that it says there, on any scale and at any zoom, and every caption says so.
 async function moments(page) {
   const titles = await page.$$eval("figure.flame option", (all) => all.map((option) => option.textContent));
   for (const title of ["peak (", "start of the recording (", "end (", "peak of the after, and the same place before ("]) {
@@ -156,16 +159,123 @@ async function moments(page) {
   }
   const plot = await page.locator("svg.plot").boundingBox();
   const seen = new Set();
-  for (const share of [0.02, 0.3, 0.6, 0.9]) {
-    await page.mouse.click(plot.x + plot.width * share, plot.y + 60);
-    seen.add(await page.$eval("figure.flame select", (select) => select.selectedOptions[0].textContent));
+  for (const axis of ["event", "time", "program"]) {
+    await page.click(`figure.timeline button[data-choice="${axis}"]`);
+    for (const share of [0.02, 0.3, 0.6, 0.9]) {
+      await page.mouse.move(plot.x + plot.width * share, plot.y + 60);
+      const [, said, event] = (await page.textContent("figure.timeline .readout")).match(/after: allocated ([\d.]+ \w+).*?\((event [\d,]*\d|start)/);
+      await page.mouse.click(plot.x + plot.width * share, plot.y + 60);
+      const moment = await chosen(page), shown = await caption(page);
+      assert.ok(moment.includes(`after: ${event}`), `${moment} is not ${event}`);
+      assert.ok(shown.includes(`after: ${event}, ${said}`), `${shown} does not say ${event}, ${said}`);
+      seen.add(moment);
+      await page.waitForTimeout(350);
+    }
   }
-  assert.ok(seen.size >= 3, [...seen].join("\n"));
+  assert.ok(seen.size >= 9, [...seen].join("\n"));
+}
+
+// The axis and the captions are the same with the script as without it.
+async function stillAndLive(page, browser) {
+  const still = await browser.newPage({ viewport: { width: 1280, height: 900 }, javaScriptEnabled: false });
+  await still.goto(page.url().split("#")[0]);
+  const scale = (of) => of.$$eval("svg.plot .scale text", (all) => all.map((text) => text.textContent));
+  assert.deepEqual(await scale(page), await scale(still));
+  await still.close();
+  const title = () => page.textContent("figure.timeline figcaption");
+  assert.ok((await title()).includes("at the same place of the program"));
+  await page.click('figure.timeline button[data-choice="time"]');
+  assert.ok(!(await title()).includes("place of the program"));
+  await page.click('figure.timeline button[data-choice="before"]');
+  assert.ok((await title()).includes("areas are those of the before"));
+  await page.click('figure.flame button[data-choice="before"]');
+  assert.ok((await caption(page)).includes("of the before") && (await caption(page)).includes("green is your code"));
+  await page.click('figure.flame button[data-choice="difference"]');
+  await page.click('figure.timeline button[data-choice="program"]');
+}
+
+const drag = async (page, from, to) => {
+  const plot = await page.locator("svg.plot").boundingBox();
+  await page.mouse.move(plot.x + plot.width * from, plot.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(plot.x + plot.width * to, plot.y + 60, { steps: 4 });
+  await page.mouse.up();
+};
+
+// Zoom, pan, the minimap, the legend, each allocation, and the address that leads back to all of it.
+async function stretch(page) {
+  const ends = () => page.$$eval("svg.plot .scale text", (all) => [all[0], all[4]].map((text) => parseInt(text.textContent.replaceAll(",", ""), 10)));
+  const [, whole] = await ends();
+  await drag(page, 0.4, 0.5);
+  const [from, to] = await ends();
+  assert.ok(from > 0.35 * whole && to < 0.55 * whole && to > from, `${from} to ${to} of ${whole}`);
+  assert.ok((await page.textContent("figure.timeline figcaption")).includes(" allocations to "));
+  assert.equal(await page.locator("svg.minimap rect.stretch").count(), 1);
+  await page.focus("svg.plot");
+  await page.keyboard.press("Shift+ArrowRight");
+  assert.ok((await ends())[0] > from);
+  await page.click('button[data-choice="allocation"]');
+  const each = await page.locator("svg.plot g.each path[data-row]").count();
+  assert.ok(each > 5, String(each));
+  await noBrokenNumbers(page);
+  const areas = await page.locator('button[data-choice="category"]').click().then(() => page.locator("svg.plot g.areas path").count());
+  await page.locator(".legend li", { hasText: "forward" }).locator("button").click();
+  assert.equal(await page.locator("svg.plot g.areas path").count(), areas - 1);
+  await page.locator(".legend li", { hasText: "forward" }).locator("button").click();
+  const stretch = await ends();
+  const again = await browser.newPage({ viewport: page.viewportSize() });
+  await again.goto(page.url());
+  await again.locator("details.section.ready").first().waitFor();
+  assert.deepEqual(await again.$$eval("svg.plot .scale text", (all) => [all[0], all[4]].map((text) => parseInt(text.textContent.replaceAll(",", ""), 10))), stretch);
+  assert.equal(await chosen(again), await chosen(page));
+  await again.close();
+  await page.keyboard.press("Escape");
+  await page.click("text=Whole recording");
+  assert.deepEqual(await ends(), [0, whole]);
+}
+
+// A row that is ticked has its own curve, its boxes and its events; several have a sum.
+async function linked(page, device) {
+  await page.selectOption("figure.flame select", { index: 0 });
+  await page.click("details.moment summary");
+  const rows = page.locator("details.moment tbody tr");
+  await rows.first().waitFor();
+  const names = await rows.locator("code").allTextContents(), [name] = names, stack = device.stacks.find((stack) => stack.label === name);
+  assert.deepEqual(await rows.first().locator("td.figure").allTextContents().then((all) => all.slice(1, 3)), [size(stack.before), size(stack.after)]);
+  await rows.first().locator("input").check();
+  assert.equal(await page.locator("svg.own path").count(), 2);
+  assert.ok((await page.textContent("svg.own .title")).includes(name));
+  const highest = (await page.locator("table:has(tr[data-row]) tr", { hasText: name }).first().locator("p.details").textContent()).match(/highest: .*?([\d.]+ \w+)(?:;|$)/)[1];
+  assert.ok((await page.textContent("svg.own .grid")).includes(highest), highest);
+  assert.ok(await page.locator("svg.box.chosen").count() > 1);
+  await rows.nth(1).locator("input").check();
+  const second = device.stacks.find((stack) => stack.label === names[1]);
+  const together = `2 selected rows together: ${size(stack.before + second.before)} before, ${size(stack.after + second.after)} after`;
+  assert.ok((await page.textContent("details.moment .note")).includes(together), together);
+  await page.click("details.events summary");
+  await page.locator("details.events tbody tr").nth(3).waitFor();
+  for (const row of [0, 1]) await rows.nth(row).locator("input").uncheck();
+  assert.equal(await page.locator("svg.own path").count(), 0);
+}
+
+// Every segment is a bar, blocks and holes add up to it.
+async function map(page, device) {
+  await page.click("details.map summary");
+  await page.locator("figure.map").nth(1).waitFor();
+  const captions = await page.locator("figure.map figcaption").allTextContents();
+  assert.equal(captions.length, 2);
+  for (const [at, side] of ["before", "after"].entries()) assert.ok(captions[at].startsWith(`${side}: `), captions[at]);
+  assert.ok(await page.locator("figure.map rect.block").count() > 10);
+  await page.selectOption("figure.flame select", { label: await page.$$eval("figure.flame option", (all) => all.map((one) => one.textContent).find((text) => text.startsWith("end"))) });
+  const end = await page.locator("figure.map figcaption").last().textContent();
+  const [, reserved, unused] = end.match(/ of ([\d.]+) MiB, ([\d.]+) MiB free/).map(Number);
+  assert.ok(Math.abs(reserved - unused - device.metrics.end.after / 2 ** 20) < 0.03, `${end} does not leave ${size(device.metrics.end.after)}`);
+  await noBrokenNumbers(page);
 }
 
 async function rows(page, device) {
-  const table = page.locator("table", { hasText: "highest" });
-  const names = () => table.locator("tbody tr td.name summary code").allTextContents();
+  const table = page.locator("table:has(tr[data-row])").first();
+  const names = () => table.locator("tbody tr td.name summary code").allTextContents().then((all) => all.filter((text) => !text.startsWith("<")));
   const labels = (by) => device.stacks.filter((stack) => !stack.bucket && (stack.before || stack.after))
     .sort((a, b) => by(b) - by(a)).map((stack) => stack.label);
   await table.locator("th button", { hasText: "after" }).first().click();
@@ -177,7 +287,7 @@ async function rows(page, device) {
   assert.equal((await names())[0], labels((stack) => stack.delta)[0]);
   assert.equal(await table.locator('th[aria-sort="descending"]').count(), 1);
   await page.locator(".controls label", { hasText: "Search rows" }).first().locator("input").fill("softmax");
-  const visible = await table.locator("tbody tr:not([hidden])").count();
+  const visible = await table.locator("tbody tr").count();
   assert.ok(visible > 0 && visible < expected.length, String(visible));
   await table.locator("summary").first().click();
   assert.ok(await table.locator("pre").first().isVisible());
@@ -187,11 +297,15 @@ const stories = {
   async diff(page) {
     const device = report.devices[0];
     assert.equal(await page.textContent("h1 .verdict"), "FAIL");
+    await stillAndLive(page, browser);
     await timelines(page, device);
     await flame(page, device);
     await hover(page);
     await dimmed(page);
     await moments(page);
+    await stretch(page);
+    await linked(page, device);
+    await map(page, device);
     await rows(page, device);
   },
   async hostile(page) {
@@ -253,6 +367,7 @@ try {
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("request", (request) => { if (!/^(file|data):/.test(request.url())) complaints.push(request.url()); });
     await page.goto(pathToFileURL(pagePath).href);
+    await page.waitForFunction(() => document.querySelectorAll("details.section[open]:not(.ready)").length === 0);
     const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
     assert.ok(overflow <= 0, `${overflow} pixels wider than ${viewport.width}`);
     if (viewport.width === 1280) await stories[story](page);

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use uppsala::parse;
 
+use crate::page_data::{History, data};
 use crate::support::program::Program;
 use crate::support::tool::{browser, commit, ptmem, text};
 
@@ -33,13 +34,6 @@ fn report(arguments: &[&str]) -> String {
 
 fn page(arguments: &[&str]) -> String {
     report(&[arguments, &["--format", "html"]].concat())
-}
-
-/// The data that the script of a page draws from.
-fn data(page: &str) -> Value {
-    let (_, rest) = page.split_once("type=\"application/json\">").unwrap();
-    let (json, _) = rest.split_once("</script>").unwrap();
-    serde_json::from_str(json).unwrap()
 }
 
 /// Uses the page of a run in a browser, and compares it with the JSON of the same run.
@@ -93,41 +87,40 @@ fn pages_of_fixtures_are_small_and_always_the_same() {
 }
 
 #[test]
-fn every_point_of_a_curve_is_within_its_recording_and_every_peak_is_on_it() {
-    let of_after = |arguments: &[&str]| (data(&page(arguments)), report(&[arguments, &["--format", "json"]].concat()));
+fn the_history_of_a_page_has_the_figures_of_the_json() {
     let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
-    let (data, json) = of_after(&["diff", &before, &after]);
-    let json: Value = serde_json::from_str(&json).unwrap();
-    let peak = &json["devices"][0]["metrics"];
-    for (curve, side) in data["sections"][0]["curves"].as_array().unwrap().iter().zip(["before", "after"]) {
-        let highest = |column: &str| {
-            let mut sum = 0;
-            let values = curve[column].as_array().unwrap().iter();
-            values
-                .map(|difference| {
-                    sum += difference.as_i64().unwrap();
-                    sum
-                })
-                .max()
-                .unwrap()
-        };
-        assert_eq!(Some(highest("allocated")), peak["peak"][side].as_i64());
-        assert_eq!(Some(highest("reserved")), peak["reserved"][side].as_i64());
-        assert!(curve["event"].as_array().unwrap().len() <= 4_000);
+    let section = data(&page(&["diff", &before, &after]))["sections"][0].clone();
+    let json: Value = serde_json::from_str(&report(&["diff", &before, &after, "--format", "json"])).unwrap();
+    let metrics = &json["devices"][0]["metrics"];
+    for side in ["before", "after"] {
+        let history = History::of(&section, side);
+        let counters = history.counters();
+        let peaks = [0, 1].map(|at| counters.iter().map(|values| values[at]).max());
+        assert_eq!(peaks, ["peak", "reserved"].map(|metric| metrics[metric][side].as_i64()));
+        let moments = section["flame"]["moments"].as_array().unwrap();
+        for (title, metric) in [("peak", "peak"), ("start of the recording", "baseline"), ("end", "end")] {
+            let moment = moments.iter().find(|moment| moment["title"] == title).unwrap();
+            let held = history.held(moment[side].as_u64().unwrap());
+            assert_eq!(Some(held), metrics[metric][side].as_i64(), "{title}");
+        }
     }
-    // Every moment adds up to the counter: what is drawn is all there is.
-    let moments = data["sections"][0]["flame"]["moments"].as_array().unwrap();
-    let sum = |moment: &Value, column: &str| -> i64 {
-        moment[column].as_array().unwrap().iter().map(|bytes| bytes.as_i64().unwrap()).sum()
-    };
-    for (title, metric) in [("peak", "peak"), ("start of the recording", "baseline"), ("end", "end")] {
-        let moment = moments.iter().find(|moment| moment["title"] == title).unwrap();
-        assert_eq!(
-            Some(sum(moment, "beforeBytes")),
-            json["devices"][0]["metrics"][metric]["before"].as_i64(),
-            "{title}"
-        );
-        assert_eq!(Some(sum(moment, "afterBytes")), json["devices"][0]["metrics"][metric]["after"].as_i64(), "{title}");
+}
+
+/// The map of a page at the dump is the state that PyTorch wrote.
+#[test]
+fn blocks_lie_where_the_snapshot_says() {
+    for name in ["before.pkl", "oom.pkl", "leak.pkl"] {
+        let page = page(&["show", &fixture(name)]);
+        let section = &data(&page)["sections"][0];
+        let snapshot = ptmem::snapshot::read(fs::File::open(fixture(name)).unwrap()).unwrap();
+        let device = snapshot.devices.values().next().unwrap();
+        let blocks = device.segments.iter().flat_map(|segment| &segment.blocks);
+        let active = blocks.filter(|block| block.state != ptmem::snapshot::BlockState::Inactive);
+        let mut expected: Vec<_> =
+            active.map(|block| (i64::try_from(block.address).unwrap(), i64::try_from(block.size).unwrap())).collect();
+        expected.sort_unstable();
+        assert!(!expected.is_empty(), "{name}");
+        assert_eq!(History::of(section, "after").blocks_at_dump(), expected, "{name}");
     }
 }
 
@@ -149,11 +142,11 @@ fn the_aligned_moment_is_that_of_the_command_line() {
         let json = report(&[&["diff", &fixture(before), &fixture(after)][..], &all].concat());
         let json: Value = serde_json::from_str(&json).unwrap();
         for side in ["before", "after"] {
-            let drawn = aligned[format!("{side}Bytes")].as_array().unwrap().iter().map(|bytes| bytes.as_u64().unwrap());
+            let drawn = History::of(&data["sections"][0], side).held(aligned[side].as_u64().unwrap());
             let rows = json["devices"][0]["stacks"].as_array().unwrap().iter();
             let stacks = rows.filter(|row| row["bucket"] != "peak-elsewhere");
             let listed = stacks.map(|stack| stack[side].as_u64().unwrap());
-            assert_eq!(drawn.sum::<u64>(), listed.sum::<u64>(), "{before} {after}: {side}");
+            assert_eq!(drawn.unsigned_abs(), listed.sum::<u64>(), "{before} {after}: {side}");
         }
     }
 }
@@ -254,9 +247,8 @@ fn pictures_are_svg() {
 fn a_category_has_one_colour_on_both_sides_and_on_every_page() {
     let colours = |arguments: &[&str]| -> Vec<(String, u64)> {
         let data = data(&page(arguments));
-        let curves = data["sections"][0]["curves"].as_array().unwrap();
-        let areas = curves.iter().flat_map(|curve| curve["areas"].as_array().unwrap());
-        areas.map(|area| (area["name"].as_str().unwrap().to_owned(), area["colour"].as_u64().unwrap())).collect()
+        let categories = data["sections"][0]["categories"].as_array().unwrap().iter();
+        categories.map(|of| (of[0].as_str().unwrap().to_owned(), of[1].as_u64().unwrap())).collect()
     };
     let mut all = colours(&["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
     all.extend(colours(&["diff", &fixture("leak.pkl"), &fixture("before.pkl")]));

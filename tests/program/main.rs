@@ -24,6 +24,7 @@ mod moved_code;
 mod moved_peak;
 mod one_rank;
 mod origins;
+mod page_data;
 mod pip;
 mod ranks;
 mod recorded;

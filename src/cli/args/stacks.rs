@@ -51,7 +51,7 @@ impl Stacks {
             every: None,
             max_input: view.input.max_input(),
             allocator_settings: view.input.allocator_settings(config),
-            history: false,
+            layout: false,
             skip_course: false,
         }
     }

@@ -199,11 +199,11 @@ impl<'a> Run<'a> {
 
     fn read(&self, item: &Item<'_>) -> Result<Sides<Profile>> {
         let Self { arguments, config, .. } = self;
-        // No history is kept for the ranks of a job: there may be thousands.
-        let history = item.member.is_none() && arguments.view.has_pictures();
+        // No addresses are kept for the ranks of a job: there may be thousands.
+        let layout = item.member.is_none() && arguments.view.has_pictures();
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
-        let options = profile::Options { at, history, ..options };
+        let options = profile::Options { at, layout, ..options };
         let mut profiles = input::profiles(item.files, &options, self.parallel)?;
         if matches!(options.at, Moment::Aligned(_)) {
             diff::align(&mut profiles, self.match_ratio());

@@ -39,7 +39,8 @@ pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Resu
         let events = snapshot.events_of(device);
         let phases = phases(&snapshot, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
-        let replay = replay::run_with(&snapshot, id, device, origins.get(&id).map(|origins| origins as &dyn Namer))?;
+        let names = origins.get(&id).map(|origins| origins as &dyn Namer);
+        let replay = replay::run_with(&snapshot, id, device, replay::Wanted { names, layout: false })?;
         if events.is_empty() && replay.figures.active.end == 0 {
             continue;
         }

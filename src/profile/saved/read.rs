@@ -256,7 +256,7 @@ impl Reader {
             intervals: Vec::new(),
             course: None,
             times: times(&saved.times),
-            lifetimes: None,
+            layout: None,
             figures,
             failed_request: saved.failed_request,
             failed_stacks,

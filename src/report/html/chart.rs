@@ -5,9 +5,6 @@ use std::fmt::Write;
 use super::scale::{Domain, Milli, SPAN, share};
 use crate::picture::{Area, Curve, Picture, Spot};
 
-/// Points of one line of a still picture: the script draws all of them.
-const MOST_POINTS: usize = 500;
-
 /// The scale along the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Axis {
@@ -45,7 +42,8 @@ impl Axis {
         match self {
             Self::Program => spot.program,
             Self::Time => i64::try_from(spot.time_us?).ok(),
-            Self::Event => i64::try_from(spot.event).ok(),
+            // As machine-readable output has it: the event that it is just after, -1 for the start.
+            Self::Event => i64::try_from(spot.event).ok().map(|events| events - 1),
         }
     }
 
@@ -98,25 +96,25 @@ impl<'p> Chart<'p> {
         (self.x(&curve.points[point].spot, SPAN), self.y(bytes, SPAN))
     }
 
-    /// The line of one counter, which keeps its value until the next point.
+    /// The line of one counter.
     pub(super) fn line(&self, curve: &Curve, value: impl Fn(usize) -> Option<u64>) -> String {
         let places: Vec<(usize, u64)> = (0..curve.points.len()).filter_map(|at| Some((at, value(at)?))).collect();
-        path(thinned(&places).into_iter().map(|(at, bytes)| self.place(curve, at, bytes)))
+        path(corners(&places).map(|(at, bytes)| self.place(curve, at, bytes)))
     }
 
-    /// The areas of a curve stacked upon each other, the first at the bottom: each with its outline.
+    /// The areas of a curve, each from the bottom to the top of its part of the stack: the highest comes first, so that
+    /// lower ones are painted over it.
     pub(super) fn areas<'c>(&self, curve: &'c Curve) -> Vec<(&'c Area, String)> {
-        let mut below = vec![0_u64; curve.area_points.len()];
-        let outlines = curve.areas.iter().map(|area| {
-            let above: Vec<u64> =
-                below.iter().zip(&area.bytes).map(|(below, bytes)| below.saturating_add(*bytes)).collect();
-            let there = curve.area_points.iter().zip(&above);
-            let back = curve.area_points.iter().zip(&below).rev();
-            let outline = path(there.chain(back).map(|(at, bytes)| self.place(curve, *at, *bytes))) + "Z";
-            below = above;
-            (area, outline)
-        });
-        outlines.collect()
+        let mut top = vec![0_u64; curve.points.len()];
+        let mut outlines = Vec::with_capacity(curve.areas.len());
+        for area in &curve.areas {
+            top.iter_mut().zip(&area.bytes).for_each(|(top, bytes)| *top = top.saturating_add(*bytes));
+            let places: Vec<(usize, u64)> = top.iter().copied().enumerate().collect();
+            let line = path(corners(&places).map(|(at, bytes)| self.place(curve, at, bytes)));
+            outlines.push((area, format!("{line}V{SPAN}H0Z")));
+        }
+        outlines.reverse();
+        outlines
     }
 }
 
@@ -135,21 +133,13 @@ fn tenths(place: Milli) -> Milli {
     Milli((place.0 + 50).div_euclid(100) * 100)
 }
 
-/// The lowest and the highest point of each of several equal parts of a line, in order.
-fn thinned(points: &[(usize, u64)]) -> Vec<(usize, u64)> {
-    let parts = MOST_POINTS / 2;
-    if points.len() <= MOST_POINTS {
-        return points.to_vec();
-    }
-    let mut kept = vec![points[0], points[points.len() - 1]];
-    for part in 0..parts {
-        let range = &points[part * points.len() / parts..(part + 1) * points.len() / parts];
-        kept.extend(range.iter().min_by_key(|(_, bytes)| *bytes));
-        kept.extend(range.iter().rev().max_by_key(|(_, bytes)| *bytes));
-    }
-    kept.sort_unstable();
-    kept.dedup();
-    kept
+/// The points of a line without those between two of the same value.
+fn corners(points: &[(usize, u64)]) -> impl Iterator<Item = (usize, u64)> {
+    let inner = 1..points.len().saturating_sub(1);
+    let all = points.iter().enumerate();
+    let corners = all
+        .filter(move |(at, point)| !inner.contains(at) || points[at - 1].1 != point.1 || points[at + 1].1 != point.1);
+    corners.map(|(_, point)| *point)
 }
 
 #[cfg(test)]
@@ -157,10 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thinned_lines_keep_their_highest_point() {
-        let mut points: Vec<(usize, u64)> = (0..5_000).map(|at| (at, 5)).collect();
-        points[4_321].1 = 9;
-        let kept = thinned(&points);
-        assert!(kept.len() <= MOST_POINTS + 2 && kept.contains(&(4_321, 9)), "{}", kept.len());
+    fn lines_keep_every_point_that_can_be_seen() {
+        let points = [(0, 5), (1, 5), (2, 5), (3, 9), (4, 5), (5, 5)];
+        assert_eq!(corners(&points).collect::<Vec<_>>(), [(0, 5), (2, 5), (3, 9), (4, 5), (5, 5)]);
+        assert_eq!(corners(&points[..1]).count(), 1);
     }
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chart::Axis;
+use super::packed::{self, Packed};
 use super::palette::Palette;
 use super::{flame, name, timeline};
-use crate::picture::{Area, Band, Curve, Event, EventKind, Flame, Moment, MomentKind, Picture, Spot};
+use crate::picture::{Band, Curve, Event, EventKind, Moment, Picture, Spot};
 use crate::profile::Held;
 use crate::report::place::Place;
 use crate::report::source::Excerpt;
@@ -31,25 +32,34 @@ struct SectionData {
     /// Names and titles of the scales.
     axes: Vec<[&'static str; 2]>,
     curves: Vec<CurveData>,
+    /// The histories by the names of their sides.
+    records: BTreeMap<&'static str, Packed>,
+    /// The labels of the rows.
+    rows: Vec<String>,
+    /// The categories with the numbers of their colours, the lowest of the stack first.
+    categories: Vec<(String, usize)>,
     flame: FlameData,
 }
 
-/// A curve in columns; each number is the difference to the one before it.
+/// A curve.
 #[derive(Serialize)]
 struct CurveData {
     side: &'static str,
     label: &'static str,
-    program: Option<Vec<i64>>,
+    baseline: Option<u64>,
+    marks: Vec<MarkData>,
+    bands: Vec<BandData>,
+    /// Its points, where there is no history to draw it from.
+    points: Option<PointsData>,
+}
+
+/// The points of a coarse curve in columns; each number is the difference to the one before it.
+#[derive(Serialize)]
+struct PointsData {
     time: Option<Vec<i64>>,
     event: Vec<i64>,
     allocated: Vec<i64>,
     reserved: Option<Vec<i64>>,
-    baseline: Option<u64>,
-    marks: Vec<MarkData>,
-    bands: Vec<BandData>,
-    #[serde(rename = "areaPoints")]
-    area_points: Vec<i64>,
-    areas: Vec<AreaData>,
 }
 
 /// A moment by program, time and event.
@@ -61,6 +71,9 @@ struct MarkData {
     at: SpotData,
     bytes: u64,
     text: String,
+    /// Of a failed allocation: what was asked for, and the largest free block that could have served it.
+    requested: Option<u64>,
+    largest: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -70,14 +83,6 @@ struct BandData {
     from: SpotData,
     to: SpotData,
     peak: u64,
-}
-
-#[derive(Serialize)]
-struct AreaData {
-    name: String,
-    /// Number of its colour.
-    colour: usize,
-    bytes: Vec<i64>,
 }
 
 #[derive(Serialize, Default)]
@@ -105,9 +110,15 @@ struct FrameData {
 #[derive(Serialize)]
 struct MomentData {
     title: String,
-    kind: &'static str,
+    /// The places on both sides: events before them.
     before: Option<u64>,
     after: Option<u64>,
+    /// What was held, where there is no history that tells it.
+    held: Option<HeldData>,
+}
+
+#[derive(Serialize)]
+struct HeldData {
     /// Nodes that hold memory themselves, each as the difference to the one before it.
     node: Vec<i64>,
     #[serde(rename = "beforeBytes")]
@@ -122,21 +133,55 @@ struct MomentData {
 
 /// The data of all sections, as it may stand within a script element: without any `<`.
 pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> Result<String, Error> {
-    let data = Data { sections: sections.iter().map(|(_, section)| of_section(section, options)).collect() };
+    let sections: Result<Vec<SectionData>, Error> =
+        sections.iter().map(|(_, section)| of_section(section, options)).collect();
+    let data = Data { sections: sections? };
     Ok(crate::text::printable_json(serde_json::to_string(&data)?).replace('<', "\\u003c"))
 }
 
-fn of_section(section: &Section, options: &Options) -> SectionData {
-    section.picture.as_ref().map(|picture| of_picture(picture, options)).unwrap_or_default()
+fn of_section(section: &Section, options: &Options) -> Result<SectionData, Error> {
+    section.picture.as_ref().map_or_else(|| Ok(SectionData::default()), |picture| of_picture(picture, options))
 }
 
-fn of_picture(picture: &Picture, options: &Options) -> SectionData {
-    SectionData {
+fn of_picture(picture: &Picture, options: &Options) -> Result<SectionData, Error> {
+    let palette = Palette::new(picture);
+    let mut records = BTreeMap::new();
+    for (side, record) in picture.records.each() {
+        if let Some(record) = record {
+            records.insert(timeline::class(Some(side)), packed::pack(record)?);
+        }
+    }
+    let has_all = picture.curves.len() == records.len() && !records.is_empty();
+    Ok(SectionData {
         compared: picture.is_compared,
         aligned: picture.is_aligned,
         axes: Axis::of(picture).into_iter().map(|axis| [axis.name(), axis.title()]).collect(),
-        curves: picture.curves.iter().map(|of| curve(of, &Palette::new(picture))).collect(),
-        flame: of_flame(&picture.flame, picture, options),
+        curves: picture.curves.iter().map(curve).collect(),
+        records,
+        rows: picture.rows.iter().map(|label| name(label)).collect(),
+        categories: picture.categories.iter().map(|category| (name(category), palette.colour(category))).collect(),
+        flame: of_flame(picture, has_all, options),
+    })
+}
+
+fn curve(curve: &Curve) -> CurveData {
+    CurveData {
+        side: timeline::class(curve.side),
+        label: curve.side.map_or("", Side::name),
+        baseline: curve.baseline,
+        marks: curve.events.iter().map(|event| mark(curve, event)).collect(),
+        bands: curve.bands.iter().map(band).collect(),
+        points: curve.is_coarse.then(|| points(curve)),
+    }
+}
+
+fn points(curve: &Curve) -> PointsData {
+    let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
+    PointsData {
+        time: column(curve, Axis::Time),
+        event: column(curve, Axis::Event).unwrap_or_default(),
+        allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
+        reserved: reserved.map(|bytes| differences(bytes.into_iter().map(signed))),
     }
 }
 
@@ -146,34 +191,21 @@ fn column(curve: &Curve, axis: Axis) -> Option<Vec<i64>> {
     values.map(|values| differences(values.into_iter()))
 }
 
-fn curve(curve: &Curve, palette: &Palette<'_>) -> CurveData {
-    let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
-    CurveData {
-        side: timeline::class(curve.side),
-        label: curve.side.map_or("", Side::name),
-        program: column(curve, Axis::Program),
-        time: column(curve, Axis::Time),
-        event: column(curve, Axis::Event).unwrap_or_default(),
-        allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
-        reserved: reserved.map(|bytes| differences(bytes.into_iter().map(signed))),
-        baseline: curve.baseline,
-        marks: curve.events.iter().map(|event| mark(curve, event)).collect(),
-        bands: curve.bands.iter().map(band).collect(),
-        area_points: differences(curve.area_points.iter().map(|&point| signed(point as u64))),
-        areas: curve.areas.iter().map(|of| area(of, palette)).collect(),
-    }
-}
-
 fn mark(curve: &Curve, event: &Event) -> MarkData {
-    MarkData {
-        kind: match event.kind {
-            EventKind::AllocatedPeak => "peak",
-            EventKind::ReservedPeak => "reserved",
-            EventKind::OutOfMemory { .. } => "failure",
-        },
+    let mark = MarkData {
+        kind: "peak",
         at: spot(&event.spot),
         bytes: event.bytes,
         text: timeline::mark_text(curve, event),
+        requested: None,
+        largest: None,
+    };
+    match event.kind {
+        EventKind::AllocatedPeak => mark,
+        EventKind::ReservedPeak => MarkData { kind: "reserved", ..mark },
+        EventKind::OutOfMemory { requested, largest } => {
+            MarkData { kind: "failure", requested: Some(requested), largest, ..mark }
+        }
     }
 }
 
@@ -181,29 +213,22 @@ fn band(band: &Band) -> BandData {
     BandData { name: name(&band.name), depth: band.depth, from: spot(&band.from), to: spot(&band.to), peak: band.peak }
 }
 
-fn area(area: &Area, palette: &Palette<'_>) -> AreaData {
-    AreaData {
-        name: name(&area.name),
-        colour: palette.colour(&area.name),
-        bytes: differences(area.bytes.iter().map(|&bytes| signed(bytes))),
-    }
-}
-
 fn spot(spot: &Spot) -> SpotData {
     Axis::ALL.map(|axis| axis.value(spot))
 }
 
-fn signed(value: u64) -> i64 {
+pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 /// Each value as the difference to the one before it.
-fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
+pub(super) fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
     let mut last = 0;
     values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))).collect()
 }
 
-fn of_flame(of: &Flame, picture: &Picture, options: &Options) -> FlameData {
+fn of_flame(picture: &Picture, has_histories: bool, options: &Options) -> FlameData {
+    let of = &picture.flame;
     let mut numbers: BTreeMap<FrameData, usize> = BTreeMap::new();
     let mut frames = Vec::new();
     let mut frame = Vec::with_capacity(of.nodes.len());
@@ -216,16 +241,22 @@ fn of_flame(of: &Flame, picture: &Picture, options: &Options) -> FlameData {
         frame.push(number);
     }
     let parent = of.nodes.iter().map(|node| node.parent.map_or(-1, |parent| signed(parent as u64)));
-    FlameData { frames, parent: parent.collect(), frame, moments: of.moments.iter().map(moment).collect() }
+    let moments = of.moments.iter().map(|of| moment(of, has_histories)).collect();
+    FlameData { frames, parent: parent.collect(), frame, moments }
 }
 
-fn moment(moment: &Moment) -> MomentData {
-    let own: Vec<&Sides<Held>> = moment.own.iter().map(|(_, held)| held).collect();
+fn moment(moment: &Moment, has_histories: bool) -> MomentData {
     MomentData {
         title: flame::title(&moment.kind),
-        kind: if moment.kind == MomentKind::Sample { "sample" } else { "named" },
         before: moment.at.before.map(|at| at.count() as u64),
         after: moment.at.after.map(|at| at.count() as u64),
+        held: (!has_histories).then(|| held(moment)),
+    }
+}
+
+fn held(moment: &Moment) -> HeldData {
+    let own: Vec<&Sides<Held>> = moment.own.iter().map(|(_, held)| held).collect();
+    HeldData {
         node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
         before_bytes: own.iter().map(|held| held.before.bytes).collect(),
         after_bytes: own.iter().map(|held| held.after.bytes).collect(),

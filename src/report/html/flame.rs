@@ -54,7 +54,6 @@ pub(super) fn title(kind: &MomentKind) -> String {
         MomentKind::Baseline => "start of the recording".to_owned(),
         MomentKind::End => "end".to_owned(),
         MomentKind::Oom => "first failed allocation".to_owned(),
-        MomentKind::Sample => "moment".to_owned(),
     }
 }
 

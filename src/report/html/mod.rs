@@ -4,6 +4,7 @@
 mod chart;
 mod data;
 mod flame;
+mod packed;
 mod page;
 mod palette;
 mod parts;

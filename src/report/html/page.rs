@@ -12,7 +12,20 @@ use crate::report::{Error, Options};
 use crate::verdict::Standing;
 
 const STYLE: &str = include_str!("assets/page.css");
-const SCRIPT: &str = include_str!("assets/page.js");
+
+/// The script: its files in order.
+const SCRIPT: &str = concat!(
+    include_str!("assets/script/figures.js"),
+    include_str!("assets/script/elements.js"),
+    include_str!("assets/script/history.js"),
+    include_str!("assets/script/timeline.js"),
+    include_str!("assets/script/allocations.js"),
+    include_str!("assets/script/flame.js"),
+    include_str!("assets/script/rows.js"),
+    include_str!("assets/script/map.js"),
+    include_str!("assets/script/tables.js"),
+    include_str!("assets/script/page.js"),
+);
 
 /// Sections that are shown in full from the start.
 const MOST_OPEN: usize = 4;

@@ -55,7 +55,8 @@ mod tests {
         assert_eq!(Palette::of(["forward"].into_iter()).colour("forward"), 2);
         for colour in 0..=Palette::SHARED {
             assert!(
-                include_str!("assets/page.css").contains(&format!("path.c{colour}, .key.c{colour} {{")),
+                include_str!("assets/page.css")
+                    .contains(&format!("path.c{colour}, .block.c{colour}, .key.c{colour} {{")),
                 "{colour}"
             );
             assert!(include_str!("assets/timeline.css").contains(&format!(".c{colour} {{")), "{colour}");

@@ -13,6 +13,9 @@ use crate::text::thousands;
 use crate::units::Size;
 use crate::verdict::Standing;
 
+/// Rows that are laid out when the page opens: the script draws the others as they come into view.
+const MOST_AT_ONCE: usize = 60;
+
 /// Levels by which a name is indented.
 const MOST_LEVELS: usize = 16;
 
@@ -28,10 +31,15 @@ pub(super) fn table(table: &Table) -> Markup {
     html! {
         @if let Some(title) = &table.title { h3 { (name(title)) (total(table)) } }
         div.scroll tabindex="0" role="region" aria-label=(table.title.as_deref().unwrap_or("figures")) {
-            table {
-                thead { tr { @for &at in &shown { (head(&table.columns[at])) } } }
-                tbody { @for row in &table.rows { (line(table, row, &shown)) } }
+            table class=[has_names(table).then_some("named")] {
+                thead { tr { @for &at in &shown { th scope="col" class=(cell_class(table, at)) { (name(&table.columns[at].head)) } } } }
+                tbody { @for row in table.rows.iter().take(MOST_AT_ONCE) { (line(table, row, &shown)) } }
             }
+        }
+        @if table.rows.len() > MOST_AT_ONCE {
+            noscript { div.scroll { table.named { tbody {
+                @for row in table.rows.iter().skip(MOST_AT_ONCE) { (line(table, row, &shown)) }
+            } } } }
         }
         @if let Some(below) = &table.below { p.note { (name(below)) } }
     }
@@ -39,7 +47,8 @@ pub(super) fn table(table: &Table) -> Markup {
 
 /// The columns to show. Where the names stand behind the figures, as a terminal needs it, they come first.
 fn order(table: &Table) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..table.columns.len()).filter(|&at| has_content(table, at)).collect();
+    let all = 0..table.columns.len();
+    let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && has_content(table, at)).collect();
     let begins_with_figures = table.columns.first().is_some_and(|column| column.align == Align::Right);
     if begins_with_figures && shown.last() == Some(&(table.columns.len() - 1)) {
         shown.rotate_right(1);
@@ -56,10 +65,6 @@ fn has_content(table: &Table, column: usize) -> bool {
     !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !row.cells[column].to_string().is_empty())
 }
 
-fn head(column: &Column) -> Markup {
-    html! { th scope="col" class=(align(column)) { (name(&column.head)) } }
-}
-
 fn align(column: &Column) -> &'static str {
     match (column.align, column.is_main) {
         (Align::Left, _) => "words",
@@ -70,19 +75,24 @@ fn align(column: &Column) -> &'static str {
 
 /// The class of a cell; the last column holds the names.
 fn cell_class(table: &Table, at: usize) -> &'static str {
-    if at + 1 == table.columns.len() && table.columns[at].align == Align::Left {
+    if at + 1 == table.columns.len() && has_names(table) {
         return "words name";
     }
     align(&table.columns[at])
 }
 
+/// Whether the last column holds names, which need the most room.
+fn has_names(table: &Table) -> bool {
+    table.columns.last().is_some_and(|column| column.align == Align::Left && !column.head.is_empty())
+}
+
 fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
     html! {
-        tr class=[tone(row)] data-rest=[row.others.map(|_| "1")] {
+        tr class=[tone(row)] data-rest=[row.others.map(|_| "1")] data-row=[row.in_picture] {
             @for &at in shown {
                 @let value = &row.cells[at];
                 td class=(cell_class(table, at)) data-v=[key(value)] {
-                    @if at + 1 == row.cells.len() { (name_cell(row, value)) } @else { (cell(value)) }
+                    @if at + 1 == row.cells.len() { (name_cell(table, row, value)) } @else { (cell(value)) }
                 }
             }
         }
@@ -114,16 +124,18 @@ pub(super) fn mark_class(mark: Mark) -> &'static str {
 }
 
 /// The last cell: a name with its remark and its frames.
-fn name_cell(row: &Row, value: &Value) -> Markup {
+fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
+    let details = details(table, row);
     html! {
         @for _ in 0..row.depth.min(MOST_LEVELS) { span.indent {} }
-        @if row.frames.is_empty() {
+        @if row.frames.is_empty() && details.is_empty() {
             (cell(value))
         } @else {
             details.frames {
                 summary { (cell(value)) }
+                @if !details.is_empty() { p.details { (details.join("; ")) } }
                 (summed(&row.summed))
-                (stack_lines(&row.frames))
+                @if !row.frames.is_empty() { (stack_lines(&row.frames)) }
                 @if let Some(excerpt) = row.site.as_ref().and_then(|site| site.excerpt.as_ref()) { (source(excerpt)) }
             }
         }
@@ -131,6 +143,21 @@ fn name_cell(row: &Row, value: &Value) -> Markup {
         @if let Some(Note { words, mean }) = &row.note {
             span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" }
         }
+    }
+}
+
+/// The figures of a row for those who look at it alone.
+fn details(table: &Table, row: &Row) -> Vec<String> {
+    let columns = table.columns.iter().zip(&row.cells).filter(|(column, _)| column.is_detail);
+    let known = columns.filter(|(_, value)| !matches!(value, Value::Nothing | Value::Unknown));
+    known.map(|(column, value)| format!("{}: {}", column.head, figure(value))).collect()
+}
+
+/// A value in words, both sides where they differ.
+fn figure(value: &Value) -> String {
+    match value {
+        Value::Sizes(Sides { before, after }) if before != after => format!("{} → {}", Size(*before), Size(*after)),
+        _ => value.to_string(),
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn description(picture: &Picture) -> String {
 fn legend(picture: &Picture) -> Markup {
     html! {
         ul.legend {
-            @for key in keys(picture) { li { span class=(format!("key {}", key.class)) {} (key.text) } }
+            @for key in keys(picture) { li data-key=(key.class) { span class=(format!("key {}", key.class)) {} (key.text) } }
         }
     }
 }
@@ -200,7 +200,7 @@ pub(super) fn mark_text(curve: &Curve, event: &Event) -> String {
     match event.kind {
         EventKind::AllocatedPeak => format!("{side}peak {}", Size(event.bytes)),
         EventKind::ReservedPeak => format!("{side}reserved peak {}", Size(event.bytes)),
-        EventKind::OutOfMemory { requested } => format!("{side}out of memory: {} refused", Size(requested)),
+        EventKind::OutOfMemory { requested, .. } => format!("{side}out of memory: {} refused", Size(requested)),
     }
 }
 
@@ -251,7 +251,7 @@ fn scale(chart: &Chart<'_>, y: u64) -> Markup {
     html! {
         g.scale aria-hidden="true" {
             @for quarter in 0..=4_i64 {
-                @let value = chart.domain.from + span / 4 * quarter;
+                @let value = chart.domain.from + span * quarter / 4;
                 @let anchor = match quarter { 0 => "start", 4 => "end", _ => "middle" };
                 text x=(format!("{}%", quarter * 25)) y=(y + 15) text-anchor=(anchor) { (scale_label(chart.axis, value, span)) }
             }
@@ -265,7 +265,8 @@ fn scale_label(axis: Axis, value: i64, span: i64) -> String {
     match axis {
         Axis::Program => format!("{sign}{count} allocations"),
         Axis::Time => format!("{sign}{}", time(value.unsigned_abs(), span.unsigned_abs())),
-        Axis::Event => format!("event {sign}{count}"),
+        Axis::Event if value < 0 => "start".to_owned(),
+        Axis::Event => format!("event {count}"),
     }
 }
 

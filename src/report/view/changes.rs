@@ -261,6 +261,7 @@ impl Changed<'_> {
             note: manner.map(|words| Note { words, mean }),
             aside: (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some(),
             others,
+            in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
             ..Row::new(row_tone(row), cells)
         }
     }

@@ -10,10 +10,10 @@ pub(super) const MOST_FRAMES: usize = 60;
 /// Mean size, highest, and the lifetimes of the blocks.
 pub(super) fn columns() -> Vec<Column> {
     vec![
-        Column::figure("mean size").spare(),
-        Column::figure("highest").spare(),
-        Column::figure("allocated before the peak").spare(),
-        Column::figure("freed after the peak").spare(),
+        Column::figure("mean size").detail(),
+        Column::figure("highest").detail(),
+        Column::figure("allocated before the peak").detail(),
+        Column::figure("freed after the peak").detail(),
     ]
 }
 

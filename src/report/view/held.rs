@@ -145,7 +145,9 @@ impl Listing<'_> {
             Some(Bucket::Others) => Value::words(&*stack.label),
             _ => Value::stack(&*stack.label, self.lines(stack, code).more),
         });
-        Row::new(if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain }, cells)
+        let tone = if stack.bucket.is_some() { Tone::Faint } else { Tone::Plain };
+        let in_picture = self.picture.and_then(|picture| picture.row(&stack.key.0));
+        Row { in_picture, ..Row::new(tone, cells) }
     }
 
     /// The frames of a row, for a page.

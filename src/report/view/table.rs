@@ -65,6 +65,8 @@ pub(crate) struct Column {
     pub(crate) is_main: bool,
     /// Whether it can be left out where there is little room.
     pub(crate) is_spare: bool,
+    /// Whether only those ask for it who look at one row: a page shows it with the row's frames.
+    pub(crate) is_detail: bool,
 }
 
 /// The alignment of values.
@@ -98,6 +100,8 @@ pub(crate) struct Row {
     pub(crate) site: Option<Site>,
     /// True if the source of that line is shown below the row.
     pub(crate) shows_source: bool,
+    /// Its number in the picture of its device, see [`crate::picture::Picture::row`].
+    pub(crate) in_picture: Option<usize>,
     /// The lines that it sums, where its frames are asked for.
     pub(crate) summed: Vec<SummedLine>,
     /// Its frames before and after, where [`crate::report::Options::pictures`] asks for them.
@@ -147,6 +151,11 @@ impl Column {
     /// The same, as the one that the table is about.
     pub(crate) fn main(self) -> Self {
         Self { is_main: true, ..self }
+    }
+
+    /// The same, as one for those who look at one row.
+    pub(crate) fn detail(self) -> Self {
+        Self { is_detail: true, is_spare: true, ..self }
     }
 
     /// The same, as one that can be left out where there is little room.

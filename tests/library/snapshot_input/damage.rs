@@ -23,7 +23,7 @@ fn fixtures() -> Vec<(String, Vec<u8>)> {
 fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let Ok(snapshot) = snapshot::read(bytes) else { return false };
     let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
-    let options = profile::Options { group_by, history: true, ..profile::Options::default() };
+    let options = profile::Options { group_by, layout: true, ..profile::Options::default() };
     let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
     let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
     for format in Format::ALL {

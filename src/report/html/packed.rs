@@ -1,0 +1,166 @@
+//! The history of a side for the script of the page: columns of numbers, packed into one text.
+//!
+//! Each number is written in groups of seven bits, the lowest first, with the sign in the lowest bit; the bytes of all
+//! columns are deflated together and written in base64. A recording repeats itself, so little is left of it.
+
+use std::io::Write;
+
+use data_encoding::BASE64;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use serde::Serialize;
+
+use super::data::{differences, signed};
+use crate::picture::Record;
+use crate::replay::SegmentPart;
+use crate::report::Error;
+use crate::trace::{Measure, Move};
+
+/// Addresses are multiples of this on every device that PyTorch knows; others are kept to the byte.
+const ADDRESS_UNIT: u64 = 512;
+
+/// A history, packed.
+#[derive(Serialize)]
+pub(super) struct Packed {
+    /// The columns in their order, each with its length.
+    columns: Vec<(&'static str, usize)>,
+    packed: String,
+    /// Number of events; the symbols behind them belong to the dump.
+    events: usize,
+    /// Reserved bytes before the first event; nothing where they are not known.
+    reserved: Option<i64>,
+    /// The lowest address, and the unit of all of them.
+    base: u64,
+    unit: u64,
+}
+
+/// Columns while they are written.
+#[derive(Default)]
+struct Columns {
+    names: Vec<(&'static str, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Columns {
+    fn add(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+        let mut count = 0;
+        for value in values {
+            count += 1;
+            let mut rest = (value.unsigned_abs() << 1) | u64::from(value < 0);
+            while rest >= 0x80 {
+                self.bytes.push(0x80 | (rest & 0x7f) as u8);
+                rest >>= 7;
+            }
+            self.bytes.push(rest as u8);
+        }
+        self.names.push((name, count));
+    }
+
+    fn add_differences(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+        self.add(name, differences(values).into_iter());
+    }
+}
+
+/// Packs a history.
+pub(super) fn pack(record: &Record) -> Result<Packed, Error> {
+    let mut columns = Columns::default();
+    add_classes(&mut columns, record);
+    add_moves(&mut columns, record);
+    let trace = &record.trace;
+    columns.add("symbols", trace.symbols.iter().chain(&trace.implied).map(|&symbol| symbol.into()));
+    columns.add("ages", ages(record).into_iter());
+    columns.add_differences("timePlaces", record.times.iter().map(|(place, _)| signed(place.count() as u64)));
+    columns.add_differences("times", record.times.iter().map(|&(_, us)| signed(us)));
+    columns.add_differences("places", record.places.iter().copied());
+    // Partners begin at 1; 0 is none.
+    let partners = record.partners.iter().map(|partner| partner.map_or(0, |partner| signed(partner as u64 + 1)));
+    columns.add_differences("partners", partners);
+    let addresses = Addresses::of(record);
+    add_layout(&mut columns, record, &addresses);
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&columns.bytes)?;
+    Ok(Packed {
+        columns: columns.names,
+        packed: BASE64.encode(&encoder.finish()?),
+        events: trace.symbols.len(),
+        reserved: record.has_reserved.then(|| i64::try_from(trace.reserved).unwrap_or(0)),
+        base: addresses.base,
+        unit: addresses.unit,
+    })
+}
+
+fn add_classes(columns: &mut Columns, record: &Record) {
+    let trace = &record.trace;
+    columns.add("bytes", trace.classes.iter().map(|class| signed(class.bytes)));
+    columns.add("nodes", record.nodes.iter().map(|&node| signed(node as u64)));
+    columns.add("rows", record.rows.iter().map(|row| row.map_or(-1, |row| signed(row as u64))));
+    columns.add("categories", record.categories.iter().map(|&category| signed(category as u64)));
+    columns.add("startAllocated", trace.start.iter().map(|start| start.allocated.into()));
+    columns.add("startPending", trace.start.iter().map(|start| start.pending.into()));
+}
+
+/// The classes of the blocks that each move begins, frees and completes, -1 for none, and what it adds to the reserved
+/// bytes.
+fn add_moves(columns: &mut Columns, record: &Record) {
+    let moves = &record.trace.moves;
+    let class = |class: Option<u32>| class.map_or(-1, i64::from);
+    columns.add("begins", moves.iter().map(|one| class(one.begins().map(|block| block.class))));
+    columns.add("frees", moves.iter().map(|one| class(one.frees())));
+    columns.add("completes", moves.iter().map(|one| class(one.completes())));
+    let reserved = moves.iter().map(|one| one.change(Measure::Reserved, &record.trace.classes));
+    columns.add("reserves", reserved.map(|bytes| i64::try_from(bytes).unwrap_or(0)));
+}
+
+/// For each move that ends a block, how many blocks younger than it there were: numbers that repeat from step to step.
+fn ages(record: &Record) -> Vec<i64> {
+    let trace = &record.trace;
+    let mut blocks: i64 = trace.start.iter().map(|start| i64::from(start.allocated + start.pending)).sum();
+    let mut ended = trace.ended.iter();
+    let mut ages = Vec::with_capacity(trace.ended.len());
+    for &symbol in trace.symbols.iter().chain(&trace.implied) {
+        let one: Move = trace.moves[symbol as usize];
+        if one.ends().is_some() {
+            ages.extend(ended.next().map(|&number| blocks - i64::from(number)));
+        }
+        blocks += i64::from(one.begins().is_some());
+    }
+    ages
+}
+
+/// How addresses are written.
+struct Addresses {
+    base: u64,
+    unit: u64,
+}
+
+impl Addresses {
+    fn of(record: &Record) -> Self {
+        let layout = record.layout.iter();
+        let all = layout.flat_map(|layout| {
+            let parts = layout.segments.iter().chain(&layout.changes).map(|part| part.address);
+            layout.blocks.iter().copied().chain(parts)
+        });
+        let all: Vec<u64> = all.collect();
+        let base = all.iter().copied().min().unwrap_or(0);
+        let is_even = all.iter().all(|address| (address - base).is_multiple_of(ADDRESS_UNIT));
+        Self { base, unit: if is_even { ADDRESS_UNIT } else { 1 } }
+    }
+
+    fn place(&self, address: u64) -> i64 {
+        signed((address - self.base) / self.unit)
+    }
+}
+
+fn add_layout(columns: &mut Columns, record: &Record, addresses: &Addresses) {
+    let Some(layout) = &record.layout else { return };
+    columns.add_differences("addresses", layout.blocks.iter().map(|&address| addresses.place(address)));
+    add_parts(columns, ["segments", "segmentBytes", "segmentMapped"], &layout.segments, addresses);
+    add_parts(columns, ["changes", "changeBytes", "changeMapped"], &layout.changes, addresses);
+}
+
+fn add_parts(columns: &mut Columns, names: [&'static str; 3], parts: &[SegmentPart], addresses: &Addresses) {
+    let [places, bytes, mapped] = names;
+    columns.add_differences(places, parts.iter().map(|part| addresses.place(part.address)));
+    columns.add(bytes, parts.iter().map(|part| signed(part.bytes)));
+    columns.add(mapped, parts.iter().map(|part| part.is_mapped.into()));
+}

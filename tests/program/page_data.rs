@@ -1,0 +1,133 @@
+//! The data of a page, read as its script reads it.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use data_encoding::BASE64;
+use flate2::read::ZlibDecoder;
+use serde_json::Value;
+
+/// The data that the script of a page draws from.
+pub fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once("type=\"application/json\">").unwrap();
+    let (json, _) = rest.split_once("</script>").unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+/// The history of a side.
+pub struct History {
+    columns: HashMap<String, Vec<i64>>,
+    pub events: usize,
+    reserved: i64,
+    base: i64,
+    unit: i64,
+}
+
+impl History {
+    /// That of a side of a section.
+    pub fn of(section: &Value, side: &str) -> Self {
+        let record = &section["records"][side];
+        let packed = BASE64.decode(record["packed"].as_str().unwrap().as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        ZlibDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        let mut bytes = bytes.into_iter();
+        let columns = record["columns"].as_array().unwrap().iter().map(|column| {
+            let values = (0..column[1].as_u64().unwrap()).map(|_| number(&mut bytes)).collect();
+            (column[0].as_str().unwrap().to_owned(), values)
+        });
+        let columns = columns.collect();
+        assert_eq!(bytes.next(), None, "columns end where their bytes do");
+        Self {
+            columns,
+            events: usize::try_from(record["events"].as_u64().unwrap()).unwrap(),
+            reserved: record["reserved"].as_i64().unwrap_or(0),
+            base: record["base"].as_i64().unwrap(),
+            unit: record["unit"].as_i64().unwrap(),
+        }
+    }
+
+    fn column(&self, name: &str) -> &[i64] {
+        &self.columns[name]
+    }
+
+    /// The symbols up to a place.
+    fn until(&self, place: u64) -> impl Iterator<Item = usize> {
+        let all = self.column("symbols");
+        let place = usize::try_from(place).unwrap();
+        let to = if place > self.events { all.len() } else { place };
+        all[..to].iter().map(|&symbol| usize::try_from(symbol).unwrap())
+    }
+
+    /// The allocated and the reserved bytes after every event, the start included.
+    pub fn counters(&self) -> Vec<[i64; 2]> {
+        let start: i64 =
+            self.column("startAllocated").iter().zip(self.column("bytes")).map(|(n, bytes)| n * bytes).sum();
+        let mut now = [start, self.reserved];
+        let mut all = vec![now];
+        for symbol in self.until(self.events as u64) {
+            let bytes =
+                |column: &str| usize::try_from(self.column(column)[symbol]).map_or(0, |of| self.column("bytes")[of]);
+            now = [now[0] + bytes("begins") - bytes("frees"), now[1] + self.column("reserves")[symbol]];
+            all.push(now);
+        }
+        all
+    }
+
+    /// The bytes held at a place by the innermost frames, summed.
+    pub fn held(&self, place: u64) -> i64 {
+        let mut blocks = self.column("startAllocated").to_vec();
+        for symbol in self.until(place) {
+            for (column, by) in [("begins", 1), ("frees", -1)] {
+                if let Ok(of) = usize::try_from(self.column(column)[symbol]) {
+                    blocks[of] += by;
+                }
+            }
+        }
+        assert!(blocks.iter().all(|&blocks| blocks >= 0));
+        blocks.iter().zip(self.column("bytes")).map(|(blocks, bytes)| blocks * bytes).sum()
+    }
+
+    /// The address and the bytes of every block that is there at the dump.
+    pub fn blocks_at_dump(&self) -> Vec<(i64, i64)> {
+        let mut sum = 0;
+        let addresses = self.column("addresses").iter().map(|step| {
+            sum += step;
+            self.base + sum * self.unit
+        });
+        let addresses: Vec<i64> = addresses.collect();
+        let older = self.column("startAllocated").iter().zip(self.column("startPending")).enumerate();
+        let mut classes: Vec<usize> =
+            older.flat_map(|(of, (allocated, pending))| (0..allocated + pending).map(move |_| of)).collect();
+        let mut is_there = vec![true; classes.len()];
+        let mut ages = self.column("ages").iter();
+        for symbol in self.until(u64::MAX >> 1) {
+            if self.column("frees")[symbol] >= 0 || self.column("completes")[symbol] >= 0 {
+                let block = classes.len() - usize::try_from(*ages.next().unwrap()).unwrap();
+                is_there[block] &= self.column("completes")[symbol] < 0;
+            }
+            if let Ok(of) = usize::try_from(self.column("begins")[symbol]) {
+                classes.push(of);
+                is_there.push(true);
+            }
+        }
+        let alive = (0..classes.len()).filter(|&block| is_there[block]);
+        let mut blocks: Vec<_> = alive.map(|block| (addresses[block], self.column("bytes")[classes[block]])).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+}
+
+/// The next number: groups of seven bits, the lowest first, with the sign in the lowest bit.
+fn number(bytes: &mut impl Iterator<Item = u8>) -> i64 {
+    let mut value: u64 = 0;
+    let mut shift = 0;
+    loop {
+        let byte = bytes.next().unwrap();
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            let size = i64::try_from(value >> 1).unwrap();
+            return if value & 1 == 1 { -size } else { size };
+        }
+    }
+}
