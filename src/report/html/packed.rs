@@ -103,12 +103,16 @@ fn add_classes(columns: &mut Columns, record: &Record) {
 /// bytes.
 fn add_moves(columns: &mut Columns, record: &Record) {
     let moves = &record.trace.moves;
-    let class = |class: Option<u32>| class.map_or(-1, i64::from);
-    columns.add("begins", moves.iter().map(|one| class(one.begins().map(|block| block.class))));
-    columns.add("frees", moves.iter().map(|one| class(one.frees())));
-    columns.add("completes", moves.iter().map(|one| class(one.completes())));
+    columns.add("begins", moves.iter().map(|one| number(one.begins().map(|block| block.class))));
+    columns.add("frees", moves.iter().map(|one| number(one.frees())));
+    columns.add("completes", moves.iter().map(|one| number(one.completes())));
     let reserved = moves.iter().map(|one| one.change(Measure::Reserved, &record.trace.classes));
     columns.add("reserves", reserved.map(|bytes| i64::try_from(bytes).unwrap_or(0)));
+}
+
+/// The number of a class, -1 for none.
+fn number(class: Option<u32>) -> i64 {
+    class.map_or(-1, i64::from)
 }
 
 /// For each move that ends a block, how many blocks younger than it there were: numbers that repeat from step to step.
