@@ -8,16 +8,16 @@ use flate2::read::ZlibDecoder;
 use serde_json::Value;
 
 /// The data that the script of a page draws from.
-pub fn data(page: &str) -> Value {
+pub(crate) fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("type=\"application/json\">").unwrap();
     let (json, _) = rest.split_once("</script>").unwrap();
     serde_json::from_str(json).unwrap()
 }
 
 /// The history of a side.
-pub struct History {
+pub(crate) struct History {
     columns: HashMap<String, Vec<i64>>,
-    pub events: usize,
+    pub(crate) events: usize,
     reserved: i64,
     base: i64,
     unit: i64,
@@ -25,7 +25,7 @@ pub struct History {
 
 impl History {
     /// That of a side of a section.
-    pub fn of(section: &Value, side: &str) -> Self {
+    pub(crate) fn of(section: &Value, side: &str) -> Self {
         let record = &section["records"][side];
         let packed = BASE64.decode(record["packed"].as_str().unwrap().as_bytes()).unwrap();
         let mut bytes = Vec::new();
@@ -59,7 +59,7 @@ impl History {
     }
 
     /// The allocated and the reserved bytes after every event, the start included.
-    pub fn counters(&self) -> Vec<[i64; 2]> {
+    pub(crate) fn counters(&self) -> Vec<[i64; 2]> {
         let start: i64 =
             self.column("startAllocated").iter().zip(self.column("bytes")).map(|(n, bytes)| n * bytes).sum();
         let mut now = [start, self.reserved];
@@ -74,7 +74,7 @@ impl History {
     }
 
     /// The bytes held at a place by the innermost frames, summed.
-    pub fn held(&self, place: u64) -> i64 {
+    pub(crate) fn held(&self, place: u64) -> i64 {
         let mut blocks = self.column("startAllocated").to_vec();
         for symbol in self.until(place) {
             for (column, by) in [("begins", 1), ("frees", -1)] {
@@ -88,7 +88,7 @@ impl History {
     }
 
     /// The address and the bytes of every block that is there at the dump.
-    pub fn blocks_at_dump(&self) -> Vec<(i64, i64)> {
+    pub(crate) fn blocks_at_dump(&self) -> Vec<(i64, i64)> {
         let mut sum = 0;
         let addresses = self.column("addresses").iter().map(|step| {
             sum += step;

@@ -48,10 +48,10 @@ impl Columns {
             count += 1;
             let mut rest = (value.unsigned_abs() << 1) | u64::from(value < 0);
             while rest >= 0x80 {
-                self.bytes.push(0x80 | (rest & 0x7f) as u8);
+                self.bytes.push(0x80 | rest.to_le_bytes()[0]);
                 rest >>= 7;
             }
-            self.bytes.push(rest as u8);
+            self.bytes.push(rest.to_le_bytes()[0]);
         }
         self.names.push((name, count));
     }
