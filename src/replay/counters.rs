@@ -19,43 +19,6 @@ impl Timeline {
     }
 }
 
-/// The moment other than the allocated peak at which as much may have been allocated, or more, if the sizes that are
-/// not certain are as they can be. Blocks that are there at both moments make no difference.
-pub(super) fn rival_of_peak(trace: &Trace, peak_at: Position, peak: i128) -> Option<Position> {
-    if trace.classes.iter().all(|class| class.spread == Spread::default()) {
-        return None;
-    }
-    // As they count against the peak: at least, where they are there at the peak, and else at most.
-    let mut changes = vec![0_i128; trace.symbols.len() + 1];
-    let mut highest = 0;
-    for life in trace.lives().into_iter().filter(|life| life.born < life.freed) {
-        let class = &trace.classes[life.class as usize];
-        let mut bytes = i128::from(class.bytes);
-        if life.born <= peak_at && peak_at < life.freed {
-            bytes -= i128::from(class.spread.below);
-            highest += i128::from(class.spread.below);
-        } else {
-            bytes += i128::from(class.spread.above);
-        }
-        for (at, bytes) in [(life.born, bytes), (life.freed, -bytes)] {
-            if let Some(change) = changes.get_mut(at.count()) {
-                *change += bytes;
-            }
-        }
-    }
-    // It has to be as high as the peak, and higher than at any rival before.
-    let mut least = peak;
-    let mut rival = None;
-    for (count, change) in changes.into_iter().enumerate() {
-        highest += change;
-        if highest >= least && Position::of_count(count) != peak_at {
-            least = highest + 1;
-            rival = Some(Position::of_count(count));
-        }
-    }
-    rival
-}
-
 /// A running value and its highest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gauge {

@@ -8,6 +8,7 @@ use super::lifetimes::Lifetimes;
 use super::maybe_pending::MaybePending;
 use super::moves::{Traced, Tracer};
 use super::out_of_memory;
+use super::rival;
 use super::sizes::{self, Sizes};
 use super::stated;
 use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline, Wanted};
@@ -67,7 +68,7 @@ pub(super) fn measure(
     };
     let contradictions = stated.map(|stated| stated::compare(stated, &mut figures)).unwrap_or_default();
     let rival = figures.allocated.peak_at.filter(|_| figures.allocated.peak_error.is_some_and(|error| error > 0));
-    let rival = rival.and_then(|at| counters::rival_of_peak(&trace, at, counters.allocated.peak));
+    let rival = rival.and_then(|at| rival::of_peak(&trace, at, counters.allocated.peak));
     let mut diagnostics =
         diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));

@@ -22,6 +22,7 @@ mod maybe_pending;
 mod moves;
 mod occupied;
 mod out_of_memory;
+mod rival;
 mod rounding;
 mod segment_map;
 mod sizes;

@@ -7,7 +7,7 @@ use super::maybe_pending::MaybePending;
 use super::sizes::Sizes;
 use super::{Allocation, Position};
 use crate::snapshot::{Action, Event, Snapshot, StringId};
-use crate::trace::{Block, Class, ClassTags, Move, Start, Trace};
+use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
 
 /// Gives allocations a name that their events do not state: the annotation around them, or their pool.
 pub trait Namer {
@@ -34,12 +34,27 @@ pub(super) struct Traced {
 /// The class of every allocation, by its index.
 struct Classes {
     known: HashMap<Class, u32>,
+    /// The latest class of each stack: nearly always that of its next allocation.
+    latest: Vec<u32>,
     all: Vec<Class>,
     of_allocation: Vec<u32>,
 }
 
 impl Classes {
     fn number(&mut self, class: Class) -> u32 {
+        let Origin::Stack(stack) = class.origin else {
+            return self.look_up(class);
+        };
+        let latest = self.latest[stack.index()];
+        if self.all.get(latest as usize) == Some(&class) {
+            return latest;
+        }
+        let number = self.look_up(class);
+        self.latest[stack.index()] = number;
+        number
+    }
+
+    fn look_up(&mut self, class: Class) -> u32 {
         let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         let number = *self.known.entry(class).or_insert(next);
         if number == next {
@@ -50,20 +65,37 @@ impl Classes {
 }
 
 /// The moves that occur.
-#[derive(Default)]
 struct Moves {
-    known: HashMap<Move, u32>,
+    /// The symbols of the moves of a class: its allocation, the request of a free, its free, and that of a block whose
+    /// free was pending. Nearly all moves are among them.
+    of_class: Vec<[u32; 4]>,
+    /// Those of all others.
+    others: HashMap<Move, u32>,
     all: Vec<Move>,
 }
 
+/// A move that has not occurred.
+const UNSEEN: u32 = u32::MAX;
+
 impl Moves {
+    fn new(classes: usize) -> Self {
+        Self { of_class: vec![[UNSEEN; 4]; classes], others: HashMap::new(), all: Vec::new() }
+    }
+
     fn symbol(&mut self, one: Move) -> u32 {
-        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        let symbol = *self.known.entry(one).or_insert(next);
-        if symbol == next {
+        let known = match one {
+            Move::Alloc(class) => &mut self.of_class[class as usize][0],
+            Move::Request(class) => &mut self.of_class[class as usize][1],
+            Move::Free(Block { class, pending }) => &mut self.of_class[class as usize][2 + usize::from(pending)],
+            Move::Nothing | Move::Replace(..) | Move::Reserve(_) | Move::Release(_) => {
+                self.others.entry(one).or_insert(UNSEEN)
+            }
+        };
+        if *known == UNSEEN {
+            *known = u32::try_from(self.all.len()).unwrap_or(UNSEEN);
             self.all.push(one);
         }
-        symbol
+        *known
     }
 }
 
@@ -79,7 +111,7 @@ impl Tracer<'_> {
             of_allocation,
             numbers,
             next: older,
-            moves: Moves::default(),
+            moves: Moves::new(classes.len()),
             ended: Vec::new(),
         };
         let mut replaced = self.lifetimes.replaced.iter().peekable();
@@ -121,7 +153,8 @@ impl Tracer<'_> {
     fn classes(&self, dump: Position) -> Classes {
         let allocations = &self.lifetimes.allocations;
         let of_allocation = Vec::with_capacity(allocations.len());
-        let mut classes = Classes { known: HashMap::new(), all: Vec::new(), of_allocation };
+        let latest = vec![u32::MAX; self.snapshot.tables.stack_count()];
+        let mut classes = Classes { known: HashMap::new(), latest, all: Vec::new(), of_allocation };
         for (index, allocation) in (0_u32..).zip(allocations) {
             let class = self.class(index, allocation, dump);
             let number = classes.number(class);

@@ -34,6 +34,9 @@ pub use moves::{Block, Life, Measure, Move, Spread};
 pub use position::Position;
 pub use ranks::Ranked;
 
+use std::hash::{Hash, Hasher};
+use std::iter::repeat_n;
+
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy};
 
@@ -82,7 +85,7 @@ impl ClassTags {
 }
 
 /// Allocations that count as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     /// To whom they belong.
     pub origin: Origin,
@@ -98,6 +101,17 @@ pub struct Class {
     pub tags: ClassTags,
     /// The digest of all C++ frames of the stack, where some of them were dropped.
     pub cpp: Option<CppDigest>,
+}
+
+impl Hash for Class {
+    /// What is nearly always left out adds nothing, as each allocation of a history is looked up by its class.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { origin, bytes, requested, spread, maybe_pending, tags, cpp } = *self;
+        (origin, bytes, requested).hash(state);
+        if spread != Spread::default() || maybe_pending || tags != ClassTags::default() || cpp.is_some() {
+            (spread, maybe_pending, tags, cpp).hash(state);
+        }
+    }
 }
 
 /// Blocks of a class that are there before the first event.
@@ -209,10 +223,19 @@ impl Trace {
     pub fn highest_in_parts(&self, measure: Measure, parts: usize) -> Vec<u64> {
         let events = self.symbols.len();
         let parts = parts.min(events);
-        let mut values = self.values(measure).skip(1);
-        let lengths = (0..parts).map(|i| ((i + 1) * events).div_ceil(parts) - (i * events).div_ceil(parts));
-        let highest = lengths.map(|length| values.by_ref().take(length).max().unwrap_or(0));
-        highest.map(|value| u64::try_from(value.max(0)).unwrap_or(u64::MAX)).collect()
+        let changes = self.changes(measure);
+        let mut now = self.value_at_start(measure);
+        let mut highest = Vec::with_capacity(parts);
+        for i in 0..parts {
+            let part = &self.symbols[(i * events).div_ceil(parts)..((i + 1) * events).div_ceil(parts)];
+            let mut most = i128::MIN;
+            for &symbol in part {
+                now += changes[symbol as usize];
+                most = most.max(now);
+            }
+            highest.push(u64::try_from(most.max(0)).unwrap_or(u64::MAX));
+        }
+        highest
     }
 
     /// One of the counters at a place.
@@ -321,6 +344,25 @@ impl Trace {
     pub fn spread_at(&self, place: Position) -> Spread {
         let blocks = self.blocks_at(place).into_iter().zip(&self.classes);
         blocks.fold(Spread::default(), |sum, (blocks, class)| sum.plus(class.spread_of_allocated().times(blocks)))
+    }
+
+    /// Whether each block that has come by a place is allocated there, in the order of their numbers.
+    #[must_use]
+    pub fn allocated_at(&self, place: Position) -> Vec<bool> {
+        let mut allocated = Vec::new();
+        for start in &self.start {
+            allocated.extend(repeat_n(false, start.pending as usize));
+            allocated.extend(repeat_n(true, start.allocated as usize));
+        }
+        let mut ended = self.ended.iter();
+        for symbol in self.until(place) {
+            let one = self.moves[symbol as usize];
+            if let Some(&block) = one.ends().and_then(|_| ended.next()) {
+                allocated[block as usize] = false;
+            }
+            allocated.extend(one.begins().map(|_| true));
+        }
+        allocated
     }
 
     /// Every block, in the order of their numbers.
