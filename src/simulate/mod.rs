@@ -37,6 +37,9 @@ pub const PYTHON_FACTS: &str = include_str!("../../python/ptmem_gate/_facts.py")
 /// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.
 pub const PYTHON_RANKS: &str = include_str!("ranks.py");
 
+/// The Python file beside it that has ranks send each other small values.
+pub const PYTHON_SENT: &str = include_str!("sent.py");
+
 /// Module beside it, `ptmem_simulate_one_rank`: answers for the ranks of a job that do not exist.
 pub const PYTHON_ONE_RANK: &str = include_str!("one_rank.py");
 

@@ -13,11 +13,13 @@ LONGEST_LOOK = 0.4
 
 
 def exchange_objects(torch):
-    """Has ranks exchange Python objects through the store of their job, if this PyTorch has ranks."""
+    """Has ranks exchange Python objects and small values through the store of their job, if this PyTorch has ranks."""
     import torch.distributed as public
+    from ptmem_simulate_sent import ValueExchange
 
     if public.is_available():
         ObjectExchange(torch, public).install()
+        ValueExchange(torch, public).install()
 
 
 def tell_sizes_of_splits(torch):

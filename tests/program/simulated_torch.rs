@@ -239,6 +239,12 @@ fn ranks_send_each_other_objects_over_the_host() {
 
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn ranks_send_each_other_small_values() {
+    assert_told_truly(&Story { name: "small_values", ranks: 2, since: 1, ..Story::default() });
+}
+
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn ranks_find_that_they_have_the_same_lists() {
     assert_told_truly(&Story { name: "same_lists", ranks: 2, since: 1, ..Story::default() });
 }

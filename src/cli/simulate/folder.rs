@@ -171,6 +171,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
     fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
     fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
+    fs::write(python.join("ptmem_simulate_sent.py"), simulate::PYTHON_SENT)?;
     fs::write(python.join("ptmem_simulate_facts.py"), simulate::PYTHON_FACTS)?;
     fs::write(python.join("ptmem_simulate_one_rank.py"), simulate::PYTHON_ONE_RANK)?;
     fs::write(python.join("ptmem_simulate_values.py"), simulate::PYTHON_VALUES)?;
