@@ -27,7 +27,6 @@ COUNTERS = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_byte
 
 #: Bounds, so that facts stay small beside the history.
 LONGEST_MESSAGE = 500
-MOST_STEPS = 10_000
 MOST_FILES_OF_A_PACKAGE = 5_000
 
 #: Folders of a checkout in which its packages lie.
@@ -60,14 +59,11 @@ class Facts:
         """Counts steps anew: the next that ends has this number."""
         self._first = first
         self._last = first - 1
-        self._ends: list[dict[int, Any]] = []
 
     def end_step(self) -> None:
         """Notes that a step has ended; one that began in the recorded part is whole."""
         self._last += 1
         self.note_rank()
-        if self._start and len(self._ends) < MOST_STEPS:
-            self._ends.append({device: found["calls"] for device, found in self._counters().items()})
 
     def note_rank(self) -> None:
         """Asks PyTorch for the rank of this process, which is no longer known once its group is gone."""
@@ -115,16 +111,13 @@ class Facts:
         return found
 
     def _memory(self) -> list[dict[str, Any]]:
-        """The counters at the start and at the dump, and after how many allocations and frees each step ended."""
-        memory = []
-        for device, dump in self._counters().items():
-            if device not in self._start:
-                continue
-            start = self._start[device]
-            ends = [end[device] for end in self._ends if device in end]
-            steps = [[count - before for count, before in zip(end, start["calls"])] for end in ends]
-            memory.append({"device": device, "start": start, "dump": dump, "steps": steps})
-        return memory
+        """The counters at the start and at the dump."""
+        dumped = self._counters().items()
+        return [
+            {"device": device, "start": self._start[device], "dump": dump}
+            for device, dump in dumped
+            if device in self._start
+        ]
 
     def _versions(self, frames: Frames) -> list[list[str]]:
         """Versions of Python, PyTorch and the packages of which frames occur: as pairs, since names may be any."""

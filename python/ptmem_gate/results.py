@@ -23,6 +23,44 @@ Verdict = Literal["pass", "regression", "inconclusive"]
 
 
 @dataclass(frozen=True)
+class SourceRunVersion:
+    name: str
+    """The package."""
+    version: str
+    """Its version."""
+
+
+@dataclass(frozen=True)
+class SourceRunFollowed:
+    what: str
+    """Sizes, conditions or whole numbers."""
+    count: int
+    """How many."""
+    first: Optional[str]
+    """The line where the first did, if known."""
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """What the recorder says of the run that was recorded; missing where it says nothing."""
+
+    recorder: str
+    """The program that recorded."""
+    first_step: Optional[int]
+    """The first step that is there whole, from 1; null where steps were not counted."""
+    last_step: Optional[int]
+    """The last one, less than the first where none is whole; null where steps were not counted."""
+    failure: Optional[str]
+    """Why it is not a whole run; null where it is one."""
+    versions: list[SourceRunVersion]
+    """Python, PyTorch, and the packages of which frames occur."""
+    commit: Optional[str]
+    """The commit that was checked out, if known."""
+    followed: list[SourceRunFollowed]
+    """What followed from values that are not known on simulated GPUs."""
+
+
+@dataclass(frozen=True)
 class Source:
     """A file that was read."""
 
@@ -32,6 +70,8 @@ class Source:
     """The size of the file."""
     kind: Literal["snapshot", "segments", "profile"]
     """'segments' is a list of segments without history, 'profile' one that was saved."""
+    run: Optional[SourceRun] = None
+    """What the recorder says of the run that was recorded; missing where it says nothing."""
 
 
 GroupBy = Literal[
@@ -963,12 +1003,24 @@ class RanksDiagnostic:
 
 
 @dataclass(frozen=True)
+class JobSource:
+    """A file that was read."""
+
+    path: str
+    """As it was given."""
+    bytes: int
+    """The size of the file."""
+    kind: Literal["snapshot", "segments", "profile"]
+    """'segments' is a list of segments without history, 'profile' one that was saved."""
+
+
+@dataclass(frozen=True)
 class Report:
     """What 'ptmem show' and 'ptmem check' print."""
 
     schema: Literal["ptmem.profile/1"]
     tool: Tool
-    source: Source
+    source: JobSource
     group_by: GroupBy
     at: str
     devices: list[DeviceReport]

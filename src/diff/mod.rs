@@ -2,6 +2,7 @@
 
 mod categories;
 mod course;
+mod inputs;
 mod joined;
 mod lines;
 mod moved;
@@ -280,6 +281,9 @@ fn compare_devices(
         parts_unclear = None;
     }
     let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, &missing));
+    if let Some(devices) = devices.both() {
+        inputs::tell(devices.after.device, stacks, &paired.pairs, both, found);
+    }
     let followed = devices.both().and_then(|devices| moved::follow(devices, both, &paired));
     let stacks = Sides { before: followed.as_ref().map_or(stacks.before, |followed| &followed.before), ..stacks };
     let paired = followed.as_ref().map_or(&paired, |followed| &followed.paired);

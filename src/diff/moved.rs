@@ -88,7 +88,7 @@ struct Rows<'t> {
     all: Vec<Row>,
 }
 
-/// Stacks of both sides that may be the same ones: of one size, count and operator, or of one size and count.
+/// Stacks of both sides that may be the same ones: of one size, count, pass and operator, or of one size, count and pass.
 type Alike = BTreeMap<(u64, u64, String), Sides<Vec<Left>>>;
 
 impl<'t> Rows<'t> {
@@ -129,7 +129,7 @@ impl<'t> Rows<'t> {
             self.add_left(row, codes, &mut left);
         }
         let mut moves = self.pair_alike(&mut left, codes, SAME_STACK, operator);
-        moves.extend(self.pair_alike(&mut left, codes, SAME_PLACE, |_, _| String::new()));
+        moves.extend(self.pair_alike(&mut left, codes, SAME_PLACE, pass));
         moves
     }
 
@@ -209,15 +209,20 @@ fn bytes(stacks: &[StackTotal], groups: &[usize]) -> i128 {
 /// The exact stacks of the groups of a row that hold something, each once: it may stand there again with other frames in
 /// C++.
 fn holding(stacks: &[StackTotal], groups: &[usize], row: usize) -> Vec<Left> {
-    let mut held: BTreeMap<StackId, Left> = BTreeMap::new();
+    // In the order of the members: numbers of stacks differ between a snapshot and its saved profile.
+    let mut all: Vec<Left> = Vec::new();
+    let mut known: HashMap<StackId, usize> = HashMap::new();
     for &Member { stack, at, requested, .. } in groups.iter().flat_map(|&group| &stacks[group].members) {
         if at.bytes > 0 {
-            let sum = held.entry(stack).or_insert(Left { row, stack, held: Held::default(), requested: 0 });
-            sum.held = sum.held.plus(at);
-            sum.requested = sum.requested.saturating_add(requested);
+            let index = *known.entry(stack).or_insert(all.len());
+            if index == all.len() {
+                all.push(Left { row, stack, held: Held::default(), requested: 0 });
+            }
+            all[index].held = all[index].held.plus(at);
+            all[index].requested = all[index].requested.saturating_add(requested);
         }
     }
-    held.into_values().collect()
+    all
 }
 
 /// Stacks of both sides by their size, their count and what `operator` says of them.
@@ -234,9 +239,14 @@ fn alike(left: &Sides<Vec<Left>>, codes: Sides<&Code<'_>>, operator: fn(&Code<'_
     alike
 }
 
-/// The operator that allocated; empty where none is known.
+/// The pass, and the operator that allocated, where one is known.
 fn operator(code: &Code<'_>, stack: StackId) -> String {
-    code.allocating_operator(stack).unwrap_or_default().to_owned()
+    pass(code, stack) + code.allocating_operator(stack).unwrap_or_default()
+}
+
+/// The pass: nothing moves from one to the other.
+fn pass(code: &Code<'_>, stack: StackId) -> String {
+    if code.is_backward(stack) { "backward " } else { "forward " }.to_owned()
 }
 
 /// The part of two sequences that is the same in both, from 0 to 1.

@@ -32,6 +32,8 @@ pub struct DeviceProfile {
     pub events: u64,
     /// Microseconds from the first event to the last, where the release wrote times.
     pub duration_us: Option<u64>,
+    /// True if PyTorch says that the ring buffer ran over.
+    pub ran_over: bool,
     /// Number of events by the name of their action.
     pub actions: BTreeMap<String, u64>,
     /// The figures, from the replay.

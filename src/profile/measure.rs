@@ -41,6 +41,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             device: id,
             events: events.len() as u64,
             duration_us: duration(events),
+            ran_over: device.overflowed == Some(true),
             actions: actions(&replay, &snapshot.tables),
             recorded_frames: Languages::default(),
             at,

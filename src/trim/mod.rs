@@ -355,6 +355,8 @@ fn cut(snapshot: &Snapshot, histories: &[History<'_>], windows: &[Window]) -> Tr
         events: &events,
         devices: &devices,
         annotations: &annotations,
+        run: snapshot.run.as_ref(),
+        is_whole: is_whole && histories.iter().all(|history| history.kept.is_none()),
         has_traces: snapshot.has_traces,
         lacks_block_addresses: snapshot.lacks_block_addresses,
     });

@@ -166,6 +166,24 @@ impl<'a> Gated<'a> {
         })
     }
 
+    /// The reason why a peak may be lost: the ring buffer of one side alone ran over, by what PyTorch says. Where both did,
+    /// what is left of them is compared.
+    fn ran_over(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
+        let is_concerned = match &self.growth.target {
+            Target::Metric(metric) => metric.is_peak() || *metric == Metric::Baseline,
+            Target::Stack(_) | Target::StackHighest(_) => true,
+            Target::Phase(_) | Target::Imbalance => false,
+        };
+        let side = match (sides.before.ran_over, sides.after.ran_over) {
+            (true, false) => "before",
+            (false, true) => "after",
+            (true, true) | (false, false) => return None,
+        };
+        (is_concerned && !self.thresholds.allow_partial).then(|| {
+            format!("the ring buffer of the {side} ran over, so that the beginning of its history is missing; record with a larger max_entries")
+        })
+    }
+
     /// Whether a stack only was held at another moment: its highest stays within the limit.
     fn is_held_elsewhere(&self, row: &Row) -> bool {
         // At other moments than the peak, the bytes held then count.
@@ -312,7 +330,7 @@ impl Judge {
             self.checks.push(gated.inconclusive(reason));
             return;
         }
-        if let Some(reason) = gated.part_missing(sides) {
+        if let Some(reason) = gated.part_missing(sides).or_else(|| gated.ran_over(sides)) {
             self.checks.push(Check { advice: Some(Advice::AllowPartial), ..gated.inconclusive(reason) });
             return;
         }

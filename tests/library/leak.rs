@@ -427,6 +427,20 @@ fn growth_that_no_stack_shows_is_told() {
     assert!(!told(&steps(12, |program, _| program.alloc("leak", "train:30", 2048)).search(&Options::default())));
 }
 
+/// Models are kept once per run of three batches: in a third of the steps.
+#[test]
+fn what_is_kept_once_in_several_steps_is_never_a_pass() {
+    let program = steps(24, |program, step| {
+        if step % 3 == 0 {
+            program.alloc(format!("model {step}"), "build:40", 64 * 1024);
+        }
+    });
+    let search = program.search(&Options::default());
+    assert_eq!(verdict(&search), Verdict::Inconclusive);
+    let line = judge_leaks(&search, 0, false).headline().to_string();
+    assert!(line.contains("allocated bytes grow; build (job.py:40) holds most of it"), "{line}");
+}
+
 #[test]
 fn what_is_built_up_is_no_step() {
     // Weights that are converted one by one, and then nothing else.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::history::{A, MIB, event, free, segment, snapshot};
+use crate::support::history::{A, MIB, event, free, input_of, segment, snapshot};
 use crate::support::pickle::{self, Value};
 use crate::support::tool::{ptmem, text, verdict};
 
@@ -185,4 +185,91 @@ fn counters_of_pytorch_make_bounds_exact_and_check_figures() {
     assert_eq!(figures(&of_size(asked)), (4 * MIB + asked, true, false));
     assert_eq!(figures(&of_size(asked + 512 * 100)), (4 * MIB + asked + 512 * 100, true, false));
     assert_eq!(figures(&of_size(9 * MIB)), (4 * MIB + asked, false, true));
+}
+
+/// Facts about versions and what followed from unknown values, of steps 2 and 3.
+fn told() -> Value {
+    of_run(json!({
+        "recorder": "ptmem simulate",
+        "steps": {"first": 2, "last": 3, "asked": [2, 3]},
+        "versions": [["torch", "2.11.0"]],
+        "commit": "c0ffee",
+        "followed": [["sizes", 12, "roi_heads.py:740"]],
+    }))
+}
+
+#[test]
+fn reports_for_machines_have_the_facts() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.pkl", &told());
+    let json = |arguments: &[&str]| -> Json {
+        let output = ptmem(folder.path(), &[arguments, &["--format", "json"]].concat());
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let run = json!({
+        "recorder": "ptmem simulate",
+        "first_step": 2,
+        "last_step": 3,
+        "failure": null,
+        "versions": [{"name": "torch", "version": "2.11.0"}],
+        "commit": "c0ffee",
+        "followed": [{"what": "sizes", "count": 12, "first": "roi_heads.py:740"}],
+    });
+    assert_eq!(json(&["show", "a.pkl"])["source"]["run"], run);
+    let diff = json(&["diff", "a.pkl", "a.pkl"]);
+    assert_eq!((&diff["before"]["run"], &diff["after"]["run"]), (&run, &run));
+}
+
+#[test]
+fn what_followed_from_unknown_values_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.pkl", &told());
+    let words = "12 sizes followed from values that are not known, first at";
+    for arguments in [&["doctor", "a.pkl"][..], &["diff", "a.pkl", "a.pkl", "--format", "markdown"]] {
+        let output = text(&ptmem(folder.path(), arguments).stdout);
+        assert!(output.contains(words), "{arguments:?}: {output}");
+    }
+}
+
+#[test]
+fn a_trimmed_recording_keeps_what_is_still_true() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.pkl", &told());
+    let run = |options: &[&str]| -> Json {
+        let trimmed = ptmem(folder.path(), &[&["trim", "a.pkl", "-o", "b.pkl"], options].concat());
+        assert!(trimmed.status.success(), "{}", text(&trimmed.stderr));
+        let output = ptmem(folder.path(), &["show", "b.pkl", "--format", "json"]);
+        serde_json::from_slice::<Json>(&output.stdout).unwrap()["source"]["run"].clone()
+    };
+    let whole = run(&[]);
+    assert_eq!((&whole["commit"], &whole["last_step"]), (&json!("c0ffee"), &json!(3)));
+    let cut = run(&["--between", "..event:1"]);
+    assert_eq!((&cut["commit"], &cut["last_step"]), (&json!("c0ffee"), &Json::Null), "steps of the whole");
+}
+
+#[test]
+fn a_second_recording_is_held_against_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.pkl", &input_of(4 * MIB));
+    write(folder.path(), "b.pkl", &input_of(5 * MIB));
+    let again = |second: &str| text(&ptmem(folder.path(), &["doctor", "a.pkl", "--again", second]).stdout).to_owned();
+    assert!(again("a.pkl").contains("again      the second recording is the same to the byte"), "{}", again("a.pkl"));
+    let differs = again("b.pkl");
+    assert!(differs.contains("peak 4.00 MiB and 5.00 MiB (+25.0 %)"), "{differs}");
+    assert!(differs.contains("inputs have other sizes: load (train.py:7) aten::to (_to_copy)"), "{differs}");
+    assert!(differs.contains("seed the program (torch.manual_seed"), "{differs}");
+}
+
+/// The ring buffer of one side ran over: the flag of PyTorch's main, at the top level, one for each device.
+#[test]
+fn a_ring_that_ran_over_on_one_side_leaves_growth_of_peaks_inconclusive() {
+    let folder = tempfile::tempdir().unwrap();
+    let flagged = |flag: bool| story().with("trace_alloc_overflowed", Value::List(vec![flag.into()]));
+    assert_eq!(gate(folder.path(), &flagged(false), &flagged(false), &[]).0, 0);
+    assert_eq!(gate(folder.path(), &flagged(true), &flagged(true), &[]).0, 0, "both have what is left");
+    for (before, after, side) in [(true, false, "before"), (false, true, "after")] {
+        let (code, line) = gate(folder.path(), &flagged(before), &flagged(after), &[]);
+        assert_eq!((code, line.contains(&format!("the ring buffer of the {side} ran over"))), (3, true), "{line}");
+    }
+    assert_eq!(gate(folder.path(), &flagged(true), &flagged(false), &["--allow-partial"]).0, 0);
 }

@@ -79,3 +79,15 @@ pub fn file(segments: Vec<Value>, events: Vec<Value>) -> Vec<u8> {
 pub fn snapshot(segments: Vec<Value>, events: Vec<Value>) -> Value {
     Value::dict([("segments", segments.into()), ("device_traces", vec![events.into()].into())])
 }
+
+/// A recording of a batch of this size that is copied to the device.
+pub fn input_of(size: u64) -> Value {
+    let cpp = |name: &str| Value::dict([("name", name.into()), ("filename", "??".into()), ("line", 0.into())]);
+    let Value::List(mut stack) = frames("load") else { unreachable!() };
+    stack.insert(0, cpp("at::_ops::_to_copy::call(at::Tensor const&)"));
+    stack.insert(1, cpp("at::_ops::to_dtype::call(at::Tensor const&)"));
+    let batch = event("alloc", A, size).with("frames", stack);
+    let mut events = vec![event("segment_alloc", A, 20 * MIB), batch];
+    events.extend(free(A, size));
+    snapshot(vec![segment(A, &[(20 * MIB, false)])], events)
+}

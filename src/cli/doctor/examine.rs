@@ -3,10 +3,11 @@
 //! All of it is advice to whoever runs the commands, with their options by name, so it is not part of the library.
 
 use ptmem::diagnostic::Code;
+use ptmem::diff::{Diff, Metric};
 use ptmem::leak::Search;
 use ptmem::phase::steps::How;
 use ptmem::profile::{DeviceProfile, History, Profile, RunFacts};
-use ptmem::units::{Size, format_share};
+use ptmem::units::{Delta, Size, format_percent, format_share};
 
 use crate::cli::many;
 
@@ -53,6 +54,8 @@ pub(super) enum Aspect {
     Figures,
     /// Whether the settings of the allocator are known.
     Settings,
+    /// Whether a second recording of the program is the same.
+    Again,
 }
 
 impl Aspect {
@@ -68,6 +71,7 @@ impl Aspect {
             Self::Clock => "clock",
             Self::Figures => "figures",
             Self::Settings => "settings",
+            Self::Again => "again",
         }
     }
 }
@@ -127,6 +131,34 @@ impl Finding {
     fn unfit(aspect: Aspect, words: impl Into<String>, advice: &str) -> Self {
         Self { health: Health::Unfit, ..Self::weak(aspect, words, advice) }
     }
+}
+
+/// What differs between two recordings of one program, of the same code.
+pub(super) fn again(diff: &Diff) -> Finding {
+    let aspect = Aspect::Again;
+    let peaks = diff.devices.iter().map(|device| (device, device.metric(Metric::Peak)));
+    let Some((device, peak)) = peaks.max_by_key(|(_, peak)| peak.delta().map(i128::unsigned_abs)) else {
+        return Finding::good(aspect, "no device does anything in both recordings");
+    };
+    let rows = diff.devices.iter().flat_map(|device| &device.rows);
+    let row = rows.filter(|row| row.kind.is_memory()).max_by_key(|row| row.delta().unsigned_abs());
+    let row = row.filter(|row| row.delta() != 0);
+    let (Some(before), Some(after)) = (peak.before, peak.after) else {
+        return Finding::unfit(aspect, "the peak of one of them is not known", "record both as a whole");
+    };
+    if before == after && row.is_none() {
+        return Finding::good(aspect, "the second recording is the same to the byte at the peak");
+    }
+    let share = format_percent(i128::from(after) - i128::from(before), before)
+        .map(|share| format!(" ({share})"))
+        .unwrap_or_default();
+    let most = row.map(|row| format!("; most in {}: {}", row.label, Delta(row.delta()))).unwrap_or_default();
+    let inputs = diff.diagnostics.iter().find(|found| found.code == Code::InputsDiffer);
+    let inputs = inputs.map(|found| format!("; {}", found.message)).unwrap_or_default();
+    let words = format!("{}: peak {} and {}{share}{most}{inputs}", device.name(), Size(before), Size(after));
+    let advice = "seed the program (torch.manual_seed, and the generator of its data loader) and give every batch one size, \
+                  or set limits above what differs";
+    Finding::weak(aspect, words, advice)
 }
 
 fn history(device: &DeviceProfile, devices: usize) -> Finding {

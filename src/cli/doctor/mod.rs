@@ -3,11 +3,12 @@
 mod examine;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use ptmem::diff::{self, Diff, Sides};
 use ptmem::leak;
 use ptmem::profile::{self, Opened};
 use ptmem::report::printable;
@@ -16,12 +17,15 @@ use ptmem::verdict::Verdict;
 use super::args::{ConfigArguments, InputArguments, heading, rules};
 use super::output::Output;
 use super::{config, input};
-use examine::{Finding, Health, examine, health};
+use examine::{Finding, Health, again, examine, health};
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
     /// The snapshot or saved profile
     snapshot: PathBuf,
+    /// A second recording of the same program, of the same code: tells what is not the same
+    #[arg(long, value_name = "SNAPSHOT")]
+    again: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArguments,
     #[command(flatten, next_help_heading = heading::INPUT)]
@@ -39,7 +43,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         allocator_settings: arguments.input.allocator_settings(&config),
         ..profile::Options::default()
     };
-    let findings = match input::open(&arguments.snapshot, &options)? {
+    let mut findings = match input::open(&arguments.snapshot, &options)? {
         Opened::Profile(profile) => examine(&profile, None),
         Opened::Snapshot(snapshot, source) => {
             let name = source.path.clone();
@@ -49,6 +53,9 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
             examine(&profile, Some(&search))
         }
     };
+    if let Some(second) = &arguments.again {
+        findings.push(again(&compared([&arguments.snapshot, second], &options)?));
+    }
     let health = health(&findings);
     output.print(&report(&findings, health))?;
     let verdict = match health {
@@ -56,6 +63,15 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         Health::Unfit => Verdict::Inconclusive,
     };
     Ok(super::exit_code(verdict, false))
+}
+
+/// Two recordings of one program, at corresponding places.
+fn compared(paths: [&Path; 2], options: &profile::Options) -> Result<Diff> {
+    let [before, after] = paths.map(|path| input::profile(path, options));
+    let mut sides = Sides { before: before?, after: after? };
+    let rows = diff::Options::default();
+    diff::align(&mut sides, rows.match_ratio);
+    Ok(diff::compare(sides.before, sides.after, rows))
 }
 
 /// A line for every finding, its advice below it, and the sum at the end.

@@ -109,6 +109,8 @@ pub(super) struct SavedDevice {
     pub(super) device: u32,
     pub(super) events: u64,
     pub(super) duration_us: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) ran_over: bool,
     pub(super) actions: BTreeMap<String, u64>,
     pub(super) history: String,
     pub(super) languages: Vec<String>,

@@ -244,6 +244,7 @@ impl Reader {
             device: saved.device,
             events: saved.events,
             duration_us: saved.duration_us,
+            ran_over: saved.ran_over,
             actions: saved.actions,
             recorded_frames: languages(&saved.languages),
             at,

@@ -74,6 +74,7 @@ impl Writer<'_> {
             device: device.device,
             events: device.events,
             duration_us: device.duration_us,
+            ran_over: device.ran_over,
             actions: device.actions.clone(),
             history: figures.history.name().to_owned(),
             languages: languages(device),

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::diff::{Change, DeviceDiff, Metric, Side, Sides};
-use crate::profile::{DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Profile, RunFacts};
 use crate::report::known;
 use crate::snapshot::{FrameId, Tables};
 use crate::units::percent;
@@ -28,11 +28,61 @@ pub(super) struct SourceReport<'a> {
     path: &'a str,
     bytes: u64,
     kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<RunReport<'a>>,
 }
 
 impl<'a> SourceReport<'a> {
     pub(super) fn new(profile: &'a Profile) -> Self {
-        Self { path: &profile.source.path, bytes: profile.source.bytes, kind: profile.source.kind.name() }
+        let source = &profile.source;
+        let run = profile.run.as_ref().map(RunReport::new);
+        Self { path: &source.path, bytes: source.bytes, kind: source.kind.name(), run }
+    }
+}
+
+/// The run that an input was recorded from.
+#[derive(Debug, serde::Serialize)]
+struct RunReport<'a> {
+    recorder: &'a str,
+    first_step: Option<u64>,
+    last_step: Option<u64>,
+    /// The reason why it is not a whole run.
+    failure: Option<String>,
+    versions: Vec<VersionReport<'a>>,
+    commit: Option<&'a str>,
+    followed: Vec<FollowedReport<'a>>,
+}
+
+/// The version of a package.
+#[derive(Debug, serde::Serialize)]
+struct VersionReport<'a> {
+    name: &'a str,
+    version: &'a str,
+}
+
+/// What followed from values that are not known.
+#[derive(Debug, serde::Serialize)]
+struct FollowedReport<'a> {
+    what: &'a str,
+    count: u64,
+    first: Option<&'a str>,
+}
+
+impl<'a> RunReport<'a> {
+    fn new(run: &'a RunFacts) -> Self {
+        let versions = run.versions.iter().map(|(name, version)| VersionReport { name, version });
+        let followed = run.followed.iter();
+        let followed =
+            followed.map(|(what, count, first)| FollowedReport { what, count: *count, first: first.as_deref() });
+        Self {
+            recorder: &run.recorder,
+            first_step: run.steps.map(|steps| steps.first),
+            last_step: run.steps.map(|steps| steps.last),
+            failure: run.failure(),
+            versions: versions.collect(),
+            commit: run.commit.as_deref(),
+            followed: followed.collect(),
+        }
     }
 }
 

@@ -252,6 +252,10 @@ codes! {
         "The two sides ran with other versions of Python, PyTorch or packages."
         "Nothing, if the upgrade is what is compared; else install the same versions.";
 
+    InputsDiffer "inputs-differ" Note
+        "The inputs of the two sides have other sizes: their figures differ for that alone."
+        "Record batches of one size, or seed the program (torch.manual_seed, and the generator of its data loader). 'ptmem doctor --again' tells what differs between two recordings of one program.";
+
     SameCode "same-code" Warning
         "Both sides ran the same code although their commits differ; limits on growth are inconclusive."
         "Install each checkout before it is recorded (pip install -e .), or put it first on PYTHONPATH.";

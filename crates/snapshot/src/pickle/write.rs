@@ -99,6 +99,11 @@ impl Writer {
         }
     }
 
+    /// Writes `None`.
+    pub fn none(&mut self) {
+        self.bytes.push(opcode::NONE);
+    }
+
     /// Writes `True` or `False`.
     pub fn bool(&mut self, value: bool) {
         self.bytes.push(if value { opcode::NEWTRUE } else { opcode::NEWFALSE });

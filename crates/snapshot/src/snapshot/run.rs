@@ -39,6 +39,9 @@ pub struct RunFacts {
     /// Names of functions within their classes.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionsOfFile>,
+    /// What followed from values that are not known on simulated GPUs.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<Followed>,
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
@@ -118,6 +121,9 @@ pub struct OwnPackage {
 /// A file, and functions in it: the first line, the last line, and the qualified name of each.
 pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
 
+/// What (`sizes`, `conditions` …) followed from values that are not known, how many, and the line where the first did.
+pub type Followed = (String, u64, Option<String>);
+
 /// PyTorch's counters of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCounters {
@@ -127,9 +133,6 @@ pub struct DeviceCounters {
     pub start: Counters,
     /// At the dump.
     pub dump: Counters,
-    /// At the end of each whole step, the numbers of allocations and of frees in the recorded part.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<[u64; 2]>,
 }
 
 /// PyTorch's counters at a moment.
@@ -167,7 +170,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// In one line: steps, versions, commit.
+/// In one line: steps, versions, commit, and what followed from values that are not known.
 impl fmt::Display for RunFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
@@ -176,6 +179,10 @@ impl fmt::Display for RunFacts {
         parts.extend(self.versions.iter().take(MOST_TOLD).map(|(name, version)| format!("{name} {version}")));
         let commit = self.commit.as_deref().map(|commit| format!("commit {}", cut(commit, SHORT_COMMIT)));
         parts.extend(commit);
+        for (what, count, line) in &self.followed {
+            let first = line.as_ref().map(|line| format!(", first at {line}")).unwrap_or_default();
+            parts.push(format!("{count} {what} followed from values that are not known{first}"));
+        }
         f.write_str(&parts.join(", "))
     }
 }
@@ -187,6 +194,19 @@ const MOST_TOLD: usize = 12;
 const SHORT_COMMIT: usize = 10;
 
 impl RunFacts {
+    /// The facts as a value of the key `ptmem`, of a part of the run alone unless it `is_whole`: steps and counters are then
+    /// not those of the part.
+    pub(super) fn to_value(&self, is_whole: bool) -> Json {
+        let mut facts = self.clone();
+        if !is_whole {
+            facts.steps = None;
+            facts.counters = Vec::new();
+        }
+        let mut value = serde_json::to_value(facts).unwrap_or_default();
+        value["format"] = FORMAT.into();
+        value
+    }
+
     /// The facts in a value of the key `ptmem`.
     pub(super) fn of(value: Json) -> Option<Self> {
         // A number of the format that this version does not know may give the keys another meaning.
@@ -206,8 +226,12 @@ impl RunFacts {
             [name, path, digest].into_iter().for_each(shorten);
         }
         self.modules.iter_mut().flat_map(|modules| &mut modules.names).for_each(shorten);
-        for DeviceCounters { start, dump, steps, .. } in &mut self.counters {
-            steps.truncate(MOST_STEPS);
+        self.followed.truncate(MOST_FOLLOWED);
+        for (what, _, line) in &mut self.followed {
+            shorten(what);
+            line.iter_mut().for_each(shorten);
+        }
+        for DeviceCounters { start, dump, .. } in &mut self.counters {
             for counters in [start, dump] {
                 for values in [&mut counters.current, &mut counters.peak] {
                     values.retain(|name, _| COUNTERS.contains(&name.as_str()));
@@ -249,7 +273,7 @@ const FORMAT: u64 = 1;
 const LONGEST_TEXT: usize = 500;
 const MOST_VERSIONS: usize = 256;
 const MOST_PACKAGES: usize = 64;
-const MOST_STEPS: usize = 10_000;
+const MOST_FOLLOWED: usize = 16;
 
 /// The counters that are kept.
 const COUNTERS: [&str; 4] = ["allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes"];

@@ -5,9 +5,10 @@
 mod frames;
 
 use rustc_hash::FxHashMap;
+use serde_json::Value as Json;
 
 use super::field::Key;
-use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, Segment};
+use super::{Action, AllocatorSettings, Annotation, Block, BlockState, Device, Event, RunFacts, Segment};
 use super::{StackId, StringId, Tables, Tags};
 use crate::pickle::{Reference, Writer};
 
@@ -24,6 +25,10 @@ pub struct Contents<'s> {
     pub devices: &'s [(u32, Device)],
     /// Annotations, in order.
     pub annotations: &'s [Annotation],
+    /// Facts about the run.
+    pub run: Option<&'s RunFacts>,
+    /// True if that is all of the history.
+    pub is_whole: bool,
     /// True if the file has a history at all.
     pub has_traces: bool,
     /// True if it is to be a file of release 2.0, whose blocks have no addresses and keep their stacks in a history.
@@ -90,7 +95,38 @@ impl<'s> SnapshotWriter<'s> {
             self.key(Key::ExternalAnnotations);
             self.annotations();
         }
+        if let Some(run) = self.contents.run {
+            self.key(Key::Ptmem);
+            self.json(&run.to_value(self.contents.is_whole));
+        }
         self.out.end();
+    }
+
+    /// A value of the facts, which nest as deep as their types.
+    fn json(&mut self, value: &Json) {
+        match value {
+            Json::Null => self.out.none(),
+            Json::Bool(value) => self.out.bool(*value),
+            Json::Number(number) => self.out.int(number.as_u64().unwrap_or_default()),
+            Json::String(text) => self.out.str(text),
+            Json::Array(items) => {
+                self.out.begin_list();
+                for item in items {
+                    self.out.next();
+                    self.json(item);
+                }
+                self.out.end();
+            }
+            Json::Object(entries) => {
+                self.out.begin_dict();
+                for (key, value) in entries {
+                    self.out.next();
+                    self.out.str(key);
+                    self.json(value);
+                }
+                self.out.end();
+            }
+        }
     }
 
     /// Announces an entry of a dictionary.
