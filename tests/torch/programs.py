@@ -268,46 +268,6 @@ def small_values():
     dist.destroy_process_group()
 
 
-def small_values():
-    """What a rank knows and sends is known where it arrives."""
-    rank = start_group()
-    dist = torch.distributed
-    own = torch.tensor([10 + rank, 7 - rank], device="cuda")
-    flags = torch.tensor([3, 5] if rank == 0 else [0, 0], device="cuda")
-    dist.broadcast(flags, 0)
-    assert flags.tolist() == [3, 5], flags
-    for kind, expected in (("SUM", [21, 13]), ("MAX", [11, 7]), ("MIN", [10, 6])):
-        reduced = own.clone()
-        dist.all_reduce(reduced, getattr(dist.ReduceOp, kind))
-        assert reduced.tolist() == expected, (kind, reduced)
-    gathered = [torch.zeros_like(own) for _ in range(2)]
-    dist.all_gather(gathered, own)
-    assert [part.tolist() for part in gathered] == [[10, 7], [11, 6]], gathered
-    together = torch.zeros(4, dtype=own.dtype, device="cuda")
-    dist.all_gather_into_tensor(together, own)
-    assert together.tolist() == [10, 7, 11, 6], together
-    # Both receive before they send.
-    arrived = torch.zeros_like(own)
-    work = dist.irecv(arrived, 1 - rank)
-    dist.isend(own, 1 - rank).wait()
-    work.wait()
-    assert arrived.tolist() == [11 - rank, 6 + rank], arrived
-    if rank == 0:
-        dist.send(own * 2, 1)
-    else:
-        dist.recv(arrived, 0)
-        assert arrived.tolist() == [20, 14], arrived
-    batch = [dist.P2POp(dist.irecv, arrived, 1 - rank), dist.P2POp(dist.isend, own, 1 - rank)]
-    for work in dist.batch_isend_irecv(batch):
-        work.wait()
-    assert arrived.tolist() == [11 - rank, 6 + rank], arrived
-    # As many steps on all ranks, by what one of them knows.
-    steps = torch.tensor([2 if rank == 0 else 0], device="cuda")
-    dist.all_reduce(steps, dist.ReduceOp.MAX)
-    train(nn.parallel.DistributedDataParallel(small_transformer().cuda(), device_ids=[rank]), steps=steps.item())
-    dist.destroy_process_group()
-
-
 def checks():
     """Checks of values on the device pass, and a batch of factorizations has valid arguments."""
     weights = torch.rand(4, 10, device="cuda")
