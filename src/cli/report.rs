@@ -13,6 +13,7 @@ pub(super) fn report_options(view: &View, output: &output::Output) -> report::Op
         width: output.width(),
         max_bytes: view.max_bytes,
         comment_key: view.comment_key.clone(),
+        picture: view.picture.clone(),
         source: view.source,
         run: surroundings::run(),
         ..report::Options::default()

@@ -251,6 +251,8 @@ pub struct Options {
     pub max_bytes: usize,
     /// The key by which a comment on a pull request is found again.
     pub comment_key: String,
+    /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
+    pub picture: Option<String>,
     /// The run of continuous integration that makes the report.
     pub run: Option<Run>,
     /// The approval of the growth, where it was approved.
@@ -280,6 +282,7 @@ impl Default for Options {
             device_memory: None,
             max_bytes: MOST_COMMENT_BYTES,
             comment_key: DEFAULT_KEY.to_owned(),
+            picture: None,
             run: None,
             approval: None,
             acceptance: None,

@@ -206,8 +206,9 @@ impl DeviceScale {
         scale
     }
 
-    /// The memory at a place.
-    fn forecast(&self, x: f64, last: f64) -> Forecast {
+    /// The memory at a place; `last` is that of the last run.
+    #[must_use]
+    pub fn forecast(&self, x: f64, last: f64) -> Forecast {
         let mut peak = Range::default();
         let mut moment = 0;
         for (index, ranges) in self.moments.iter().map(|moment| moment.at(x, x / last)).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Check, Headline, Judgement, Member, Outcome, Ranks, Verdict};
+use super::{Check, Headline, Judgement, Member, Outcome, PeakChange, Ranks, Verdict};
 use crate::diff::Diff;
 use crate::profile::Profile;
 
@@ -198,7 +198,7 @@ fn headline(parts: &[Part<'_>], together: &[Part<'_>], verdict: Verdict, unit: U
         return line;
     }
     let sentence = match verdict {
-        Verdict::Pass => pass_of_all(parts.len(), part, unit),
+        Verdict::Pass => pass_of_all(parts, part, unit),
         Verdict::Regression | Verdict::Inconclusive => {
             let mut sentence = format!("{}{}", prefix(part), line.sentence);
             sentence.push_str(&others(parts, verdict, of_part.is_some(), unit));
@@ -218,8 +218,12 @@ fn prefix(part: Part<'_>) -> String {
 }
 
 /// The sentence where all parts pass, of which `part` comes nearest to its limit.
-fn pass_of_all(count: usize, part: Part<'_>, unit: Unit) -> String {
+fn pass_of_all(parts: &[Part<'_>], part: Part<'_>, unit: Unit) -> String {
+    let count = parts.len();
     let [_, many] = unit.nouns();
+    if let Some((part, peak)) = grew_most(parts).filter(|_| count > 1) {
+        return format!("nothing was gated in {count} {many} (no threshold was given); most on {}{peak}", prefix(part));
+    }
     let sentence = part.judgement.headline().sentence;
     match unit {
         Unit::Rank if part.judgement.checks.is_empty() => sentence,
@@ -227,6 +231,15 @@ fn pass_of_all(count: usize, part: Part<'_>, unit: Unit) -> String {
         Unit::Rank => format!("{}{sentence}", prefix(part)),
         Unit::Comparison => format!("all {count} {many}"),
     }
+}
+
+/// The part whose peak grew most; none where anything was gated.
+fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
+    if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
+        return None;
+    }
+    let known = parts.iter().filter_map(|part| Some((*part, part.judgement.peak.as_ref()?)));
+    known.max_by_key(|(_, peak)| peak.delta())
 }
 
 /// The number of further parts with the same verdict, and of those that are inconclusive beside a regression.

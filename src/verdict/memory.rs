@@ -61,17 +61,14 @@ fn exceeded(device: u32, words: String) -> Check {
     }
 }
 
-/// The first failed allocation of a device in words, with the largest block that it could have been served from.
+/// The first failed allocation of a device in words.
 pub(crate) fn out_of_memory(device: &DeviceProfile) -> Option<String> {
     let first = device.figures.ooms.first().filter(|_| device.ran_out_of_memory())?;
-    let mut text = sentence(first, device.failed_request.as_deref(), device.figures.ooms.len());
-    if let Some(pool) = first.pool {
-        text.push_str(&format!("; largest free block of its pool {}", Size(pool.largest)));
-    }
-    Some(text)
+    Some(sentence(first, device.failed_request.as_deref(), device.figures.ooms.len()))
 }
 
-/// The first request that failed: how large it was, where it was made, and what was held; and how many failed.
+/// The first request that failed: how large it was, where it was made, what was held, and the largest block that could
+/// have served it; and how many failed.
 fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
     let mut text = format!("out of memory: {} requested", Size(oom.requested));
     if let Some(label) = request {
@@ -85,6 +82,9 @@ fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
         (None, _) => {}
     }
     text.push_str(&format!(", {} free on the device", Size(oom.device_free)));
+    if let Some(pool) = oom.pool {
+        text.push_str(&format!(", largest free block of its pool {}", Size(pool.largest)));
+    }
     match count {
         0 | 1 => {}
         times => text.push_str(&format!("; {times} requests failed")),

@@ -330,7 +330,7 @@ const stories = {
     assert.equal(await page.evaluate((id) => document.getElementById(id).open, target), false);
     await last.focus();
     await page.keyboard.press("Enter");
-    await page.waitForFunction((id) => document.getElementById(id).open, target);
+    await page.locator(`#${target}.ready`).waitFor();
     // It is drawn once the part that was folded has a size.
     await page.locator(`#${target} svg.plot`).waitFor({ state: "visible" });
     await noBrokenNumbers(page);
@@ -367,7 +367,7 @@ try {
     page.on("pageerror", (error) => complaints.push(error.message));
     page.on("request", (request) => { if (!/^(file|data):/.test(request.url())) complaints.push(request.url()); });
     await page.goto(pathToFileURL(pagePath).href);
-    await page.waitForFunction(() => document.querySelectorAll("details.section[open]:not(.ready)").length === 0);
+    while (await page.locator("details.section[open]:not(.ready)").count()) await page.waitForTimeout(20);
     const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
     assert.ok(overflow <= 0, `${overflow} pixels wider than ${viewport.width}`);
     if (viewport.width === 1280) await stories[story](page);

@@ -312,3 +312,51 @@ fn a_saved_profile_has_the_curve_of_its_snapshot() {
     let text = page(&["show", &fixture("state-only.pkl")]);
     assert!(text.contains("No timeline"));
 }
+
+#[test]
+fn charts_have_axes_values_and_labels() {
+    let leak = page(&["leak", &fixture("leak.pkl"), "--device-memory", "8MiB"]);
+    for part in [">4 MiB</text>", ">5.01 MiB</text>", ">ProfilerStep#11</text>", ">device memory 8.00 MiB</text>"] {
+        assert!(leak.contains(part), "{part}");
+    }
+    let ranks = page(&["diff", &fixture("ranks-before"), &fixture("ranks-after")]);
+    for part in [">rank 3</text>", ">+25.25 MiB</text>", ">20 MiB</text>"] {
+        assert!(ranks.contains(part), "{part}");
+    }
+    assert!(ranks.contains("most on rank 3: peak grew 25.25 MiB"), "the verdict names the rank that grew most");
+}
+
+#[test]
+fn scale_draws_its_runs_the_fit_and_where_the_device_is_full() {
+    let runs: Vec<String> = [100, 200, 300].map(|step| fixture(&format!("leak-series/step-{step}.pkl"))).into();
+    let arguments = ["scale", &runs[0], &runs[1], &runs[2], "--x", "100,200,300", "--format", "html"];
+    let page = report(&[&arguments[..], &["--device-memory", "8MiB"]].concat());
+    let (_, figure) = page.split_once("<figure class=\"lines\"><figcaption>Peak over x").unwrap();
+    let (figure, _) = figure.split_once("</figure>").unwrap();
+    assert_eq!(figure.matches("<circle").count(), runs.len());
+    let json: Value =
+        serde_json::from_str(&report(&[&arguments[..6], &["--format", "json", "--device-memory", "8MiB"]].concat()))
+            .unwrap();
+    let full = json["devices"][0]["full"]["best"].as_f64().unwrap();
+    for part in ["class=\"band\"", "device memory 8.00 MiB", &format!("full at {full:.0}<")] {
+        assert!(figure.contains(part), "{part} is not in {figure}");
+    }
+}
+
+#[test]
+fn a_comment_shows_the_picture_where_there_is_a_place_for_one() {
+    let (before, after) = (fixture("before.pkl"), fixture("after.pkl"));
+    let comment = ["diff", &before, &after, "--format", "markdown"];
+    assert!(report(&comment).contains("```mermaid"));
+    let address = "https://example.org/memory.svg";
+    let with_picture = report(&[&comment[..], &["--picture", address]].concat());
+    assert!(
+        with_picture.contains(&format!("over the recording: before blue, after orange]({address})")),
+        "{with_picture}"
+    );
+    assert!(!with_picture.contains("```mermaid"));
+    for unsafe_address in ["http://example.org/a.svg", "https://example.org/a)b", "https://example.org/a b"] {
+        let output = ptmem(Path::new("."), &[&comment[..], &["--picture", unsafe_address]].concat());
+        assert_eq!(output.status.code(), Some(2), "{unsafe_address}");
+    }
+}

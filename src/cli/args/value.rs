@@ -179,6 +179,15 @@ pub(super) fn comment_key(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads an address that cannot end the image in Markdown that it stands in.
+pub(super) fn picture(text: &str) -> Result<String, String> {
+    let is_safe = text.chars().all(|c| c.is_ascii_graphic() && !"()<>[]\"\\`".contains(c));
+    if !text.starts_with("https://") || !is_safe {
+        return Err("expected an address that starts with https://, without brackets or spaces".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
     let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
     ratio.ok_or_else(|| "expected a number from 0 to 1, such as 0.75".to_owned())

@@ -36,6 +36,10 @@ pub(crate) struct View {
     /// Name of the hidden marker in Markdown that identifies the comment on a pull request
     #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
     pub(crate) comment_key: String,
+    /// Address of the timeline as a picture, for Markdown in place of the chart: where --export svg=PATH will be found, such as
+    /// an artifact or a branch
+    #[arg(long, value_name = "ADDRESS", value_parser = value::picture)]
+    pub(crate) picture: Option<String>,
     /// Look at this device alone, by its number in the snapshot
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) device: Option<u32>,

@@ -1,9 +1,11 @@
 //! The view as one page that opens anywhere: both timelines, the flame graph, the rows. All of it is in the file, which
 //! asks nobody for anything; without its script it still says the most.
 
+mod axes;
 mod chart;
 mod data;
 mod flame;
+mod growth;
 mod packed;
 mod page;
 mod palette;

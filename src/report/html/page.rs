@@ -6,8 +6,8 @@ use data_encoding::BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use super::{data, flame, name, parts, ranks, steps, table, timeline};
-use crate::report::view::{Block, CheckLine, Content, Group, Section, View, Visibility};
+use super::{data, flame, growth, name, parts, ranks, steps, table, timeline};
+use crate::report::view::{Block, Chart, CheckLine, Content, Group, Section, View, Visibility};
 use crate::report::{Error, Options};
 use crate::verdict::Standing;
 
@@ -113,7 +113,11 @@ fn of_section(view: &View, group: &Group, section: &Section, at: usize) -> Marku
                 (timeline::figure(picture, &id))
                 (flame::figure(section, picture, &id))
             }
-            @if let Some(steps) = &section.steps { (steps::figure(steps)) }
+            @match &section.chart {
+                Some(Chart::Steps(steps)) => (steps::figure(steps)),
+                Some(Chart::Growth(growth)) => (growth::figure(growth)),
+                None => {}
+            }
             @for block in &section.blocks { (of_block(section, block)) }
         }
     }

@@ -2,13 +2,20 @@
 
 use maud::{Markup, html};
 
+use super::axes::{Axes, labelled};
 use super::name;
-use super::scale::{SPAN, share};
+use super::scale::{Milli, SPAN, share};
 use super::table::mark_class;
 use crate::report::view::{Group, Row, Section, Table, Tone, Value};
 
 /// Bars of one job.
 const MOST_BARS: usize = 512;
+
+/// Bars that have their values above them.
+const MOST_VALUES: usize = 12;
+
+/// Height of the plot in pixels.
+const HEIGHT: u64 = 100;
 
 /// The row of bars; nothing where there is no job.
 pub(super) fn figure(group: &Group, sections: &[(&Group, &Section)]) -> Markup {
@@ -18,30 +25,67 @@ pub(super) fn figure(group: &Group, sections: &[(&Group, &Section)]) -> Markup {
     let top = bars.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(1);
     let count = bars.len().max(1) as u64;
     let head = ranks.columns.iter().find(|column| column.is_main).map_or("bytes", |column| column.head.as_str());
+    let axes = Axes::new(HEIGHT, top, None);
+    let drawn = html! {
+        @for (at, (row, bytes)) in (0_u64..).zip(&bars) {
+            @let bar = bar(&axes, row, Place { at, count }, *bytes);
+            @match section_of(group, row, sections) {
+                Some(section) => { a href=(format!("#s{section}")) aria-label=(title(row)) { (bar) } }
+                None => { (bar) }
+            }
+        }
+    };
+    let values = html! {
+        @if bars.len() <= MOST_VALUES {
+            @for (at, (row, bytes)) in (0_u64..).zip(&bars) {
+                @let y = axes.down(*bytes);
+                text.value x=(format!("{}%", Place { at, count }.middle())) y=(Milli(y.0 - 3_000)) text-anchor="middle" { (figure_of(ranks, row)) }
+            }
+        }
+    };
+    let labels: Vec<(Milli, String)> = labelled(bars.len())
+        .into_iter()
+        .filter_map(|at| {
+            let label = bars.get(at)?.0.cells.first()?.to_string();
+            Some((Place { at: at as u64, count }.middle(), name(&label)))
+        })
+        .collect();
     html! {
         figure.bars {
             figcaption { "Peak of each rank (" (head) "); a bar opens its rank" }
-            svg width="100%" height="90" viewBox=(format!("0 0 {SPAN} {SPAN}")) preserveAspectRatio="none" role="group"
-                aria-label=(format!("{} ranks", bars.len())) {
-                @for (at, (row, bytes)) in (0_u64..).zip(&bars) {
-                    @let bar = bar(row, (at, count), (*bytes, top));
-                    @match section_of(group, row, sections) {
-                        Some(section) => { a href=(format!("#s{section}")) aria-label=(title(row)) { (bar) } }
-                        None => { (bar) }
-                    }
-                }
-            }
+            (axes.plot(&format!("{} ranks", bars.len()), &drawn, &values, &labels))
         }
     }
 }
 
-fn bar(row: &Row, (at, count): (u64, u64), (bytes, top): (u64, u64)) -> Markup {
-    // A bar of nothing can be seen as well.
-    let shown = bytes.max(top / 50);
-    html! {
-        rect class=(format!("bar {}", class(row))) x=(share(at, count, SPAN)) y=(share(top.saturating_sub(shown), top, SPAN))
-            width=(share(8, count * 10, SPAN)) height=(share(shown, top, SPAN)) { title { (title(row)) } }
+/// The place of a bar among all.
+#[derive(Clone, Copy)]
+struct Place {
+    at: u64,
+    count: u64,
+}
+
+impl Place {
+    /// Its middle in percent.
+    fn middle(self) -> Milli {
+        share(self.at * 20 + 8, self.count * 20, 100)
     }
+}
+
+fn bar(axes: &Axes, row: &Row, place: Place, bytes: u64) -> Markup {
+    let y = axes.y(bytes);
+    // A bar of nothing can be seen as well.
+    let height = Milli((SPAN.cast_signed() * 1_000 - y.0).max(20_000));
+    html! {
+        rect class=(format!("bar {}", class(row))) x=(share(place.at, place.count, SPAN)) y=(Milli(SPAN.cast_signed() * 1_000 - height.0))
+            width=(share(8, place.count * 10, SPAN)) height=(height) { title { (title(row)) } }
+    }
+}
+
+/// The figure of a rank as its table has it.
+fn figure_of(ranks: &Table, row: &Row) -> String {
+    let main = ranks.columns.iter().position(|column| column.is_main);
+    main.and_then(|main| row.cells.get(main)).map(ToString::to_string).unwrap_or_default()
 }
 
 fn class(row: &Row) -> &'static str {

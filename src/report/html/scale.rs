@@ -53,7 +53,7 @@ pub(super) fn ticks(top: u64) -> Vec<u64> {
     let least = (top / 5).max(1);
     let unit = 1_u64 << (least.ilog2() / 10 * 10);
     let in_units = least.div_ceil(unit);
-    let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
+    let steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_024, 2_048];
     let step = steps.into_iter().find(|&step| step >= in_units).unwrap_or(in_units).saturating_mul(unit);
     (0..).map(|number: u64| number.saturating_mul(step)).take_while(|&tick| tick <= top).take(12).collect()
 }

@@ -96,13 +96,14 @@ pub(super) fn render(view: &View, options: &Options) -> String {
         }
     }
     view.acceptance.iter().for_each(|acceptance| conversation::acceptance(&mut page, acceptance));
-    chart_of_worst(&mut page, view);
+    chart_of_worst(&mut page, view, options);
     footer(&mut page, view);
     page.text
 }
 
-/// The curves of the worst device as a chart. It comes last: everything else goes before it where there is little room.
-fn chart_of_worst(page: &mut Page, view: &View) {
+/// The curves of the worst device: as a picture where there is a place for one, else as a chart. They come last:
+/// everything else goes before them where there is little room.
+fn chart_of_worst(page: &mut Page, view: &View, options: &Options) {
     let sections = view.sections();
     let Some((group, section)) = sections.first() else { return };
     let Some(timeline) = chart::timeline_of(section) else { return };
@@ -110,6 +111,10 @@ fn chart_of_worst(page: &mut Page, view: &View) {
         1 => String::new(),
         _ => format!(" of {}{}", scope(group), prose(cut(&section.name, LONGEST_NAME))),
     };
+    if let Some(address) = &options.picture {
+        _ = page.add(&format!("\n![Memory{name} over the recording{}]({address})\n", chart::legend(timeline)));
+        return;
+    }
     let summary = format!("Memory{name} over the recording{}", chart::legend(timeline));
     page.details(&summary, |page| _ = page.add(&format!("\n{}", chart::chart(timeline))));
 }

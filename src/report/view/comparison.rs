@@ -83,7 +83,7 @@ fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> S
         growth: peak(comparison, Some(device)).delta().unwrap_or(0),
         blocks: Changed { comparison, device, picture: picture.as_ref(), others: None, options }.blocks(),
         picture,
-        steps: None,
+        chart: None,
     }
 }
 
@@ -127,7 +127,7 @@ fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Option
         blocks.extend(changes::elsewhere(lines, options));
     }
     let growth = line.growth().unwrap_or(0);
-    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture, steps: None })
+    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture, chart: None })
 }
 
 /// The distance of the highest peak from the median.

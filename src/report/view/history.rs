@@ -2,7 +2,7 @@
 
 use super::remarks::remarks;
 use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Timeline};
-use super::{StepLine, Steps, Tone, Value, View};
+use super::{Chart, StepLine, Steps, Tone, Value, View};
 use crate::history::{Commit, DeviceHistory, Figures, History, Outlook, Step};
 use crate::leak::Point;
 use crate::profile::others;
@@ -62,13 +62,13 @@ fn section(history: &History, device: &DeviceHistory, options: &Options) -> Sect
         standing: Standing::Ok,
         growth: 0,
         picture: None,
-        steps: Some(pictures(history, device)),
+        chart: Some(Chart::Steps(pictures(history, device, options))),
         blocks: contents.into_iter().map(Block::open).collect(),
     }
 }
 
 /// The peaks and the largest stacks over time.
-fn pictures(history: &History, device: &DeviceHistory) -> Steps {
+fn pictures(history: &History, device: &DeviceHistory, options: &Options) -> Steps {
     let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
         name: point.name.clone(),
         allocated: figures.and_then(|figures| figures.peak),
@@ -84,6 +84,7 @@ fn pictures(history: &History, device: &DeviceHistory) -> Steps {
         noun: "profile",
         title: "Allocated peak of each profile".to_owned(),
         points: points.collect(),
+        device_memory: options.device_memory,
         skip: 0,
         lines_title: "Largest stacks",
         lines: lines.collect(),

@@ -2,8 +2,8 @@
 
 use super::remarks::remarks;
 use super::{
-    Block, CallStack, CallStacks, Checks, Column, Content, Curve, Fact, Group, Mark, Noun, Overview, Phrase, Row,
-    Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
+    Block, CallStack, CallStacks, Chart, Checks, Column, Content, Curve, Fact, Group, Mark, Noun, Overview, Phrase,
+    Row, Section, Site, Source, StepLine, Steps, Table, Timeline, Tone, Value, View, Visibility,
 };
 use crate::leak::{DeviceLeaks, Leak, Mode, Point, Search};
 use crate::phase::steps::How;
@@ -93,7 +93,8 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),
         picture: None,
-        steps: (options.pictures && device.unclear.is_none()).then(|| step_pictures(search, device)),
+        chart: (options.pictures && device.unclear.is_none())
+            .then(|| Chart::Steps(step_pictures(search, device, options))),
     });
     let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
     Group {
@@ -108,13 +109,14 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 }
 
 /// The steps and what grows over them.
-fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
+fn step_pictures(search: &Search, device: &DeviceLeaks, options: &Options) -> Steps {
     let noun = device.nouns(search.mode).one;
     Steps {
         noun,
         title: format!("Allocated at the end of each {noun}"),
         lines_title: "What grows",
         points: device.points.clone(),
+        device_memory: options.device_memory,
         skip: device.skip,
         lines: device.leaks.iter().map(StepLine::from).collect(),
     }

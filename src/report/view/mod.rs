@@ -42,7 +42,7 @@ pub(crate) use explain::StackLine;
 pub(crate) use history::view as view_of_history;
 pub(crate) use mark::Mark;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
-pub(crate) use scale::view as view_of_scale;
+pub(crate) use scale::{bytes, rounded, view as view_of_scale};
 pub(crate) use site::Site;
 pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, SummedLine};
 pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
@@ -56,6 +56,7 @@ use super::{Approval, Options, Subject};
 use crate::diff::Kind;
 use crate::leak::Point;
 use crate::picture::Picture;
+use crate::scale::Forecast;
 use crate::sides::Side;
 use crate::verdict::{Headline, Standing, Verdict};
 
@@ -149,8 +150,30 @@ pub(crate) struct Section {
     pub(crate) blocks: Vec<Block>,
     /// Its curves and the holders of its memory, where [`Options::pictures`] asks for them.
     pub(crate) picture: Option<Picture>,
-    /// The steps of a search for leaks, where [`Options::pictures`] asks for them.
-    pub(crate) steps: Option<Steps>,
+    /// What it is about where that is not one recording, where [`Options::pictures`] asks for it.
+    pub(crate) chart: Option<Chart>,
+}
+
+/// What several recordings, or the steps of one, have in common.
+#[derive(Debug)]
+pub(crate) enum Chart {
+    /// Memory over steps, snapshots or profiles.
+    Steps(Steps),
+    /// Memory over a number that was varied.
+    Growth(Growth),
+}
+
+/// Memory over a number that was varied.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    /// The runs: their numbers, and their allocated peaks where they are known.
+    pub(crate) measured: Vec<(f64, Option<u64>)>,
+    /// The allocated peak, and the reserved one where it can be told, as the fit has them at places along the scale.
+    pub(crate) fitted: Vec<Forecast>,
+    /// Memory of the device.
+    pub(crate) device_memory: Option<u64>,
+    /// Where that is full.
+    pub(crate) full: Option<f64>,
 }
 
 /// The steps or snapshots of a search for leaks, or the profiles of a history.
@@ -162,6 +185,8 @@ pub(crate) struct Steps {
     pub(crate) title: String,
     /// Bytes held in each.
     pub(crate) points: Vec<Point>,
+    /// Memory of the device, where it is known.
+    pub(crate) device_memory: Option<u64>,
     /// Number of the first ones, which are warm-up.
     pub(crate) skip: usize,
     /// Title of the lines.
@@ -293,7 +318,7 @@ mod tests {
     use super::*;
 
     fn section(name: &str, standing: Standing, growth: i128) -> Section {
-        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None, steps: None }
+        Section { name: name.to_owned(), standing, growth, blocks: Vec::new(), picture: None, chart: None }
     }
 
     #[test]

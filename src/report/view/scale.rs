@@ -1,7 +1,9 @@
 //! The growth of memory with a number that was varied.
 
 use super::remarks::remarks;
-use super::{Block, Column, Content, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View};
+use super::{
+    Block, Chart, Column, Content, Fact, Group, Growth, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View,
+};
 use crate::profile::others;
 use crate::report::Options;
 use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
@@ -46,8 +48,32 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
         standing: Standing::Ok,
         growth: 0,
         picture: None,
-        steps: None,
+        chart: Some(Chart::Growth(growth(scale, device, options))),
         blocks: contents.into_iter().map(Block::open).collect(),
+    }
+}
+
+/// Places of the scale at which the fit is drawn.
+const PLACES: u32 = 60;
+
+/// How far the scale reaches beyond the last run at most to show where the device is full, in multiples of that run's
+/// number.
+const FARTHEST: f64 = 8.0;
+
+/// The runs with the fit, from the first of them to what was asked for or where the device is full.
+fn growth(scale: &Scale, device: &DeviceScale, options: &Options) -> Growth {
+    let places = scale.runs.iter().map(|run| run.x);
+    let last = places.clone().fold(f64::MIN, f64::max);
+    let first = places.clone().fold(f64::MAX, f64::min);
+    let full = device.full.as_ref().and_then(|full| full.best).filter(|&x| x <= last * FARTHEST);
+    let asked = device.forecasts.iter().map(|forecast| forecast.x);
+    let to = asked.chain(full.map(|x| x * 1.05)).fold(last, f64::max);
+    let step = (to - first) / f64::from(PLACES);
+    Growth {
+        measured: places.zip(device.peaks.iter().copied()).collect(),
+        fitted: (0..=PLACES).map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
+        device_memory: options.device_memory,
+        full,
     }
 }
 
@@ -69,7 +95,7 @@ fn rounded_or_never(place: Option<f64>) -> String {
 }
 
 /// A place to three digits, or to a whole number.
-fn rounded(x: f64) -> String {
+pub(crate) fn rounded(x: f64) -> String {
     if x >= 100.0 {
         format!("{x:.0}")
     } else {
@@ -91,7 +117,7 @@ fn tested(check: &Check) -> Fact {
 }
 
 /// Bytes of an estimate, which is never below 0.
-fn bytes(estimate: f64) -> u64 {
+pub(crate) fn bytes(estimate: f64) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
     let whole = estimate.round() as u64;
     whole

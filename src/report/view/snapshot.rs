@@ -29,7 +29,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
             growth: 0,
             blocks: Shown { profile, device, picture: picture.as_ref(), others: None, options }.blocks(),
             picture,
-            steps: None,
+            chart: None,
         }
     });
     let group = Group {
@@ -154,7 +154,7 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
     let profile = &line.of.profile;
     let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
     let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
-    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture, steps: None })
+    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture, chart: None })
 }
 
 /// A row for each rank, the worst first, and one for the rest.

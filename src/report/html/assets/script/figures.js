@@ -32,7 +32,7 @@ function axisText(axis, value, span) {
 
 function ticks(top) {
   const least = Math.max(Math.floor(top / 5), 1), unit = 2 ** (Math.floor(Math.log2(least) / 10) * 10);
-  const step = unit * ([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000].find((step) => step * unit >= least) || 1);
+  const step = unit * ([1, 2, 5, 10, 20, 50, 100, 200, 500, 1024, 2048].find((step) => step * unit >= least) || 1);
   const all = [];
   for (let tick = 0; tick <= top && all.length < 12; tick += step) all.push(tick);
   return all;

@@ -40,7 +40,7 @@ class MemoryMap {
       for (; next < alive.length && alive[next].from < segment.to; next += 1) segment.blocks.push(alive[next]);
       segment.holes = holesOf(segment);
     }
-    const failed = marks.find((mark) => mark.kind === "failure" && mark.at[2] === history.event(place));
+    const failed = marks.find((mark) => mark.kind === "failure" && isUnchanged(history, place, mark.at[2]));
     return { segments, failed };
   }
 
@@ -98,6 +98,12 @@ class MemoryMap {
     }
     return bar;
   }
+}
+
+// Whether nothing changed from a place to an event.
+function isUnchanged({ symbols, begins, completes, frees, reserves }, place, event) {
+  const between = event + 1 < place ? [-1] : symbols.slice(place, event + 1);
+  return between.every((symbol) => begins[symbol] === -1 && frees[symbol] === -1 && completes[symbol] === -1 && reserves[symbol] === 0);
 }
 
 function holesOf(segment) {

@@ -1,0 +1,138 @@
+//! What all small charts have in common: a scale of bytes, labels below, and the memory of the device.
+
+use maud::{Markup, html};
+
+use super::scale::{Milli, SPAN, share, tick_label, ticks};
+use crate::units::Size;
+
+/// Room above and below the plot, in pixels.
+const ABOVE: u64 = 16;
+const BELOW: u64 = 20;
+
+/// Labels below a chart: of more things some are left out.
+const MOST_LABELS: usize = 6;
+
+/// The longest label, in characters.
+const LONGEST_LABEL: usize = 18;
+
+/// A device with more memory than this many times the highest value is named, and not drawn: nothing else would be seen.
+const MOST_ABOVE: u64 = 2;
+
+/// The scale of bytes of a chart.
+pub(super) struct Axes {
+    /// Height of the plot in pixels.
+    height: u64,
+    top: u64,
+    device_memory: Option<u64>,
+}
+
+impl Axes {
+    /// Axes for values up to `highest`.
+    pub(super) fn new(height: u64, highest: u64, device_memory: Option<u64>) -> Self {
+        let drawn = device_memory.filter(|&memory| memory <= highest.saturating_mul(MOST_ABOVE));
+        let highest = highest.max(drawn.unwrap_or(0));
+        Self { height, top: highest.saturating_add(highest / 12).max(1), device_memory }
+    }
+
+    /// The distance of a value from the top of the plot, in its own units.
+    pub(super) fn y(&self, bytes: u64) -> Milli {
+        share(self.top.saturating_sub(bytes), self.top, SPAN)
+    }
+
+    /// The distance of a value from the top of the picture, in pixels.
+    pub(super) fn down(&self, bytes: u64) -> Milli {
+        Milli(
+            share(self.top.saturating_sub(bytes), self.top, self.height).0 + 1_000 * i64::try_from(ABOVE).unwrap_or(0),
+        )
+    }
+
+    /// The chart: `lines` is stretched to the plot, `marks` lie over it and keep their size. Labels have their places in
+    /// percent.
+    pub(super) fn plot(&self, description: &str, lines: &Markup, marks: &Markup, labels: &[(Milli, String)]) -> Markup {
+        let below = ABOVE + self.height + 14;
+        html! {
+            svg.chart width="100%" height=(ABOVE + self.height + BELOW) role="group" aria-label=(description) {
+                svg.lines x="0" y=(ABOVE) width="100%" height=(self.height) viewBox=(format!("0 0 {SPAN} {SPAN}"))
+                    preserveAspectRatio="none" { (lines) }
+                (self.grid())
+                (marks)
+                g.scale aria-hidden="true" {
+                    @for (at, text) in labels { text x=(format!("{at}%")) y=(below) text-anchor=(anchor(*at)) { (short(text)) } }
+                }
+                (self.device())
+            }
+        }
+    }
+
+    fn grid(&self) -> Markup {
+        html! {
+            g.grid aria-hidden="true" {
+                @for tick in ticks(self.top) {
+                    @let y = self.down(tick);
+                    line x1="0" x2="100%" y1=(y) y2=(y) {}
+                    text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
+                }
+            }
+        }
+    }
+
+    fn device(&self) -> Markup {
+        let Some(memory) = self.device_memory else { return html! {} };
+        let text = format!("device memory {}", Size(memory));
+        html! {
+            @if memory <= self.top {
+                @let y = self.down(memory);
+                g.failure {
+                    line x1="0" x2="100%" y1=(y) y2=(y) {}
+                    text x="100%" dx="-4" y=(Milli(y.0 - 4_000)) text-anchor="end" { (text) }
+                }
+            } @else {
+                g.failure { text x="100%" dx="-4" y="12" text-anchor="end" { (text) ", far above" } }
+            }
+        }
+    }
+}
+
+/// The end of a long name: paths differ there.
+fn short(text: &str) -> String {
+    let length = text.chars().count();
+    if length <= LONGEST_LABEL {
+        return text.to_owned();
+    }
+    format!("…{}", text.chars().skip(length - LONGEST_LABEL + 1).collect::<String>())
+}
+
+fn anchor(at: Milli) -> &'static str {
+    match at.0 {
+        ..5_000 => "start",
+        5_000..95_000 => "middle",
+        _ => "end",
+    }
+}
+
+/// The numbers of the things that have a label below: a few, evenly spread, the first and the last among them.
+pub(super) fn labelled(count: usize) -> Vec<usize> {
+    let last = count.saturating_sub(1);
+    let parts = last.clamp(1, MOST_LABELS - 1);
+    let mut all: Vec<usize> = (0..=parts).map(|part| part * last / parts).collect();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_labels_are_spread_over_all() {
+        assert_eq!(labelled(1), [0]);
+        assert_eq!(labelled(4), [0, 1, 2, 3]);
+        assert_eq!(labelled(101), [0, 20, 40, 60, 80, 100]);
+    }
+
+    #[test]
+    fn the_memory_of_a_much_larger_device_does_not_flatten_the_chart() {
+        assert_eq!(Axes::new(100, 600, Some(1_000)).down(1_000), Axes::new(100, 1_000, None).down(1_000));
+        assert_eq!(Axes::new(100, 600, Some(9_000)).down(600), Axes::new(100, 600, None).down(600));
+    }
+}
