@@ -112,9 +112,8 @@ impl<'a> Elf<'a> {
     }
 
     /// Name and contents of the section with information about a kernel. None for all other sections.
-    fn information(&self, section: Section) -> Option<(&'a CStr, &'a [u8])> {
-        let named = self.bytes.get(self.names.checked_add(section.name)?..)?.strip_prefix(INFORMATION.as_bytes())?;
-        let name = CStr::from_bytes_until_nul(named).ok()?;
+    fn information(&self, section: Section) -> Option<(&'a [u8], &'a [u8])> {
+        let name = self.bytes.get(self.names.checked_add(section.name)?..)?.strip_prefix(INFORMATION.as_bytes())?;
         Some((name, self.bytes.get(section.offset..section.offset.checked_add(section.size)?)?))
     }
 }
@@ -135,21 +134,28 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 /// Parameters of kernels by [`hash`] of the kernel's name: the names of one file can take megabytes.
-pub(super) type ParametersByName = BTreeMap<u64, Box<[Parameter]>>;
+pub(crate) type ParametersByName = BTreeMap<u64, Box<[Parameter]>>;
 
 /// FNV-1a: names are those of the program, nobody tries to make two of them equal.
-pub(super) fn hash(name: &CStr) -> u64 {
+pub(crate) fn hash(name: &CStr) -> u64 {
     name.to_bytes()
         .iter()
         .fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
 
 /// Parameters of all kernels in a file, in the order of their declaration. None if it is no such file.
-pub(super) fn parameters(bytes: &[u8]) -> Option<ParametersByName> {
+pub(crate) fn parameters(bytes: &[u8]) -> Option<ParametersByName> {
     let elf = Elf::new(bytes)?;
     let sections = (0..elf.sections.len() / Elf::HEADER).filter_map(|index| elf.section(index));
-    let kernels = sections.filter_map(|section| elf.information(section));
-    Some(kernels.map(|(name, information)| (hash(name), parameters_in(information))).collect())
+    // Sections of one file lie side by side. Where they overlap, 65,535 of them could each be as long as the file.
+    let mut left = bytes.len();
+    let mut found = ParametersByName::new();
+    for (named, information) in sections.filter_map(|section| elf.information(section)) {
+        let name = CStr::from_bytes_until_nul(named).ok()?;
+        left = left.checked_sub(name.count_bytes() + information.len())?;
+        found.insert(hash(name), parameters_in(information));
+    }
+    Some(found)
 }
 
 fn parameters_in(information: &[u8]) -> Box<[Parameter]> {
@@ -170,7 +176,7 @@ fn parameter(entry: &[u8]) -> Option<(usize, Parameter)> {
 }
 
 /// Resources of a kernel. None where the code does not have it.
-pub(super) fn resources(bytes: &[u8], name: &CStr, capability: i32) -> Option<Resources> {
+pub(crate) fn resources(bytes: &[u8], name: &CStr, capability: i32) -> Option<Resources> {
     let elf = Elf::new(bytes)?;
     let registers = elf.registers(elf.symbol(name)?)?;
     let shared = elf.find(".nv.shared.", name).map_or(0, |section| section.size as i32);

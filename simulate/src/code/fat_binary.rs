@@ -6,31 +6,33 @@ use core::ffi::CStr;
 
 use super::{Resources, cubin, lz4, zstd};
 use crate::ffi::In;
+use crate::little_endian::number_at;
 use crate::settings::settings;
 use crate::sys::memory;
 
-const MAGIC: u32 = 0xBA55_ED50;
+const MAGIC: u64 = 0xBA55_ED50;
 /// Offset of the code in the structure that a program registers.
 const CODE_IN_WRAPPER: usize = 8;
-const HEADER: u64 = 16;
+const HEADER: usize = 16;
 /// Machine code; the other kind is PTX, which the driver compiles.
-const MACHINE_CODE: u16 = 2;
+const MACHINE_CODE: u64 = 2;
 const PACKED_WITH_LZ4: u64 = 0x2000;
 const PACKED_WITH_ZSTANDARD: u64 = 0x8000;
 /// Code that runs on cards of exactly its compute capability.
 const FOR_ONE_CAPABILITY: u64 = 0x10_0000;
+/// Most bytes that packed code may become: a few bytes can announce and give any number.
+const LARGEST: usize = 1 << 30;
 
 /// Code for one kind of card.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(crate) struct Entry<'a> {
     capability: i32,
     flags: u64,
-    at: u64,
-    size: usize,
+    code: &'a [u8],
     unpacked: usize,
 }
 
-impl Entry {
+impl<'a> Entry<'a> {
     fn is_for_one_capability(&self) -> bool {
         self.flags & FOR_ONE_CAPABILITY != 0
     }
@@ -40,15 +42,15 @@ impl Entry {
         same_generation && (!self.is_for_one_capability() || self.capability == card)
     }
 
-    fn unpacked(&self) -> Option<Cow<'static, [u8]>> {
-        let code = memory::bytes(self.at, self.size);
+    pub(crate) fn unpacked(&self) -> Option<Cow<'a, [u8]>> {
+        let size = self.unpacked.min(LARGEST);
         if self.flags & PACKED_WITH_ZSTANDARD != 0 {
-            return zstd::unpack(code, self.unpacked).map(Cow::Owned);
+            return zstd::unpack(self.code, size).map(Cow::Owned);
         }
         if self.flags & PACKED_WITH_LZ4 != 0 {
-            return lz4::unpack(code, self.unpacked).map(Cow::Owned);
+            return lz4::unpack(self.code, size).map(Cow::Owned);
         }
-        Some(Cow::Borrowed(code))
+        Some(Cow::Borrowed(self.code))
     }
 
     fn resources(&self, name: &CStr) -> Option<Resources> {
@@ -56,57 +58,58 @@ impl Entry {
     }
 }
 
-/// Machine code in a fat binary at an address.
-fn entries(at: u64) -> Option<Vec<Entry>> {
-    let header = In::<u8>::at_address(at);
-    if header.field::<u32>(0)? != MAGIC {
+/// The fat binary that a program registered, up to where its header says that it ends. None if it is none.
+fn at(wrapper: In<u8>) -> Option<&'static [u8]> {
+    let at = wrapper.field::<u64>(CODE_IN_WRAPPER)?;
+    let header = memory::bytes(at, HEADER);
+    if number_at::<4>(header, 0)? != MAGIC {
         return None;
     }
-    let end = at + HEADER + header.field::<u64>(8)?;
-    let mut at = at + u64::from(header.field::<u16>(6)?);
+    Some(memory::bytes(at, HEADER.checked_add(number_at::<8>(header, 8)? as usize)?))
+}
+
+/// Machine code in a fat binary. None where an entry leads nowhere, or out of it.
+fn entries(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let mut rest = bytes.get(number_at::<2>(bytes, 6)? as usize..)?;
     let mut found = Vec::new();
-    while at < end {
-        let entry = In::<u8>::at_address(at);
-        let code = at + u64::from(entry.field::<u32>(4)?);
-        let padded = entry.field::<u64>(8)?;
-        let packed = u64::from(entry.field::<u32>(16)?);
-        if entry.field::<u16>(0)? == MACHINE_CODE {
+    while !rest.is_empty() {
+        let header = number_at::<4>(rest, 4)? as usize;
+        let padded = number_at::<8>(rest, 8)? as usize;
+        if number_at::<2>(rest, 0)? == MACHINE_CODE {
+            let packed = number_at::<4>(rest, 16)? as usize;
+            let size = if packed > 0 { packed } else { padded };
             found.push(Entry {
-                capability: entry.field(28)?,
-                flags: entry.field(40)?,
-                at: code,
-                size: if packed > 0 { packed } else { padded } as usize,
-                unpacked: entry.field::<u64>(56)? as usize,
+                capability: number_at::<4>(rest, 28)? as i32,
+                flags: number_at::<8>(rest, 40)?,
+                code: rest.get(header..)?.get(..size)?,
+                unpacked: number_at::<8>(rest, 56)? as usize,
             });
         }
-        let next = code.checked_add(padded)?;
-        if next <= at {
-            return None; // It is damaged: this would go on for ever.
-        }
-        at = next;
+        // An entry of no bytes would go on for ever.
+        rest = rest.get(header.checked_add(padded).filter(|&passed| passed > 0)?..)?;
     }
     Some(found)
 }
 
 /// Resources of a kernel in the code that the driver would choose for the card: the newest and most specific that runs
 /// on it. `None` where there is no such code.
-pub(super) fn resources(wrapper: In<u8>, name: &CStr) -> Option<Resources> {
-    let mut entries = entries_by_choice(wrapper)?;
+pub(crate) fn resources(wrapper: In<u8>, name: &CStr) -> Option<Resources> {
+    let mut entries = entries_by_choice(at(wrapper)?)?;
     entries.retain(|entry| entry.runs_on(settings().capability));
     entries.iter().find_map(|entry| entry.resources(name))
 }
 
 /// Parameters of all kernels in the code for the card; where there is none, in other code: they are the same for all
 /// cards.
-pub(super) fn parameters(wrapper: In<u8>) -> Option<cubin::ParametersByName> {
-    let entries = entries_by_choice(wrapper)?;
+pub(crate) fn parameters(wrapper: In<u8>) -> Option<cubin::ParametersByName> {
+    let entries = entries_by_choice(at(wrapper)?)?;
     let of_card = entries.iter().filter(|entry| entry.runs_on(settings().capability));
     of_card.chain(&entries).find_map(|entry| cubin::parameters(&entry.unpacked()?))
 }
 
-/// Machine code in a fat binary, the newest and most specific first.
-pub(super) fn entries_by_choice(wrapper: In<u8>) -> Option<Vec<Entry>> {
-    let mut entries = entries(wrapper.field(CODE_IN_WRAPPER)?)?;
+/// Machine code in the bytes of a fat binary, the newest and most specific first.
+pub(crate) fn entries_by_choice(bytes: &[u8]) -> Option<Vec<Entry<'_>>> {
+    let mut entries = entries(bytes)?;
     entries.sort_by_key(|entry| core::cmp::Reverse((entry.capability, entry.is_for_one_capability())));
     Some(entries)
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 /// Unpacks a block of at most `size` bytes. None where it is none.
-pub(super) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut output = Vec::new();
     let mut rest = bytes.iter();
     while let Some(&token) = rest.next() {

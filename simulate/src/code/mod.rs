@@ -4,13 +4,13 @@
 //! PyTorch asks how many blocks fit on a processor to size the scratch memory of `nonzero`, of masks as indices and of
 //! sorts.
 
-mod cubin;
-mod fat_binary;
-mod lz4;
+pub(crate) mod cubin;
+pub(crate) mod fat_binary;
+pub(crate) mod lz4;
 pub(crate) mod occupancy;
 #[cfg(test)]
 mod tests;
-mod zstd;
+pub(crate) mod zstd;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -35,9 +35,10 @@ pub(crate) fn fill(to: u64, byte: u8, size: usize) {
     unsafe { ptr::write_bytes(to as *mut u8, byte, size) };
 }
 
-/// Bytes of the host that a program handed to a call of CUDA; they are not kept beyond that call.
+/// Bytes of the host that a program handed to a call of CUDA; they are not kept beyond that call. None of them where the
+/// size is beyond all memory.
 pub(crate) fn bytes<'a>(from: u64, size: usize) -> &'a [u8] {
-    if from == 0 || size == 0 {
+    if from == 0 || size == 0 || isize::try_from(size).is_err() {
         return &[];
     }
     // SAFETY: as in `copy`; the program does not change them while the call runs.

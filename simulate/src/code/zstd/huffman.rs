@@ -75,7 +75,8 @@ impl Table {
             to.push(entry.symbol);
             state = (state << entry.bits | stream.take(entry.bits.into()) as usize) & mask;
         }
-        Some(())
+        // The last state was read ahead. A damaged stream often ends elsewhere.
+        stream.is_used_up(self.log).then_some(())
     }
 }
 

@@ -16,7 +16,7 @@ const MAGIC: usize = 0xFD2F_B528;
 const LARGEST_BLOCK: usize = 1 << 17;
 
 /// Unpacks one frame of at most `size` bytes. None where it is none.
-pub(super) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
+pub(crate) fn unpack(bytes: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes);
     read_frame_header(&mut reader)?;
     let mut frame = Frame::default();

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::LARGEST_BLOCK;
 use super::bits::Backward;
 use super::fse::Table;
 use super::reader::Reader;
@@ -171,6 +172,7 @@ pub(super) fn run(
     let mut offset_state = of_offsets.start(&mut stream);
     let mut match_state = of_matches.start(&mut stream);
     let mut unused = literals;
+    let most = output.len() + LARGEST_BLOCK;
     for index in 0..count {
         let offset_code = of_offsets.symbol(offset_state);
         let number = (1_usize << offset_code) + stream.take(offset_code.into()) as usize;
@@ -185,7 +187,11 @@ pub(super) fn run(
         output.extend_from_slice(now);
         unused = later;
         crate::code::repeat(output, recent.resolve(number, appended)?, repeated)?;
+        // Sequences can take no bits at all: without this, one block gives gigabytes.
+        if output.len() > most {
+            return None;
+        }
     }
     output.extend_from_slice(unused);
-    (!stream.is_overdrawn()).then_some(())
+    stream.is_used_up(0).then_some(())
 }
