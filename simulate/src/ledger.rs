@@ -11,7 +11,7 @@ pub(crate) use crate::fact::Fact;
 use crate::names::{KIND, NAMES};
 use crate::settings::{Unsupported, settings};
 use crate::sys::lock::Lazy;
-use crate::sys::{memory, message};
+use crate::sys::{self, memory, message};
 
 static COUNTERS: Lazy<&'static [AtomicU64]> = Lazy::new(open);
 
@@ -25,10 +25,11 @@ fn open() -> &'static [AtomicU64] {
 /// Opens the counters when the process starts, so that each process is counted.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = count_process;
+static AT_START: extern "C" fn() = start;
 
-extern "C" fn count_process() {
+extern "C" fn start() {
     count(Fact::Processes);
+    sys::end_with(settings().parent);
 }
 
 /// Counts a fact once.

@@ -57,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) cudnn_workspace: u64,
     /// File of counters, shared with all processes of the run.
     pub(crate) ledger: &'static str,
+    /// Process of `ptmem simulate`; 0 where there is none.
+    pub(crate) parent: i32,
 }
 
 impl Default for Settings {
@@ -77,6 +79,7 @@ impl Default for Settings {
             unsupported: Unsupported::Warn,
             cudnn_workspace: 0,
             ledger: "",
+            parent: 0,
         }
     }
 }
@@ -135,6 +138,7 @@ fn parse(text: &'static str) -> Settings {
             "unsupported" => settings.unsupported = unsupported(value),
             "cudnn-workspace" => set(&mut settings.cudnn_workspace, value),
             "ledger" => settings.ledger = value,
+            "parent" => set(&mut settings.parent, value),
             _ => {}
         }
     }

@@ -151,9 +151,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings as the library reads them; `ledger` is the path of the file of counters.
+    /// The settings as the library reads them; `ledger` is the path of the file of counters, `parent` the process that
+    /// starts the command.
     #[must_use]
-    pub fn text(&self, ledger: &str) -> String {
+    pub fn text(&self, ledger: &str, parent: u32) -> String {
         let Card { name, capability, processors, l2_cache, .. } = self.card;
         [
             format!("name={name}"),
@@ -169,6 +170,7 @@ impl Settings {
             format!("unsupported={}", self.unsupported.name()),
             format!("cudnn-workspace={}", self.cudnn_workspace),
             format!("ledger={ledger}"),
+            format!("parent={parent}"),
         ]
         .join(";")
     }

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -75,18 +76,36 @@ fn a_signal_for_ptmem_reaches_the_command() {
     let place = TempDir::new().unwrap();
     let script = "trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.05; done";
     let mut child = command(place.path(), &[], &["sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert_eq!(line, "ready\n");
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let status = child.wait().unwrap();
     assert_eq!((status.code(), status.signal()), (Some(5), None));
     line.clear();
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert_eq!(line, "told\n");
     assert_empty(place.path());
+}
+
+/// What cannot be caught must not leave a program behind that nobody waits for.
+#[test]
+fn a_command_does_not_outlive_a_ptmem_that_is_killed() {
+    let place = TempDir::new().unwrap();
+    let mut ptmem = command(place.path(), &[], &["sh", "-c", "echo began; read line; echo went on"]);
+    let mut ptmem = ptmem.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(ptmem.stdout.take().unwrap());
+    let mut text = String::new();
+    output.read_line(&mut text).unwrap();
+    let input = ptmem.stdin.take();
+    ptmem.kill().unwrap();
+    ptmem.wait().unwrap();
+    // The end of the input would let the command go on.
+    drop(input);
+    output.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "began\n");
 }
 
 #[test]

@@ -9,6 +9,8 @@ pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
 pub(crate) const MAP_SHARED: c_int = 1;
 pub(crate) const STDERR: c_int = 2;
+pub(crate) const PR_SET_PDEATHSIG: c_int = 1;
+pub(crate) const SIGTERM: c_int = 15;
 
 /// First fields of `struct dl_phdr_info`.
 #[repr(C)]
@@ -27,6 +29,7 @@ unsafe extern "C" {
     pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     pub(crate) fn free(memory: *mut c_void);
     pub(crate) fn getenv(name: *const c_char) -> *const c_char;
+    pub(crate) fn getppid() -> c_int;
     pub(crate) fn mmap(
         at: *mut c_void,
         size: usize,
@@ -37,10 +40,12 @@ unsafe extern "C" {
     ) -> *mut c_void;
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub(crate) fn posix_memalign(memory: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
+    pub(crate) fn prctl(option: c_int, ...) -> c_int;
     pub(crate) fn pthread_getspecific(key: c_uint) -> *mut c_void;
     pub(crate) fn pthread_key_create(key: *mut c_uint, destroy: extern "C" fn(*mut c_void)) -> c_int;
     pub(crate) fn pthread_mutex_lock(mutex: *mut c_void) -> c_int;
     pub(crate) fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
     pub(crate) fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
+    pub(crate) fn raise(signal: c_int) -> c_int;
     pub(crate) fn write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize;
 }

@@ -12,6 +12,21 @@ pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod thread;
 
+/// Asks the kernel to end this process when the one that started it is killed, if that is `parent`. Programs keep this
+/// when they start another in their place.
+pub(crate) fn end_with(parent: i32) {
+    // SAFETY: neither call touches memory of this process.
+    unsafe {
+        if parent > 0 && c::getppid() == parent {
+            c::prctl(c::PR_SET_PDEATHSIG, c::SIGTERM);
+            // It may have been killed just before.
+            if c::getppid() != parent {
+                c::raise(c::SIGTERM);
+            }
+        }
+    }
+}
+
 /// Value of an environment variable, if it is text.
 pub(crate) fn environment(name: &core::ffi::CStr) -> Option<&'static str> {
     // SAFETY: the name ends in NUL. The value is read before the program changes its environment: on first use.

@@ -25,8 +25,16 @@ const CACHES: [(&str, &str); 2] =
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Age from which the folder of a run that is over is removed by the next: a younger one may not have its lock yet.
+const OLD: Duration = Duration::from_secs(24 * 60 * 60);
+/// File in the folder that its run keeps locked: the counters are mapped, so their file need not get younger.
+const LOCK: &str = "lock";
+
 /// The folder; it is removed with the value.
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
 
 /// Variables to set for the child.
 pub(super) type Environment = Vec<(&'static str, OsString)>;
@@ -35,6 +43,7 @@ impl Folder {
     /// Makes the folder and what lies in it.
     pub(super) fn make() -> Result<Self> {
         let place = place()?;
+        clear_old(&place);
         Self::make_in(&place)
             .with_context(|| format!("{}: no folder for the run can be made there (TMPDIR)", place.display()))
     }
@@ -46,17 +55,20 @@ impl Folder {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let folder = builder.tempdir_in(place)?;
+        let lock = File::create(folder.path().join(LOCK))?;
+        // Where files cannot be locked, runs of more than a day are the only ones at risk.
+        let _ = is_locked(&lock);
         fill(folder.path())?;
-        Ok(Self(folder.keep()))
+        Ok(Self { path: folder.keep(), _lock: lock })
     }
 
     /// Variables that let a child find all of it. Search paths that are set already are kept behind.
     pub(super) fn environment(&self, settings: &Settings, record: Option<&Record>) -> Result<Environment> {
-        let libraries = self.0.join("lib");
-        let python = self.0.join("python");
-        let ledger = self.0.join("ledger");
+        let libraries = self.path.join("lib");
+        let python = self.path.join("python");
+        let ledger = self.path.join("ledger");
         let mut environment = vec![
-            (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy()).into()),
+            (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy(), std::process::id()).into()),
             ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(simulate::PRELOADED), [":", " "])),
             ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),
@@ -65,7 +77,7 @@ impl Folder {
         // Timings of a simulated GPU must not stay in the caches of real ones.
         for (variable, name) in CACHES {
             if env::var_os(variable).is_none() {
-                environment.push((variable, self.0.join(name).into()));
+                environment.push((variable, self.path.join(name).into()));
             }
         }
         if let Ok(ptmem) = env::current_exe() {
@@ -83,12 +95,12 @@ impl Folder {
 
     /// Contents of the file of counters.
     pub(super) fn ledger(&self) -> Vec<u8> {
-        fs::read(self.0.join("ledger")).unwrap_or_default()
+        fs::read(self.path.join("ledger")).unwrap_or_default()
     }
 
     /// Lines of the program in which something first followed from values that are not known.
     pub(super) fn followed(&self) -> [Option<String>; 3] {
-        Followed::ALL.map(|kind| fs::read_to_string(self.0.join(format!("python/first_{}", kind as usize))).ok())
+        Followed::ALL.map(|kind| fs::read_to_string(self.path.join(format!("python/first_{}", kind as usize))).ok())
     }
 
     /// Snapshots that were written, in order and each once.
@@ -117,7 +129,7 @@ impl Folder {
 
     /// Lines that the hook in Python wrote to a file, with how often.
     fn notes(&self, file: &str) -> BTreeMap<String, u64> {
-        let text = fs::read_to_string(self.0.join("python").join(file)).unwrap_or_default();
+        let text = fs::read_to_string(self.path.join("python").join(file)).unwrap_or_default();
         let mut lines = BTreeMap::new();
         for line in text.lines() {
             *lines.entry(line.to_owned()).or_default() += 1;
@@ -130,19 +142,59 @@ impl Drop for Folder {
     /// Workers of `torch.compile` that outlive their program may still write to the caches: then it takes more than one
     /// attempt.
     fn drop(&mut self) {
-        let caches = CACHES.iter().any(|(_, name)| self.0.join(name).exists());
+        let caches = CACHES.iter().any(|(_, name)| self.path.join(name).exists());
         for _ in 0..ATTEMPTS {
             // A file that cannot be removed now is tried again; one that never can be stays, and is no reason to fail.
-            let _ = fs::remove_dir_all(&self.0);
+            let _ = fs::remove_dir_all(&self.path);
             if caches {
                 thread::sleep(PAUSE);
             }
-            if !self.0.exists() {
+            if !self.path.exists() {
                 return;
             }
             thread::sleep(PAUSE);
         }
     }
+}
+
+/// Removes the folders of runs that were killed: their own process could not.
+fn clear_old(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_folder = entry.metadata().is_ok_and(|of| of.is_dir() && is_own(&of) && is_old(&of));
+        if is_folder && entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            let lock = File::open(entry.path().join(LOCK));
+            if !lock.as_ref().is_ok_and(is_locked) {
+                // The run before the next one tries again.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+fn is_old(folder: &fs::Metadata) -> bool {
+    folder.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > OLD))
+}
+
+/// Others may put folders of this name next to ours.
+#[cfg(unix)]
+fn is_own(folder: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(folder) == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(unix))]
+fn is_own(_: &fs::Metadata) -> bool {
+    true
+}
+
+/// True if another process has locked the file; else this one has now.
+#[cfg(unix)]
+fn is_locked(file: &File) -> bool {
+    rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+#[cfg(not(unix))]
+fn is_locked(_: &File) -> bool {
+    false
 }
 
 /// The folder for temporary files; where its path cannot stand in `LD_PRELOAD` and in the settings, `/tmp`.
@@ -215,7 +267,27 @@ mod tests {
     fn the_folder_is_private() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::make_in(place.path()).unwrap();
-        assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::metadata(&folder.path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    /// Of runs that were killed: a run of days keeps its folder, and so does one that just began.
+    #[test]
+    fn folders_of_runs_that_are_over_are_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let running = Folder::make_in(place.path()).unwrap();
+        let over = place.path().join("ptmem-simulate-over");
+        let young = place.path().join("ptmem-simulate-young");
+        let other = place.path().join("another-program");
+        for folder in [&over, &young, &other] {
+            fs::create_dir(folder).unwrap();
+            File::create(folder.join(LOCK)).unwrap();
+        }
+        for folder in [&running.path, &over, &other] {
+            let two_days_ago = std::time::SystemTime::now() - 2 * OLD;
+            File::open(folder).unwrap().set_modified(two_days_ago).unwrap();
+        }
+        clear_old(place.path());
+        assert_eq!([&running.path, &over, &young, &other].map(|path| path.exists()), [true, false, true, true]);
     }
 
     #[test]
