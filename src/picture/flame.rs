@@ -1,5 +1,6 @@
 //! The memory at a moment by call stack: frames within their callers, with the bytes of each moment.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::profile::Held;
@@ -12,6 +13,9 @@ const LEAST_PART: u64 = 20_000;
 
 /// Nodes of one picture.
 const MOST_NODES: usize = 3_000;
+
+/// Nodes that these are chosen from. The units with the most memory come first; what has no room counts for its caller.
+const MOST_COLLECTED: usize = 30_000;
 
 /// The frames that hold memory at any of several moments.
 #[derive(Debug, Default)]
@@ -82,11 +86,21 @@ impl Holdings {
         }
     }
 
-    /// The picture of units with these frames. `lines` tells whether frames of different lines are different; `highest` is
-    /// the most that each unit holds at any moment, where that is known.
-    pub(super) fn flame(self, paths: &[Vec<Frame>], lines: bool, highest: &[u64]) -> Flame {
+    /// The picture of units, whose frames are `frames`. `lines` tells whether frames of different lines are different;
+    /// `highest` is the most that each unit holds at any moment, as far as that is known.
+    pub(super) fn flame(self, frames: impl Fn(u32) -> Vec<Frame>, lines: bool, highest: &[u64]) -> Flame {
+        let mut most = highest.to_vec();
+        for (unit, held) in self.held.iter().flatten() {
+            let most = &mut most[*unit as usize];
+            *most = held.before.bytes.max(held.after.bytes).max(*most);
+        }
+        let mut units: Vec<(u32, u64)> = (0..).zip(most).collect();
+        units.sort_by_key(|(_, most)| Reverse(*most));
         let mut nodes = Nodes::default();
-        let leaves: Vec<usize> = paths.iter().map(|path| nodes.leaf(path, lines)).collect();
+        let mut leaves = vec![0; units.len()];
+        for (unit, _) in units {
+            leaves[unit as usize] = nodes.leaf(&frames(unit), lines);
+        }
         let moments = self.moments.into_iter().zip(self.held).map(|((kind, at), held)| {
             let mut own: BTreeMap<usize, Sides<Held>> = BTreeMap::new();
             for (unit, held) in held {
@@ -110,13 +124,18 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// The node of the innermost frame of a path.
+    /// The node of the innermost frame of a path, or of the last one that there is room for.
     fn leaf(&mut self, path: &[Frame], lines: bool) -> usize {
         let mut parent = None;
         for frame in path.iter().take(DEEPEST) {
             let identity = Frame { line: frame.line.filter(|_| lines), ..frame.clone() };
-            let number = *self.numbers.entry((parent, identity)).or_insert_with(|| {
+            let known = self.numbers.get(&(parent, identity.clone())).copied();
+            if known.is_none() && parent.is_some() && self.all.len() >= MOST_COLLECTED {
+                break;
+            }
+            let number = known.unwrap_or_else(|| {
                 self.all.push(Node { parent, frame: frame.clone() });
+                self.numbers.insert((parent, identity), self.all.len() - 1);
                 self.all.len() - 1
             });
             if self.all[number].frame.line != frame.line {
@@ -217,7 +236,7 @@ mod tests {
             holdings.add(0, unit, Side::Before, held(*before));
             holdings.add(0, unit, Side::After, held(*after));
         }
-        holdings.flame(&paths, false, &[])
+        holdings.flame(|unit| paths[unit as usize].clone(), false, &vec![0; paths.len()])
     }
 
     #[test]
@@ -237,5 +256,23 @@ mod tests {
         assert_eq!(flame.nodes.len(), 2);
         assert_eq!(flame.held(&flame.moments[0])[0].before.bytes, 7);
         assert_eq!(flame.held(&flame.moments[0])[0].after.bytes, 1_000_003);
+    }
+
+    /// Distinct frames without end take no more room than a picture can use, and no byte is lost.
+    #[test]
+    fn what_has_no_room_counts_for_its_caller() {
+        let paths: Vec<String> = (0..200).map(|unit| (0..200).map(|at| format!("{unit}-{at}>")).collect()).collect();
+        let units: Vec<(String, u64)> =
+            paths.iter().zip(1..).map(|(path, size)| (format!("main>{path}"), size)).collect();
+        let mut nodes = Nodes::default();
+        for (path, _) in &units {
+            nodes.leaf(&self::path(path), false);
+        }
+        assert_eq!(nodes.all.len(), MOST_COLLECTED);
+        let units: Vec<_> = units.iter().map(|(path, size)| (path.as_str(), 0, *size)).collect();
+        let flame = flame(&units);
+        assert_eq!(flame.held(&flame.moments[0])[0].after.bytes, (1..=200).sum::<u64>());
+        // The largest has its frames.
+        assert!(flame.nodes.iter().any(|node| node.frame.name == "199-199"));
     }
 }

@@ -91,7 +91,7 @@ impl Picture {
         let is_compared = pictured.rows.is_some();
         let correspondence = correspondence(&pasts);
         let holdings = held::holdings(&pictured, &pasts, &mut units, correspondence.as_ref());
-        let flame = holdings.flame(&units.paths, !is_compared, &highest(&pasts, units.paths.len()));
+        let flame = holdings.flame(|unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
         let known = pasts.each().into_iter().filter_map(|(side, past)| Some((side, past.as_ref()?)));
         let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, correspondence.as_ref()));
         let mut curves: Vec<Curve> = curves.collect();

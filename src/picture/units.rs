@@ -21,8 +21,15 @@ pub(super) struct Units<'p> {
     moved: HashMap<String, String>,
     of_key: HashMap<String, u32>,
     of_stack: Sides<HashMap<StackId, u32>>,
-    /// The frames of each unit, the outermost first.
-    pub(super) paths: Vec<Vec<Frame>>,
+    /// Where the frames of each unit are found: together they can take far more than the file.
+    paths: Vec<Path>,
+}
+
+/// The way to the frames of a unit.
+enum Path {
+    Stack(Side, StackId),
+    /// Memory that has only a name.
+    Named(String),
 }
 
 impl<'p> Units<'p> {
@@ -74,41 +81,53 @@ impl<'p> Units<'p> {
                 self.of_stack.of_mut(side).insert(stack, unit);
                 unit
             }
-            Attribution::Bucket(bucket) => self.named(bucket.label().to_owned(), || vec![Frame::named(bucket.label())]),
+            Attribution::Bucket(bucket) => self.of_label(bucket.label()),
         }
     }
 
     fn of_new_stack(&mut self, side: Side, stack: StackId) -> u32 {
-        let frames = self.code(side).map(|code| tree::frames_with(code, stack, self.internals)).unwrap_or_default();
-        match self.key(side, stack).filter(|_| self.by_key) {
-            Some(key) => {
-                let key = if side == Side::Before { self.moved.get(&key).cloned().unwrap_or(key) } else { key };
-                self.named(key, || frames)
-            }
-            None => self.push(frames),
-        }
+        let path = Path::Stack(side, stack);
+        let Some(key) = self.by_key.then(|| self.key(side, stack)).flatten() else { return self.push(path) };
+        let key = if side == Side::Before { self.moved.get(&key).cloned().unwrap_or(key) } else { key };
+        self.named(key, path)
     }
 
     fn code(&self, side: Side) -> Option<&Code<'p>> {
         self.groupers.of(side).as_ref().map(Grouper::code)
     }
 
-    fn named(&mut self, key: String, path: impl FnOnce() -> Vec<Frame>) -> u32 {
+    fn named(&mut self, key: String, path: Path) -> u32 {
         if let Some(&unit) = self.of_key.get(&key) {
             return unit;
         }
-        let unit = self.push(path());
+        let unit = self.push(path);
         self.of_key.insert(key, unit);
         unit
     }
 
-    /// The unit of a row that sums several others.
+    /// The unit of memory without a stack, or of a row that sums several others.
     pub(super) fn of_label(&mut self, label: &str) -> u32 {
-        self.named(label.to_owned(), || vec![Frame::named(label)])
+        self.named(label.to_owned(), Path::Named(label.to_owned()))
     }
 
-    fn push(&mut self, path: Vec<Frame>) -> u32 {
+    fn push(&mut self, path: Path) -> u32 {
         self.paths.push(path);
         u32::try_from(self.paths.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The frames of a unit, the outermost first.
+    pub(super) fn frames(&self, unit: u32) -> Vec<Frame> {
+        match &self.paths[unit as usize] {
+            Path::Stack(side, stack) => {
+                let code = self.code(*side);
+                code.map(|code| tree::frames_with(code, *stack, self.internals)).unwrap_or_default()
+            }
+            Path::Named(name) => vec![Frame::named(name)],
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Puts stacks together to a tree.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use super::{DEEPEST, Frame, Node, Options, Tree};
@@ -130,6 +131,9 @@ fn naming_of_member(pattern: &Pattern, total: &StackTotal, member: &Member, code
 /// Frames of stacks without a match that are remembered, to name those that are nearest to a pattern.
 const MOST_MISSED: usize = 1_000;
 
+/// Nodes of a tree. Distinct stacks of a small file can have millions; those with most memory come first.
+pub(super) const MOST_NODES: usize = 50_000;
+
 pub(super) struct Builder<'o> {
     options: &'o Options,
     /// The label that is searched for, where it is one.
@@ -178,14 +182,20 @@ impl<'o> Builder<'o> {
         for step in path {
             let marked = self.is_match(&step);
             let nodes = &mut self.tree.nodes;
-            let child = *self.children.entry((at, step.identity)).or_insert_with(|| {
-                let nothing = Sides::<Held>::default();
-                let frame = step.frame.clone();
-                nodes.push(Node { parent: Some(at), children: Vec::new(), frame, held: nothing, own: nothing, marked });
-                let child = nodes.len() - 1;
-                nodes[at].children.push(child);
-                child
-            });
+            let has_room = nodes.len() < MOST_NODES;
+            let child = match self.children.entry((at, step.identity)) {
+                Entry::Occupied(known) => *known.get(),
+                // It counts for its caller, as what is too deep does.
+                Entry::Vacant(_) if !has_room && at > 0 => break,
+                Entry::Vacant(vacant) => {
+                    let held = Sides::<Held>::default();
+                    let frame = step.frame.clone();
+                    nodes.push(Node { parent: Some(at), children: Vec::new(), frame, held, own: held, marked });
+                    let child = *vacant.insert(nodes.len() - 1);
+                    nodes[at].children.push(child);
+                    child
+                }
+            };
             if nodes[child].frame.line != step.frame.line {
                 nodes[child].frame.line = None;
             }

@@ -183,6 +183,20 @@ mod tests {
         assert!(tree.lines(ALL).iter().all(|line| line.held.after.bytes == 7));
     }
 
+    /// A small file can have many stacks of distinct frames.
+    #[test]
+    fn what_has_no_room_counts_for_its_caller() {
+        let options = Options::default();
+        let mut builder = Builder::new(&options, None);
+        for stack in 0..300 {
+            builder.add(|| (0..DEEPEST).map(|at| Step::named(format!("{stack}-{at}"))).collect(), |_| None, held(7));
+        }
+        let tree = builder.finish();
+        assert!(tree.nodes.len() <= build::MOST_NODES + 300, "{}", tree.nodes.len());
+        assert_eq!(tree.held().after, Held { bytes: 2100, blocks: 300 });
+        assert_eq!(tree.nodes.iter().map(|node| node.own.after.bytes).sum::<u64>(), 2100);
+    }
+
     #[test]
     fn a_line_stands_where_all_agree_on_it() {
         let options = Options { internals: false, focus: None, grep: None, depth: None };

@@ -105,7 +105,7 @@ fn optional_keys_may_be_missing() {
         ["allocated_size", "active_size", "stream", "segment_type", "segment_pool_id", "is_expandable", "frames"];
     let segment = keys.iter().fold(segment(4096, 2 << 20), |segment, key| segment.without(key));
     let block = |size: u64| Value::dict([("size", size.into()), ("state", "active_allocated".into())]);
-    let segment = segment.with("blocks", list([block(512), block(1024), block(512)]));
+    let segment = segment.with("blocks", list([block(512), block(1024), block(2048)]));
     let (sums, blocks) = read_with(&list([segment]), |snapshot| {
         let segment = &snapshot.devices[&0].segments[0];
         let blocks: Vec<_> = segment.blocks.iter().map(|b| (b.address, b.requested_size)).collect();

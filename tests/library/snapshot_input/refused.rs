@@ -72,6 +72,11 @@ fn what_stands_twice_is_an_error() {
     let text = shared(&twice);
     assert!(text.starts_with("segments[1]: the same segment object"), "{text}");
     separate(&twice).unwrap();
+    let block = Value::dict([("size", 512.into()), ("state", "inactive".into())]);
+    let of_block = snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block.clone(), block]))]), list([]));
+    let text = shared(&of_block);
+    assert!(text.starts_with("segments[0]['blocks'][1]: the same block object"), "{text}");
+    separate(&of_block).unwrap();
     let blocks = snapshot_of(list([segment(4096, 2 << 20), segment(4096, 2 << 20).with("device", 1)]), list([]));
     let text = shared(&blocks);
     assert!(text.starts_with("segments[1]: shares its list of blocks"), "{text}");

@@ -48,6 +48,10 @@ fn invalid(place: Place, problem: impl Into<String>) -> Error {
     Error::Invalid { place: place.to_string(), problem: problem.into() }
 }
 
+fn repeated(place: Place, what: &str) -> Error {
+    invalid(place, format!("the same {what} object stands in the list before; the file is damaged"))
+}
+
 fn required<T>(value: Option<T>, key: Key, expected: &str, place: Place) -> Result<T, Error> {
     value.ok_or_else(|| invalid(place, format!("the key '{}' is missing or is not {expected}", key.text())))
 }
@@ -192,17 +196,18 @@ impl Builder {
             return Err(invalid(Place::Segments, "missing or not a list"));
         };
         let handles = handles.to_vec();
-        let mut seen_blocks = HashSet::new();
+        let mut seen_lists = HashSet::new();
+        let mut seen_blocks = vec![false; self.blocks.len()];
         let mut seen_segments = HashSet::new();
         for (i, &handle) in handles.iter().enumerate() {
             let place = Place::Segment(i);
             let at = self.record(handle, Kind::Segment);
             let at = at.ok_or_else(|| invalid(place, "not a segment (a dict with the key 'total_size')"))?;
             let draft = self.segments[at];
-            // Python writes every segment once. A segment that stands there twice would be counted
-            // twice, and a list shared by many would cost far more than its bytes in the file.
+            // Python writes every segment and block once. What stands there twice would be counted twice, and would
+            // cost far more than its bytes in the file.
             if !seen_segments.insert(at) {
-                return Err(invalid(place, "the same segment object stands in the list before; the file is damaged"));
+                return Err(repeated(place, "segment"));
             }
             let device = required(draft.device, Key::Device, UNSIGNED, place)?;
             let device = device_number(device, place)?;
@@ -211,10 +216,10 @@ impl Builder {
             let list = required(draft.blocks, Key::Blocks, "a list", place)?;
             let blocks = self.list_items(list);
             let blocks = blocks.ok_or_else(|| invalid(place, "the key 'blocks' is not a list of blocks"))?;
-            if !blocks.is_empty() && !seen_blocks.insert(list) {
+            if !blocks.is_empty() && !seen_lists.insert(list) {
                 return Err(invalid(place, "shares its list of blocks with another segment; the file is damaged"));
             }
-            let blocks = self.finish_blocks(blocks, address, i)?;
+            let blocks = self.finish_blocks(blocks, &mut seen_blocks, address, i)?;
             devices.entry(device).or_default().segments.push(Segment {
                 address,
                 total_size,
@@ -237,12 +242,21 @@ impl Builder {
         pairs.iter().rev().find(|(known, _)| Self::key(*known) == Some(key)).map(|&(_, value)| value)
     }
 
-    fn finish_blocks(&self, handles: &[Value], mut next_address: u64, segment: usize) -> Result<Vec<Block>, Error> {
+    fn finish_blocks(
+        &self,
+        handles: &[Value],
+        seen: &mut [bool],
+        mut next_address: u64,
+        segment: usize,
+    ) -> Result<Vec<Block>, Error> {
         let mut blocks = Vec::with_capacity(handles.len());
         for (i, &handle) in handles.iter().enumerate() {
             let place = Place::Block { segment, block: i };
             let at = self.record(handle, Kind::Block);
             let at = at.ok_or_else(|| invalid(place, "not a block (a dict with the key 'state')"))?;
+            if std::mem::replace(&mut seen[at], true) {
+                return Err(repeated(place, "block"));
+            }
             let draft = self.blocks[at];
             let size = required(draft.size, Key::Size, UNSIGNED, place)?;
             let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
