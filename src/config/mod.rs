@@ -43,6 +43,13 @@ pub struct Suite {
     pub pairs: Vec<Pair>,
 }
 
+impl Suite {
+    /// Limits of it and of all its comparisons.
+    fn count(&self) -> usize {
+        self.limits.count() + self.pairs.iter().map(|pair| pair.limits.count()).sum::<usize>()
+    }
+}
+
 /// One comparison of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
@@ -55,6 +62,9 @@ pub struct Pair {
     /// Limits of its own.
     pub limits: Limits,
 }
+
+/// Limits and patterns of one file: each is compared with each stack.
+const MOST_RULES: usize = 10_000;
 
 /// The reason why a text is not a configuration.
 #[derive(Debug, thiserror::Error)]
@@ -77,10 +87,17 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut file: File = toml::from_str(text).map_err(|error| Error { message: explain(&error, text) })?;
         let limits = file.take_limits();
+        let mut rules = limits.count() + file.own.0.len() + file.foreign.0.len() + file.accept.len();
+        rules += file.category.iter().map(|category| category.frames.0.len()).sum::<usize>();
         let own = file.own.0.into_iter().map(|pattern| pattern.0).collect();
         let foreign = file.foreign.0.into_iter().map(|pattern| pattern.0).collect();
         let categories = file.category.into_iter().map(category).collect();
         let suites = file.suite.into_iter().map(|(name, read)| Ok((name.clone(), suite(&name, read)?)));
+        let suites: BTreeMap<String, Suite> = suites.collect::<Result<_, _>>()?;
+        rules += suites.values().map(Suite::count).sum::<usize>();
+        if rules > MOST_RULES {
+            return Err(Error::new(format!("it has {rules} limits and patterns; expected at most {MOST_RULES}")));
+        }
         Ok(Self {
             limits,
             group_by: file.group_by.map(|by| by.0),
@@ -89,7 +106,7 @@ impl Config {
             phase_occurrence: file.phase_occurrence.map(|which| which.0),
             rules: Rules { strip_prefix: file.strip_prefix.0, own, foreign, categories, ..Rules::default() },
             accepted: file.accept.into_iter().map(accepted).collect::<Result<_, _>>()?,
-            suites: suites.collect::<Result<_, _>>()?,
+            suites,
         })
     }
 
@@ -233,6 +250,22 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!(growth[0], ["peak=10 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(growth[1], ["peak=2 %", "end=0 B", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn more_rules_than_anybody_writes_are_refused() {
+        let patterns = |count: usize| (0..count).map(|at| format!("\"*{at}?\",")).collect::<String>();
+        let config = Config::parse(&format!("own = [{}]", patterns(MOST_RULES))).unwrap();
+        assert_eq!(config.rules.own.len(), MOST_RULES);
+        let accept = "[[accept]]\npattern='*'\nbytes='1MiB'\nreason='x'\nexpires=2026-01-01\n";
+        for text in [
+            format!("own = [{}]", patterns(MOST_RULES + 1)),
+            format!("[[category]]\nname='a'\nframes = [{}]", patterns(MOST_RULES + 1)),
+            accept.repeat(MOST_RULES + 1),
+        ] {
+            let message = Config::parse(&text).unwrap_err().to_string();
+            assert_eq!(message, "it has 10001 limits and patterns; expected at most 10000");
+        }
     }
 
     #[test]

@@ -313,6 +313,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Limits on figures.
+    pub(crate) fn count(&self) -> usize {
+        self.growth.len() + self.maximum.len()
+    }
+
     /// These limits, and those of `base` on figures that have none here.
     #[must_use]
     pub fn over(self, base: &Self) -> Self {

@@ -1,6 +1,8 @@
 //! Patterns over names: globs, and plain text to search for.
 
-use globset::{GlobBuilder, GlobMatcher};
+use std::sync::OnceLock;
+
+use globset::{Glob, GlobBuilder, GlobMatcher};
 
 use crate::label::without_more;
 use crate::text::nearest;
@@ -16,15 +18,15 @@ pub struct Pattern {
     matched: Result<Matched, String>,
 }
 
-/// The texts that a pattern matches. Most patterns are labels: to compile each takes a millisecond.
+/// The texts that a pattern matches. Most patterns are labels, and need no glob.
 #[derive(Debug, Clone)]
 enum Matched {
     /// This one.
     Whole(String),
     /// All that contain it.
     Containing(String),
-    /// Those of a glob.
-    Glob(GlobMatcher),
+    /// Those of a glob, which is compiled when it is first asked: that takes far longer than to read it.
+    Glob(Box<(Glob, OnceLock<GlobMatcher>)>),
 }
 
 impl Matched {
@@ -32,7 +34,7 @@ impl Matched {
         match self {
             Self::Whole(whole) => whole == text,
             Self::Containing(part) => text.contains(part),
-            Self::Glob(glob) => glob.is_match(text),
+            Self::Glob(of) => of.1.get_or_init(|| of.0.compile_matcher()).is_match(text),
         }
     }
 }
@@ -97,7 +99,7 @@ const LONGEST: usize = 4096;
 ///
 /// # Errors
 /// In words, where it is none, or one that nobody would write.
-pub fn matcher(text: &str, is_path: bool) -> Result<GlobMatcher, String> {
+pub fn glob(text: &str, is_path: bool) -> Result<Glob, String> {
     let mut depth = 0_usize;
     for letter in text.chars() {
         match letter {
@@ -112,8 +114,7 @@ pub fn matcher(text: &str, is_path: bool) -> Result<GlobMatcher, String> {
     if text.len() > LONGEST {
         return Err(format!("longer than {LONGEST} bytes"));
     }
-    let glob = GlobBuilder::new(text).literal_separator(is_path).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())
+    GlobBuilder::new(text).literal_separator(is_path).build().map_err(|error| error.kind().to_string())
 }
 
 impl Pattern {
@@ -124,9 +125,10 @@ impl Pattern {
     pub fn glob(text: &str) -> Result<Self, ParsePatternError> {
         let label = without_more(text);
         let is_plain = !label.contains(['*', '?', '[', ']', '{', '}', '\\']);
-        let matched =
-            if is_plain { Ok(Matched::Whole(label.to_owned())) } else { matcher(label, false).map(Matched::Glob) };
-        Self::new(text, matched)
+        if is_plain {
+            return Self::new(text, Ok(Matched::Whole(label.to_owned())));
+        }
+        Self::new(text, glob(label, false).map(|glob| Matched::Glob(Box::new((glob, OnceLock::new())))))
     }
 
     /// A glob that must match the whole text; without wildcards, a text that matches anywhere.

@@ -88,7 +88,7 @@ impl Part {
         if part == "**" {
             return Ok(Self::Any);
         }
-        Ok(Self::Pattern(pattern::matcher(part, true)?, part.starts_with('.')))
+        Ok(Self::Pattern(pattern::glob(part, true)?.compile_matcher(), part.starts_with('.')))
     }
 }
 
