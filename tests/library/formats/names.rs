@@ -300,6 +300,38 @@ fn every_character_is_printable_or_escaped_in_every_format() {
     }
 }
 
+/// Profiles and comparisons whose stacks have all of these characters in their names.
+fn check_characters(characters: &[char]) {
+    // Longer names are cut where there is no room for them.
+    for names in characters.chunks(40).collect::<Vec<_>>().chunks(1000) {
+        let stacks: Vec<_> = names
+            .iter()
+            .map(|name| (in_main(frame(&name.iter().collect::<String>(), "/repo/train.py", 1)), MIB))
+            .collect();
+        let after = snapshot_of(&stacks, "");
+        let before = snapshot_of(&stacks[..1], "");
+        let profile = |snapshot: &[u8]| profile_of(snapshot, "snapshot.pkl", GroupBy::Stack);
+        let options = Options { top: 0, ..Options::default() };
+        let reports = Reports::of(Subject::Profile(&profile(&after), None), &options);
+        reports.check(DEFAULT);
+        assert_eq!(reports.json()["devices"][0]["stacks"].as_array().unwrap().len(), stacks.len());
+        let comparison = compare(None, profile(&before), profile(&after), &["0"]);
+        let gate = Gate { comparisons: vec![comparison], ranks: Vec::new() };
+        Reports::of(Subject::Gate(&gate), &options).check(DEFAULT);
+    }
+}
+
+#[test]
+fn every_character_of_the_first_scripts_is_put_before_each_format() {
+    check_characters(&(0..0x3000).filter_map(char::from_u32).collect::<Vec<_>>());
+}
+
+#[test]
+#[ignore = "exhaustive: cargo test -- --ignored"]
+fn every_character_is_put_before_each_format() {
+    check_characters(&(0..=u32::from(char::MAX)).filter_map(char::from_u32).collect::<Vec<_>>());
+}
+
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
 fn names_stay_names_in_every_format_and_grouping() {
