@@ -3,10 +3,11 @@
 
 #![no_main]
 
+mod checks;
+
 use libfuzzer_sys::fuzz_target;
-use ptmem::profile::saved::{Bound, text_of};
-use ptmem::profile::{Every, Held, Moment, Options, Profile, StackTotal, read};
-use ptmem::report::{self, Format, Subject};
+use ptmem::profile::{Every, Moment, Options, read};
+use ptmem::report::{self, Subject};
 use ptmem::stack::GroupBy;
 use ptmem::tree;
 
@@ -15,11 +16,14 @@ const MAX_INPUT: u64 = 1 << 20;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(profile) = read(bytes, "input", options(bytes.len())) else { return };
-    adds_up(&profile);
+    checks::adds_up(&profile);
     for (tree, phases) in [(None, false), (Some(tree::Options::default()), true)] {
-        report(&profile, &report::Options { tree, phases, ..report::Options::default() });
+        checks::report(
+            Subject::Profile(&profile, None),
+            &report::Options { tree, phases, ..report::Options::default() },
+        );
     }
-    is_saved_whole(&profile);
+    checks::is_saved_whole(&profile);
 });
 
 /// They follow from the length of the input, so that the input remains a file like any other.
@@ -35,37 +39,4 @@ fn options(length: usize) -> Options {
         max_input: Some(MAX_INPUT),
         ..Options::default()
     }
-}
-
-/// The stacks of a device hold, at each moment, what the device does.
-fn adds_up(profile: &Profile) {
-    for device in &profile.devices {
-        let counter = device.figures.allocated;
-        if !counter.exact() {
-            continue;
-        }
-        let sum = |held: fn(&StackTotal) -> Held| device.stacks.iter().map(|stack| held(stack).bytes).sum::<u64>();
-        assert_eq!(Some(sum(|stack| stack.baseline)), counter.baseline);
-        assert_eq!(Some(sum(|stack| stack.peak)), counter.peak);
-        assert_eq!(sum(|stack| stack.end), counter.end);
-    }
-}
-
-fn report(profile: &Profile, options: &report::Options) {
-    for format in Format::ALL {
-        let text = format.render(Subject::Profile(profile, None), options).expect("every format holds everything");
-        if matches!(format, Format::Json | Format::Sarif | Format::Bencher | Format::GithubActionBenchmark) {
-            serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");
-        }
-    }
-}
-
-/// A saved profile can be read, and saves as the same text.
-fn is_saved_whole(profile: &Profile) {
-    let text = text_of(profile, Bound::default(), &profile.raises);
-    // No saved profile knows of annotations and pools.
-    let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
-    let options = Options { every: None, group_by, ..profile.options.clone() };
-    let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
-    assert_eq!(text, text_of(&again, Bound::default(), &again.raises));
 }

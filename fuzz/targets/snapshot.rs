@@ -21,8 +21,9 @@ fn text(result: Result<Snapshot, Error>) -> String {
         Ok(snapshot) => snapshot,
         Err(error) => return error.to_string(),
     };
-    let Snapshot { tables, events, devices, settings, annotations, has_traces, lacks_block_addresses } = &snapshot;
-    let mut text = format!("{has_traces} {lacks_block_addresses} {events:?} {devices:?} {settings:?} {annotations:?}");
+    let Snapshot { tables, events, devices, settings, annotations, run, .. } = &snapshot;
+    let flags = [snapshot.keeps_annotations, snapshot.has_traces, snapshot.lacks_block_addresses];
+    let mut text = format!("{flags:?} {events:?} {devices:?} {settings:?} {annotations:?} {run:?}");
     for frame in tables.frames() {
         let names = [frame.name, frame.filename].map(|name| tables.string(name));
         let _ = write!(text, "{names:?} {frame:?}");

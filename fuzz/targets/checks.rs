@@ -1,0 +1,42 @@
+//! What holds for every profile that could be read.
+
+#![allow(dead_code, reason = "no target needs all")]
+
+use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::{Held, Options, Profile, StackTotal, read};
+use ptmem::report::{self, Format, Subject};
+use ptmem::stack::GroupBy;
+
+/// The stacks of a device hold, at each moment, what the device does.
+pub fn adds_up(profile: &Profile) {
+    for device in &profile.devices {
+        let counter = device.figures.allocated;
+        if !counter.exact() {
+            continue;
+        }
+        let sum = |held: fn(&StackTotal) -> Held| device.stacks.iter().map(|stack| held(stack).bytes).sum::<u64>();
+        assert_eq!(Some(sum(|stack| stack.baseline)), counter.baseline);
+        assert_eq!(Some(sum(|stack| stack.peak)), counter.peak);
+        assert_eq!(sum(|stack| stack.end), counter.end);
+    }
+}
+
+/// Every format renders, and what is said to be JSON is.
+pub fn report(subject: Subject<'_>, options: &report::Options) {
+    for format in Format::ALL {
+        let text = format.render(subject, options).expect("every format holds everything");
+        if matches!(format, Format::Json | Format::Sarif | Format::Bencher | Format::GithubActionBenchmark) {
+            serde_json::from_str::<serde_json::Value>(&text).expect("what is said to be JSON is JSON");
+        }
+    }
+}
+
+/// A saved profile can be read, and saves as the same text.
+pub fn is_saved_whole(profile: &Profile) {
+    let text = text_of(profile, Bound::default(), &profile.raises);
+    // No saved profile knows of annotations and pools.
+    let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
+    let options = Options { every: None, group_by, ..profile.options.clone() };
+    let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
+    assert_eq!(text, text_of(&again, Bound::default(), &again.raises));
+}

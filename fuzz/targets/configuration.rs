@@ -1,0 +1,39 @@
+//! Any text as ptmem.toml, whose limits judge a comparison.
+
+#![no_main]
+
+mod checks;
+
+use libfuzzer_sys::fuzz_target;
+use ptmem::config::Config;
+use ptmem::profile::{Options, Profile, read};
+use ptmem::report::{self, Subject};
+use ptmem::stack::GroupBy;
+use ptmem::{Thresholds, compare};
+
+fuzz_target!(|text: &str| {
+    let Ok(config) = Config::parse(text) else { return };
+    for suite in config.suites.keys() {
+        assert!(config.suite(suite).is_ok());
+    }
+    let _ = config.suite("nightly");
+    let options = Options {
+        rules: config.rules,
+        group_by: config.group_by.filter(|by| !by.is_origin()).unwrap_or(GroupBy::Stack),
+        ..Options::default()
+    };
+    let limits = Thresholds {
+        growth: config.limits.growth,
+        maximum: config.limits.maximum,
+        accepted: config.accepted,
+        min_delta: config.limits.min_delta.unwrap_or(0),
+        ..Thresholds::default()
+    };
+    let before = profile(include_bytes!("../../fixtures/before.pkl"), &options);
+    let after = profile(include_bytes!("../../fixtures/after.pkl"), &options);
+    checks::report(Subject::Gate(&compare(before, after, &limits)), &report::Options::default());
+});
+
+fn profile(bytes: &[u8], options: &Options) -> Profile {
+    read(bytes, "fixture", options.clone()).expect("a fixture")
+}

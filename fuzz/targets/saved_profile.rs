@@ -1,0 +1,29 @@
+//! Any text as a saved profile, whose digest is set right: else it would be the only thing that is ever wrong.
+
+#![no_main]
+
+mod checks;
+
+use libfuzzer_sys::fuzz_target;
+use ptmem::profile::{Options, read};
+use ptmem::report::{self, Subject};
+use ptmem::{Thresholds, compare, tree};
+use sha1::{Digest, Sha1};
+
+const DIGEST: &str = "  \"sha1\": \"";
+
+fuzz_target!(|text: &str| {
+    let Some(at) = text.rfind(DIGEST) else { return };
+    let mut hash = Sha1::new();
+    text[..at].split('\r').for_each(|part| hash.update(part));
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!("{}{DIGEST}{digest}\"\n}}\n", &text[..at]);
+    let Ok(profile) = read(text.as_bytes(), "saved", Options::default()) else { return };
+    checks::adds_up(&profile);
+    let options = report::Options { tree: Some(tree::Options::default()), phases: true, ..report::Options::default() };
+    checks::report(Subject::Profile(&profile, None), &options);
+    checks::is_saved_whole(&profile);
+    let again = read(text.as_bytes(), "saved", Options::default()).expect("it was read before");
+    let limits = Thresholds::default().max_growth("0").expect("a limit");
+    checks::report(Subject::Gate(&compare(profile, again, &limits)), &report::Options::default());
+});
