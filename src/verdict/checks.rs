@@ -255,10 +255,16 @@ impl Judgement {
         if self.verdict == Verdict::Inconclusive { worst.max(Standing::Inconclusive) } else { worst }
     }
 
-    /// The check that explains the verdict: the worst failure, else the first that cannot be decided, else the
-    /// first that passed.
+    /// The check that explains the verdict: the worst failure, else the first that cannot be decided, else the first that
+    /// passes because growth was accepted, else the growth of the peak, else the first that passed.
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
-        self.checks.iter().find(|check| check.level == Level::Fail).or_else(|| self.checks.first())
+        let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);
+        let peak = failing.clone().find(|check| check.about == About::Metric(Metric::Peak) && !check.absolute);
+        let first = failing.next();
+        match (first, peak) {
+            (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),
+            _ => first.or_else(|| self.checks.first()),
+        }
     }
 }

@@ -69,6 +69,9 @@ fn a_repository_gets_the_files_of_a_gate() {
         assert!(!workflow.contains(placeholder), "{placeholder}: {workflow}");
     }
     assert!(read(place.path(), "record_memory.py").contains("PTMEM_SNAPSHOT"));
+    // Where all is well, the peak leads, which says most in one line.
+    let brief = ptmem(place.path(), &["diff", &fixture("after.pkl"), &fixture("before.pkl"), "--format", "brief"]);
+    assert!(text(&brief.stdout).contains("PASS: peak shrank 53.80 MiB"), "{}", text(&brief.stdout));
     // The configuration is valid as it is: a gate runs with it, and limits more than the peak.
     let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--format", "junit"]);
     assert_eq!(gate.status.code(), Some(1), "{}", text(&gate.stderr));

@@ -81,6 +81,9 @@ fn the_first_release_leaves_nothing_of_what_held_before() {
     assert!(readme.contains("uses: someone/ptmem@v0\n") && readme.contains("`pip install ptmem-gate`"), "{readme}");
     assert!(!readme.contains("There is no release yet") && !readme.contains("-->"), "{readme}");
     assert!(page("docs/getting-started.md").contains("pip install ptmem-gate pytest uv\n"));
+    assert!(page("docs/python.md").contains("\n`pip install ptmem-gate` installs it.\n"));
+    assert!(page("python/README.md").contains("```sh\npip install ptmem-gate\n```\n\nIt has"));
+    assert!(page("src/cli/init/templates/gitlab.yml").contains("  script:\n    - pip install ptmem-gate uv\n"));
     assert!(page("src/cli/init/mod.rs").contains("\"someone/ptmem@v0\""));
     // What is left over is found.
     fs::write(place.path().join("docs/new.md"), "Clone ../ptmem first.\n").unwrap();
