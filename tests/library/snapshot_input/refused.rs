@@ -62,6 +62,19 @@ fn missing_and_wrong_keys_are_named_with_their_place() {
     }
 }
 
+/// Each level takes one byte of a file, and a hundred in memory.
+#[test]
+fn tuples_deep_within_each_other_are_an_error() {
+    let nested = |depth: usize| {
+        let nothing = (0..depth).fold(Value::from(7), |inner, _| Value::Tuple(vec![inner]));
+        snapshot_of(list([]), list([])).with("other", nothing)
+    };
+    let read = |value: &Value| snapshot::read(&write(value, Options::default())[..]).map(drop);
+    read(&nested(17)).unwrap();
+    let text = read(&nested(18)).unwrap_err().to_string();
+    assert!(text.contains("tuples lie more than 16 deep within each other"), "{text}");
+}
+
 #[test]
 fn what_stands_twice_is_an_error() {
     let shared =
