@@ -22,7 +22,8 @@ fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
 pub(super) enum PhaseScope<'a> {
     /// Those whose name matches: one that a side lacks cannot be judged.
     Only(&'a Pattern),
-    /// All that both sides have, but those with limits of their own.
+    /// The outermost ones that both sides have, but those with limits of their own. What is inside of them, such as PyTorch's
+    /// own steps of the optimizer, may grow below their peaks.
     AllBut(Vec<&'a Pattern>),
 }
 
@@ -36,10 +37,10 @@ impl<'a> PhaseScope<'a> {
         Self::Only(pattern)
     }
 
-    fn holds(&self, name: &str) -> bool {
+    fn holds(&self, row: &PhaseRow) -> bool {
         match self {
-            Self::Only(pattern) => pattern.matches(name),
-            Self::AllBut(others) => !others.iter().any(|pattern| pattern.matches(name)),
+            Self::Only(pattern) => pattern.matches(&row.name),
+            Self::AllBut(others) => row.depth == 0 && !others.iter().any(|pattern| pattern.matches(&row.name)),
         }
     }
 }
@@ -66,7 +67,7 @@ impl<'a> LimitedPhases<'a> {
     fn by_name(&self) -> Vec<Vec<&'a PhaseRow>> {
         let mut places: HashMap<(Source, &str), usize> = HashMap::new();
         let mut names: Vec<Vec<&PhaseRow>> = Vec::new();
-        for row in self.rows.iter().filter(|row| self.scope.holds(&row.name)) {
+        for row in self.rows.iter().filter(|row| self.scope.holds(row)) {
             let place = *places.entry((row.source, &*row.name)).or_insert_with(|| {
                 names.push(Vec::new());
                 names.len() - 1

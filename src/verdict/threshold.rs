@@ -40,7 +40,7 @@ pub enum Target {
     Stack(Option<Pattern>),
     /// The most that every stack held at any moment, or that of those whose label matches.
     StackHighest(Option<Pattern>),
-    /// The peak inside every phase that both sides have, or inside those whose name matches.
+    /// The peak inside every outermost phase that both sides have, or inside those whose name matches.
     Phase(Option<Pattern>),
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,

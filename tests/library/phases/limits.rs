@@ -93,6 +93,13 @@ fn a_limit_on_all_phases_judges_those_that_both_sides_have() {
     let own =
         judge(peaks(&[("a", 9), ("b", 4)]), peaks(&[("a", 9), ("b", 6)]), each, &["5%", "phase=5%", "phase:b=50%"]);
     assert_eq!(own.verdict, Verdict::Pass, "{}", own.headline());
+    // What is inside of another may grow below its peak.
+    let nested = |inner: i64| {
+        let events = [alloc(5, 9), free(8, 1), alloc(20, inner), free(25, 2)];
+        profile_of(&events, &[("START", "a", 0), ("START", "b", 10), ("END", "b", 40), ("END", "a", 50)])
+    };
+    assert_eq!(judge(nested(4), nested(6), each, &["5%", "phase=5%"]).verdict, Verdict::Pass);
+    assert_eq!(judge(nested(4), nested(6), each, &["5%", "phase:b=5%"]).verdict, Verdict::Regression);
     // A part that comes or goes is told, and the peak judges it.
     let added = judge(peaks(&[("a", 9)]), peaks(&[("a", 9), ("b", 4)]), each, &["5%", "phase=5%"]);
     assert_eq!(added.verdict, Verdict::Pass);
