@@ -79,6 +79,7 @@ class Facts:
         """Adds the facts to a snapshot. `ending` is whole, exception or oom."""
         if not isinstance(snapshot, dict):
             return
+        _end_step_of_optimizer(snapshot)
         frames = Frames(snapshot)
         checkout = Checkout.around(os.getcwd())
         snapshot["ptmem"] = {
@@ -127,6 +128,23 @@ class Facts:
             if version is not None:
                 versions.setdefault(name, version)
         return [[name, version] for name, version in sorted(versions.items())]
+
+
+def _end_step_of_optimizer(snapshot: dict[str, Any]) -> None:
+    """Ends the annotation of the step in whose hook the snapshot is taken: PyTorch ends it after the hook."""
+    marks = snapshot.get("external_annotations")
+    times = [trace[-1]["time_us"] for trace in snapshot.get("device_traces", ()) if trace and "time_us" in trace[-1]]
+    if not marks or not times:
+        return
+    open_steps: dict[str, Any] = {}
+    for mark in marks:
+        if mark["name"].startswith("Optimizer.step#"):
+            if mark["stage"] == "START":
+                open_steps[mark["name"]] = mark
+            else:
+                open_steps.pop(mark["name"], None)
+    for mark in open_steps.values():
+        marks.append({**mark, "stage": "END", "time_us": max(mark["time_us"], *times)})
 
 
 def _version(name: str) -> Optional[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from ._facts import Facts, write
+from ._watch import Watch
 
 
 class RecordingError(RuntimeError):
@@ -39,6 +40,8 @@ class History:
         self._off: Optional[bool] = None
         #: What the snapshot says about the run.
         self.facts = Facts("ptmem_gate", None)
+        #: What hooks tell about the program, where that was asked for.
+        self.watch: Optional[Watch] = None
 
     def begin(self) -> None:
         """Turns it on, at once or when the program first uses CUDA: nothing here is the first use."""
@@ -80,6 +83,8 @@ class History:
         """Writes the snapshot with the facts about the run; what it lacks, if anything."""
         snapshot = self.torch.cuda.memory._snapshot()
         self.facts.add_to(snapshot, ending, message)
+        if self.watch is not None:
+            self.watch.add_to(snapshot)
         write(path, snapshot)
         return self._lacks(snapshot)
 

@@ -16,6 +16,7 @@ from typing import Any, Optional, Union
 from ._facts import Facts, last_line, path_of_rank
 from ._history import History, RecordingError, RecordingWarning, import_torch, warn_of_old_blocks
 from ._result import PathLike
+from ._watch import Watch
 
 #: Steps to record, counted from 1: the third, the third to the fifth, and the same as text.
 Steps = Union[int, tuple[int, int], range, str, None]
@@ -70,7 +71,14 @@ def start(*, max_entries: int = MAX_ENTRIES) -> None:
         _started.begin()
 
 
-def record(path: PathLike, *, steps: Steps = None, max_entries: int = MAX_ENTRIES) -> Recording:
+def record(
+    path: PathLike,
+    *,
+    steps: Steps = None,
+    max_entries: int = MAX_ENTRIES,
+    modules: bool = False,
+    shapes: bool = False,
+) -> Recording:
     """Records the GPU memory of what runs inside, as a context manager or a decorator.
 
         with record("after.pkl", steps=3) as recording:
@@ -86,19 +94,27 @@ def record(path: PathLike, *, steps: Steps = None, max_entries: int = MAX_ENTRIE
     Where memory runs out, the snapshot of that moment is written. Each rank of a job writes a file of its own:
     after_rank0.pkl, after_rank1.pkl, or wherever {rank} stands in the path. Raises RecordingError if nothing was
     recorded, and warns with RecordingWarning where the history was too short.
+
+    With `modules`, hooks of PyTorch note which nn.Module allocates, the purpose of the memory, and the passes of
+    training, for --group-by module, --group-by purpose and --phases. With `shapes`, they note types and shapes of
+    tensors too, which takes time for each operator.
     """
-    return Recording(path, Span.parse(steps), max_entries)
+    return Recording(path, Span.parse(steps), max_entries, modules, shapes)
 
 
 class Recording(ContextDecorator):
     """A recording; see record()."""
 
-    def __init__(self, path: PathLike, span: Optional[Span], max_entries: int) -> None:
+    def __init__(
+        self, path: PathLike, span: Optional[Span], max_entries: int, modules: bool = False, shapes: bool = False
+    ) -> None:
         if max_entries < 1:
             raise ValueError(f"max_entries: found {max_entries}, expected at least 1")
         self._path = os.fspath(path)
         self.span = span
         self.max_entries = max_entries
+        self._watches = modules or shapes
+        self._shapes = shapes
         self._reset()
 
     @property
@@ -116,6 +132,7 @@ class Recording(ContextDecorator):
         self._hook: Any = None
         asked = (self.span.first, self.span.last) if self.span else None
         self._facts = Facts("ptmem_gate.record", asked)
+        self._watch: Optional[Watch] = None
 
     def __enter__(self) -> Recording:
         global _active
@@ -136,6 +153,10 @@ class Recording(ContextDecorator):
             self._history.begin()
         elif self._history.is_on:
             self._history.restart()
+        if self._watches:
+            self._watch = self._history.watch = Watch(torch, self._shapes)
+            _warn(self._watch.lacks())
+            self._watch.begin(None)
         self._history.watch_failures(self._out_of_memory)
         if self.span is not None:
             self._hook = _hook_of_optimizers(self._optimizer_stepped)
@@ -152,6 +173,8 @@ class Recording(ContextDecorator):
         _active = None
         if self._hook is not None:
             self._hook.remove()
+        if self._watch is not None:
+            self._watch.stop()
         if os.getpid() != self._process:
             return  # A forked child that leaves the block is not the one that records.
         try:
@@ -205,7 +228,7 @@ class Recording(ContextDecorator):
             self._facts.number_steps(1)
         number = self.steps + 1
         if self.span is not None and number == self.span.first and self._history.is_on:
-            self._history.restart()
+            self._begin_anew()
         with self._history.torch.profiler.record_function(f"ProfilerStep#{number}"):
             yield number
         self._step_ended(number)
@@ -221,7 +244,13 @@ class Recording(ContextDecorator):
         self._step_ended(self.steps + 1)
         # The first step begins where the recording does: its beginning is seen by nobody.
         if self.span is not None and self.steps + 1 == self.span.first and self._history.is_on:
-            self._history.restart()
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forgets what was recorded before the steps to record."""
+        if self._watch is not None:
+            self._watch.begin(self._history.torch.cuda.memory._snapshot())
+        self._history.restart()
 
     def _step_ended(self, number: int) -> None:
         self.steps = number

@@ -85,6 +85,8 @@ GroupBy = Literal[
     "compile-context",
     "annotation",
     "module",
+    "purpose",
+    "shape",
     "pool",
 ]
 
@@ -233,6 +235,8 @@ class Row:
     """Those of the forward pass, as in the after."""
     before_frames: list[Frame]
     """As in the before."""
+    shapes: Optional[list[ChangedLine]] = None
+    """Types and shapes of the tensors that it consists of, where they were recorded."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +245,7 @@ class PhaseChange:
 
     name: str
     """Up to 512 bytes of it."""
-    source: Literal["annotation", "metadata", "compile-context"]
+    source: Literal["annotation", "metadata", "compile-context", "pass"]
     """What names the phase."""
     before_occurrence: Optional[int]
     """Which one of that name it is, from 0; null where the phase is missing."""
@@ -307,8 +311,9 @@ class Check:
     """One limit on one figure."""
 
     metric: str
-    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:'. 'imbalance' and 'ranks' are about
-    all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak against the memory of the device.
+    """What is limited; a pattern of stacks follows 'stack:', one of phases 'phase:', one of modules 'module:'.
+    'imbalance' and 'ranks' are about all ranks together; 'oom' is memory that ran out, 'headroom' the reserved peak
+    against the memory of the device.
     """
     scope: Optional[str]
     """The label of the stack, or the phase with its occurrence; null where it is about no single one."""
@@ -519,9 +524,11 @@ class Stack:
     """What was alive when an allocation failed for the first time; only where one did."""
     oom_blocks: Optional[int] = None
     """Its blocks then."""
+    shapes: Optional[list[SummedLine]] = None
+    """Types and shapes of the tensors that it consists of, where they were recorded."""
 
 
-PhaseSource = Literal["annotation", "metadata", "compile-context"]
+PhaseSource = Literal["annotation", "metadata", "compile-context", "pass"]
 
 
 @dataclass(frozen=True)

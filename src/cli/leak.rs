@@ -61,6 +61,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     };
     let options = leak::Options {
         group_by: arguments.grouping.group_by(&config),
+        unfold: arguments.grouping.unfold,
         rules: arguments.grouping.rules(&config),
         skip: arguments.skip,
         min_growth: arguments.min_growth.map(|size| size.0),
@@ -72,6 +73,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     // Only the end of each snapshot matters.
     let reading = profile::Options {
         group_by: options.group_by,
+        unfold: options.unfold,
         at: Moment::End,
         rules: options.rules.clone(),
         max_input: arguments.view.input.max_input(),

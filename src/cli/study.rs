@@ -40,6 +40,7 @@ impl StudyView {
     pub(crate) fn reading(&self, grouping: &Grouping, config: &Config) -> profile::Options {
         profile::Options {
             group_by: grouping.group_by(config),
+            unfold: grouping.unfold,
             at: Moment::Peak,
             rules: grouping.rules(config),
             max_input: self.input.max_input(),

@@ -129,6 +129,7 @@ from_text!(MetricName(Subject), |text| match text.parse() {
     Ok(Target::Metric(metric)) => Ok(Subject::Metric(metric)),
     Ok(Target::Phase(Some(pattern))) => Ok(Subject::Phases(pattern)),
     Ok(Target::Phase(None)) => Err("expected the phase whose growth is accepted, such as phase:forward".to_owned()),
+    Ok(Target::Module(pattern)) => Ok(Subject::Modules(pattern)),
     Ok(Target::Imbalance) => Err("imbalance is no figure of one rank; accept what grew on its ranks".to_owned()),
     Ok(Target::Stack(_) | Target::StackHighest(_)) =>
         Err("expected the name of a figure; stacks are named by 'pattern'".to_owned()),

@@ -6,7 +6,7 @@ use super::Config;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Row};
 use crate::pattern::Pattern;
-use crate::verdict::Subject;
+use crate::verdict::{Subject, module_names};
 
 /// The names that the rules of a configuration are compared with, and which of the rules matched one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub struct Usage {
     foreign: Vec<bool>,
     labels: BTreeSet<String>,
     phases: BTreeSet<String>,
+    modules: BTreeSet<String>,
     paths: BTreeSet<String>,
 }
 
@@ -40,10 +41,15 @@ impl Usage {
         let devices = &diff.devices;
         let rows: Vec<&Row> = devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted)).collect();
         let phases: Vec<&str> = devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect();
+        if config.accepted.iter().any(|accepted| matches!(accepted.subject, Subject::Modules(_))) {
+            let profiles = [&diff.profiles.before, &diff.profiles.after];
+            self.modules.extend(profiles.into_iter().flat_map(module_names));
+        }
         for accepted in &config.accepted {
             self.accepted.push(match &accepted.subject {
                 Subject::Stacks(pattern) => rows.iter().any(|row| row.naming(pattern).is_some()),
                 Subject::Phases(pattern) => phases.iter().any(|name| pattern.matches(name)),
+                Subject::Modules(pattern) => self.modules.iter().any(|name| pattern.matches(name)),
                 Subject::Metric(_) => true,
             });
         }
@@ -70,6 +76,7 @@ impl Usage {
         any(&mut self.foreign, &other.foreign);
         self.labels.extend(other.labels);
         self.phases.extend(other.phases);
+        self.modules.extend(other.modules);
         self.paths.extend(other.paths);
     }
 
@@ -81,6 +88,7 @@ impl Usage {
             match &accepted.subject {
                 Subject::Stacks(pattern) => found.push(unused("[[accept]] pattern", pattern, "stack", &self.labels)),
                 Subject::Phases(pattern) => found.push(unused("[[accept]] phase", pattern, "phase", &self.phases)),
+                Subject::Modules(pattern) => found.push(unused("[[accept]] module", pattern, "module", &self.modules)),
                 Subject::Metric(_) => {}
             }
         }

@@ -28,9 +28,11 @@ impl CategoryChange {
     }
 }
 
-/// Groups the stacks of both sides by category.
+/// Groups the memory of both sides by category: by the purposes that recorders saw, where both did.
 pub(super) fn groupers(profiles: &Sides<Profile>) -> Sides<Grouper<'_>> {
-    profiles.map(|profile| profile.grouper_by(GroupBy::Category))
+    let has_purposes = profiles.before.has_purposes() && profiles.after.has_purposes();
+    let by = if has_purposes { GroupBy::Purpose } else { GroupBy::Category };
+    profiles.map(|profile| profile.grouper_by(by))
 }
 
 /// The categories that hold memory on either side of a device. They add up to the change of the allocated bytes.

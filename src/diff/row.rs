@@ -1,6 +1,6 @@
 //! The rows of a comparison: the change of each stack's memory.
 
-use super::{RowLines, Sides, Touched};
+use super::{RowLine, RowLines, Sides, Touched};
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, Held, others};
 use crate::snapshot::StackId;
@@ -133,6 +133,8 @@ pub struct Row {
     pub stack: Sides<Option<StackId>>,
     /// The lines that it sums; none where it is one line.
     pub lines: RowLines,
+    /// Types and shapes of the tensors that it consists of, where they were recorded.
+    pub shapes: Vec<RowLine>,
     /// The part that changes through lines which a change of the code touches; nothing before
     /// [`crate::diff::Diff::mark_touched`].
     pub touched: Touched,
@@ -191,6 +193,7 @@ impl Row {
             joined: None,
             stack: Sides::default(),
             lines: RowLines::default(),
+            shapes: Vec::new(),
             touched: Touched::default(),
         }
     }

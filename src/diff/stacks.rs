@@ -1,10 +1,10 @@
 //! Pairs the stacks of both sides, and computes the change of each.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 
 use super::joined::{Joined, Parts};
-use super::lines::RowLines;
+use super::lines::{RowLine, RowLines};
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
 use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
 use crate::replay::Position;
@@ -245,7 +245,11 @@ fn row(
         && held.after.bytes > 0;
     let members = Members::new(before, after, groupers);
     let stack = members.changed_most(before, after);
-    let lines = if groupers.after.by() == GroupBy::Stack { members.lines(groupers) } else { RowLines::default() };
+    let lines = match groupers.after.by() {
+        GroupBy::Stack => members.lines(groupers),
+        GroupBy::Module => RowLines { more: named.more_modules(), ..RowLines::default() },
+        _ => RowLines::default(),
+    };
     let label = match (stack.after, stack.before) {
         (Some(stack), _) if groupers.after.by().is_place() => groupers.after.label(stack),
         (None, Some(stack)) if after.is_none() && groupers.before.by().is_place() => groupers.before.label(stack),
@@ -273,6 +277,7 @@ fn row(
         before_within: None,
         stack,
         lines,
+        shapes: shapes(before, after),
         touched,
     })
 }
@@ -334,6 +339,20 @@ impl Members {
         }
         RowLines::new(by_label)
     }
+}
+
+/// The types and shapes of the tensors of a row, the largest change first.
+fn shapes(before: Option<&StackTotal>, after: Option<&StackTotal>) -> Vec<RowLine> {
+    let mut by_shape: BTreeMap<&str, Sides<Held>> = BTreeMap::new();
+    for (side, total) in (Sides { before, after }).each() {
+        for line in total.map_or(&[][..], |total| &total.shapes) {
+            *by_shape.entry(&line.label).or_default().of_mut(side) = line.held;
+        }
+    }
+    let lines = by_shape.into_iter().map(|(label, held)| RowLine { label: label.to_owned(), held });
+    let mut lines: Vec<RowLine> = lines.collect();
+    lines.sort_by_key(|line| (Reverse(line.held.delta().unsigned_abs()), Reverse(line.held.after.bytes)));
+    lines
 }
 
 /// The memory of a stack, where it is there.

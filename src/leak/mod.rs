@@ -79,6 +79,8 @@ impl Nouns {
 pub struct Options {
     /// The grouping of stacks.
     pub group_by: GroupBy,
+    /// Number of levels of layers that keep their numbers in the paths of modules.
+    pub unfold: u32,
     /// Rules of the user about the code.
     pub rules: Rules,
     /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
@@ -99,6 +101,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             group_by: GroupBy::default(),
+            unfold: 0,
             rules: Rules::default(),
             skip: None,
             min_growth: None,

@@ -1,6 +1,7 @@
-//! The named parts of a history: between the annotations of `record_function`, and while events carry one
-//! `user_metadata` or `compile_context`.
+//! The named parts of a history: between the annotations of `record_function`, while events carry one `user_metadata` or
+//! `compile_context`, and the passes of training that a recorder saw.
 
+mod passes;
 pub mod steps;
 
 use std::collections::HashMap;
@@ -20,11 +21,13 @@ pub enum Source {
     Metadata,
     /// `compile_context` of events.
     CompileContext,
+    /// A pass of training that the recorder saw.
+    Pass,
 }
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Annotation, Self::Metadata, Self::CompileContext];
+    pub const ALL: [Self; 4] = [Self::Annotation, Self::Metadata, Self::CompileContext, Self::Pass];
 
     /// Its name in machine-readable output.
     #[must_use]
@@ -33,6 +36,7 @@ impl Source {
             Self::Annotation => "annotation",
             Self::Metadata => "metadata",
             Self::CompileContext => "compile-context",
+            Self::Pass => "pass",
         }
     }
 }
@@ -63,9 +67,10 @@ pub struct Phase {
 /// Annotations do not say which device they are about (their `device` is the current one of the thread, often another),
 /// so they count for all. Where the file has no times, there are no phases by annotations.
 #[must_use]
-pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
+pub fn phases(snapshot: &Snapshot, device: u32, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     let tables = &snapshot.tables;
+    phases.extend(passes::of_device(snapshot, device, events));
     phases.extend(tagged(events, Source::Metadata, tables, |tags| tags.user_metadata));
     phases.extend(tagged(events, Source::CompileContext, tables, |tags| tags.compile_context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));

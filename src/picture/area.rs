@@ -9,7 +9,7 @@ use crate::profile::Bucket;
 use crate::replay::Position;
 
 /// Categories whose memory stays through a step, the lowest first. Below them lies what is older than the recording.
-const LASTING: [&str; 2] = ["parameters", "optimizer"];
+const LASTING: [&str; 3] = ["parameters", "optimizer", "optimizer state"];
 
 /// Memory for one purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]

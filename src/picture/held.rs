@@ -6,7 +6,7 @@ use super::past::Past;
 use super::units::Units;
 use crate::align::Correspondence;
 use crate::diff::RowKind;
-use crate::profile::{Attribution, DeviceProfile, Held, Moment, Owned};
+use crate::profile::{DeviceProfile, Held, Moment, Owned};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
 
@@ -119,8 +119,8 @@ fn add_rows(holdings: &mut Holdings, pictured: &Pictured<'_>, units: &mut Units<
     let rows = pictured.rows.unwrap_or_default().iter();
     for row in rows.filter(|row| row.kind != RowKind::PeakElsewhere) {
         let unit = match (row.stack.after, row.stack.before) {
-            (Some(stack), _) => units.of(Side::After, Attribution::Stack(stack)),
-            (None, Some(stack)) => units.of(Side::Before, Attribution::Stack(stack)),
+            (Some(stack), _) => units.of_stack(Side::After, stack),
+            (None, Some(stack)) => units.of_stack(Side::Before, stack),
             (None, None) => units.of_label(&row.label),
         };
         holdings.add(0, unit, Side::Before, row.held.before);
@@ -130,7 +130,7 @@ fn add_rows(holdings: &mut Holdings, pictured: &Pictured<'_>, units: &mut Units<
     for total in device.map(|device| &*device.stacks).unwrap_or_default() {
         let mut rest = total.at;
         for member in &total.members {
-            let unit = units.of(Side::After, Attribution::Stack(member.stack));
+            let unit = units.of_stack(Side::After, member.stack);
             holdings.add(0, unit, Side::After, member.at);
             rest.bytes = rest.bytes.saturating_sub(member.at.bytes);
             rest.blocks = rest.blocks.saturating_sub(member.at.blocks);

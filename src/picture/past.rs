@@ -6,6 +6,7 @@ use super::{Pictured, units::Units};
 use crate::profile::{Attribution, DeviceProfile, Profile};
 use crate::replay::Position;
 use crate::sides::Side;
+use crate::snapshot::StringId;
 use crate::stack::{GroupBy, Grouper};
 
 /// A device of one side, with what is worked out once.
@@ -28,7 +29,7 @@ impl<'p> Past<'p> {
             profile,
             device,
             begun: if device.has_moves() { device.trace.begun() } else { Vec::new() },
-            units: classes.map(|class| units.of(side, class.origin.into())).collect(),
+            units: classes.map(|class| units.of(side, class.origin.into(), class.tags)).collect(),
         })
     }
 
@@ -47,15 +48,19 @@ impl<'p> Past<'p> {
         self.begun.iter().map(|&(_, class)| self.units[class as usize]).collect()
     }
 
-    /// The category of each class of the trace, as an index into the names.
+    /// The category or the recorded purpose of each class of the trace, as an index into the names.
     pub(super) fn categories(&self) -> (Vec<u32>, Vec<String>) {
         let grouper = Grouper::new(&self.profile.tables, GroupBy::Category, &self.profile.options.rules);
         let mut names: Vec<String> = Vec::new();
-        let mut known: HashMap<Attribution, u32> = HashMap::new();
-        let classes = self.device.trace.classes.iter().map(|class| Attribution::from(class.origin));
-        let categories = classes.map(|owner| {
-            *known.entry(owner).or_insert_with(|| {
+        let purposes = Grouper::new(&self.profile.tables, GroupBy::Purpose, &self.profile.options.rules);
+        let mut known: HashMap<(Attribution, Option<StringId>), u32> = HashMap::new();
+        let classes = self.device.trace.classes.iter();
+        let classes = classes.map(|class| (Attribution::from(class.origin), class.tags.purpose));
+        let categories = classes.map(|(owner, purpose)| {
+            *known.entry((owner, purpose)).or_insert_with(|| {
                 let name = match owner {
+                    // What the recorder saw is better than what the stack shows.
+                    _ if purpose.is_some() => purposes.tagged(purpose).1,
                     Attribution::Stack(stack) => grouper.label(stack),
                     Attribution::Bucket(bucket) => bucket.label().to_owned(),
                 };

@@ -7,8 +7,9 @@ use super::Pictured;
 use crate::profile::Attribution;
 use crate::sides::{Side, Sides};
 use crate::snapshot::StackId;
-use crate::stack::{Code, Grouper};
-use crate::tree::{self, Frame};
+use crate::stack::{Code, GroupBy, Grouper};
+use crate::trace::ClassTags;
+use crate::tree::{self, Frame, module_frames};
 
 /// The stacks of one or both sides, numbered as they come.
 pub(super) struct Units<'p> {
@@ -30,6 +31,8 @@ enum Path {
     Stack(Side, StackId),
     /// Memory that has only a name.
     Named(String),
+    /// A module, within those that it is part of.
+    Module(String),
 }
 
 impl<'p> Units<'p> {
@@ -54,10 +57,11 @@ impl<'p> Units<'p> {
             }
         }
         // A row is called after its stack in the after: so is its place in the picture.
-        for row in pictured.rows.unwrap_or_default() {
+        let is_by_module = units.groupers.after.as_ref().is_some_and(|grouper| grouper.by() == GroupBy::Module);
+        for row in pictured.rows.unwrap_or_default().iter().filter(|_| !is_by_module) {
             match (row.stack.after, row.stack.before) {
-                (Some(stack), _) => _ = units.of(Side::After, Attribution::Stack(stack)),
-                (None, Some(stack)) => _ = units.of(Side::Before, Attribution::Stack(stack)),
+                (Some(stack), _) => _ = units.of_stack(Side::After, stack),
+                (None, Some(stack)) => _ = units.of_stack(Side::Before, stack),
                 (None, None) => {}
             }
         }
@@ -70,19 +74,30 @@ impl<'p> Units<'p> {
         (!grouper.by().is_tag()).then(|| grouper.key(stack).0)
     }
 
-    /// The number of the unit that memory belongs to.
-    pub(super) fn of(&mut self, side: Side, owner: Attribution) -> u32 {
+    /// The number of the unit that memory belongs to: its module where they are what is grouped by, else its stack.
+    pub(super) fn of(&mut self, side: Side, owner: Attribution, tags: ClassTags) -> u32 {
+        if let Some(label) = self.module(side, tags) {
+            return self.named(label.clone(), Path::Module(label));
+        }
         match owner {
-            Attribution::Stack(stack) => {
-                if let Some(&unit) = self.of_stack.of(side).get(&stack) {
-                    return unit;
-                }
-                let unit = self.of_new_stack(side, stack);
-                self.of_stack.of_mut(side).insert(stack, unit);
-                unit
-            }
+            Attribution::Stack(stack) => self.of_stack(side, stack),
             Attribution::Bucket(bucket) => self.of_label(bucket.label()),
         }
+    }
+
+    /// The label of the module of some memory, where modules are what is grouped by.
+    fn module(&self, side: Side, tags: ClassTags) -> Option<String> {
+        let grouper = self.groupers.of(side).as_ref().filter(|grouper| grouper.by() == GroupBy::Module)?;
+        Some(grouper.tagged(tags.module).1)
+    }
+
+    pub(super) fn of_stack(&mut self, side: Side, stack: StackId) -> u32 {
+        if let Some(&unit) = self.of_stack.of(side).get(&stack) {
+            return unit;
+        }
+        let unit = self.of_new_stack(side, stack);
+        self.of_stack.of_mut(side).insert(stack, unit);
+        unit
     }
 
     fn of_new_stack(&mut self, side: Side, stack: StackId) -> u32 {
@@ -128,6 +143,7 @@ impl<'p> Units<'p> {
                 code.map(|code| tree::frames_with(code, *stack, self.internals)).unwrap_or_default()
             }
             Path::Named(name) => vec![Frame::named(name)],
+            Path::Module(path) => module_frames(path),
         }
     }
 }

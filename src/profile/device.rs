@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use super::course::Course;
 use super::every::Interval;
 use super::exact::{self, Attribution, Sums, Totals};
+use super::lines::HeldLine;
 use super::phases::Phases;
 use super::totals::{self, Bucket, Grouping, Held, StackTotal};
 use super::{Layout, Moment, NamedPhase, Options, Recording};
 use crate::replay::{Figures, History, Position};
-use crate::snapshot::{Copier, StackId, Tables};
+use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Grouper, Key, Languages};
 use crate::trace::{Highest, Trace};
 
@@ -128,6 +129,15 @@ impl DeviceProfile {
         }
     }
 
+    /// Notes how many modules each group sums, as the facts of the run say.
+    pub(super) fn count_modules(&mut self, run: Option<&RunFacts>) {
+        let Some(counts) = run.map(|run| &run.module_counts).filter(|counts| !counts.is_empty()) else { return };
+        for total in &mut self.stacks {
+            let count = counts.get(&total.label).copied().unwrap_or(0);
+            total.modules = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+    }
+
     /// Adds up the classes at the moments, and puts them into groups.
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
         if self.coarse.is_none() {
@@ -141,8 +151,10 @@ impl DeviceProfile {
             Some(coarse) => highest_of_single(coarse, &groups, grouping.totals.len()),
             None => self.trace.highest(&groups, grouping.totals.len()).into_iter().map(Some).collect(),
         };
-        for (total, highest) in grouping.totals.iter_mut().zip(highest) {
+        let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
+        for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
             total.highest = highest;
+            total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
         self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
@@ -151,6 +163,18 @@ impl DeviceProfile {
                 self.recorded_frames |= grouper.languages(stack);
             }
         }
+    }
+
+    /// The types and shapes of the tensors that each group holds at the moment that was asked for.
+    fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
+        let mut held = vec![BTreeMap::<StringId, Held>::new(); count];
+        for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
+            if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
+                let sum = held[group as usize].entry(shape).or_default();
+                *sum = sum.plus(sums.at);
+            }
+        }
+        held.into_iter().map(|held| lines_of(held, tables)).collect()
     }
 
     /// The totals that a grouping is made of.
@@ -275,6 +299,14 @@ impl DeviceProfile {
         }
         listed
     }
+}
+
+/// Shapes with the most bytes first.
+fn lines_of(held: BTreeMap<StringId, Held>, tables: &Tables) -> Vec<HeldLine> {
+    let lines = held.into_iter().map(|(shape, held)| HeldLine { label: tables.string(shape).to_owned(), held });
+    let mut lines: Vec<HeldLine> = lines.collect();
+    lines.sort_by(|a, b| b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)));
+    lines
 }
 
 /// The highest of groups of a single class. Several hold their most at several moments.

@@ -9,7 +9,7 @@ use super::totals::{Bucket, Held, Member};
 use crate::replay::{Figures, Origin, Position};
 use crate::snapshot::{Copier, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy};
-use crate::trace::{Class, ClassTags, Trace};
+use crate::trace::{Class, Trace};
 
 /// The owner of some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -204,10 +204,7 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
             if let Origin::Stack(stack) = &mut class.origin {
                 *stack = copy.stack(*stack);
             }
-            let ClassTags { metadata, compile_context, origin } = &mut class.tags;
-            for tag in [metadata, compile_context, origin].into_iter().flatten() {
-                *tag = copy.string(*tag);
-            }
+            class.tags.all_mut().for_each(|tag| *tag = copy.string(*tag));
         }
         device.copy_failed_stacks(&mut copy);
     }

@@ -25,6 +25,11 @@ pub struct HeldLines {
 }
 
 impl StackTotal {
+    /// The number of modules that the group sums, where there are several.
+    pub(crate) fn more_modules(&self) -> More {
+        if self.modules > 1 { More::Modules(self.modules) } else { More::None }
+    }
+
     /// The lines that hold something at the moment that was asked for, where the grouping sums those of one function.
     #[must_use]
     pub fn lines(&self, by: GroupBy, code: &Code<'_>) -> HeldLines {
@@ -34,6 +39,9 @@ impl StackTotal {
     /// The same at the moment whose bytes `held` reads.
     #[must_use]
     pub fn lines_by(&self, by: GroupBy, code: &Code<'_>, held: fn(&Member) -> Held) -> HeldLines {
+        if by == GroupBy::Module {
+            return HeldLines { more: self.more_modules(), ..HeldLines::default() };
+        }
         let holding = self.members.iter().filter(|member| by == GroupBy::Stack && held(member).bytes > 0);
         let mut by_label: BTreeMap<Label, Held> = BTreeMap::new();
         for member in holding {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::exact;
 use super::history;
 use super::phases::{Measured, Plan};
+use super::recorded::count_modules;
 use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source, saved};
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Namer, Oom, Replay, Wanted};
@@ -20,7 +21,7 @@ use crate::stack::{Code, Grouper, Languages};
 pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Result<Profile, Error> {
     let mut devices = Vec::with_capacity(snapshot.devices.len());
     let mut diagnostics = Vec::new();
-    let origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let origins = Origins::of_devices(&mut snapshot, options.group_by, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
     for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
@@ -64,13 +65,15 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     diagnostics.extend(snapshot.run.iter().flat_map(super::run::diagnostics));
     let tables = Arc::new(exact::compact(&snapshot.tables, &mut devices));
     let settings = std::mem::take(&mut snapshot.settings);
-    let run = snapshot.run.take();
+    let mut run = snapshot.run.take();
+    run.iter_mut().for_each(|run| count_modules(run, options.unfold));
     // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
     let code = super::code_of(&tables, None, &options.rules, run.as_ref());
     let grouper = Grouper::of(code, options.group_by);
     for device in &mut devices {
         device.complete(&grouper, &options);
+        device.count_modules(run.as_ref());
     }
     Ok(Profile {
         source,

@@ -14,6 +14,7 @@ mod moment;
 mod open;
 mod origins;
 mod phases;
+mod recorded;
 mod run;
 pub mod saved;
 mod totals;
@@ -86,6 +87,8 @@ pub struct Source {
 pub struct Options {
     /// The grouping of stacks.
     pub group_by: GroupBy,
+    /// Number of levels of layers that keep their numbers in the paths of modules.
+    pub unfold: u32,
     /// The moment of [`StackTotal::at`].
     pub at: Moment,
     /// Rules of the user about the code.
@@ -201,6 +204,7 @@ impl Profile {
         let grouper = Grouper::of(code, self.options.group_by);
         for device in self.devices.iter_mut().filter(|device| device.coarse.is_none()) {
             device.look_at(&self.options.at, &grouper);
+            device.count_modules(self.run.as_ref());
         }
     }
 
@@ -228,6 +232,12 @@ impl Profile {
         }
         self.tables = Arc::default();
         self.facts = None;
+    }
+
+    /// True if the recorder saw purposes of memory.
+    pub(crate) fn has_purposes(&self) -> bool {
+        let mut classes = self.devices.iter().flat_map(|device| &device.trace.classes);
+        classes.any(|class| class.tags.purpose.is_some())
     }
 
     /// The position of a device by its number.

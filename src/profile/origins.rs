@@ -1,40 +1,49 @@
-//! Group names of allocations that no tag of their events states: the open annotation, the module, and the pool.
+//! Tags of allocations that their events do not state: what the recorder says, the open annotation, and the pool.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::FxHashMap;
 
 use super::phases::folded_name;
+use super::recorded::Recorded;
 use crate::phase::{Phase, Source, phases};
 use crate::replay::{Allocation, Namer};
 use crate::snapshot::{Action, Device, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
+use crate::trace::ClassTags;
 
-/// The names of the allocations of one device.
+/// The tags of the allocations of one device that no event states.
 #[derive(Debug, Default)]
-pub(crate) enum Origins {
+pub(crate) struct Origins {
+    /// What the recorder says of them.
+    recorded: Option<Recorded>,
+    /// The names that a grouping goes by.
+    named: Named,
+}
+
+/// Names that a grouping goes by.
+#[derive(Debug, Default)]
+enum Named {
     /// None are asked for.
     #[default]
     None,
     /// The innermost open annotation from each of these events on, in order.
     Annotations(Vec<(u32, Option<StringId>)>),
-    /// The module that ran from each of these events on, in order, and those of blocks from before.
-    Modules(Vec<(u32, Option<StringId>)>, FxHashMap<u64, StringId>),
     /// The pools, with their streams.
     Pools(Pools),
 }
 
 impl Origins {
-    /// The names of every device, where a grouping goes by them.
-    pub(crate) fn of_devices(snapshot: &mut Snapshot, by: GroupBy) -> BTreeMap<u32, Self> {
+    /// The tags of every device: those of the recorder, and names where a grouping goes by them. `unfold` is the number of
+    /// levels of layers that keep their numbers.
+    pub(crate) fn of_devices(snapshot: &mut Snapshot, by: GroupBy, unfold: u32) -> BTreeMap<u32, Self> {
         let ids: Vec<u32> = snapshot.devices.keys().copied().collect();
         let mut found = BTreeMap::new();
         let mut numbers = Numbers::default();
         for id in ids {
-            match by {
-                GroupBy::Annotation => found.insert(id, Self::Annotations(annotations(snapshot, id))),
-                GroupBy::Module => found.insert(id, modules(snapshot, id)),
-                GroupBy::Pool => found.insert(id, Self::Pools(Pools::new(snapshot, id, &mut numbers))),
+            let named = match by {
+                GroupBy::Annotation => Named::Annotations(annotations(snapshot, id)),
+                GroupBy::Pool => Named::Pools(Pools::new(snapshot, id, &mut numbers)),
                 GroupBy::Frames
                 | GroupBy::Stack
                 | GroupBy::Line
@@ -42,27 +51,32 @@ impl Origins {
                 | GroupBy::File
                 | GroupBy::Category
                 | GroupBy::Metadata
-                | GroupBy::CompileContext => None,
+                | GroupBy::CompileContext
+                | GroupBy::Module
+                | GroupBy::Purpose
+                | GroupBy::Shape => Named::None,
             };
+            found.insert(id, Self { recorded: Recorded::new(snapshot, id, unfold), named });
         }
         found
     }
 }
 
 impl Namer for Origins {
-    fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId> {
-        match self {
-            Self::None => None,
-            Self::Annotations(borders) => open_at(borders, allocation.born.event().filter(|_| event.is_some())?),
-            Self::Modules(borders, blocks) => match allocation.born.event().filter(|_| event.is_some()) {
-                Some(index) => open_at(borders, index),
-                None => blocks.get(&allocation.addr).copied(),
-            },
-            Self::Pools(pools) => {
-                let tags = event.map(|event| *snapshot.tables.tags(event.tags)).unwrap_or_default();
-                pools.names.get(&pools.place(allocation.addr, &tags)).copied()
-            }
+    fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) {
+        if let Some(recorded) = &self.recorded {
+            recorded.add_to(tags, allocation, event);
         }
+        tags.origin = match &self.named {
+            Named::None => None,
+            Named::Annotations(borders) => {
+                allocation.born.event().filter(|_| event.is_some()).and_then(|index| open_at(borders, index))
+            }
+            Named::Pools(pools) => {
+                let stated = event.map(|event| *snapshot.tables.tags(event.tags)).unwrap_or_default();
+                pools.names.get(&pools.place(allocation.addr, &stated)).copied()
+            }
+        };
     }
 }
 
@@ -72,42 +86,10 @@ fn open_at(borders: &[(u32, Option<StringId>)], index: u32) -> Option<StringId> 
     borders.get(next.checked_sub(1)?).and_then(|&(_, name)| name)
 }
 
-/// The modules of a device, as the facts of the recording say.
-fn modules(snapshot: &mut Snapshot, device: u32) -> Origins {
-    let recorded = snapshot.run.as_ref().and_then(|run| run.modules.iter().find(|modules| modules.device == device));
-    let Some(recorded) = recorded.cloned() else { return Origins::None };
-    let names: Vec<Option<StringId>> = recorded
-        .names
-        .iter()
-        .map(|name| Some(snapshot.tables.intern_string(name)).filter(|_| !name.is_empty()))
-        .collect();
-    let Some(of) = snapshot.devices.get(&device) else { return Origins::None };
-    let events = snapshot.events_of(of).iter().zip(0_u32..);
-    let mut allocations = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index);
-    let mut borders = Vec::with_capacity(recorded.allocations.len() + 1);
-    for [count, module] in recorded.allocations {
-        let Some(first) = allocations.next() else { break };
-        borders.push((first, find(&names, module)));
-        for _ in 1..count {
-            if allocations.next().is_none() {
-                break;
-            }
-        }
-    }
-    // No module is known of what follows.
-    borders.extend(allocations.next().map(|index| (index, None)));
-    let blocks = recorded.blocks.into_iter().filter_map(|[addr, module]| Some((addr, find(&names, module)?)));
-    Origins::Modules(borders, blocks.collect())
-}
-
-fn find(names: &[Option<StringId>], module: u64) -> Option<StringId> {
-    names.get(usize::try_from(module).ok()?).copied().flatten()
-}
-
 /// The innermost open annotation from each of these events on.
 fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
     let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
-    let mut open = phases(snapshot, snapshot.events_of(of));
+    let mut open = phases(snapshot, device, snapshot.events_of(of));
     open.retain(|phase| phase.source == Source::Annotation);
     let names: Vec<String> =
         open.iter().map(|phase| folded_name(snapshot.tables.string(phase.name)).to_owned()).collect();

@@ -158,7 +158,7 @@ impl Plan {
         code: &dyn Deref<Target = Code<'_>>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut found = phase::phases(snapshot, events);
+        let mut found = phase::phases(snapshot, device, events);
         let intervals = options.every.as_ref().map(|every| every::ranges(every, device, events, &found, code));
         let mut undivided = None;
         let intervals = match intervals.transpose() {

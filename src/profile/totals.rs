@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Add;
 
 use super::exact::{Attribution, Exact, Sums};
+use super::lines::HeldLine;
 use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
@@ -132,6 +133,11 @@ pub struct StackTotal {
     pub allocated_total: u64,
     /// The most that it held at any moment; `None` where a saved profile does not say.
     pub highest: Option<Highest>,
+    /// Number of modules that it sums, where it is of modules.
+    pub(super) modules: usize,
+    /// Types and shapes of the tensors that it holds at the moment that was asked for, where they were recorded; the most
+    /// bytes first.
+    pub shapes: Vec<HeldLine>,
 }
 
 impl StackTotal {
@@ -151,6 +157,8 @@ impl StackTotal {
             allocations,
             allocated_total,
             highest: None,
+            modules: 0,
+            shapes: Vec::new(),
         }
     }
 
@@ -271,10 +279,8 @@ pub(super) fn group(
         Attribution::Stack(known) => Group { key: grouper.key(known), bucket: None },
         // Tagged memory has a group even without frames.
         Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
-        // Memory of any age lies in a pool.
-        Attribution::Bucket(_) if matches!(grouper.by(), GroupBy::Module | GroupBy::Pool) && tag.is_some() => {
-            Group { key: grouper.tagged(tag).0, bucket: None }
-        }
+        // Memory of any age lies in a pool, and may belong to a module.
+        Attribution::Bucket(_) if is_tag && tag.is_some() => Group { key: grouper.tagged(tag).0, bucket: None },
         Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket) },
     }
 }

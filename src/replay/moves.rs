@@ -6,13 +6,14 @@ use super::lifetimes::{Lifetimes, NONE};
 use super::maybe_pending::MaybePending;
 use super::sizes::Sizes;
 use super::{Allocation, Position};
-use crate::snapshot::{Action, Event, Snapshot, StringId};
+use crate::snapshot::{Action, Event, Snapshot};
 use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
 
-/// Gives allocations a name that their events do not state: the annotation around them, or their pool.
+/// Gives allocations tags that their events do not state: modules, purposes and shapes, the annotation around them, or
+/// their pool.
 pub trait Namer {
-    /// The name of an allocation, and of the event that made it where that is recorded.
-    fn name(&self, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) -> Option<StringId>;
+    /// Adds to the tags of an allocation. `event` made it, where that is recorded.
+    fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot);
 }
 
 /// The trace while it is made.
@@ -167,18 +168,22 @@ impl Tracer<'_> {
         let is_recorded = allocation.born != Position::START && allocation.born != dump;
         let event = allocation.born.event().filter(|_| is_recorded);
         let event = event.and_then(|event| self.events.get(event as usize));
-        let tags = event.map(|event| *self.snapshot.tables.tags(event.tags)).unwrap_or_default();
+        let stated = event.map(|event| *self.snapshot.tables.tags(event.tags)).unwrap_or_default();
+        let mut tags = ClassTags {
+            metadata: stated.user_metadata,
+            compile_context: stated.compile_context,
+            ..ClassTags::default()
+        };
+        if let Some(names) = self.names {
+            names.add_to(&mut tags, allocation, event, self.snapshot);
+        }
         Class {
             origin: allocation.origin(self.snapshot),
             bytes: allocation.bytes,
             requested: allocation.requested,
             spread: self.sizes.spreads.get(index).unwrap_or_default(),
             maybe_pending: self.pending.contains(index),
-            tags: ClassTags {
-                metadata: tags.user_metadata,
-                compile_context: tags.compile_context,
-                origin: self.names.and_then(|names| names.name(allocation, event, self.snapshot)),
-            },
+            tags,
             cpp: None,
         }
     }

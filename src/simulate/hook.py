@@ -202,7 +202,7 @@ class Recorder:
         self.exit = Exit()
         self.process = None
         self.began = None
-        self.modules = None
+        self.watch = None
         self.steps = 0
         self.optimizer = None
         self.done = False
@@ -211,10 +211,14 @@ class Recorder:
     def start(self):
         import atexit
 
-        if "PTMEM_SIMULATE_MODULES" in os.environ:
-            import ptmem_simulate_modules as modules
+        asked = os.environ.get("PTMEM_SIMULATE_WATCH")
+        if asked:
+            import ptmem_simulate_watch as watch
 
-            self.modules = modules.name_modules(self.torch)
+            self.watch = watch.Watch(self.torch, shapes=asked == "shapes")
+            lacks = self.watch.lacks()
+            if lacks:
+                sys.stderr.write(f"ptmem simulate: {lacks}\n")
         self.torch.cuda._lazy_call(self.first_use)
         atexit.register(self.at_exit)
         self.watch_ranks()
@@ -273,8 +277,8 @@ class Recorder:
 
     def begin_anew(self):
         """Forgets the history so far; blocks keep their frames."""
-        if self.modules is not None:
-            self.modules.begin(self.torch.cuda.memory._snapshot())
+        if self.watch is not None:
+            self.watch.begin(self.torch.cuda.memory._snapshot())
         # Releases from 2.3 to 2.7 forget it when it is turned off, and in no other way.
         self.torch.cuda.memory._record_memory_history(None)
         self.record()
@@ -363,8 +367,8 @@ class Recorder:
         snapshot = self.torch.cuda.memory._snapshot()
         self.facts.add_to(snapshot, ending, message)
         later("operators", "add_facts")(snapshot)
-        if self.modules is not None:
-            snapshot["ptmem"]["modules"] = self.modules.facts(snapshot)
+        if self.watch is not None:
+            self.watch.add_to(snapshot)
         try:
             self.tools.write(path, snapshot)
         except OSError as error:

@@ -52,8 +52,18 @@ pub const PYTHON_CALLS: &str = include_str!("calls.py");
 /// Module beside it, `ptmem_simulate_operators`: a rule for each operator.
 pub const PYTHON_OPERATORS: &str = include_str!("operators.py");
 
-/// Module beside it, `ptmem_simulate_modules`: names of the modules that allocate.
-pub const PYTHON_MODULES: &str = include_str!("modules.py");
+/// Package beside it, `ptmem_simulate_watch`, which the Python package has as well: passes of training, modules, purposes
+/// and shapes of memory. The files of it by their names.
+pub const PYTHON_WATCH: [(&str, &str); 8] = [
+    ("__init__.py", include_str!("../../python/ptmem_gate/_watch/__init__.py")),
+    ("attribution.py", include_str!("../../python/ptmem_gate/_watch/attribution.py")),
+    ("belongings.py", include_str!("../../python/ptmem_gate/_watch/belongings.py")),
+    ("marks.py", include_str!("../../python/ptmem_gate/_watch/marks.py")),
+    ("modules.py", include_str!("../../python/ptmem_gate/_watch/modules.py")),
+    ("passes.py", include_str!("../../python/ptmem_gate/_watch/passes.py")),
+    ("purposes.py", include_str!("../../python/ptmem_gate/_watch/purposes.py")),
+    ("shapes.py", include_str!("../../python/ptmem_gate/_watch/shapes.py")),
+];
 
 /// Name of the environment variable that carries [`Settings::text`].
 pub const SETTINGS_VARIABLE: &str = "PTMEM_SIMULATE";

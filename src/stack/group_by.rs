@@ -30,13 +30,17 @@ pub enum GroupBy {
     Annotation,
     /// The `nn.Module` that ran at the allocation, or to which the memory belongs.
     Module,
+    /// The purpose of the memory, as the recorder saw it: a parameter, a gradient, an activation.
+    Purpose,
+    /// Type and shape of the tensor.
+    Shape,
     /// The pool that the memory is from, and its stream.
     Pool,
 }
 
 impl GroupBy {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Frames,
         Self::Stack,
         Self::Line,
@@ -47,6 +51,8 @@ impl GroupBy {
         Self::CompileContext,
         Self::Annotation,
         Self::Module,
+        Self::Purpose,
+        Self::Shape,
         Self::Pool,
     ];
 
@@ -64,6 +70,8 @@ impl GroupBy {
             Self::CompileContext => "compile-context",
             Self::Annotation => "annotation",
             Self::Module => "module",
+            Self::Purpose => "purpose",
+            Self::Shape => "shape",
             Self::Pool => "pool",
         }
     }
@@ -91,6 +99,8 @@ impl GroupBy {
             Self::CompileContext => "regions",
             Self::Annotation => "annotations",
             Self::Module => "modules",
+            Self::Purpose => "purposes",
+            Self::Shape => "shapes",
             Self::Pool => "pools",
         }
     }
@@ -114,13 +124,14 @@ impl GroupBy {
     /// True for groups that go by names which no tag of an event states, and which saved profiles do not keep.
     #[must_use]
     pub fn is_origin(self) -> bool {
-        matches!(self, Self::Annotation | Self::Module | Self::Pool)
+        matches!(self, Self::Annotation | Self::Pool)
     }
 
     /// True for groups that go by tags of allocations, not by stacks.
     #[must_use]
     pub fn is_tag(self) -> bool {
-        matches!(self, Self::Metadata | Self::CompileContext) || self.is_origin()
+        matches!(self, Self::Metadata | Self::CompileContext | Self::Module | Self::Purpose | Self::Shape)
+            || self.is_origin()
     }
 }
 
@@ -130,17 +141,20 @@ impl fmt::Display for GroupBy {
     }
 }
 
-/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code. All numbers in the
-/// path of a module are those of layers.
+/// The name of a tag, with the number of a layer folded: `layers.0` and `layers.1` are the same code. The paths of modules
+/// are folded when they are read.
 pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     match (by, text) {
         (GroupBy::CompileContext, None | Some("" | "N/A")) => "<not compiled>".to_owned(),
         (GroupBy::Annotation, None | Some("")) => "<no annotation>".to_owned(),
         (GroupBy::Module, None | Some("")) => "<no module>".to_owned(),
+        (GroupBy::Purpose, None | Some("")) => "<no purpose>".to_owned(),
+        (GroupBy::Shape, None | Some("")) => "<no tensor>".to_owned(),
         (GroupBy::Pool, None | Some("")) => "<pool not known>".to_owned(),
-        (GroupBy::Annotation | GroupBy::Pool, Some(text)) => legible(text).to_owned(),
+        (GroupBy::Annotation | GroupBy::Module | GroupBy::Purpose | GroupBy::Shape | GroupBy::Pool, Some(text)) => {
+            legible(text).to_owned()
+        }
         (_, None | Some("")) => "<no metadata>".to_owned(),
-        (GroupBy::Module, Some(text)) => folded_path(legible(text)),
         (_, Some(text)) => {
             let mut folded = String::new();
             let mut after_name = false;
@@ -156,9 +170,17 @@ pub(super) fn tag_name(by: GroupBy, text: Option<&str>) -> String {
     }
 }
 
-/// The path of a module with the numbers of its layers folded.
-fn folded_path(path: &str) -> String {
-    let parts: Vec<&str> = path.split('.').map(|part| if is_number(part) { "*" } else { part }).collect();
+/// The path of a module with the numbers of its layers folded, but for the outermost `levels` of them.
+#[must_use]
+pub fn folded_module(path: &str, levels: u32) -> String {
+    let mut numbers = 0;
+    let mut parts: Vec<&str> = path.split('.').collect();
+    for part in parts.iter_mut().filter(|part| is_number(part)) {
+        numbers += 1;
+        if numbers > levels {
+            *part = "*";
+        }
+    }
     parts.join(".")
 }
 

@@ -31,7 +31,7 @@ pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};
 pub use exact::{CppDigest, ExactKeys, is_python};
 pub use facts::Facts;
-pub use group_by::GroupBy;
+pub use group_by::{GroupBy, folded_module};
 pub use label::distinct_labels;
 pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
@@ -130,9 +130,13 @@ impl<'t> Grouper<'t> {
                 Key::of(sha1(&parts))
             }
             GroupBy::Category => Key::of_name(self.by.name(), category::of(code, stack)),
-            GroupBy::Metadata | GroupBy::CompileContext | GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => {
-                self.tagged(None).0
-            }
+            GroupBy::Metadata
+            | GroupBy::CompileContext
+            | GroupBy::Annotation
+            | GroupBy::Module
+            | GroupBy::Purpose
+            | GroupBy::Shape
+            | GroupBy::Pool => self.tagged(None).0,
         }
     }
 

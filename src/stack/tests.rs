@@ -250,15 +250,18 @@ fn layers_are_not_told_apart_by_their_tags() {
 
 #[test]
 fn all_numbers_in_the_path_of_a_module_are_those_of_layers() {
-    for (text, expected) in [
-        ("decoder.layers.3.mlp", "decoder.layers.*.mlp"),
-        ("layer1.0.conv2", "layer1.*.conv2"),
-        ("0", "*"),
-        ("12.experts.3.0", "*.experts.*.*"),
-        ("", "<no module>"),
+    for (text, levels, expected) in [
+        ("decoder.layers.3.mlp", 0, "decoder.layers.*.mlp"),
+        ("decoder.layers.3.mlp", 1, "decoder.layers.3.mlp"),
+        ("layer1.0.conv2", 0, "layer1.*.conv2"),
+        ("0", 0, "*"),
+        ("12.experts.3.0", 0, "*.experts.*.*"),
+        ("12.experts.3.0", 1, "12.experts.*.*"),
+        ("12.experts.3.0", 2, "12.experts.3.*"),
     ] {
-        assert_eq!(tag_name(GroupBy::Module, Some(text)), expected);
+        assert_eq!(folded_module(text, levels), expected);
     }
+    assert_eq!(tag_name(GroupBy::Module, Some("")), "<no module>");
 }
 
 #[test]

@@ -62,6 +62,12 @@ pub struct ClassTags {
     pub metadata: Option<StringId>,
     /// `compile_context` at the allocation.
     pub compile_context: Option<StringId>,
+    /// The module that allocated, or to which the memory belongs.
+    pub module: Option<StringId>,
+    /// The purpose of the memory.
+    pub purpose: Option<StringId>,
+    /// Type and shape of the tensor.
+    pub shape: Option<StringId>,
     /// The annotation around the allocation, or its pool, whichever was asked for.
     pub origin: Option<StringId>,
 }
@@ -73,7 +79,10 @@ impl ClassTags {
         match by {
             GroupBy::Metadata => self.metadata,
             GroupBy::CompileContext => self.compile_context,
-            GroupBy::Annotation | GroupBy::Module | GroupBy::Pool => self.origin,
+            GroupBy::Module => self.module,
+            GroupBy::Purpose => self.purpose,
+            GroupBy::Shape => self.shape,
+            GroupBy::Annotation | GroupBy::Pool => self.origin,
             GroupBy::Frames
             | GroupBy::Stack
             | GroupBy::Line
@@ -81,6 +90,12 @@ impl ClassTags {
             | GroupBy::File
             | GroupBy::Category => None,
         }
+    }
+
+    /// All of them that there are.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut StringId> {
+        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
+        [metadata, compile_context, module, purpose, shape, origin].into_iter().flatten()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::diff::{DeviceDiff, Row, Sides};
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{DeviceProfile, Held, Member, StackTotal};
 use crate::snapshot::{FrameId, StackId};
-use crate::stack::{Code, Owner, Token};
+use crate::stack::{Code, GroupBy, Owner, Token};
 
 /// The identity of a child among its siblings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,7 +32,10 @@ impl Step {
 
 /// The tree of one device at the moment that was asked for.
 #[must_use]
-pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Tree {
+pub fn of_device(device: &DeviceProfile, by: GroupBy, code: &Code<'_>, options: &Options) -> Tree {
+    if by == GroupBy::Module {
+        return of_modules(device, options);
+    }
     let stacks = device.stacks.iter().flat_map(|total| total.members.iter().map(move |member| (total, member)));
     let label = options.grep.as_ref().map(|pattern| {
         Selector::new(pattern, stacks.map(|(total, member)| naming_of_member(pattern, total, member, code)))
@@ -60,19 +63,44 @@ pub fn of_device(device: &DeviceProfile, code: &Code<'_>, options: &Options) -> 
     builder.finish()
 }
 
+/// The tree of the modules of a device, within those that they are parts of.
+fn of_modules(device: &DeviceProfile, options: &Options) -> Tree {
+    let mut builder = Builder::new(options, None);
+    for total in &device.stacks {
+        let held = Sides { before: Held::default(), after: total.at };
+        builder.add(|| module_steps(&total.label), |pattern| pattern.naming(&total.label, NO_NAMES), held);
+    }
+    builder.finish()
+}
+
+fn module_steps(label: &str) -> Vec<Step> {
+    module_frames(label).into_iter().map(|frame| Step::named(frame.name)).collect()
+}
+
+/// The modules that a module is part of, the outermost first, and the module itself.
+pub(crate) fn module_frames(label: &str) -> Vec<Frame> {
+    if label.starts_with(['<', '[']) {
+        return vec![Frame::named(label)];
+    }
+    label.split('.').take(DEEPEST).map(Frame::named).collect()
+}
+
 /// The tree of a comparison. Functions are compared without their lines, which move.
 #[must_use]
-pub fn of_diff(device: &DeviceDiff, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
+pub fn of_diff(device: &DeviceDiff, by: GroupBy, codes: &Sides<Code<'_>>, options: &Options) -> Tree {
     let label = options.grep.as_ref().map(|pattern| device.selector(pattern));
     let mut builder = Builder::new(options, label.filter(Selector::is_literal));
     for row in &device.rows {
-        builder.add(|| steps_of_row(row, codes, options.internals), |pattern| row.naming(pattern), row.held);
+        builder.add(|| steps_of_row(row, by, codes, options.internals), |pattern| row.naming(pattern), row.held);
     }
     builder.finish()
 }
 
 /// The stack of a row, as in the after where it exists there.
-fn steps_of_row(row: &Row, codes: &Sides<Code<'_>>, internals: bool) -> Vec<Step> {
+fn steps_of_row(row: &Row, by: GroupBy, codes: &Sides<Code<'_>>, internals: bool) -> Vec<Step> {
+    if by == GroupBy::Module {
+        return module_steps(&row.label);
+    }
     match (row.stack.after, row.stack.before) {
         (Some(stack), _) => steps(&codes.after, stack, internals, false),
         (None, Some(stack)) => steps(&codes.before, stack, internals, false),

@@ -8,8 +8,8 @@ mod layout;
 use crate::diff::Sides;
 use crate::pattern::Pattern;
 use crate::profile::Held;
-pub(crate) use build::frames_with;
 pub use build::{frames, of_device, of_diff};
+pub(crate) use build::{frames_with, module_frames};
 pub use layout::{Layout, Line};
 
 /// The parts of stacks that make the tree.

@@ -91,6 +91,8 @@ pub enum Subject {
     Metric(Metric),
     /// The peaks inside phases whose name matches.
     Phases(Pattern),
+    /// Modules whose path matches.
+    Modules(Pattern),
 }
 
 /// Growth that was agreed to.
@@ -109,6 +111,10 @@ pub struct Accepted {
 impl Accepted {
     fn is_of_phase(&self, name: &str) -> bool {
         matches!(&self.subject, Subject::Phases(pattern) if pattern.matches(name))
+    }
+
+    fn is_of_module(&self, name: &str) -> bool {
+        matches!(&self.subject, Subject::Modules(pattern) if pattern.matches(name))
     }
 
     fn is_of_metric(&self, metric: Metric) -> bool {
@@ -135,7 +141,7 @@ impl<'a> Budget<'a> {
     pub(super) fn new(accepted: &'a [Accepted], device: &DeviceDiff, today: Day) -> Self {
         let stacks = accepted.iter().map(|accepted| match &accepted.subject {
             Subject::Stacks(pattern) => Some(device.selector(pattern)),
-            Subject::Phases(_) | Subject::Metric(_) => None,
+            Subject::Phases(_) | Subject::Modules(_) | Subject::Metric(_) => None,
         });
         let left = accepted.iter().map(|accepted| accepted.bytes).collect();
         Self { accepted, stacks: stacks.collect(), left, today }
@@ -160,6 +166,12 @@ impl<'a> Budget<'a> {
     /// Accepts the growth of the peak inside a phase.
     pub(super) fn accept_phase(&self, check: &mut Check, name: &str) {
         let offers = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_phase(name)));
+        self.accept(check, &offers.collect::<Vec<_>>());
+    }
+
+    /// Accepts the growth of a module.
+    pub(super) fn accept_module(&self, check: &mut Check, name: &str) {
+        let offers = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_module(name)));
         self.accept(check, &offers.collect::<Vec<_>>());
     }
 

@@ -70,6 +70,8 @@ pub enum About {
     StackHighest,
     /// The peaks inside phases.
     Phases,
+    /// The totals of modules, each with all its parts.
+    Modules,
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,
     /// Whether both sides have the same ranks.
@@ -165,6 +167,7 @@ impl Check {
     pub(super) fn noun(&self) -> &'static str {
         match self.about {
             About::Phases => "phase",
+            About::Modules => "module",
             // It need not be what the stack holds at the peak, which tables show.
             About::StackHighest => "the most held by stack",
             About::Metric(_)
@@ -181,7 +184,12 @@ impl Check {
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
         let is_growth = match self.about {
-            About::Metric(_) | About::Stacks | About::StackHighest | About::Phases | About::Imbalance => !self.absolute,
+            About::Metric(_)
+            | About::Stacks
+            | About::StackHighest
+            | About::Phases
+            | About::Modules
+            | About::Imbalance => !self.absolute,
             About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => false,
         };
         is_growth && self.standing() == Standing::Exceeded

@@ -2,6 +2,7 @@
 
 use super::accepted::Budget;
 use super::judge::{NO_ERROR, no_history};
+use super::modules::{self, LimitedModules};
 use super::phases::{LimitedPhases, PhaseScope};
 use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
@@ -66,7 +67,9 @@ impl<'a> Gated<'a> {
     fn no_history(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
         let needs_history = match &self.growth.target {
             Target::Metric(metric) => metric.needs_history(),
-            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Imbalance => true,
+            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => {
+                true
+            }
         };
         let reason = sides.each().into_iter().find_map(|(side, device)| no_history(device, side.name()))?;
         needs_history.then(|| format!("{reason}; {} cannot be compared", self.growth.target.name()))
@@ -76,7 +79,7 @@ impl<'a> Gated<'a> {
     fn ran_out(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
         let is_hidden = match &self.growth.target {
             Target::Metric(metric) => metric.is_peak(),
-            Target::Stack(_) | Target::StackHighest(_) => true,
+            Target::Stack(_) | Target::StackHighest(_) | Target::Module(_) => true,
             Target::Phase(_) | Target::Imbalance => false,
         };
         let ran_out = sides.before.ran_out_of_memory() && sides.after.ran_out_of_memory();
@@ -94,7 +97,9 @@ impl<'a> Gated<'a> {
             Target::Metric(metric) => {
                 metric.value(sides.after).map(|bytes| format!("; {} of the after is {}", metric.name(), Size(bytes)))
             }
-            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Imbalance => None,
+            Target::Stack(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => {
+                None
+            }
         };
         let words = format!("memory ran out in the before and no longer does{}", takes.unwrap_or_default());
         Some(Check { outcome: Outcome::Pass, words: Some(words), ..self.check() })
@@ -152,7 +157,7 @@ impl<'a> Gated<'a> {
         let missing = self.device.missing.iter().find(|missing| match &self.growth.target {
             Target::Metric(Metric::Baseline) => missing.end == End::Head,
             Target::Metric(Metric::End) => missing.end == End::Tail,
-            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) => true,
+            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) | Target::Module(_) => true,
             Target::Phase(_) | Target::Imbalance => false,
         })?;
         let name = self.growth.target.name();
@@ -171,7 +176,7 @@ impl<'a> Gated<'a> {
     fn ran_over(&self, sides: Sides<&DeviceProfile>) -> Option<String> {
         let is_concerned = match &self.growth.target {
             Target::Metric(metric) => metric.is_peak() || *metric == Metric::Baseline,
-            Target::Stack(_) | Target::StackHighest(_) => true,
+            Target::Stack(_) | Target::StackHighest(_) | Target::Module(_) => true,
             Target::Phase(_) | Target::Imbalance => false,
         };
         let side = match (sides.before.ran_over, sides.after.ran_over) {
@@ -347,6 +352,16 @@ impl Judge {
                     budget: gated.budget(),
                 };
                 self.phases(&gated.check(), &limited);
+            }
+            Target::Module(pattern) => {
+                let limited = LimitedModules {
+                    growth: gated.growth,
+                    pattern,
+                    modules: modules::of_sides(gated.diff, sides),
+                    min_delta: gated.thresholds.min_delta,
+                    budget: gated.budget(),
+                };
+                self.modules(&gated.check(), &limited);
             }
             // Checked for all ranks together.
             Target::Imbalance => {}

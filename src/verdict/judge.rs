@@ -29,6 +29,7 @@ pub fn judge_diff(diff: &Diff, thresholds: &Thresholds) -> Judgement {
         }
         judge.unmatched_pattern(diff, growth, thresholds);
         judge.unmatched_phase(diff, growth, thresholds);
+        judge.unmatched_module(diff, growth, thresholds.one_of_ranks);
     }
     let devices = diff.devices.iter().map(|device| Limited {
         profile: device.index.after.map(|index| &diff.profiles.after.devices[index]),

@@ -34,7 +34,7 @@ impl Maximum {
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         match &self.figure {
             Figure::Stack(pattern) => pattern.as_ref(),
-            Figure::Metric(_) | Figure::Imbalance => None,
+            Figure::Metric(_) | Figure::Module(_) | Figure::Imbalance => None,
         }
     }
 
@@ -134,7 +134,7 @@ impl Judge {
                 let check = self.maximum_of_metric(*metric, maximum.check(), device, names.profile, thresholds);
                 self.checks.push(check);
             }
-            Figure::Stack(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
+            Figure::Stack(_) | Figure::Module(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
             // Checked for all ranks together.
             Figure::Imbalance => {}
         }
@@ -199,6 +199,10 @@ impl Judge {
             return;
         }
         let Some(profile) = device.profile else { return };
+        if let Figure::Module(_) = maximum.figure {
+            self.maximum_of_modules(maximum, check, profile, names.profile);
+            return;
+        }
         let checked = self.checks.len();
         for (total, concerned) in profile.stacks.iter().zip(names.concerned(profile, maximum, thresholds)) {
             let is_one = total.bucket != Some(Bucket::Others);

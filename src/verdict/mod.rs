@@ -10,6 +10,7 @@ mod leak;
 mod loosened;
 mod maxima;
 mod memory;
+mod modules;
 mod phases;
 mod ranks;
 mod run;
@@ -26,6 +27,7 @@ use judge::Judge;
 pub use judge::{judge_diff, judge_profile};
 pub use leak::{Finding, LeakGate, judge_leaks};
 pub(crate) use memory::out_of_memory;
+pub(crate) use modules::module_names;
 pub use ranks::{
     JudgedRanks, Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one,
 };

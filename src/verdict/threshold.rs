@@ -42,6 +42,8 @@ pub enum Target {
     StackHighest(Option<Pattern>),
     /// The peak inside every outermost phase that both sides have, or inside those whose name matches.
     Phase(Option<Pattern>),
+    /// The total at the peak of modules whose path matches, each with all its parts.
+    Module(Pattern),
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,
 }
@@ -54,6 +56,7 @@ impl Target {
             Self::Stack(_) => About::Stacks,
             Self::StackHighest(_) => About::StackHighest,
             Self::Phase(_) => About::Phases,
+            Self::Module(_) => About::Modules,
             Self::Imbalance => About::Imbalance,
         }
     }
@@ -63,7 +66,7 @@ impl Target {
     pub fn is_about_phase(&self, name: &str) -> bool {
         match self {
             Self::Phase(pattern) => pattern.as_ref().is_none_or(|pattern| pattern.matches(name)),
-            Self::Metric(_) | Self::Stack(_) | Self::StackHighest(_) | Self::Imbalance => false,
+            Self::Metric(_) | Self::Stack(_) | Self::StackHighest(_) | Self::Module(_) | Self::Imbalance => false,
         }
     }
 
@@ -78,6 +81,7 @@ impl Target {
             Self::StackHighest(Some(pattern)) => format!("{STACK_HIGHEST}:{}", pattern.as_str()),
             Self::Phase(None) => PHASE.to_owned(),
             Self::Phase(Some(pattern)) => format!("{PHASE}:{}", pattern.as_str()),
+            Self::Module(pattern) => format!("{MODULE}:{}", pattern.as_str()),
             Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
@@ -107,7 +111,7 @@ impl Growth {
     pub(super) fn pattern(&self) -> Option<&Pattern> {
         match &self.target {
             Target::Stack(pattern) | Target::StackHighest(pattern) => pattern.as_ref(),
-            Target::Metric(_) | Target::Phase(_) | Target::Imbalance => None,
+            Target::Metric(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => None,
         }
     }
 
@@ -115,7 +119,9 @@ impl Growth {
     pub(super) fn phases(&self) -> Option<&Pattern> {
         match &self.target {
             Target::Phase(pattern) => pattern.as_ref(),
-            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) | Target::Imbalance => None,
+            Target::Metric(_) | Target::Stack(_) | Target::StackHighest(_) | Target::Module(_) | Target::Imbalance => {
+                None
+            }
         }
     }
 
@@ -134,6 +140,9 @@ const STACK_HIGHEST: &str = "stack-highest";
 /// The name of the peaks inside phases.
 const PHASE: &str = "phase";
 
+/// The name of the memory of modules, which a pattern follows.
+const MODULE: &str = "module";
+
 /// The name of the figure across ranks.
 pub const IMBALANCE: &str = "imbalance";
 
@@ -145,6 +154,8 @@ pub enum Figure {
     Metric(Metric),
     /// Every stack's total at the peak, or that of those whose label matches.
     Stack(Option<Pattern>),
+    /// The total at the peak of modules whose path matches, each with all its parts.
+    Module(Pattern),
     /// How far the highest peak of all ranks lies above their median.
     Imbalance,
 }
@@ -155,6 +166,7 @@ impl Figure {
         match self {
             Self::Metric(metric) => About::Metric(*metric),
             Self::Stack(_) => About::Stacks,
+            Self::Module(_) => About::Modules,
             Self::Imbalance => About::Imbalance,
         }
     }
@@ -166,6 +178,7 @@ impl Figure {
             Self::Metric(metric) => metric.name().to_owned(),
             Self::Stack(None) => STACK.to_owned(),
             Self::Stack(Some(pattern)) => format!("{STACK}:{}", pattern.as_str()),
+            Self::Module(pattern) => format!("{MODULE}:{}", pattern.as_str()),
             Self::Imbalance => IMBALANCE.to_owned(),
         }
     }
@@ -207,13 +220,16 @@ pub enum ParseThresholdError {
 }
 
 const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, \
-     stack-highest, stack-highest:GLOB, phase, phase:GLOB and imbalance";
+     stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB and imbalance";
 const MAXIMUM_METRICS: &str =
-    "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB and imbalance";
+    "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, module:GLOB and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
-    did_you_mean(found, Metric::ALL.map(Metric::name).into_iter().chain([STACK, STACK_HIGHEST, PHASE, IMBALANCE]))
+    did_you_mean(
+        found,
+        Metric::ALL.map(Metric::name).into_iter().chain([STACK, STACK_HIGHEST, PHASE, "module:GLOB", IMBALANCE]),
+    )
 }
 
 fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
@@ -221,10 +237,18 @@ fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdEr
     found.ok_or_else(|| ParseThresholdError::Metric { found: name.to_owned(), accepted })
 }
 
+/// The pattern of the modules that a limit is about, if it is about some.
+fn modules(text: &str) -> Option<&str> {
+    text.strip_prefix(MODULE)?.strip_prefix(':')
+}
+
 impl FromStr for Target {
     type Err = ParseThresholdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(glob) = modules(text) {
+            return Ok(Self::Module(Pattern::glob(glob)?));
+        }
         let (name, pattern) = match text.split_once(':') {
             Some((name @ (STACK | STACK_HIGHEST | PHASE), glob)) => (name, Some(Pattern::glob(glob)?)),
             _ => (text, None),
@@ -271,9 +295,10 @@ impl FromStr for Maximum {
         let figure = match name.trim() {
             IMBALANCE => Figure::Imbalance,
             STACK => Figure::Stack(None),
-            name => match name.strip_prefix("stack:") {
-                Some(glob) => Figure::Stack(Some(Pattern::glob(glob)?)),
-                None => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
+            name => match (name.strip_prefix("stack:"), modules(name)) {
+                (Some(glob), _) => Figure::Stack(Some(Pattern::glob(glob)?)),
+                (None, Some(glob)) => Figure::Module(Pattern::glob(glob)?),
+                (None, None) => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
             },
         };
         Ok(Self { figure, limit: parse_size(size).map_err(ParseThresholdError::Size)? })

@@ -24,6 +24,7 @@ fn touched(check: &Check, diff: &Diff) -> Option<i128> {
         // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.
         About::StackHighest
         | About::Phases
+        | About::Modules
         | About::Imbalance
         | About::Ranks
         | About::Leaks

@@ -35,3 +35,4 @@ mod source;
 mod stored;
 mod trim;
 mod trust;
+mod watched;

@@ -31,6 +31,8 @@ pub enum More {
     Lines(usize),
     /// As many operators of the same line.
     Operators(usize),
+    /// The row is as many modules of one kind, all of them counted.
+    Modules(usize),
 }
 
 impl More {
@@ -54,6 +56,7 @@ impl fmt::Display for More {
             Self::None => Ok(()),
             Self::Lines(number) => write!(f, " (+{})", count(*number as u64, LINE[0], LINE[1])),
             Self::Operators(number) => write!(f, " (+{})", count(*number as u64, OPERATOR[0], OPERATOR[1])),
+            Self::Modules(number) => write!(f, " ({})", count(*number as u64, MODULE[0], MODULE[1])),
         }
     }
 }
@@ -64,13 +67,20 @@ const LINE: [&str; 2] = ["more line", "more lines"];
 /// One further operator, and several.
 const OPERATOR: [&str; 2] = ["more operator", "more operators"];
 
+/// One module, and several.
+const MODULE: [&str; 2] = ["module", "modules"];
+
 /// A label as it may be pasted, without the [`More`] behind it.
 #[must_use]
 pub fn without_more(text: &str) -> &str {
-    let Some((label, more)) = text.rsplit_once(" (+") else { return text };
+    let Some((label, more)) = text.rsplit_once(" (") else { return text };
     let Some((number, noun)) = more.strip_suffix(')').and_then(|more| more.split_once(' ')) else { return text };
+    let (number, nouns) = match number.strip_prefix('+') {
+        Some(number) => (number, [LINE, OPERATOR].as_flattened()),
+        None => (number, &MODULE[..]),
+    };
     let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == ',');
-    if is_number && [LINE, OPERATOR].as_flattened().contains(&noun) { label } else { text }
+    if is_number && nouns.contains(&noun) { label } else { text }
 }
 
 #[cfg(test)]
@@ -96,13 +106,15 @@ mod tests {
 
     #[test]
     fn a_pasted_label_loses_what_stands_behind_it() {
-        for more in [More::Lines(1), More::Lines(1_234), More::Operators(2), More::None] {
+        for more in [More::Lines(1), More::Lines(1_234), More::Operators(2), More::Modules(24), More::None] {
             assert_eq!(without_more(&format!("forward (model.py:7) aten::mm{more}")), "forward (model.py:7) aten::mm");
         }
         for text in [
             "f (a.py:7)",
             "f (+x more lines)",
             "f (+1 more stack)",
+            "f (24 layers)",
+            "f (modules)",
             "f (+ more lines)",
             "f (+1 more line) x",
             "f (+1 more line",

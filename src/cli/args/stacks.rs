@@ -45,6 +45,7 @@ impl Stacks {
     pub(crate) fn profile_options(&self, config: &Config, view: &View) -> profile::Options {
         profile::Options {
             group_by: self.grouping.group_by(config),
+            unfold: self.grouping.unfold,
             at: self.moment().unwrap_or_default(),
             device: view.device,
             rules: self.grouping.rules(config),
@@ -63,6 +64,10 @@ pub(crate) struct Grouping {
     /// What counts as one stack [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
     group_by: Option<GroupByArgument>,
+    /// Keep the numbers of layers in the paths of modules, down to this level: 1 shows decoder.layers.3.mlp for
+    /// decoder.layers.*.mlp
+    #[arg(long, value_name = "LEVELS", default_value_t = 0, hide_default_value = true)]
+    pub(crate) unfold: u32,
     /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new())]
     strip_prefix: Vec<String>,

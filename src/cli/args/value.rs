@@ -113,6 +113,11 @@ pub(crate) enum GroupByArgument {
     Annotation,
     /// The nn.Module that allocates, or to which the memory belongs: recorded with 'ptmem simulate --modules'
     Module,
+    /// The purpose as the recorder saw it: parameters, gradients, optimizer state, activations, temporary, communication,
+    /// workspace; recorded with --modules too
+    Purpose,
+    /// Type and shape of the tensor: recorded with 'ptmem simulate --shapes'
+    Shape,
     /// The pool that the memory is from, and its stream
     Pool,
 }
@@ -130,6 +135,8 @@ impl From<GroupByArgument> for GroupBy {
             GroupByArgument::CompileContext => Self::CompileContext,
             GroupByArgument::Annotation => Self::Annotation,
             GroupByArgument::Module => Self::Module,
+            GroupByArgument::Purpose => Self::Purpose,
+            GroupByArgument::Shape => Self::Shape,
             GroupByArgument::Pool => Self::Pool,
         }
     }

@@ -56,9 +56,14 @@ pub(crate) struct SimulateArguments {
     /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
-    /// Record the nn.Module of each allocation too, for --group-by module
+    /// Record the nn.Module and the purpose of each allocation, and the passes of training: for --group-by module, --group-by
+    /// purpose and --phases
     #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
     pub(super) modules: bool,
+    /// Record type and shape of each tensor too, for --group-by shape and --explain: slower, as each operator is seen. It
+    /// includes --modules
+    #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
+    pub(super) shapes: bool,
     /// Write what happened in the run to FILE, as JSON
     #[arg(long, value_name = "FILE", help_heading = heading::OUTPUT)]
     pub(super) report: Option<PathBuf>,

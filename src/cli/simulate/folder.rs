@@ -229,7 +229,11 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::write(python.join("ptmem_simulate_values.py"), simulate::PYTHON_VALUES)?;
     fs::write(python.join("ptmem_simulate_calls.py"), simulate::PYTHON_CALLS)?;
     fs::write(python.join("ptmem_simulate_operators.py"), simulate::PYTHON_OPERATORS)?;
-    fs::write(python.join("ptmem_simulate_modules.py"), simulate::PYTHON_MODULES)?;
+    let watch = python.join("ptmem_simulate_watch");
+    fs::create_dir(&watch)?;
+    for (name, text) in simulate::PYTHON_WATCH {
+        fs::write(watch.join(name), text)?;
+    }
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }
 

@@ -73,8 +73,9 @@ impl Run<'_> {
         let folder = Folder::make()?;
         let record = self.arguments.record.as_ref();
         let mut environment = folder.environment(self.settings, record)?;
-        if self.arguments.modules {
-            environment.push(("PTMEM_SIMULATE_MODULES", "1".into()));
+        if self.arguments.modules || self.arguments.shapes {
+            let watched = if self.arguments.shapes { "shapes" } else { "modules" };
+            environment.push(("PTMEM_SIMULATE_WATCH", watched.into()));
         }
         environment.extend(alone.iter().flat_map(Alone::environment));
         let exit_code = match child::run(&self.arguments.command, &environment)? {

@@ -31,13 +31,13 @@ const FEWEST: usize = 3;
 /// # Errors
 /// If the file holds sums that no memory could hold.
 pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
-    let origins = Origins::of_devices(&mut snapshot, options.group_by);
+    let origins = Origins::of_devices(&mut snapshot, options.group_by, options.unfold);
     let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
     let mut devices = Vec::new();
     let mut diagnostics = Vec::new();
     for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
-        let phases = phases(&snapshot, events);
+        let phases = phases(&snapshot, id, events);
         let steps = steps::find(events, &phases, grouper.code(), &options.steps);
         let names = origins.get(&id).map(|origins| origins as &dyn Namer);
         let replay = replay::run_with(&snapshot, id, device, replay::Wanted { names, layout: false })?;

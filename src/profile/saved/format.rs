@@ -287,6 +287,12 @@ pub(super) struct SavedClass {
     pub(super) metadata: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compile_context: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) module: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) purpose: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shape: Option<String>,
 }
 
 /// The moves of a history, folded.

@@ -63,6 +63,11 @@ pub enum Error {
         "a saved profile does not keep which {0} an allocation belongs to; give the snapshot itself to group by {0}"
     )]
     Grouping(GroupBy),
+    /// The numbers of layers, which are folded in the file.
+    #[error(
+        "a saved profile keeps the paths of modules without the numbers of layers; give the snapshot itself to unfold them"
+    )]
+    Unfold,
     /// A moment by its time.
     #[error(
         "a saved profile keeps the times of few events, so that '{0}' is not known; give the snapshot itself, or event:N"

@@ -27,6 +27,9 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     if options.group_by.is_origin() {
         return Err(Error::Grouping(options.group_by));
     }
+    if options.unfold > 0 {
+        return Err(Error::Unfold);
+    }
     drop(text);
     require_moment(&saved, &options)?;
     let mut reader = Reader { tables: Tables::default(), frames: HashMap::new(), asked: options.at.clone() };
@@ -50,6 +53,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let grouper = Grouper::of(code, profile.options.group_by);
     for device in &mut profile.devices {
         device.complete(&grouper, &profile.options);
+        device.count_modules(profile.run.as_ref());
     }
     profile.facts = Some(grouper.code().facts());
     Ok(profile)

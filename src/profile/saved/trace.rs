@@ -79,13 +79,19 @@ fn sign(pending: bool) -> char {
 fn content(class: &Class, stack: &str, tables: &Tables) -> String {
     let Class { bytes, requested, spread: Spread { below, above }, maybe_pending, tags, .. } = class;
     let [metadata, context] = [tags.metadata, tags.compile_context].map(|tag| tag.map(|tag| tables.string(tag)));
-    format!("{stack} {bytes} {requested} {below} {above} {maybe_pending} {metadata:?} {context:?}")
+    let mut content = format!("{stack} {bytes} {requested} {below} {above} {maybe_pending} {metadata:?} {context:?}");
+    // Names of classes without these are as old as the format.
+    for tag in [tags.module, tags.purpose, tags.shape].into_iter().flatten() {
+        content.push_str("\0");
+        content.push_str(tables.string(tag));
+    }
+    content
 }
 
 impl SavedClass {
     pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
-        let [metadata, compile_context] =
-            [class.tags.metadata, class.tags.compile_context].map(|tag| tag.map(|tag| tables.string(tag).to_owned()));
+        let ClassTags { metadata, compile_context, module, purpose, shape, origin: _ } = class.tags;
+        let text = |tag: Option<StringId>| tag.map(|tag| tables.string(tag).to_owned());
         Self {
             bytes: class.bytes,
             requested: Some(class.requested).filter(|&requested| requested != class.bytes),
@@ -94,8 +100,11 @@ impl SavedClass {
             below: class.spread.below,
             above: class.spread.above,
             maybe_pending: class.maybe_pending,
-            metadata,
-            compile_context,
+            metadata: text(metadata),
+            compile_context: text(compile_context),
+            module: text(module),
+            purpose: text(purpose),
+            shape: text(shape),
         }
     }
 }
@@ -125,6 +134,9 @@ impl Classes {
         let tags = ClassTags {
             metadata: intern(&saved.metadata),
             compile_context: intern(&saved.compile_context),
+            module: intern(&saved.module),
+            purpose: intern(&saved.purpose),
+            shape: intern(&saved.shape),
             origin: None,
         };
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);

@@ -119,6 +119,7 @@ pub(super) fn rule_id(about: About) -> &'static str {
         About::Stacks => "stack",
         About::StackHighest => "stack-highest",
         About::Phases => "phase",
+        About::Modules => "module",
         About::Imbalance => IMBALANCE,
         About::Ranks => "ranks",
         About::Leaks => "leak",

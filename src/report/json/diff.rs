@@ -119,6 +119,9 @@ struct RowReport<'a> {
     manner: Option<String>,
     changed_here: Option<TouchedReport>,
     lines: Vec<SummedReport>,
+    /// Types and shapes of the tensors that the row consists of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<SummedReport>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
     before_frames: Vec<FrameReport<'a>>,
@@ -232,7 +235,7 @@ fn stacks<'a>(device: &DeviceDiff, comparison: &'a Comparison, options: &Options
 }
 
 fn tree_of(device: &DeviceDiff, diff: &Diff, options: &Options) -> Option<Vec<TreeReport>> {
-    let tree = of_diff(device, &diff.codes(), options.tree.as_ref()?);
+    let tree = of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), options.tree.as_ref()?);
     Some(tree::changes(&tree, options.top))
 }
 
@@ -259,6 +262,7 @@ impl<'a> RowReport<'a> {
             forward_frames: frames(after, stack.after.map(|stack| after.forward(stack))),
             before_frames: frames(before, stack.before.map(|stack| before.stack(stack))),
             lines: row.lines.all.iter().map(SummedReport::new).collect(),
+            shapes: row.shapes.iter().map(SummedReport::new).collect(),
             label: row.label,
             key: row.key,
         }

@@ -136,6 +136,9 @@ struct StackReport<'a> {
     /// -1 where it was held at the start.
     highest_event: Option<i64>,
     lines: Vec<LineReport>,
+    /// Types and shapes of the tensors that the row consists of, at the moment that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<LineReport>,
     frames: Vec<FrameReport<'a>>,
     forward_frames: Vec<FrameReport<'a>>,
 }
@@ -237,7 +240,7 @@ fn stacks<'a>(device: &DeviceProfile, profile: &'a Profile, options: &Options) -
 }
 
 fn tree_of(device: &DeviceProfile, profile: &Profile, options: &Options) -> Option<Vec<TreeReport>> {
-    let tree = of_device(device, &profile.code(), options.tree.as_ref()?);
+    let tree = of_device(device, profile.options.group_by, &profile.code(), options.tree.as_ref()?);
     Some(tree::held(&tree, options.top))
 }
 
@@ -263,6 +266,7 @@ impl<'a> StackReport<'a> {
             highest: total.highest.map(|highest| highest.bytes),
             highest_event: total.highest.map(|highest| highest.at.event_index()),
             lines: Vec::new(),
+            shapes: total.shapes.into_iter().map(LineReport::new).collect(),
             frames: frames(tables, stack.map(|stack| tables.stack(stack))),
             forward_frames: frames(tables, stack.map(|stack| tables.forward(stack))),
             label: total.label,

@@ -17,6 +17,9 @@ const ALL_STACKS: &str = "pattern = \"*\"";
 /// The subject of an entry that covers the peak inside any phase.
 const ALL_PHASES: &str = "metric = \"phase:*\"";
 
+/// The same of all modules.
+const ALL_MODULES: &str = "metric = \"module:*\"";
+
 /// The ways to accept the growth that fails a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Acceptance {
@@ -86,6 +89,7 @@ fn wide_subject(comparison: &Comparison, check: &Check) -> Option<String> {
     let wide = match check.about {
         About::Stacks | About::StackHighest => ALL_STACKS,
         About::Phases => ALL_PHASES,
+        About::Modules => ALL_MODULES,
         About::Metric(_)
         | About::Imbalance
         | About::Ranks
@@ -110,6 +114,10 @@ fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
             let row = rows.find(|row| check.key.as_ref().is_some_and(|key| row.key() == *key))?;
             Some(format!("metric = {}", quoted(&format!("phase:{}", Pattern::literal(&row.name)))))
         }
+        About::Modules => check
+            .scope
+            .as_ref()
+            .map(|path| format!("metric = {}", quoted(&format!("module:{}", Pattern::literal(path))))),
         About::Imbalance | About::Ranks | About::Leaks | About::OutOfMemory | About::Headroom | About::Growth => None,
     }
 }

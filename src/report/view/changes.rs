@@ -5,11 +5,12 @@ use std::collections::HashSet;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
+use super::stacks::tensors;
 use super::{
     Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, StackLine,
     SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
 };
-use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine, RowLines};
+use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine};
 use crate::picture::Picture;
 use crate::profile::Moment;
 use crate::replay::History;
@@ -133,7 +134,8 @@ impl Changed<'_> {
     }
 
     fn tree(&self, options: &call_tree::Options) -> Content {
-        let whole = call_tree::of_diff(self.device, &self.diff().codes(), options);
+        let whole =
+            call_tree::of_diff(self.device, self.diff().profiles.after.options.group_by, &self.diff().codes(), options);
         tree::changes(&whole, options, self.options.top, self.comparison.min_delta, &self.moment())
     }
 
@@ -197,7 +199,7 @@ impl Changed<'_> {
             let site = row.stack.after.and_then(|stack| Site::new(&codes.after, stack, self.options));
             let frames = if at < details::MOST_FRAMES { self.frames(row, codes) } else { Vec::new() };
             let shows_source = self.options.source;
-            let summed = if frames.is_empty() { Vec::new() } else { summed(&row.lines) };
+            let summed = if frames.is_empty() { Vec::new() } else { summed(row) };
             Row { mark, site, shows_source, summed, frames, ..self.row(row, medians.get(at).copied().flatten()) }
         });
         let total: i128 = self.device.rows.iter().map(diff::Row::delta).sum();
@@ -273,7 +275,7 @@ impl Changed<'_> {
             amount: Value::Change(row.delta()),
             label: row.label.clone(),
             also: Vec::new(),
-            lines: summed(&row.lines),
+            lines: summed(row),
             frames: call_tree::frames(after, stack),
             site: Site::new(after, stack, self.options),
         })
@@ -307,11 +309,16 @@ fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {
     let before = row.stack.before.map(|stack| (&codes.before, stack));
     let after = row.stack.after.map(|stack| (&codes.after, stack));
     let lines = explain::lines(before, after);
-    StackChange { delta: Delta(row.delta()), label: row.label.clone(), summed: summed(&row.lines), lines }
+    StackChange { delta: Delta(row.delta()), label: row.label.clone(), summed: summed(row), lines }
 }
 
-fn summed(lines: &RowLines) -> Vec<SummedLine> {
-    lines.all.iter().map(SummedLine::from).collect()
+/// The lines of code that a row sums, and the tensors that it consists of.
+fn summed(row: &diff::Row) -> Vec<SummedLine> {
+    let tensors = row.shapes.iter().map(|line| SummedLine {
+        amount: Value::Change(line.held.delta()),
+        label: tensors(&line.label, line.held.after.blocks.max(line.held.before.blocks)),
+    });
+    row.lines.all.iter().map(SummedLine::from).chain(tensors).collect()
 }
 
 impl From<&RowLine> for SummedLine {

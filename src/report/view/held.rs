@@ -2,6 +2,7 @@
 
 use super::device::{moment_name, moment_of};
 use super::snapshot::Shown;
+use super::stacks::tensors;
 use super::{
     Block, CallStack, CallStacks, Column, Content, Noun, Row, Site, StackLine, SummedLine, Table, Tone, Value, details,
 };
@@ -99,7 +100,7 @@ impl Listing<'_> {
         let rows = self.stacks.iter().enumerate();
         let rows = rows.map(|(at, stack)| {
             let frames = if at < details::MOST_FRAMES { self.frames(stack, code) } else { Vec::new() };
-            let summed = if frames.is_empty() { Vec::new() } else { summed(self.lines(stack, code)) };
+            let summed = if frames.is_empty() { Vec::new() } else { self.summed(stack, code) };
             let site = stack.stack().and_then(|stack| Site::new(code, stack, self.options));
             let shows_source = self.options.source;
             Row {
@@ -125,6 +126,15 @@ impl Listing<'_> {
     /// The lines that a row sums.
     fn lines(&self, stack: &StackTotal, code: &Code<'_>) -> HeldLines {
         stack.lines_by(self.profile.options.group_by, code, self.held_by_member)
+    }
+
+    /// The lines that a row sums, and the tensors that it consists of.
+    fn summed(&self, stack: &StackTotal, code: &Code<'_>) -> Vec<SummedLine> {
+        let tensors = stack.shapes.iter().map(|line| SummedLine {
+            amount: Value::Size(line.held.bytes),
+            label: tensors(&line.label, line.held.blocks),
+        });
+        self.lines(stack, code).all.into_iter().map(SummedLine::from).chain(tensors).collect()
     }
 
     fn row(&self, stack: &StackTotal, code: &Code<'_>, total: u64, median: Option<i128>) -> Row {
@@ -163,16 +173,12 @@ impl Listing<'_> {
                 amount: Value::Size((self.held)(stack).bytes),
                 label: stack.label.clone(),
                 also: Vec::new(),
-                lines: summed(self.lines(stack, code)),
+                lines: self.summed(stack, code),
                 frames: tree::frames(code, id),
                 site: Site::new(code, id, self.options),
             })
             .collect()
     }
-}
-
-fn summed(lines: HeldLines) -> Vec<SummedLine> {
-    lines.all.into_iter().map(SummedLine::from).collect()
 }
 
 impl From<HeldLine> for SummedLine {

@@ -135,9 +135,9 @@ fn figures(phase: &Occurrence) -> Vec<Value> {
 
 fn name(phase: &Occurrence) -> Value {
     let remark = match (phase.source, phase.begins, phase.ends) {
-        (Source::Annotation, false, _) => " (begins before)",
-        (Source::Annotation, true, false) => " (does not end)",
-        (Source::Annotation, true, true) | (Source::Metadata | Source::CompileContext, ..) => "",
+        (Source::Annotation | Source::Pass, false, _) => " (begins before)",
+        (Source::Annotation | Source::Pass, true, false) => " (does not end)",
+        (Source::Annotation | Source::Pass, true, true) | (Source::Metadata | Source::CompileContext, ..) => "",
     };
     Value::code(format!("{}{remark}", phase.name))
 }

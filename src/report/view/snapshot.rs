@@ -100,7 +100,7 @@ impl Shown<'_> {
         }
         match &options.tree {
             Some(tree) if device.at.is_some() && self.picture.is_none() => {
-                let whole = call_tree::of_device(device, &profile.code(), tree);
+                let whole = call_tree::of_device(device, profile.options.group_by, &profile.code(), tree);
                 let moment = device::moment_of(profile, device);
                 blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
             }

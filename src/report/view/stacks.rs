@@ -1,6 +1,7 @@
 //! The call stacks of rows.
 
 use super::{Site, StackLine, Value};
+use crate::text::thousands;
 use crate::tree::Frame;
 use crate::units::Delta;
 
@@ -37,6 +38,11 @@ pub(crate) struct SummedLine {
     pub(crate) amount: Value,
     /// Its label.
     pub(crate) label: String,
+}
+
+/// Tensors of one type and shape: `bf16 [8, 2048, 4096] × 24`.
+pub(super) fn tensors(shape: &str, count: u64) -> String {
+    format!("{shape} × {}", thousands(count))
 }
 
 /// Lines of one row that are listed.

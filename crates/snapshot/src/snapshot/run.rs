@@ -45,22 +45,54 @@ pub struct RunFacts {
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
-    /// The modules that allocated, by device. They stand beside the history, so that a saved profile has none.
+    /// The modules that allocated, by device. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub modules: Vec<DeviceModules>,
+    /// Number of modules of each kind: of one path apart from the numbers of layers.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "BTreeMap::is_empty")]
+    pub module_counts: BTreeMap<String, u64>,
+    /// The passes of training, by device. A saved profile has them with its phases.
+    #[serde(deserialize_with = "lenient", skip_serializing)]
+    pub passes: Vec<DevicePasses>,
 }
 
-/// The modules (`nn.Module`) that allocated on a device. Modules are numbers of names; the first name is empty, and
-/// stands for none.
+/// The passes of training on a device: setup, forward, backward, optimizer.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DevicePasses {
+    /// Device ordinal.
+    pub device: u32,
+    /// In the order in which they begin.
+    pub passes: Vec<RecordedPass>,
+}
+
+/// A pass of training. Its ends are numbers of allocations and of frees in the recorded part before them.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct RecordedPass {
+    /// Its name.
+    pub name: String,
+    /// Its beginning; `None` before the recorded part.
+    pub from: Option<[u64; 2]>,
+    /// Its end; `None` where the program did not come to it.
+    pub to: Option<[u64; 2]>,
+}
+
+/// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
+/// number stands for a place in these three lists; those of place 0 are empty, and stand for none.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct DeviceModules {
     /// Device ordinal.
     pub device: u32,
     /// Paths from the outermost module.
     pub names: Vec<String>,
-    /// Runs of allocations in the order of events: how many, and the module.
+    /// Purposes of the memory.
+    #[serde(default)]
+    pub purposes: Vec<String>,
+    /// Types and shapes of the tensors that were made in it.
+    #[serde(default)]
+    pub shapes: Vec<String>,
+    /// Runs of allocations in the order of events: how many, and the number.
     pub allocations: Vec<[u64; 2]>,
-    /// Addresses of blocks from before the history, and the module.
+    /// Addresses of blocks from before the history, and the number.
     pub blocks: Vec<[u64; 2]>,
 }
 
@@ -225,7 +257,10 @@ impl RunFacts {
         for OwnPackage { name, path, digest, .. } in &mut self.packages {
             [name, path, digest].into_iter().for_each(shorten);
         }
-        self.modules.iter_mut().flat_map(|modules| &mut modules.names).for_each(shorten);
+        for DeviceModules { names, purposes, shapes, .. } in &mut self.modules {
+            [names, purposes, shapes].into_iter().flatten().for_each(shorten);
+        }
+        self.passes.iter_mut().flat_map(|of| &mut of.passes).for_each(|pass| shorten(&mut pass.name));
         self.followed.truncate(MOST_FOLLOWED);
         for (what, _, line) in &mut self.followed {
             shorten(what);

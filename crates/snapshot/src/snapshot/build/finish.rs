@@ -113,6 +113,9 @@ impl Builder {
         self.finish_overflowed(overflowed, &mut devices);
         let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
         let run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
+        for pass in run.iter().flat_map(|run| &run.passes).flat_map(|of| &of.passes) {
+            self.tables.intern_string(&pass.name);
+        }
         let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
         Ok(Snapshot {
             tables: self.tables,

@@ -1,0 +1,119 @@
+//! Modules, purposes and shapes of allocations, as the recorder saw them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::{DeviceProfile, Profile};
+use crate::replay::Allocation;
+use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
+use crate::stack::{GroupBy, folded_module};
+use crate::trace::ClassTags;
+
+/// Tags that a recorder gives an allocation.
+#[derive(Debug, Clone, Copy, Default)]
+struct RecordedTags {
+    module: Option<StringId>,
+    purpose: Option<StringId>,
+    shape: Option<StringId>,
+}
+
+/// The tags of the allocations of one device.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// The tags from each of these events on, in order.
+    borders: Vec<(u32, RecordedTags)>,
+    /// Those of blocks from before, by address.
+    blocks: FxHashMap<u64, RecordedTags>,
+}
+
+impl Recorded {
+    /// The tags of a device, if the recorder gave some. `unfold` is the number of levels of layers that keep their
+    /// numbers.
+    pub(super) fn new(snapshot: &mut Snapshot, device: u32, unfold: u32) -> Option<Self> {
+        let all = &snapshot.run.as_ref()?.modules;
+        let modules = all.iter().find(|modules| modules.device == device)?.clone();
+        let tags = tags(&modules, unfold, &mut snapshot.tables);
+        let tags_of = |number: u64| usize::try_from(number).ok().and_then(|number| tags.get(number)).copied();
+        let of = snapshot.devices.get(&device)?;
+        let events = snapshot.events_of(of).iter().zip(0_u32..);
+        let mut allocations = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index);
+        let mut borders = Vec::with_capacity(modules.allocations.len() + 1);
+        for [count, number] in modules.allocations {
+            let Some(first) = allocations.next() else { break };
+            borders.push((first, tags_of(number).unwrap_or_default()));
+            for _ in 1..count {
+                if allocations.next().is_none() {
+                    break;
+                }
+            }
+        }
+        // Nothing is known of what follows.
+        borders.extend(allocations.next().map(|index| (index, RecordedTags::default())));
+        let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(number)?)));
+        Some(Self { borders, blocks: blocks.collect() })
+    }
+
+    /// Adds the tags of an allocation. `event` made it, where that is recorded.
+    pub(super) fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>) {
+        let found = match allocation.born.event().filter(|_| event.is_some()) {
+            Some(index) => {
+                let next = self.borders.partition_point(|&(from, _)| from <= index);
+                next.checked_sub(1).and_then(|last| self.borders.get(last)).map(|&(_, tags)| tags)
+            }
+            None => self.blocks.get(&allocation.addr).copied(),
+        };
+        let RecordedTags { module, purpose, shape } = found.unwrap_or_default();
+        tags.module = module;
+        tags.purpose = purpose;
+        tags.shape = shape;
+    }
+}
+
+/// The tags that the numbers of a recording stand for.
+fn tags(modules: &DeviceModules, unfold: u32, tables: &mut Tables) -> Vec<RecordedTags> {
+    let mut all = Vec::with_capacity(modules.names.len());
+    for (place, name) in modules.names.iter().enumerate() {
+        all.push(RecordedTags {
+            module: intern(&folded_module(name, unfold), tables),
+            purpose: modules.purposes.get(place).and_then(|purpose| intern(purpose, tables)),
+            shape: modules.shapes.get(place).and_then(|shape| intern(shape, tables)),
+        });
+    }
+    all
+}
+
+fn intern(text: &str, tables: &mut Tables) -> Option<StringId> {
+    (!text.is_empty()).then(|| tables.intern_string(text))
+}
+
+/// Counts the modules of each kind that allocated.
+pub(super) fn count_modules(run: &mut RunFacts, unfold: u32) {
+    if run.modules.is_empty() {
+        return;
+    }
+    let names: BTreeSet<&String> = run.modules.iter().flat_map(|modules| &modules.names).collect();
+    let mut counts = BTreeMap::new();
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        *counts.entry(folded_module(name, unfold)).or_default() += 1;
+    }
+    run.module_counts = counts;
+}
+
+impl Profile {
+    /// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
+    pub(crate) fn modules_of(&self, device: &DeviceProfile) -> BTreeMap<String, u64> {
+        let mut held = BTreeMap::new();
+        for total in device.grouped(&self.grouper_by(GroupBy::Module)) {
+            if total.bucket.is_some() || total.label.starts_with('<') {
+                continue;
+            }
+            let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);
+            for end in ends {
+                let sum: &mut u64 = held.entry(total.label[..end].to_owned()).or_default();
+                *sum = sum.saturating_add(total.at.bytes);
+            }
+        }
+        held
+    }
+}

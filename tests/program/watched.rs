@@ -1,0 +1,200 @@
+//! Memory by module, purpose and shape, and passes of training, as a recorder writes them down.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+use crate::support::history::{A, MIB, event, free, segment, snapshot};
+use crate::support::pickle::{self, Value};
+use crate::support::tool::{ptmem, text, verdict};
+
+/// Facts about a history of three allocations, of which the second is freed, and a block from before.
+fn facts() -> Json {
+    json!({
+        "format": 1,
+        "modules": [{
+            "device": 0,
+            "names": ["", "decoder.layers.0.mlp", "decoder.layers.1.mlp", "decoder.layers.1.mlp", "head"],
+            "purposes": ["", "parameters", "activations", "temporary", "gradients"],
+            "shapes": ["", "f32 [1024, 1024]", "bf16 [3, 1024, 1024]", "", "f32 [512, 1024]"],
+            "allocations": [[1, 1], [1, 2], [1, 3]],
+            "blocks": [[A + 16 * MIB, 4]],
+        }],
+        "passes": [{"device": 0, "passes": [
+            {"name": "step", "from": [0, 0], "to": [3, 1]},
+            {"name": "forward", "from": [0, 0], "to": [2, 0]},
+            {"name": "backward", "from": [2, 0], "to": null},
+        ]}],
+    })
+}
+
+/// A history whose second allocation has this size.
+fn history(size: u64) -> Value {
+    let mut events = vec![event("alloc", A, 4 * MIB), event("alloc", A + 4 * MIB, size)];
+    events.extend(free(A + 4 * MIB, size));
+    events.push(event("alloc", A + 4 * MIB, MIB));
+    let blocks = [(4 * MIB, true), (MIB, true), (11 * MIB, false), (2 * MIB, true)];
+    snapshot(vec![segment(A, &blocks)], events)
+}
+
+/// Records it with facts.
+fn record(folder: &Path, name: &str, size: u64) {
+    write(folder, name, &history(size).with("ptmem", facts()));
+}
+
+fn write(folder: &Path, name: &str, value: &Value) {
+    fs::write(folder.join(name), pickle::write(value, pickle::Options::default())).unwrap();
+}
+
+fn recorded() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    record(folder.path(), "a.pkl", 6 * MIB);
+    folder
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> String {
+    let output = ptmem(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn report(folder: &Path, file: &str, arguments: &[&str]) -> Json {
+    let words = [&["show", file, "--format", "json", "--top", "0"], arguments].concat();
+    let mut report: Json = serde_json::from_str(&run(folder, &words)).unwrap();
+    report["devices"][0].take()
+}
+
+/// Labels and bytes at the peak of 12 MiB.
+fn rows(folder: &Path, file: &str, arguments: &[&str]) -> Vec<(String, u64)> {
+    let device = report(folder, file, arguments);
+    let rows = device["stacks"].as_array().unwrap().iter().map(|row| {
+        let bytes = row["peak"].as_u64().unwrap();
+        (row["label"].as_str().unwrap().to_owned(), bytes / MIB)
+    });
+    rows.filter(|(_, bytes)| *bytes > 0).collect()
+}
+
+fn expected(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
+    rows.iter().map(|(label, mib)| ((*label).to_owned(), *mib)).collect()
+}
+
+#[test]
+fn memory_goes_by_module_purpose_and_shape() {
+    let folder = recorded();
+    // A saved profile keeps what the recorder saw.
+    run(folder.path(), &["profile", "a.pkl", "-o", "a.json"]);
+    for file in ["a.pkl", "a.json"] {
+        let by = |grouping: &str| rows(folder.path(), file, &["--group-by", grouping]);
+        assert_eq!(by("module"), expected(&[("decoder.layers.*.mlp", 10), ("head", 2)]), "{file}");
+        assert_eq!(by("purpose"), expected(&[("activations", 6), ("parameters", 4), ("gradients", 2)]), "{file}");
+        let shapes = [("bf16 [3, 1024, 1024]", 6), ("f32 [1024, 1024]", 4), ("f32 [512, 1024]", 2)];
+        assert_eq!(by("shape"), expected(&shapes), "{file}");
+        let shown = run(folder.path(), &["show", file, "--group-by", "module"]);
+        assert!(shown.contains("decoder.layers.*.mlp (2 modules)"), "{shown}");
+    }
+}
+
+#[test]
+fn layers_are_unfolded_by_a_level() {
+    let folder = recorded();
+    let unfolded = rows(folder.path(), "a.pkl", &["--group-by", "module", "--unfold", "1"]);
+    assert_eq!(unfolded, expected(&[("decoder.layers.1.mlp", 6), ("decoder.layers.0.mlp", 4), ("head", 2)]));
+    run(folder.path(), &["profile", "a.pkl", "-o", "a.json"]);
+    let output = ptmem(folder.path(), &["show", "a.json", "--group-by", "module", "--unfold", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("give the snapshot itself to unfold them"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn rows_say_which_tensors_they_consist_of() {
+    let folder = recorded();
+    record(folder.path(), "b.pkl", 9 * MIB);
+    let device = report(folder.path(), "a.pkl", &["--group-by", "module"]);
+    let shapes = &device["stacks"][0]["shapes"];
+    assert_eq!(shapes[0], json!({"label": "bf16 [3, 1024, 1024]", "at": 6 * MIB, "at_blocks": 1}));
+    assert_eq!(shapes[1]["label"], "f32 [1024, 1024]");
+    let diff = ["diff", "a.pkl", "b.pkl", "--group-by", "module", "--explain"];
+    let explained = run(folder.path(), &diff);
+    assert!(explained.contains("+3.00 MiB  bf16 [3, 1024, 1024] × 1"), "{explained}");
+    run(folder.path(), &[&diff[..], &["--export", "html=page.html"]].concat());
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("bf16 [3, 1024, 1024] × 1"));
+    // The change by purpose is that of the recorder.
+    assert!(explained.contains("activations +3.00 MiB"), "{explained}");
+}
+
+#[test]
+fn the_tree_and_the_page_go_by_module() {
+    let folder = recorded();
+    let tree = run(folder.path(), &["show", "a.pkl", "--group-by", "module", "--tree"]);
+    for module in ["decoder", "head"] {
+        assert!(tree.contains(module), "{tree}");
+    }
+    assert!(!tree.contains("train.py"), "{tree}");
+    run(folder.path(), &["show", "a.pkl", "--group-by", "module", "--export", "html=page.html"]);
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("layers"), "the flame graph has modules as frames");
+}
+
+#[test]
+fn passes_of_training_are_phases() {
+    let folder = recorded();
+    run(folder.path(), &["profile", "a.pkl", "-o", "a.json"]);
+    for file in ["a.pkl", "a.json"] {
+        let device = report(folder.path(), file, &["--phases"]);
+        let phases = device["phases"].as_array().unwrap();
+        let figures = |name: &str| {
+            let phase = phases.iter().find(|phase| phase["name"] == name).unwrap();
+            assert_eq!(phase["source"], "pass");
+            let bytes = ["start", "peak", "end"].map(|figure| phase[figure].as_u64().unwrap() / MIB);
+            (bytes, phase["ends"].as_bool().unwrap(), phase["depth"].as_u64().unwrap())
+        };
+        assert_eq!(figures("step"), ([2, 12, 7], true, 0), "{file}");
+        assert_eq!(figures("forward"), ([2, 12, 12], true, 1), "{file}");
+        assert_eq!(figures("backward"), ([12, 12, 7], false, 1), "{file}");
+    }
+    let shown = run(folder.path(), &["show", "a.pkl", "--phases"]);
+    assert!(shown.contains("backward (does not end)"), "{shown}");
+}
+
+fn verdict_of(folder: &Path, arguments: &[&str]) -> (i32, String) {
+    verdict(&ptmem(folder, arguments))
+}
+
+#[test]
+fn limits_are_on_modules_with_all_their_parts() {
+    let folder = recorded();
+    record(folder.path(), "b.pkl", 9 * MIB);
+    let gate = |limit: &str| verdict_of(folder.path(), &["diff", "a.pkl", "b.pkl", "--max-growth", limit]);
+    // The mlp grew from 10 to 13 MiB; the decoder has it as its part. The rows are call stacks.
+    for limit in ["module:decoder.layers.*.mlp=5%", "module:*.mlp=2MiB", "module:decoder=20%"] {
+        let (code, line) = gate(limit);
+        assert_eq!(code, 1, "{limit}: {line}");
+        assert!(line.contains("grew 3.00 MiB"), "{line}");
+    }
+    assert_eq!(gate("module:*=30%").0, 0);
+    assert_eq!(gate("module:head=0").0, 0);
+    let (code, line) = gate("module:decoder.mlp=0");
+    assert_eq!((code, line.contains("the pattern matches no module on either side")), (3, true), "{line}");
+    let max = |limit: &str| verdict_of(folder.path(), &["check", "a.pkl", "--max", limit]);
+    assert_eq!([max("module:decoder=10MiB").0, max("module:decoder=9MiB").0, max("module:gone=9MiB").0], [0, 1, 3]);
+    // They hold in the configuration, where growth can be accepted.
+    let accepted = "[max-growth]\n\"module:*.mlp\" = \"0\"\n[[accept]]\nmetric = \"module:*.mlp\"\nbytes = \"3MiB\"\n\
+                    reason = \"wider\"\nexpires = 2999-12-31\n";
+    fs::write(folder.path().join("ptmem.toml"), accepted).unwrap();
+    assert_eq!(verdict_of(folder.path(), &["diff", "a.pkl", "b.pkl"]).0, 0);
+    fs::write(folder.path().join("ptmem.toml"), accepted.replace("3MiB", "2MiB")).unwrap();
+    assert_eq!(verdict_of(folder.path(), &["diff", "a.pkl", "b.pkl"]).0, 1);
+}
+
+#[test]
+fn a_limit_on_modules_needs_a_recording_with_modules() {
+    let folder = recorded();
+    write(folder.path(), "plain.pkl", &history(6 * MIB));
+    let words = ["diff", "plain.pkl", "a.pkl", "--max-growth", "module:head=0"];
+    let (code, line) = verdict_of(folder.path(), &words);
+    assert_eq!(code, 3);
+    assert!(line.contains("the before has no modules: record with"), "{line}");
+}
