@@ -82,7 +82,7 @@ fn content(class: &Class, stack: &str, tables: &Tables) -> String {
     let mut content = format!("{stack} {bytes} {requested} {below} {above} {maybe_pending} {metadata:?} {context:?}");
     // Names of classes without these are as old as the format.
     for tag in [tags.module, tags.purpose, tags.shape].into_iter().flatten() {
-        content.push_str("\0");
+        content.push('\0');
         content.push_str(tables.string(tag));
     }
     content
