@@ -6,7 +6,6 @@ use super::axes::Axes;
 use super::chart::path;
 use super::scale::{Milli, SPAN};
 use crate::report::view::{Growth, bytes, rounded};
-use crate::scale::{Forecast, Range};
 use crate::units::Size;
 
 /// Height of the plot in pixels.
@@ -58,21 +57,22 @@ impl Domain {
     }
 }
 
-/// One of the values of a range.
-type Of = fn(&Range) -> f64;
+/// A line through one value of the fit at every place.
+fn through(places: impl Iterator<Item = (f64, f64)>, domain: &Domain, axes: &Axes) -> String {
+    let span = u32::try_from(SPAN).unwrap_or(0);
+    path(places.map(|(x, value)| (domain.place(x, span), axes.y(bytes(value)))))
+}
 
 fn lines(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
-    let span = u32::try_from(SPAN).unwrap_or(0);
-    let place = |at: &Forecast, value: f64| (domain.place(at.x, span), axes.y(bytes(value)));
-    let low: Of = |range| range.low;
-    let upper = growth.fitted.iter().map(|at| place(at, at.peak.high));
-    let lower = growth.fitted.iter().rev().map(|at| place(at, low(&at.peak)));
-    let best = growth.fitted.iter().map(|at| place(at, at.peak.best));
-    let reserved = growth.fitted.iter().filter_map(|at| Some(place(at, at.reserved?.best)));
+    let fitted = growth.fitted.iter();
+    let upper = fitted.clone().map(|at| (at.x, at.peak.high));
+    let lower = fitted.clone().rev().map(|at| (at.x, at.peak.low));
+    let best = fitted.clone().map(|at| (at.x, at.peak.best));
+    let reserved = fitted.filter_map(|at| Some((at.x, at.reserved?.best)));
     html! {
-        path.band d=(path(upper.chain(lower)) + "Z") {}
-        path class="line reserved after" d=(path(reserved)) {}
-        path class="line allocated after" d=(path(best)) {}
+        path.band d=(through(upper.chain(lower), domain, axes) + "Z") {}
+        path class="line reserved after" d=(through(reserved, domain, axes)) {}
+        path class="line allocated after" d=(through(best, domain, axes)) {}
     }
 }
 
