@@ -372,6 +372,21 @@ fn fewer_steps_than_asked_for_fail_the_run_and_leave_no_earlier_file() {
     assert!(!place.path().join("out.pkl").exists() && !place.path().join("out_rank1.pkl").exists());
 }
 
+/// A limit on the size of files stands for a disk that is full.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn a_recording_that_has_no_room_leaves_no_half_a_file() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n";
+    let output = record_script(&python, place.path(), &format!("{TRAIN}\n{limit}train(2)\n"), "out.pkl");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("out.pkl: cannot be written: "), "{stderr}");
+    let left = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.filter(|name| name.to_string_lossy().starts_with("out")).count(), 0);
+}
+
 #[test]
 #[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
 fn a_program_that_fails_is_told_by_its_recording() {
