@@ -153,6 +153,30 @@ def start_recorder(torch):
     recording = os.environ.get("PTMEM_SIMULATE_RECORD")
     if recording:
         Recorder(torch, recording).start()
+    else:
+        add_facts_to_dumps(torch)
+
+
+def add_facts_to_dumps(torch):
+    """Lets a snapshot that the program writes itself say where its code came from, as one of `--record` does."""
+    import ptmem_simulate_facts as tools
+
+    memory = torch.cuda.memory
+    dump = getattr(memory, "_dump_snapshot", None)
+    if dump is None:
+        return
+    facts = tools.Facts("ptmem simulate", None)
+    facts.torch = torch
+
+    def dump_with_facts(filename="dump_snapshot.pickle", *arguments, **options):
+        if arguments or options:
+            return dump(filename, *arguments, **options)
+        facts.note_rank()
+        snapshot = memory._snapshot()
+        facts.add_to(snapshot)
+        return tools.write(str(filename), snapshot)
+
+    memory._dump_snapshot = dump_with_facts
 
 
 def note(name, line):
