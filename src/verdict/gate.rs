@@ -238,7 +238,8 @@ fn grew_most<'p>(parts: &[Part<'p>]) -> Option<(Part<'p>, &'p PeakChange)> {
     if parts.iter().any(|part| !part.judgement.checks.is_empty()) {
         return None;
     }
-    let known = parts.iter().filter_map(|part| Some((*part, part.judgement.peak.as_ref()?)));
+    // From the back: of equal ones `max_by_key` takes the last, and the first is listed first.
+    let known = parts.iter().rev().filter_map(|part| Some((*part, part.judgement.peak.as_ref()?)));
     known.max_by_key(|(_, peak)| peak.delta())
 }
 
