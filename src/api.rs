@@ -1,6 +1,7 @@
 //! The five functions of the library.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use crate::diff::{self, PhaseOptions};
 use crate::leak::{self, Series};
@@ -28,7 +29,8 @@ pub fn read(input: impl Read, name: &str, options: profile::Options) -> Result<P
 pub fn compare(before: Profile, after: Profile, limits: &Thresholds) -> Gate {
     let mut profiles = Sides { before, after };
     if profiles.each().iter().all(|(_, profile)| profile.options.at == Moment::Peak) {
-        diff::align(&mut profiles, diff::Options::default().match_ratio);
+        profiles.before.options.at = Moment::Aligned(Arc::default());
+        profiles.after.options.at = Moment::Aligned(Arc::default());
     }
     let wanted = limits.growth.iter().any(|growth| matches!(growth.target, Target::Phase(_)));
     let phases = PhaseOptions { wanted, ..PhaseOptions::default() };
@@ -59,7 +61,6 @@ pub fn find_leaks<R: Read>(
         group_by: options.group_by,
         at: Moment::End,
         rules: options.rules.clone(),
-        skip_course: true,
         ..profile::Options::default()
     };
     let mut inputs = inputs.into_iter().peekable();

@@ -110,7 +110,7 @@ class Places:
     after: Place
     before_peak: Optional[Place]
     """The peak of the before; null where it is not known."""
-    reason: Optional[Literal["asked", "not-known", "no-order", "part-missing", "not-alike", "not-kept"]]
+    reason: Optional[Literal["asked", "not-known", "no-order", "part-missing", "not-alike"]]
     """Why these are not the same place of the program; null where they are."""
 
 

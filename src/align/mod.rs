@@ -1,46 +1,32 @@
-//! The parts of one history that another one lacks: its head, because the ring buffer dropped the oldest events or the
-//! recording began later, or its tail, because the recording ended earlier.
+//! The one correspondence of two histories: which place of the before is which of the after, which parts one side lacks,
+//! and which steps have a partner.
 //!
-//! Nearly the same program runs the same course. Where a head is cut off, the stacks of the rest occur as often as in
-//! the same rest of the other side, those of the head less often or never, and what was held at the cut is a baseline
-//! that the other side lacks. A change to the code shows otherwise: it spreads over the layers and the steps, replaces
-//! what it removes, and leaves the baseline alone. Fewer steps or layers of the same kind are no missing part while one
-//! is whole.
-//!
-//! Where few stacks make all allocations, as where a recording has no frames, their order tells nothing. The sizes that
-//! they ask for take the place of stacks then; if these differ as well, it is not known whether a part is missing.
-//!
-//! [`Correspondence`] answers another question: which allocation of one history is which of the other.
+//! What is aligned are the allocations of both, in the order in which the same stacks make them (`sequence.rs`). Steps
+//! come first (`steps.rs`): many equal ones are aligned as one. Within what is left a long common order pairs the
+//! allocations (`order.rs`), and whatever lies between two pairs lies between their partners (`map.rs`). Where an end of one side has
+//! no partner, what both held there tells whether it was cut off (`ends.rs`).
 
-mod comparison;
-mod correspondence;
-mod cut;
-mod numbers;
+mod ends;
+mod map;
 mod order;
-mod parts;
-mod rest;
+mod sequence;
 mod steps;
-mod written;
 
-use std::collections::HashMap;
-
-use crate::profile::course::{BySize, Course, Folded, Grouped};
 use crate::profile::{DeviceProfile, StackTotal};
 use crate::sides::{Side, Sides};
-use crate::stack::{GroupBy, Grouper, Paired};
-use comparison::{Answer, Comparison, Found, Lacks};
-pub use correspondence::{Correspondence, corresponding_allocation};
-use numbers::ratio;
-use parts::Sequence;
+use crate::stack::{Grouper, Paired};
+use crate::trace::Position;
+use ends::float;
+use map::Map;
+use order::common_order;
+use sequence::{Common, common};
+use steps::Steps;
 
 /// Fewer stacks than these tell nothing by their order.
 const LEAST_STACKS: usize = 4;
 
-/// The least share of the allocations of the shorter history whose sizes the other one knows too, if sizes are to tell.
-const LEAST_SHARED: f64 = 0.5;
-
-/// Histories whose lengths differ by no more than the longer one divided by this lack no part.
-const SHORTEST_PART: u64 = 20;
+/// Fewer allocations than these are no course.
+const LEAST_ALLOCATIONS: usize = 20;
 
 /// An end of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,41 +44,8 @@ pub struct Missing {
     pub side: Side,
     /// Which part.
     pub end: End,
-    /// Its share of the allocations of the other side, or of one of its steps, in thousandths.
+    /// Its share of the allocations of the other side, in thousandths.
     pub share: u64,
-    /// True if it is the share of one step.
-    pub of_step: bool,
-}
-
-/// Facts about one side.
-#[derive(Debug)]
-pub struct Run<'c> {
-    /// Its course.
-    pub course: &'c Course,
-    /// The course by groups of stacks, as [`Course::grouped`] has it.
-    pub grouped: Grouped,
-    /// Its groups.
-    pub totals: &'c [StackTotal],
-    /// True if the state at the dump is that at the end of the history.
-    pub ends_at_dump: bool,
-}
-
-impl<'c> Run<'c> {
-    /// One side; `grouper` groups by [`GroupBy::Stack`], and so do the totals.
-    #[must_use]
-    pub fn new(course: &'c Course, device: &DeviceProfile, totals: &'c [StackTotal], grouper: &Grouper<'_>) -> Self {
-        debug_assert_eq!(grouper.by(), GroupBy::Stack);
-        Self { course, grouped: course.grouped(grouper), totals, ends_at_dump: device.figures.checks.end_matches }
-    }
-}
-
-/// The result of looking for missing parts.
-#[derive(Debug, Default)]
-pub struct Parts {
-    /// The parts that one of the recordings lacks.
-    pub missing: Vec<Missing>,
-    /// The reason why one may lack a part that is not found.
-    pub unclear: Option<Unclear>,
 }
 
 /// The reason why it is not known whether a side lacks a part.
@@ -107,192 +60,119 @@ pub enum Unclear {
     Short(Side),
 }
 
-/// The parts that one of two recordings lacks. `pairs` are the groups of both that are the same ones.
-#[must_use]
-pub fn missing(runs: &Sides<Run<'_>>, pairs: &Paired) -> Parts {
-    let mut parts = by_stack_or_size(runs, pairs);
-    if parts.missing.is_empty() && parts.unclear.is_none() {
-        parts.unclear = too_short(runs).map(Unclear::Short);
-    }
-    parts
+/// The parts that one of two recordings lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Parts {
+    /// Those that are known to be missing.
+    pub missing: Vec<Missing>,
+    /// The reason why one may lack a part that is not found.
+    pub unclear: Option<Unclear>,
 }
 
-fn by_stack_or_size(runs: &Sides<Run<'_>>, pairs: &Paired) -> Parts {
-    let parts = parts_of(runs, &in_common(runs, pairs));
-    let stacks = runs.map(|run| run.grouped.keys.len());
-    if !parts.missing.is_empty() || stacks.before.min(stacks.after) >= LEAST_STACKS {
-        return parts;
-    }
-    let Some(common) = in_common_by_size(runs, pairs).filter(are_alike) else {
-        return Parts { unclear: may_lack_a_part(runs).then_some(Unclear::Unlike), ..Parts::default() };
-    };
-    let mut parts = parts_of(runs, &common);
-    // Sizes alone change more easily than stacks.
-    parts.missing.retain(|part| part.share >= 1000 / SHORTEST_PART);
-    parts
+/// One side of an alignment.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'r> {
+    /// The device.
+    pub device: &'r DeviceProfile,
+    /// Its groups of stacks.
+    pub totals: &'r [StackTotal],
+    /// What made these; it groups by [`crate::stack::GroupBy::Stack`].
+    pub grouper: &'r Grouper<'r>,
 }
 
-fn parts_of(runs: &Sides<Run<'_>>, common: &Sides<Common>) -> Parts {
-    let sequences = common.map(|side| Sequence::new(&side.sequence));
-    let sizes = common.map(|side| &side.sizes);
-    let mut parts = Parts::default();
-    for side in Side::BOTH {
-        let other = side.other();
-        let one = Found { run: runs.of(side), sequence: sequences.of(side), sizes: sizes.of(side) };
-        let whole = Found { run: runs.of(other), sequence: sequences.of(other), sizes: sizes.of(other) };
-        let answers = [End::Head, End::Tail].map(|end| Comparison::new(&one, &whole, end)?.answer());
-        let mut larger: Option<Lacks> = None;
-        for answer in answers.into_iter().flatten() {
-            match answer {
-                // If a side seems to lack both, keep the larger.
-                Answer::Lacks(lacks) if larger.as_ref().is_none_or(|larger| larger.share <= lacks.share) => {
-                    larger = Some(lacks);
-                }
-                Answer::Lacks(_) => {}
-                Answer::Unclear => parts.unclear = Some(Unclear::Rest(side)),
-            }
+/// How the histories of a device correspond.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alignment {
+    /// The places just after the allocations of both sides.
+    born: Sides<Vec<Position>>,
+    /// Their last places.
+    end: Sides<Position>,
+    map: Map,
+    /// The parts that one side lacks.
+    pub parts: Parts,
+}
+
+impl Alignment {
+    /// Aligns a device. `paired` are the groups of both sides that are the same ones. `None` where a side allocates
+    /// nothing, or does not tell in which order.
+    #[must_use]
+    pub fn new(runs: &Sides<Run<'_>>, paired: &Paired) -> Option<Self> {
+        let Common { sequences, is_unlike } = common(runs, paired);
+        if sequences.before.born.is_empty() || sequences.after.born.is_empty() {
+            return None;
         }
-        parts.missing.extend(larger.map(|Lacks { end, share, of_step }| Missing { side, end, share, of_step }));
-    }
-    parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
-    parts
-}
-
-/// True if the sizes of both sides are the same often enough to tell which allocations correspond.
-fn are_alike(common: &Sides<Common>) -> bool {
-    let counts = common.map(|side| Sequence::new(&side.sequence).counts());
-    let lengths = counts.map(|counts| counts.values().fold(0, |sum, count| u64::saturating_add(sum, *count)));
-    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
-    let known = counts.of(shorter.other());
-    let shared = counts.of(shorter).iter().filter(|(symbol, _)| known.contains_key(symbol)).map(|(_, count)| *count);
-    ratio(shared.fold(0, u64::saturating_add), *lengths.of(shorter)) >= LEAST_SHARED
-}
-
-/// The side that has so few allocations that any program may begin or end with them.
-fn too_short(runs: &Sides<Run<'_>>) -> Option<Side> {
-    let lengths = runs.map(|run| run.course.sequence.length());
-    let is_course = lengths.before.max(lengths.after) >= comparison::LEAST_ALLOCATIONS;
-    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
-    (is_course && *lengths.of(shorter) < rest::LEAST_ALLOCATIONS as u64).then_some(shorter)
-}
-
-/// True if one history is shorter than the other by more than a change to the code explains.
-fn may_lack_a_part(runs: &Sides<Run<'_>>) -> bool {
-    let lengths = runs.map(|run| run.course.sequence.length());
-    let longer = lengths.before.max(lengths.after);
-    longer >= comparison::LEAST_ALLOCATIONS && lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART
-}
-
-/// A sequence in symbols that both sides share, and the mean size of the allocations of each.
-struct Common {
-    sequence: Folded,
-    sizes: HashMap<u32, f64>,
-}
-
-/// Gives groups that are the same one symbol on both sides.
-fn in_common(runs: &Sides<Run<'_>>, pairs: &Paired) -> Sides<Common> {
-    let mut names = Names::new(runs, pairs);
-    Sides { before: names.common(Side::Before, &runs.before), after: names.common(Side::After, &runs.after) }
-}
-
-/// Gives allocations of the same group and size one symbol on both sides. `None` where a side does not tell sizes.
-fn in_common_by_size(runs: &Sides<Run<'_>>, pairs: &Paired) -> Option<Sides<Common>> {
-    let by_size = runs.map(|run| run.grouped.by_size.as_ref()).both()?;
-    let mut names = Names::new(runs, pairs);
-    let mut classes = HashMap::new();
-    let mut common = Vec::with_capacity(2);
-    for side in Side::BOTH {
-        let groups = names.symbols(side, runs.of(side));
-        let BySize { classes: own, sequence } = *by_size.of(side);
-        let mut symbols = Vec::with_capacity(own.len());
-        let mut sizes = HashMap::new();
-        for class in own {
-            let next = u32::try_from(classes.len()).unwrap_or(u32::MAX);
-            let symbol = *classes.entry((groups[class.symbol as usize], class.bytes)).or_insert(next);
-            sizes.insert(symbol, ratio(class.bytes, 1));
-            symbols.push(symbol);
-        }
-        common.push(Common { sequence: sequence.renamed(|class| symbols[class as usize]), sizes });
-    }
-    let after = common.pop()?;
-    Some(Sides { before: common.pop()?, after })
-}
-
-/// The names that groups of stacks have in common, and a symbol for each.
-struct Names<'r> {
-    /// The groups of both sides.
-    totals: Sides<&'r [StackTotal]>,
-    /// The place of each group among those, by its key.
-    places: Sides<HashMap<&'r str, usize>>,
-    /// The group of the before that each of the after is, or is a part of.
-    partners: HashMap<usize, usize>,
-    /// The group of the before with which each other part of one in the after goes.
-    joined: HashMap<usize, usize>,
-    /// A stack that a saved profile does not list goes by so much of the beginning of its key.
-    length: usize,
-    symbols: HashMap<String, u32>,
-}
-
-impl<'r> Names<'r> {
-    fn new(runs: &Sides<Run<'r>>, pairs: &Paired) -> Self {
-        let keys = Side::BOTH.into_iter().flat_map(|side| &runs.of(side).grouped.keys);
-        let mut partners: HashMap<usize, usize> = pairs.pairs.iter().map(|&(before, after)| (after, before)).collect();
-        let mut joined = HashMap::new();
-        for &(before, after) in &pairs.parts {
-            let first = *partners.entry(after).or_insert(before);
-            if first != before {
-                joined.insert(before, first);
-            }
-        }
-        Self {
-            joined,
-            totals: runs.map(|run| run.totals),
-            places: runs.map(|run| {
-                let keys = run.totals.iter().enumerate().map(|(place, total)| (total.key.0.as_str(), place));
-                keys.collect()
-            }),
-            partners,
-            length: keys.map(String::len).filter(|&length| length > 1).min().unwrap_or(0),
-            symbols: HashMap::new(),
-        }
-    }
-
-    /// One side in symbols.
-    fn common(&mut self, side: Side, run: &Run<'r>) -> Common {
-        let symbols = self.symbols(side, run);
-        let mut sizes = HashMap::new();
-        for (key, &symbol) in run.grouped.keys.iter().zip(&symbols) {
-            let place = self.places.of(side).get(key.as_str());
-            if let Some(total) = place.map(|&place| &run.totals[place]).filter(|total| total.allocations > 0) {
-                sizes.insert(symbol, ratio(total.allocated_total, total.allocations));
-            }
-        }
-        Common { sequence: run.grouped.sequence.renamed(|symbol| symbols[symbol as usize]), sizes }
-    }
-
-    /// The symbol of each group of a side.
-    fn symbols(&mut self, side: Side, run: &Run<'r>) -> Vec<u32> {
-        let mut symbols = Vec::with_capacity(run.grouped.keys.len());
-        for key in &run.grouped.keys {
-            let place = self.places.of(side).get(key.as_str()).copied();
-            let name = self.name(side, place).unwrap_or(key);
-            symbols.push(self.symbol(name.get(..self.length).unwrap_or(name).to_owned()));
-        }
-        symbols
-    }
-
-    /// The key by which the partner of a group goes, where it has one in the before.
-    fn name(&self, side: Side, place: Option<usize>) -> Option<&'r str> {
-        let of = match side {
-            Side::Before => &self.joined,
-            Side::After => &self.partners,
+        let steps = sequences.map(|sequence| Steps::of(&sequence.symbols));
+        let symbols = Sides {
+            before: aligned(&sequences.before.symbols, steps.before),
+            after: aligned(&sequences.after.symbols, steps.after),
         };
-        let before = *of.get(&place?)?;
-        Some(self.totals.before[before].key.0.as_str())
+        let mut order = common_order(&symbols.map(|symbols| &symbols[..]));
+        let scale = scale(runs, paired);
+        let aligned = ends::Aligned { symbols: &symbols, steps, scale };
+        let parts = ends::parts(runs, &sequences, &aligned, is_unlike, &mut order);
+        Some(Self {
+            end: runs.map(|run| run.device.trace.dump()),
+            born: Sides { before: sequences.before.born, after: sequences.after.born },
+            map: Map::new(steps, &order, symbols.map(Vec::len)),
+            parts,
+        })
     }
 
-    fn symbol(&mut self, name: String) -> u32 {
-        let next = u32::try_from(self.symbols.len()).unwrap_or(u32::MAX);
-        *self.symbols.entry(name).or_insert(next)
+    /// True if the histories have something in common.
+    #[must_use]
+    pub fn is_alike(&self) -> bool {
+        self.map.is_alike()
     }
+
+    /// The place of the before at which it does what the after does at `at`. Where that has no partner, it is that of
+    /// the same place of another step, the last one before it first, and else that of the nearest allocation before it
+    /// that has one. `None` in a part that the before lacks, and where the histories are not alike.
+    #[must_use]
+    pub fn before_of(&self, at: Position) -> Option<Position> {
+        let Some(last) = self.begun(Side::After, at).checked_sub(1) else { return Some(Position::START) };
+        let partner = self.map.before_of(last)?;
+        let born = &self.born.before;
+        let since = at.count() - self.born.after[last].count();
+        let next = born.get(partner + 1).map_or(self.end.before.count(), |next| next.count() - 1);
+        Some(Position::of_count((born[partner].count() + since).min(next.max(born[partner].count()))))
+    }
+
+    /// The number of allocations of the after that corresponds to one of the before. Outside of all pairs both programs run
+    /// at the same pace, so that it is negative where the before begins earlier.
+    #[must_use]
+    pub fn after_of(&self, begun: usize) -> i64 {
+        self.map.after_of(begun)
+    }
+
+    /// The allocation of the before that one of the after is, both counted from 0, by the rules of [`Alignment::before_of`].
+    #[must_use]
+    pub fn partner_of(&self, after: usize) -> Option<usize> {
+        self.map.before_of(after)
+    }
+
+    /// The step that a moment lies in, counted from 0; `None` where no steps are known, or it lies in none.
+    #[must_use]
+    pub fn step(&self, side: Side, at: Position) -> Option<usize> {
+        self.map.steps.of(side).as_ref()?.step(self.begun(side, at).checked_sub(1)?)
+    }
+
+    /// The number of allocations up to a moment.
+    fn begun(&self, side: Side, at: Position) -> usize {
+        self.born.of(side).partition_point(|born| *born <= at)
+    }
+}
+
+/// By how much the sizes of the after differ: the median over the groups that are the same.
+fn scale(runs: &Sides<Run<'_>>, paired: &Paired) -> f64 {
+    let groups = paired.pairs.iter().map(|&(old, new)| [&runs.before.totals[old], &runs.after.totals[new]]);
+    let means = groups.map(|groups| groups.map(|total| float(total.allocated_total) / float(total.allocations)));
+    let ratios = means.map(|[before, after]| after / before);
+    let mut ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_normal()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
+}
+
+/// The symbols that are aligned.
+fn aligned(symbols: &[u32], steps: Option<Steps>) -> Vec<u32> {
+    steps.map_or_else(|| symbols.to_vec(), |steps| steps.reduced(symbols))
 }

@@ -1,70 +1,74 @@
-//! A sequence of many equal steps, with three of them: the first, one that stands for those in the middle, and the last.
-//! A place found for that one holds for all, so that long runs are aligned as fast as short ones.
+//! The steps of a history: what it repeats nearly all the time. Of many equal ones three are aligned, the first, one that
+//! stands for those in the middle, and the last, so that long runs are aligned as fast as short ones.
 
-use super::parts::Sequence;
-use crate::profile::course::{Entry, Folded};
+use rustc_hash::FxHashSet;
 
-/// Steps that are left.
-const LEFT: u64 = 3;
+use super::LEAST_STACKS;
+use crate::trace::fold::Folded;
 
-/// A sequence with no more than three of its steps.
-pub(super) struct FewSteps {
-    /// The sequence with its equal steps cut down.
-    pub(super) sequence: Folded,
-    /// The steps, where some were left out.
-    steps: Option<Steps>,
+/// A loop is the steps of a recording where it makes up this share of it, in percent.
+const STEPS_SHARE: usize = 80;
+
+/// Equal steps that are aligned.
+const LEFT: usize = 3;
+
+/// Equal steps, by the places of allocations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Steps {
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) count: usize,
 }
 
-/// The steps of a sequence by its places.
-struct Steps {
-    start: u64,
-    length: u64,
-    count: u64,
-}
-
-impl FewSteps {
-    pub(super) fn new(folded: &Folded) -> Self {
-        let sequence = Sequence::new(folded);
-        let mut left = folded.clone();
-        let places = sequence.steps().and_then(|steps| sequence.places(steps)).filter(|places| places.count > LEFT);
-        let steps = places.map(|places| {
-            if let Entry::Loop { count, .. } = &mut left.entries[places.entry] {
-                *count = LEFT;
-            }
-            Steps { start: places.start, length: places.length, count: places.count }
-        });
-        Self { sequence: left, steps }
+impl Steps {
+    /// The steps of a sequence, if nearly all of it is some.
+    pub(super) fn of(symbols: &[u32]) -> Option<Self> {
+        let longest = Folded::new(symbols)?.longest_loop()?;
+        let [start, length, count] = longest.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let step: FxHashSet<u32> = symbols.iter().copied().skip(start).take(length).collect();
+        let is_most = length * count * 100 >= symbols.len() * STEPS_SHARE;
+        (is_most && step.len() >= LEAST_STACKS).then_some(Self { start, length, count })
     }
 
-    /// The number of the step that a place lies in; 0 where it lies in none.
-    pub(super) fn step(&self, place: u64) -> u64 {
-        let of_steps = |steps: &Steps| place.checked_sub(steps.start)?.checked_div(steps.length);
-        self.steps.as_ref().and_then(of_steps).unwrap_or(0)
+    /// How many of them are aligned.
+    pub(super) fn left(&self) -> usize {
+        self.count.min(LEFT)
     }
 
-    /// The place in what is left that stands for one in the whole.
-    pub(super) fn left(&self, place: u64) -> u64 {
-        let Some(steps) = self.steps.as_ref().filter(|steps| place >= steps.start) else { return place };
-        let step = self.step(place);
-        let left = match step {
-            0 => 0,
-            _ if step + 1 < steps.count => 1,
-            _ => step + LEFT - steps.count,
-        };
-        place - (step - left) * steps.length
+    /// The step that a place lies in; `None` outside of all.
+    pub(super) fn step(&self, place: usize) -> Option<usize> {
+        let step = place.checked_sub(self.start)? / self.length;
+        (step < self.count).then_some(step)
     }
 
-    /// The place in the whole that one in what is left stands for; of those in the middle that of step `near`, or of the
-    /// nearest.
-    pub(super) fn whole(&self, place: u64, near: u64) -> u64 {
-        let Some(steps) = self.steps.as_ref().filter(|steps| place >= steps.start) else { return place };
-        let left = self.step(place);
-        let step = match left {
-            0 => 0,
-            1 => near.clamp(1, steps.count - 2),
-            _ => left + steps.count - LEFT,
-        };
-        place + (step - left) * steps.length
+    /// A sequence without the steps that are not aligned.
+    pub(super) fn reduced(&self, symbols: &[u32]) -> Vec<u32> {
+        let kept = self.start + (self.left() - 1) * self.length;
+        let last = self.start + (self.count - 1) * self.length;
+        [&symbols[..kept], &symbols[last..]].concat()
+    }
+
+    /// The place in what is aligned that stands for one in the whole.
+    pub(super) fn place(&self, whole: usize) -> usize {
+        let gone = self.count - self.left();
+        match self.step(whole) {
+            None if whole < self.start => whole,
+            None => whole - gone * self.length,
+            Some(step) if step + 1 == self.count => whole - gone * self.length,
+            Some(step) => whole - step.saturating_sub(self.left() - 2) * self.length,
+        }
+    }
+
+    /// The place in the whole that one in what is aligned stands for; of steps in the middle that of step `near`, or of
+    /// the nearest.
+    pub(super) fn whole(&self, place: usize, near: usize) -> usize {
+        let gone = self.count - self.left();
+        match place.checked_sub(self.start).map(|at| at / self.length) {
+            None | Some(0) => place,
+            Some(1) if gone > 0 => place + (near.clamp(1, self.count - 2) - 1) * self.length,
+            Some(step) if step + 1 < self.left() => place,
+            Some(_) => place + gone * self.length,
+        }
     }
 }
 
@@ -72,29 +76,34 @@ impl FewSteps {
 mod tests {
     use super::*;
 
-    #[test]
-    fn places_are_found_again() {
-        let symbols = (0..5).chain((0..100).flat_map(|_| 10..30)).chain(40..45);
-        let few = FewSteps::new(&Folded::new(symbols, usize::MAX).unwrap());
-        assert_eq!(few.sequence.length(), 5 + 3 * 20 + 5);
-        for place in 0..2010 {
-            assert_eq!(few.whole(few.left(place), few.step(place)), place);
-            assert!(few.left(place) < few.sequence.length());
-        }
-        // The first of 100 steps, those in the middle, and the last.
-        let steps = [0, 1, 50, 98, 99].map(|step| few.left(5 + step * 20 + 7));
-        assert_eq!(steps, [12, 32, 32, 32, 52]);
-        assert_eq!(few.left(2005), 65);
-        // In a run with fewer steps, it is the nearest step in the middle.
-        assert_eq!(few.whole(32, 400), 5 + 98 * 20 + 7);
+    fn symbols(count: u32) -> Vec<u32> {
+        (0..5).chain((0..count).flat_map(|_| 10..30)).chain(40..45).collect()
     }
 
     #[test]
-    fn few_steps_are_all_left() {
-        let symbols = (0..5).chain((0..3).flat_map(|_| 10..30));
-        let folded = Folded::new(symbols, usize::MAX).unwrap();
-        let few = FewSteps::new(&folded);
-        assert_eq!(few.sequence, folded);
-        assert_eq!((few.left(40), few.whole(40, 7)), (40, 40));
+    fn places_are_found_again() {
+        for count in [2, 3, 4, 100] {
+            let symbols = symbols(count);
+            let steps = Steps::of(&symbols).unwrap();
+            assert_eq!(steps, Steps { start: 5, length: 20, count: count as usize });
+            let reduced = steps.reduced(&symbols);
+            assert_eq!(reduced.len(), 10 + 20 * steps.left());
+            for (place, symbol) in symbols.iter().enumerate() {
+                let left = steps.place(place);
+                assert_eq!(reduced[left], *symbol, "{place} of {count}");
+                assert_eq!(steps.whole(left, steps.step(place).unwrap_or(0)), place, "{place} of {count}");
+            }
+        }
+        let steps = Steps::of(&symbols(100)).unwrap();
+        // In a run with fewer steps, it is the nearest step in the middle.
+        assert_eq!(steps.whole(32, 400), 5 + 98 * 20 + 7);
+    }
+
+    #[test]
+    fn layers_and_loops_over_parameters_are_no_steps() {
+        let layers: Vec<u32> = (0..40).chain((0..4).flat_map(|_| 50..60)).chain(70..110).collect();
+        assert_eq!(Steps::of(&layers), None);
+        let parameters: Vec<u32> = (0..100).flat_map(|_| [7, 8]).collect();
+        assert_eq!(Steps::of(&parameters), None);
     }
 }

@@ -39,7 +39,6 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     options.device_memory = limits.device_memory;
     let of_profile = profile::Options {
         layout: found.is_none() && arguments.view.has_pictures(),
-        skip_course: true,
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };
     if let Some(found) = &found {

@@ -81,7 +81,6 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         layout: false,
         every: None,
         device: arguments.view.device,
-        skip_course: true,
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // The snapshots of a series are read one after the other.

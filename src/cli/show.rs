@@ -21,7 +21,6 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let of_profile = profile::Options {
         every,
         layout: found.is_none() && arguments.view.has_pictures(),
-        skip_course: true,
         ..arguments.stacks.profile_options(&config, &arguments.view)
     };
     let mut options = report_options(&arguments.view, output);

@@ -1,7 +1,7 @@
 //! Compares two profiles: devices, figures and stacks.
 
+mod alignment;
 mod categories;
-mod course;
 mod inputs;
 mod joined;
 mod lines;
@@ -16,7 +16,7 @@ mod touched;
 
 use std::sync::Arc;
 
-use crate::align::{Missing, Unclear};
+use crate::align::{Alignment, Missing, Parts, Unclear};
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{Pattern, Selector};
 pub use crate::profile::Metric;
@@ -24,8 +24,9 @@ use crate::profile::{DeviceProfile, Moment, Profile};
 pub use crate::sides::{Side, Sides};
 use crate::snapshot::{Copier, Tables};
 use crate::stack::{Code, Grouper};
+use alignment::Aligned;
+pub use alignment::PeakPlace;
 pub use categories::CategoryChange;
-pub use course::{PeakPlace, align};
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};
 pub use places::{Apart, ComparedPlaces, Place};
@@ -69,6 +70,8 @@ pub struct DeviceDiff {
     pub unlisted: Vec<Row>,
     /// Phases, in the order in which they begin.
     pub phases: Vec<PhaseRow>,
+    /// How the histories of both sides correspond; `None` where a side does not tell.
+    pub alignment: Option<Alignment>,
     /// Parts that one of the recordings lacks.
     pub missing: Vec<Missing>,
     /// The reason why a side may lack a part that is not among those.
@@ -140,6 +143,7 @@ impl Diff {
         let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);
         for device in &mut self.devices {
             device.unlisted = Vec::new();
+            device.alignment = None;
             device.rows.retain(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
             device.rows.shrink_to_fit();
             for row in &mut device.rows {
@@ -198,23 +202,29 @@ fn level_names(profiles: &mut Sides<Profile>) {
     }
 }
 
-/// Compares a before with an after.
+/// Compares a before with an after. Where the before was read at [`Moment::Aligned`], both are compared where the program
+/// does the same: at the peak of the after, and where the before does what it does there.
 #[must_use]
 pub fn compare(before: Profile, after: Profile, options: Options) -> Diff {
     let pairs = pair_devices(&before, &after);
     let mut profiles = Sides { before, after };
     level_names(&mut profiles);
+    let aligned = alignment::align(&profiles, &pairs, options);
+    if matches!(profiles.before.options.at, Moment::Aligned(_)) {
+        alignment::look_at_peaks(&mut profiles, &pairs, &aligned);
+    }
     let groupers = profiles.map_at_once(Profile::grouper);
     let mut of_phases = Vec::new();
     let of_categories = categories::groupers(&profiles);
     let mut devices = Vec::with_capacity(pairs.len());
-    for index in pairs {
-        devices.push(compare_devices(&profiles, &groupers, &of_categories, index, options, &mut of_phases));
+    for (index, aligned) in pairs.into_iter().zip(aligned) {
+        let groupers = Groupers { stacks: &groupers, categories: &of_categories };
+        devices.push(compare_devices(&profiles, groupers, index, aligned, options, &mut of_phases));
     }
     let mut diagnostics = Vec::new();
     for device in &devices {
         recordings::compare(&profiles, device, &mut diagnostics);
-        course::tell(&profiles, device, &mut diagnostics);
+        alignment::tell(&profiles, device, &mut diagnostics);
         places::tell(&profiles, device, &mut diagnostics);
     }
     recordings::compare_settings(&profiles, &mut diagnostics);
@@ -249,11 +259,18 @@ fn only_gated(profile: &Profile, allocates: bool) -> Option<usize> {
     only(profile, |device| device.is_gated(allocates))
 }
 
+/// The groupers of a comparison.
+#[derive(Clone, Copy)]
+struct Groupers<'g> {
+    stacks: &'g Sides<Grouper<'g>>,
+    categories: &'g Sides<Grouper<'g>>,
+}
+
 fn compare_devices(
     profiles: &Sides<Profile>,
-    groupers: &Sides<Grouper<'_>>,
-    of_categories: &Sides<Grouper<'_>>,
+    Groupers { stacks: groupers, categories: of_categories }: Groupers<'_>,
     index: Sides<Option<usize>>,
+    aligned: Aligned,
     options: Options,
     found: &mut Vec<Diagnostic>,
 ) -> DeviceDiff {
@@ -274,13 +291,13 @@ fn compare_devices(
     let paired = stacks::paired(stacks, both, options);
     let is_at_peak = matches!(profiles.after.options.at, Moment::Peak | Moment::Aligned(_));
     let at = devices.map(|device| device.and_then(|device| device.at).filter(|_| is_at_peak));
-    let course::Compared { mut missing, mut parts_unclear, peaks, peak_moved } =
-        course::compare(profiles, devices, both, &paired, options);
-    if runs::have_same_whole_steps(profiles) {
-        missing.clear();
-        parts_unclear = None;
-    }
-    let places = devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, &missing));
+    let Aligned { mut alignment, peaks, peak_moved } = aligned;
+    let Parts { missing, unclear } = match &mut alignment {
+        Some(alignment) if !runs::have_same_whole_steps(profiles) => std::mem::take(&mut alignment.parts),
+        Some(_) | None => Parts::default(),
+    };
+    let places =
+        devices.both().and_then(|devices| ComparedPlaces::new(profiles, devices, alignment.as_ref(), &missing));
     if let Some(devices) = devices.both() {
         inputs::tell(devices.after.device, stacks, &paired.pairs, both, found);
     }
@@ -302,8 +319,9 @@ fn compare_devices(
         rows: rows.all,
         unlisted: rows.unlisted,
         phases,
+        alignment,
         missing,
-        parts_unclear,
+        parts_unclear: unclear,
         other_frames: devices.both().and_then(|devices| OtherFrames::between(profiles, devices)),
         places,
         peaks,

@@ -1,10 +1,10 @@
 //! The places at which a device is compared: the peak of the after, and where the before does the same.
 
-use super::course::PeakPlace;
+use super::alignment::PeakPlace;
 use super::{DeviceDiff, Row, Sides};
-use crate::align::Missing;
+use crate::align::{Alignment, Missing};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::profile::{DeviceProfile, Kind, Moment, Profile};
+use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{History, Position};
 use crate::sides::Side;
 use crate::text::thousands;
@@ -45,8 +45,6 @@ pub enum Apart {
     PartMissing,
     /// The histories have nothing like each other's course.
     NotAlike,
-    /// A saved profile, or input that can be read once only, has no stacks of that place.
-    NotKept,
 }
 
 impl Apart {
@@ -59,7 +57,6 @@ impl Apart {
             Self::NoOrder => "no-order",
             Self::PartMissing => "part-missing",
             Self::NotAlike => "not-alike",
-            Self::NotKept => "not-kept",
         }
     }
 
@@ -71,19 +68,23 @@ impl Apart {
             Self::NoOrder => Some("a side does not tell in which order its stacks allocate"),
             Self::PartMissing => Some("the before lacks the part in which the peak of the after lies"),
             Self::NotAlike => Some("the histories have nothing like each other's course"),
-            Self::NotKept => Some("the before has no stacks of the place that corresponds to the peak of the after"),
         }
     }
 }
 
 impl ComparedPlaces {
     /// The places of a device; `None` where a side has no such moment.
-    pub(super) fn new(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>, missing: &[Missing]) -> Option<Self> {
+    pub(super) fn new(
+        profiles: &Sides<Profile>,
+        devices: Sides<&DeviceProfile>,
+        alignment: Option<&Alignment>,
+        missing: &[Missing],
+    ) -> Option<Self> {
         let at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
         let allocated = &devices.before.figures.allocated;
         let before_peak =
             allocated.peak_at.zip(allocated.peak).map(|(at, bytes)| Place::new(devices.before, at, bytes));
-        Some(Self { at, before_peak, reason: apart(profiles, devices, missing) })
+        Some(Self { at, before_peak, reason: apart(profiles, devices, alignment, missing) })
     }
 
     /// By how much the peak of the before is higher than the place that is compared.
@@ -126,7 +127,12 @@ fn in_words(at: Position) -> String {
 }
 
 /// The reason why the places of a device do not correspond.
-fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>, missing: &[Missing]) -> Option<Apart> {
+fn apart(
+    profiles: &Sides<Profile>,
+    devices: Sides<&DeviceProfile>,
+    alignment: Option<&Alignment>,
+    missing: &[Missing],
+) -> Option<Apart> {
     let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
     if !devices.each().into_iter().all(|(_, device)| has_known_peak(device)) {
         return Some(Apart::NotKnown);
@@ -134,14 +140,10 @@ fn apart(profiles: &Sides<Profile>, devices: Sides<&DeviceProfile>, missing: &[M
     if places.contains_key(&devices.before.device) {
         return None;
     }
-    let is_ordered = devices.map(|device| device.course.is_some());
-    Some(match is_ordered {
-        Sides { before: true, after: true } if profiles.before.source.kind == Kind::Profile => Apart::NotKept,
-        Sides { before: true, after: true } if missing.iter().any(|missing| missing.side == Side::Before) => {
-            Apart::PartMissing
-        }
-        Sides { before: true, after: true } => Apart::NotAlike,
-        _ => Apart::NoOrder,
+    Some(match alignment {
+        Some(_) if missing.iter().any(|missing| missing.side == Side::Before) => Apart::PartMissing,
+        Some(_) => Apart::NotAlike,
+        None => Apart::NoOrder,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::area::{self, Area};
 use super::past::Past;
-use crate::align::Correspondence;
+use crate::align::Alignment;
 use crate::profile::{DeviceProfile, Occurrence};
 use crate::replay::{History, Position};
 use crate::sides::Side;
@@ -111,7 +111,7 @@ pub(crate) struct Band {
 struct Scale<'p> {
     side: Side,
     past: &'p Past<'p>,
-    correspondence: Option<&'p Correspondence>,
+    alignment: Option<&'p Alignment>,
     /// Whether the places of this side are those of the scale.
     is_own: bool,
 }
@@ -137,8 +137,8 @@ impl Scale<'_> {
 
     fn program(&self, at: Position) -> Option<i64> {
         let place = self.past.has_moves().then(|| self.past.place(at))?;
-        match (self.correspondence, self.side) {
-            (Some(correspondence), Side::Before) => Some(correspondence.after_of(place)),
+        match (self.alignment, self.side) {
+            (Some(alignment), Side::Before) => Some(alignment.after_of(place)),
             (Some(_), Side::After) => i64::try_from(place).ok(),
             (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
         }
@@ -146,14 +146,9 @@ impl Scale<'_> {
 }
 
 /// The curve of a side, where it is more than a point.
-pub(super) fn curve(
-    past: &Past<'_>,
-    side: Side,
-    is_compared: bool,
-    correspondence: Option<&Correspondence>,
-) -> Option<Curve> {
+pub(super) fn curve(past: &Past<'_>, side: Side, is_compared: bool, alignment: Option<&Alignment>) -> Option<Curve> {
     let device = past.device;
-    let scale = Scale { side, past, correspondence, is_own: !is_compared };
+    let scale = Scale { side, past, alignment, is_own: !is_compared };
     let points = if past.has_moves() { points(&scale) } else { coarse_points(device) };
     if points.len() < 2 || device.figures.history != History::Recorded {
         return None;

@@ -4,7 +4,7 @@ use super::Pictured;
 use super::flame::{Holdings, MomentKind};
 use super::past::Past;
 use super::units::Units;
-use crate::align::Correspondence;
+use crate::align::Alignment;
 use crate::diff::RowKind;
 use crate::profile::{DeviceProfile, Held, Moment, Owned};
 use crate::replay::Position;
@@ -14,16 +14,11 @@ use crate::sides::{Side, Sides};
 type Kept = fn(&Owned) -> Held;
 
 /// The memory of all units at all moments.
-pub(super) fn holdings(
-    pictured: &Pictured<'_>,
-    pasts: &Sides<Option<Past<'_>>>,
-    units: &mut Units<'_>,
-    correspondence: Option<&Correspondence>,
-) -> Holdings {
+pub(super) fn holdings(pictured: &Pictured<'_>, pasts: &Sides<Option<Past<'_>>>, units: &mut Units<'_>) -> Holdings {
     let kept = kept_moments(pictured);
     let mut moments: Vec<_> = kept.iter().map(|(kind, at, _)| (kind.clone(), *at)).collect();
     let has_aligned = kept.iter().any(|(kind, ..)| *kind == MomentKind::Aligned);
-    let aligned = correspondence.filter(|_| !has_aligned).and_then(|all| aligned_peak(pasts, all));
+    let aligned = pictured.alignment.filter(|_| !has_aligned).and_then(|alignment| aligned_peak(pictured, alignment));
     moments.extend(aligned.map(|at| (MomentKind::Aligned, at)));
     let mut holdings = Holdings::new(moments);
     for (side, past) in pasts.each() {
@@ -48,15 +43,9 @@ pub(super) fn holdings(
 }
 
 /// The peak of the after, and the same place of the program in the before.
-fn aligned_peak(pasts: &Sides<Option<Past<'_>>>, correspondence: &Correspondence) -> Option<Sides<Option<Position>>> {
-    let before = pasts.before.as_ref()?;
-    let after = pasts.after.as_ref()?;
-    let at = after.device.figures.allocated.peak_at?;
-    let in_before = match after.place(at).checked_sub(1) {
-        None => Some(Position::START),
-        Some(last) => correspondence.partner_of(last).and_then(|partner| Some(before.begun.get(partner)?.0)),
-    };
-    Some(Sides { before: in_before, after: Some(at) })
+fn aligned_peak(pictured: &Pictured<'_>, alignment: &Alignment) -> Option<Sides<Option<Position>>> {
+    let at = pictured.devices.after?.figures.allocated.peak_at?;
+    Some(Sides { before: alignment.before_of(at), after: Some(at) })
 }
 
 /// The moments that every profile keeps, the one that the report is about first.

@@ -24,7 +24,7 @@ pub(crate) use span::{EventRange, Span};
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::align::Correspondence;
+use crate::align::Alignment;
 use crate::diff::{DeviceDiff, Diff, Row};
 use crate::profile::{DeviceProfile, Profile};
 use crate::sides::{Side, Sides};
@@ -61,6 +61,8 @@ pub(crate) struct Pictured<'p> {
     devices: Sides<Option<&'p DeviceProfile>>,
     /// The stacks of a comparison.
     rows: Option<&'p [Row]>,
+    /// How the histories of a comparison correspond, where they do.
+    alignment: Option<&'p Alignment>,
     /// Whether frames that only pass calls on are shown.
     internals: bool,
 }
@@ -73,13 +75,15 @@ impl Picture {
             before: device.index.before.map(|index| &diff.profiles.before.devices[index]),
             after: device.index.after.map(|index| &diff.profiles.after.devices[index]),
         };
-        Self::new(Pictured { profiles, devices, rows: Some(&device.rows), internals })
+        let alignment = device.alignment.as_ref().filter(|alignment| alignment.is_alike());
+        Self::new(Pictured { profiles, devices, rows: Some(&device.rows), alignment, internals })
     }
 
     /// The picture of a device of one snapshot.
     pub(crate) fn of_device(profile: &Profile, device: &DeviceProfile, internals: bool) -> Self {
         let profiles = Sides { before: None, after: Some(profile) };
-        Self::new(Pictured { profiles, devices: Sides { before: None, after: Some(device) }, rows: None, internals })
+        let devices = Sides { before: None, after: Some(device) };
+        Self::new(Pictured { profiles, devices, rows: None, alignment: None, internals })
     }
 
     fn new(pictured: Pictured<'_>) -> Self {
@@ -89,11 +93,11 @@ impl Picture {
             after: Past::new(&pictured, Side::After, &mut units),
         };
         let is_compared = pictured.rows.is_some();
-        let correspondence = correspondence(&pasts);
-        let holdings = held::holdings(&pictured, &pasts, &mut units, correspondence.as_ref());
+        let alignment = pictured.alignment;
+        let holdings = held::holdings(&pictured, &pasts, &mut units);
         let flame = holdings.flame(|unit| units.frames(unit), !is_compared, &highest(&pasts, units.count()));
         let known = pasts.each().into_iter().filter_map(|(side, past)| Some((side, past.as_ref()?)));
-        let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, correspondence.as_ref()));
+        let curves = known.filter_map(|(side, past)| curve::curve(past, side, is_compared, alignment));
         let mut curves: Vec<Curve> = curves.collect();
         let categories = area::stack(&mut curves);
         let rows = Rows::new(&pictured);
@@ -101,7 +105,7 @@ impl Picture {
             leaves: &flame.leaves,
             rows: Sides { before: rows.by_key(Side::Before), after: rows.by_key(Side::After) },
             categories: &categories,
-            correspondence: correspondence.as_ref(),
+            alignment,
         };
         let records = Sides {
             before: pasts.before.as_ref().and_then(|past| Record::new(past, Side::Before, &shared)),
@@ -111,7 +115,7 @@ impl Picture {
             records,
             curves,
             is_compared,
-            is_aligned: correspondence.is_some(),
+            is_aligned: alignment.is_some(),
             flame,
             files: files(&pictured),
             spans: span::spans(&pictured),
@@ -140,13 +144,6 @@ fn files(pictured: &Pictured<'_>) -> BTreeMap<String, String> {
         files.extend(code.shown_user_files().map(|(shown, recorded)| (shown.to_owned(), recorded.to_owned())));
     }
     files
-}
-
-/// The correspondence of both sides, where both have a history.
-fn correspondence(pasts: &Sides<Option<Past<'_>>>) -> Option<Correspondence> {
-    let before = pasts.before.as_ref().filter(|past| past.has_moves())?.allocating_units();
-    let after = pasts.after.as_ref().filter(|past| past.has_moves())?.allocating_units();
-    Correspondence::new(&Sides { before: &before, after: &after })
 }
 
 /// The most that each unit holds at any moment, as far as that is known.

@@ -43,11 +43,6 @@ impl<'p> Past<'p> {
         self.begun.partition_point(|&(begun, _)| begun <= at)
     }
 
-    /// The units that allocate, in order.
-    pub(super) fn allocating_units(&self) -> Vec<u32> {
-        self.begun.iter().map(|&(_, class)| self.units[class as usize]).collect()
-    }
-
     /// The category or the recorded purpose of each class of the trace, as an index into the names.
     pub(super) fn categories(&self) -> (Vec<u32>, Vec<String>) {
         let grouper = Grouper::new(&self.profile.tables, GroupBy::Category, &self.profile.options.rules);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::past::Past;
-use crate::align::Correspondence;
+use crate::align::Alignment;
 use crate::replay::{Layout, Position};
 use crate::sides::{Side, Sides};
 use crate::trace::Trace;
@@ -38,7 +38,7 @@ pub(super) struct Shared<'p> {
     /// The rows by their keys on a side.
     pub(super) rows: Sides<HashMap<&'p str, usize>>,
     pub(super) categories: &'p [String],
-    pub(super) correspondence: Option<&'p Correspondence>,
+    pub(super) alignment: Option<&'p Alignment>,
 }
 
 impl Record {
@@ -53,8 +53,8 @@ impl Record {
         let places: Vec<usize> =
             names.iter().filter_map(|name| shared.categories.iter().position(|known| known == name)).collect();
         let begun = past.begun.len();
-        let of_before = shared.correspondence.filter(|_| side == Side::Before);
-        let of_after = shared.correspondence.filter(|_| side == Side::After);
+        let of_before = shared.alignment.filter(|_| side == Side::Before);
+        let of_after = shared.alignment.filter(|_| side == Side::After);
         Some(Self {
             trace: past.device.trace.clone(),
             layout: past.device.layout.clone(),

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::course::Course;
 use super::every::Interval;
 use super::exact::{self, Attribution, Sums, Totals};
 use super::lines::HeldLine;
 use super::phases::Phases;
 use super::totals::{self, Bucket, Grouping, Held, StackTotal};
-use super::{Layout, Moment, NamedPhase, Options, Recording};
+use super::{Layout, Moment, NamedPhase, Recording};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Grouper, Key, Languages};
@@ -51,9 +50,6 @@ pub struct DeviceProfile {
     pub phases: Phases,
     /// The history in equal parts, where [`super::Options::every`] asks for them.
     pub intervals: Vec<Interval>,
-    /// The order in which the stacks allocate; `None` where nothing does, where nothing repeats, where a profile was
-    /// saved before that was kept, or where it was left out ([`super::Options::skip_course`]).
-    pub course: Option<Course>,
     /// Microseconds from the first event of any device to places of this one, where the release wrote times.
     pub(crate) times: Vec<(Position, u64)>,
     /// Where blocks and segments lie, where [`super::Options::layout`] asks for it and a snapshot was read.
@@ -103,14 +99,6 @@ impl DeviceProfile {
     #[must_use]
     pub fn ran_out_of_memory(&self) -> bool {
         !self.figures.ooms.is_empty()
-    }
-
-    /// Everything that follows from the trace: what the options ask for, and the totals of stacks.
-    pub(super) fn complete(&mut self, grouper: &Grouper<'_>, options: &Options) {
-        if !options.skip_course {
-            self.course = Course::of(&self.trace, self.figures.allocated.peak_at);
-        }
-        self.group(grouper);
     }
 
     /// Looks at another moment.

@@ -48,7 +48,6 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             at,
             sums: Vec::new(),
             coarse: None,
-            course: None,
             times: history::times(events, first_us),
             layout: replay.layout,
             failed_stacks: failed_stacks(&snapshot.tables, events, &replay.figures.ooms),
@@ -72,7 +71,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let code = super::code_of(&tables, None, &options.rules, run.as_ref());
     let grouper = Grouper::of(code, options.group_by);
     for device in &mut devices {
-        device.complete(&grouper, &options);
+        device.group(&grouper);
         device.count_modules(run.as_ref());
     }
     Ok(Profile {

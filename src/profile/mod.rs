@@ -1,7 +1,6 @@
 //! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they stand in for the
 //! snapshot.
 
-pub mod course;
 mod device;
 mod error;
 mod every;
@@ -105,8 +104,6 @@ pub struct Options {
     pub device: Option<u32>,
     /// Keeps the addresses of blocks and segments, for pictures.
     pub layout: bool,
-    /// Leaves out [`DeviceProfile::course`], which only comparisons and saved profiles need.
-    pub skip_course: bool,
 }
 
 /// The reason for which the figures of a stored before were raised.
@@ -181,20 +178,6 @@ impl Profile {
         }
         self.tables = Arc::default();
         self.facts = None;
-    }
-
-    /// The place of the allocation that made the peak of a device; `None` where it is not known, or the peak is the
-    /// start.
-    #[must_use]
-    pub fn peak_allocation(&self, device: u32) -> Option<u64> {
-        let device = self.devices.iter().find(|known| known.device == device)?;
-        device.course.as_ref()?.peak.map(|peak| peak.place)
-    }
-
-    /// True if the stacks of a device are known at any place of its history.
-    #[must_use]
-    pub fn knows_places(&self, device: u32) -> bool {
-        self.devices.iter().any(|known| known.device == device && known.coarse.is_none())
     }
 
     /// Looks at another moment: [`StackTotal::at`] is held then. Moments by time are known while a snapshot is read alone.

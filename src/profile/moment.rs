@@ -35,8 +35,8 @@ pub enum Moment {
     Aligned(Arc<Places>),
 }
 
-/// Moments by device: just after the allocation of this number, or the start for `None`. Other devices use their peak.
-pub type Places = BTreeMap<u32, Option<u64>>;
+/// Moments by device. Other devices use their peak.
+pub type Places = BTreeMap<u32, Position>;
 
 /// A point of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -278,11 +278,7 @@ impl Recording<'_> {
                 let window = Window { from: self.position(&ends[0])?, to: self.position(&ends[1])? };
                 (window.from <= window.to).then(|| self.highest(&[window])).flatten().map(|highest| highest.at)
             }
-            Moment::Aligned(places) => match places.get(&self.device) {
-                Some(Some(place)) => self.after_allocation(*place),
-                Some(None) => Some(Position::START),
-                None => self.position(&Moment::Peak),
-            },
+            Moment::Aligned(places) => places.get(&self.device).copied().or_else(|| self.position(&Moment::Peak)),
         }
     }
 
@@ -296,12 +292,6 @@ impl Recording<'_> {
         let later = events.iter().position(|event| event.time().is_some_and(|time| time > until));
         let before = later.unwrap_or(events.len());
         Some(Position::of_count(before))
-    }
-
-    fn after_allocation(&self, place: u64) -> Option<Position> {
-        let begins: Vec<bool> = self.trace.moves.iter().map(|one| one.begins().is_some()).collect();
-        let mut allocations = self.trace.symbols.iter().enumerate().filter(|(_, symbol)| begins[**symbol as usize]);
-        allocations.nth(usize::try_from(place).ok()?).map(|(index, _)| Position::after(index))
     }
 
     fn in_phase(&self, wanted: &PhaseMoment) -> Option<Position> {

@@ -212,6 +212,20 @@ impl Trace {
         times
     }
 
+    /// The blocks that events hand out, in order: the place just after each event, and the class. Unlike
+    /// [`Trace::begun`], without those that the final state implies.
+    pub fn allocated(&self) -> impl Iterator<Item = (Position, u32)> {
+        let begun = self.symbols.iter().map(|&symbol| self.moves[symbol as usize].begins());
+        begun.enumerate().filter_map(|(event, block)| Some((Position::after(event), block?.class)))
+    }
+
+    /// The class of the block that an event hands out.
+    #[must_use]
+    pub fn begun_by(&self, event: u32) -> Option<&Class> {
+        let begun = self.moves[*self.symbols.get(event as usize)? as usize].begins()?;
+        self.classes.get(begun.class as usize)
+    }
+
     /// One of the counters before the first event.
     #[must_use]
     pub fn value_at_start(&self, measure: Measure) -> i128 {

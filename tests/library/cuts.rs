@@ -1,7 +1,7 @@
 //! Snapshots without a part of their head or tail, compared with the whole: the missing part is found, unless a whole
 //! step is left.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -9,9 +9,9 @@ use std::path::Path;
 
 use ptmem::align::End;
 use ptmem::diff;
-use ptmem::profile::course::{Entry, Folded};
 use ptmem::profile::{self, Kind, Opened, Options, Profile, Source};
 use ptmem::snapshot::Snapshot;
+use ptmem::trace::Origin;
 use ptmem::trim::{self, trim};
 
 use crate::support::fixtures;
@@ -84,29 +84,24 @@ fn cut(snapshot: &Snapshot, device: u32, end: End, share: usize) -> Profile {
     profile::read(&*bytes, "cut", Options::default()).unwrap()
 }
 
-/// Every allocation of a sequence.
-fn write_out(folded: &Folded, entries: &[Entry], all: &mut Vec<u32>) {
-    for entry in entries {
-        match *entry {
-            Entry::One(symbol) => all.push(symbol),
-            Entry::Loop { body, count } => {
-                (0..count).for_each(|_| write_out(folded, &folded.bodies[body as usize], all));
-            }
-        }
-    }
-}
-
 /// The stacks that allocate, in order, grouped as in comparisons; their sizes as well where they are few.
 fn allocations(profile: &Profile, device: u32) -> Vec<u32> {
-    let mut all = Vec::new();
-    let device = profile.devices.iter().find(|other| other.device == device);
-    if let Some(course) = device.and_then(|device| device.course.as_ref()) {
-        let grouped = course.grouped(&profile.grouper());
-        let is_by_size = grouped.keys.len() < LEAST_STACKS;
-        let folded = grouped.by_size.filter(|_| is_by_size).map_or(grouped.sequence, |by_size| by_size.sequence);
-        write_out(&folded, &folded.entries, &mut all);
-    }
-    all
+    let Some(device) = profile.devices.iter().find(|other| other.device == device) else { return Vec::new() };
+    let grouper = profile.grouper();
+    let keys = device.trace.classes.iter().map(|class| match class.origin {
+        Origin::Stack(stack) => grouper.key(stack).0,
+        _ => String::new(),
+    });
+    let keys: Vec<String> = keys.collect();
+    let begun: Vec<usize> = device.trace.allocated().map(|(_, class)| class as usize).collect();
+    let stacks: HashSet<&String> = begun.iter().map(|&class| &keys[class]).collect();
+    let is_by_size = stacks.len() < LEAST_STACKS;
+    let mut known = HashMap::new();
+    let symbols = begun.iter().map(|&class| {
+        let next = u32::try_from(known.len()).unwrap();
+        *known.entry((&keys[class], is_by_size.then_some(device.trace.classes[class].requested))).or_insert(next)
+    });
+    symbols.collect()
 }
 
 /// The length of a step: the least distance at which four in five allocations are made by the same stack again.

@@ -53,7 +53,6 @@ impl Stacks {
             max_input: view.input.max_input(),
             allocator_settings: view.input.allocator_settings(config),
             layout: false,
-            skip_course: false,
         }
     }
 }

@@ -204,10 +204,7 @@ impl<'a> Run<'a> {
         let options = arguments.stacks.profile_options(config, &arguments.view);
         let at = arguments.stacks.moment().unwrap_or_else(|| Moment::Aligned(Arc::default()));
         let options = profile::Options { at, layout, ..options };
-        let mut profiles = input::profiles(item.files, &options, self.parallel)?;
-        if matches!(options.at, Moment::Aligned(_)) {
-            diff::align(&mut profiles, self.match_ratio());
-        }
+        let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
             input::require_whole_groups(profile)?;

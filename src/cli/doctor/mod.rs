@@ -5,12 +5,13 @@ mod examine;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use ptmem::diff::{self, Diff, Sides};
+use ptmem::diff::{self, Diff};
 use ptmem::leak;
-use ptmem::profile::{self, Opened};
+use ptmem::profile::{self, Moment, Opened};
 use ptmem::report::printable;
 use ptmem::verdict::Verdict;
 
@@ -67,11 +68,9 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
 
 /// Two recordings of one program, at corresponding places.
 fn compared(paths: [&Path; 2], options: &profile::Options) -> Result<Diff> {
-    let [before, after] = paths.map(|path| input::profile(path, options));
-    let mut sides = Sides { before: before?, after: after? };
-    let rows = diff::Options::default();
-    diff::align(&mut sides, rows.match_ratio);
-    Ok(diff::compare(sides.before, sides.after, rows))
+    let options = profile::Options { at: Moment::Aligned(Arc::default()), ..options.clone() };
+    let [before, after] = paths.map(|path| input::profile(path, &options));
+    Ok(diff::compare(before?, after?, diff::Options::default()))
 }
 
 /// A line for every finding, its advice below it, and the sum at the end.

@@ -52,7 +52,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let code = super::super::code_of(&profile.tables, None, &profile.options.rules, profile.run.as_ref());
     let grouper = Grouper::of(code, profile.options.group_by);
     for device in &mut profile.devices {
-        device.complete(&grouper, &profile.options);
+        device.group(&grouper);
         device.count_modules(profile.run.as_ref());
     }
     profile.facts = Some(grouper.code().facts());
@@ -259,7 +259,6 @@ impl Reader {
             stacks: Vec::new(),
             phases,
             intervals: Vec::new(),
-            course: None,
             times: times(&saved.times),
             layout: None,
             figures,

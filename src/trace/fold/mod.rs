@@ -76,6 +76,28 @@ impl Folded {
         length(&self.items, &lengths)
     }
 
+    /// The loop that stands for most symbols: where it starts, how long a round is, and how many rounds there are.
+    #[must_use]
+    pub fn longest_loop(&self) -> Option<[u64; 3]> {
+        let mut lengths = Vec::with_capacity(self.bodies.len());
+        for body in &self.bodies {
+            lengths.push(length(body, &lengths));
+        }
+        let mut start = 0_u64;
+        let mut longest: Option<[u64; 3]> = None;
+        for item in &self.items {
+            let all = length(&[*item], &lengths)?;
+            if let Item::Loop { body, count } = *item
+                && count > 1
+                && longest.is_none_or(|[_, round, count]| round * count < all)
+            {
+                longest = Some([start, lengths[body as usize]?, count]);
+            }
+            start = start.checked_add(all)?;
+        }
+        longest
+    }
+
     /// The symbols, one by one.
     #[must_use]
     pub fn unfolded(&self) -> Unfolded<'_> {

@@ -1,0 +1,444 @@
+//! The parts that one side lacks at its head or tail, because the ring buffer dropped the oldest events, or the recording
+//! began later or ended earlier.
+//!
+//! An end of one side without partners was cut off on the other, or it is a change to the code. A recording that is cut
+//! off begins, or ends, with what the other holds at the cut; changed code begins and ends with what it always did. Where
+//! the other holds as much at the cut as at its own end, the order tells: no change to the code leaves all allocations of
+//! one history at an end of the other. Fewer steps of the same kind are no missing part while one is whole.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::order::Pair;
+use super::sequence::{Sequence, counts};
+use super::steps::Steps;
+use super::{End, LEAST_ALLOCATIONS, LEAST_STACKS, Missing, Parts, Run, Unclear};
+use crate::sides::{Side, Sides};
+use crate::trace::{Measure, Position, Trace};
+
+/// Fewer allocations than these are the same by chance.
+const SHORTEST_REST: usize = 4;
+
+/// A part that is missing is at least the length of the other history divided by this.
+const SHORTEST_PART: usize = 20;
+
+/// Memory that differs by less than the peak divided by this tells nothing.
+const LEAST_MEMORY: u64 = 20;
+
+/// Two places of steps hold the same where they differ by less than the peak divided by this; each layer holds more.
+const SAME_MEMORY: i128 = 256;
+
+/// Sizes that differ by no more than this are the same.
+const SAME_SCALE: f64 = 0.01;
+
+/// Of this many allocations, one may have another stack where one side is the rest of the other.
+const MISMATCH_PART: usize = 50;
+
+/// Number of allocations in a row by which a part of a round is recognised.
+const IN_A_ROW: usize = 8;
+
+/// What was aligned.
+pub(super) struct Aligned<'a> {
+    pub(super) symbols: &'a Sides<Vec<u32>>,
+    pub(super) steps: Sides<Option<Steps>>,
+    /// By how much the sizes of the after differ.
+    pub(super) scale: f64,
+}
+
+/// The answer of a question.
+enum Answer {
+    /// A part is missing; with the pairs that follow from that.
+    Lacks(Missing, Vec<Pair>),
+    /// Nothing tells a cut from a shorter program.
+    Unclear(Unclear),
+}
+
+/// What memory tells of a cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    /// One side begins or ends with what the other holds there.
+    Supports,
+    /// It begins or ends as the other does.
+    Contradicts,
+    /// The other holds as much there as at its own end.
+    Silent,
+}
+
+/// The parts that a side lacks. Where what repeats itself was paired elsewhere than they tell, `order` is mended.
+pub(super) fn parts(
+    runs: &Sides<Run<'_>>,
+    sequences: &Sides<Sequence>,
+    aligned: &Aligned<'_>,
+    is_unlike: bool,
+    order: &mut Vec<Pair>,
+) -> Parts {
+    let lengths = sequences.map(|sequence| sequence.symbols.len());
+    let longer = lengths.before.max(lengths.after);
+    if longer < LEAST_ALLOCATIONS {
+        return Parts::default();
+    }
+    if is_unlike {
+        let may_lack = lengths.before.abs_diff(lengths.after) > longer / SHORTEST_PART;
+        return Parts { missing: Vec::new(), unclear: may_lack.then_some(Unclear::Unlike) };
+    }
+    let shorter = if lengths.before <= lengths.after { Side::Before } else { Side::After };
+    let mut parts = Parts::default();
+    for side in Side::BOTH {
+        let ends = [End::Head, End::Tail].map(|end| Question::new(runs, sequences, aligned, order, side, end));
+        let answers: Vec<Answer> = ends.iter().flatten().filter_map(Question::answer).collect();
+        let mut larger: Option<(Missing, Vec<Pair>)> = None;
+        for answer in answers {
+            match answer {
+                // If a side seems to lack both, keep the larger.
+                Answer::Lacks(missing, _) if larger.as_ref().is_some_and(|(known, _)| known.share > missing.share) => {}
+                Answer::Lacks(missing, order) => larger = Some((missing, order)),
+                Answer::Unclear(unclear) => parts.unclear = Some(unclear),
+            }
+        }
+        if let Some((missing, moved)) = larger {
+            parts.missing.push(missing);
+            *order = moved;
+        }
+    }
+    if *lengths.of(shorter) < SHORTEST_REST {
+        parts.unclear = parts.unclear.or(Some(Unclear::Short(shorter)));
+    }
+    parts.unclear = parts.unclear.filter(|_| parts.missing.is_empty());
+    parts
+}
+
+/// Allocations at the end of the other side that a side may lack.
+#[derive(Debug, Clone, Copy)]
+struct Gone {
+    count: usize,
+    /// Allocations of this side that have other partners if they are missing.
+    moved: usize,
+}
+
+/// The question whether a side lacks an end of the other.
+struct Question<'a> {
+    side: Side,
+    end: End,
+    one: &'a Run<'a>,
+    other: &'a Run<'a>,
+    /// The symbols of both, from the end in question on.
+    own: Vec<u32>,
+    whole: Vec<u32>,
+    /// The steps of the other side.
+    steps: Option<Steps>,
+    /// Allocations of both that are the same, in that order, those of `side` as `before`.
+    pairs: Vec<Pair>,
+    /// The places of the allocations of the other side.
+    born: &'a [Position],
+    /// By how much the sizes of this side differ.
+    scale: f64,
+}
+
+impl<'a> Question<'a> {
+    fn new(
+        runs: &'a Sides<Run<'a>>,
+        sequences: &'a Sides<Sequence>,
+        aligned: &Aligned<'_>,
+        order: &[Pair],
+        side: Side,
+        end: End,
+    ) -> Option<Self> {
+        let mut own = aligned.symbols.of(side).clone();
+        let mut whole = aligned.symbols.of(side.other()).clone();
+        let pair = |pair: &Pair| Pair { before: *pair.of(side), after: *pair.of(side.other()) };
+        let mut pairs: Vec<Pair> = order.iter().map(pair).collect();
+        if end == End::Tail {
+            pairs.reverse();
+            pairs.iter_mut().for_each(|pair| {
+                pair.before = own.len() - 1 - pair.before;
+                pair.after = whole.len() - 1 - pair.after;
+            });
+            own.reverse();
+            whole.reverse();
+        }
+        (!pairs.is_empty()).then(|| Self {
+            side,
+            end,
+            one: runs.of(side),
+            other: runs.of(side.other()),
+            scale: if side == Side::After { aligned.scale } else { 1.0 / aligned.scale },
+            steps: *aligned.steps.of(side.other()),
+            own,
+            whole,
+            pairs,
+            born: &sequences.of(side.other()).born,
+        })
+    }
+}
+
+impl Question<'_> {
+    fn answer(&self) -> Option<Answer> {
+        let Gone { count, moved } = self.gone()?;
+        if self.is_step_left(count) {
+            // The part before the steps can still be missing.
+            let lead = if self.end == End::Head { self.lead() } else { 0 };
+            let is_missing = lead >= LEAST_ALLOCATIONS && self.evidence(lead) == Evidence::Supports;
+            let gone = if is_missing { lead } else { count };
+            return (is_missing || self.is_peak_gone(gone))
+                .then(|| Answer::Lacks(self.missing(gone), self.order(0, 0)));
+        }
+        let evidence = self.evidence(count);
+        let is_round = self.is_another_round(count);
+        let is_rest = self.is_rest(count) && !is_round;
+        // A change to the code begins and ends where a function does: a cut does not.
+        let is_cut = evidence == Evidence::Silent && is_rest && self.goes_on(count);
+        if evidence == Evidence::Supports || is_cut || (is_round && self.is_peak_gone(count)) {
+            return Some(Answer::Lacks(self.missing(count), self.order(count, moved)));
+        }
+        is_rest.then_some(Answer::Unclear(Unclear::Rest(self.side)))
+    }
+
+    /// True if a whole step is left, or whatever recurs: what is gone goes on as the rest does, and memory rises from the cut
+    /// on and comes back to what it was, where the rest comes to the same allocations again, or ends.
+    fn is_step_left(&self, gone: usize) -> bool {
+        if let Some(steps) = self.steps {
+            let left = self.whole.len() - gone;
+            return left * SHORTEST_PART >= steps.length * (SHORTEST_PART - 1);
+        }
+        if !self.is_another_round(gone) {
+            return false;
+        }
+        let held: Vec<i128> = self.other.device.trace.values(Measure::Allocated).collect();
+        let peak = i128::from(self.other.device.figures.allocated.peak.unwrap_or(0));
+        let rest = &self.whole[gone..];
+        let row = &rest[..IN_A_ROW.min(rest.len())];
+        let recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row)).chain([rest.len()]);
+        recurs.into_iter().any(|at| {
+            let ends = [gone, gone + at].map(|gone| self.cut(gone).count().min(held.len() - 1));
+            let [from, to] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
+            let highest = held[from..=to].iter().max().copied().unwrap_or(0);
+            (held[from] - held[to]).abs() <= peak / SAME_MEMORY
+                && highest - held[from] >= peak / i128::from(LEAST_MEMORY)
+        })
+    }
+
+    /// The pairs, where the first allocations of this side have partners `by` further on.
+    fn order(&self, by: usize, moved: usize) -> Vec<Pair> {
+        let moved_pairs = (0..moved).map(|place| Pair { before: place, after: place + by });
+        let rest = self.pairs.iter().copied().filter(|pair| pair.before >= moved);
+        let mut order: Vec<Pair> = moved_pairs.chain(rest).collect();
+        if self.end == End::Tail {
+            order.reverse();
+        }
+        let place = |at: usize, length: usize| if self.end == End::Tail { length - 1 - at } else { at };
+        for pair in &mut order {
+            let own = place(pair.before, self.own.len());
+            let other = place(pair.after, self.whole.len());
+            *pair = match self.side {
+                Side::Before => Pair { before: own, after: other },
+                Side::After => Pair { before: other, after: own },
+            };
+        }
+        order
+    }
+
+    fn missing(&self, gone: usize) -> Missing {
+        let length = self.born.len();
+        let place = self.place(gone);
+        let gone = if self.end == End::Head { place } else { length - place };
+        Missing { side: self.side, end: self.end, share: (gone * 1000 / length.max(1)) as u64 }
+    }
+
+    /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
+    /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
+    fn gone(&self) -> Option<Gone> {
+        let mut widest: Option<(usize, Pair)> = None;
+        let mut last = 0;
+        for pair in &self.pairs {
+            let width = pair.after - last;
+            let is_at_end = pair.before * SHORTEST_PART <= self.own.len();
+            if (last == 0 || is_at_end || self.can_move(*pair)) && widest.is_none_or(|(known, _)| width > known) {
+                widest = Some((width, *pair));
+            }
+            last = pair.after + 1;
+        }
+        let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
+        let (_, pair) = widest.filter(|(width, pair)| *width >= least && pair.after >= pair.before + least)?;
+        let moved = if self.can_move(pair) { pair.before } else { 0 };
+        Some(Gone { count: if moved > 0 { pair.after - pair.before } else { pair.after }, moved })
+    }
+
+    /// True if all before a pair may as well be the allocations right before its partner.
+    fn can_move(&self, pair: Pair) -> bool {
+        let Some(from) = pair.after.checked_sub(pair.before) else { return false };
+        are_same(&self.own[..pair.before], &self.whole[from..pair.after])
+    }
+
+    /// The number of allocations at the beginning of the other side of which hardly any is made here.
+    fn lead(&self) -> usize {
+        let known = counts(&self.own);
+        let mut lead = 0;
+        let mut shared = 0;
+        for (at, symbol) in self.whole.iter().enumerate() {
+            shared += usize::from(known.contains_key(symbol));
+            if shared * 10 > at + 1 {
+                break;
+            }
+            lead = at + 1;
+        }
+        lead
+    }
+
+    /// True if nearly all of this side is what is left of the other, and nearly nothing else is.
+    fn is_rest(&self, gone: usize) -> bool {
+        let left = self.whole.len() - gone;
+        let paired = self.pairs.iter().filter(|pair| pair.after >= gone).count();
+        left >= SHORTEST_REST && (left.max(self.own.len()) - paired) <= left / MISMATCH_PART
+    }
+
+    /// True if nearly all of what is gone occurs in the rest in the same order.
+    fn is_another_round(&self, gone: usize) -> bool {
+        let known: FxHashSet<&[u32]> = self.whole[gone..].windows(IN_A_ROW).collect();
+        // Those in a row that reach into the rest belong to the cut.
+        let beyond = (gone + IN_A_ROW - 1).min(self.whole.len());
+        let all = self.whole[..beyond].windows(IN_A_ROW);
+        let count = all.len();
+        count > 0 && all.filter(|row| !known.contains(row)).count() * 10 <= count
+    }
+
+    /// True if the peak of the other side lies in rounds that are gone, and no other round is as high: the first step of
+    /// a recording has no optimizer state yet. Few stacks make no rounds.
+    fn is_peak_gone(&self, gone: usize) -> bool {
+        let peaks = [self.one, self.other].map(|run| run.device.figures.allocated.peak.unwrap_or(0));
+        let cut = self.cut(gone);
+        let is_gone = self.other.device.figures.allocated.peak_at.is_some_and(|at| match self.end {
+            End::Head => at <= cut,
+            End::Tail => at > cut,
+        });
+        let highest = float(peaks[1]) * self.scale * (1.0 - 1.0 / float(LEAST_MEMORY));
+        is_gone && counts(&self.own).len() >= LEAST_STACKS && self.is_rest(gone) && float(peaks[0]) < highest
+    }
+
+    /// The place of the first allocation after a cut among all of the other side.
+    fn place(&self, gone: usize) -> usize {
+        let aligned = match self.end {
+            End::Head => gone,
+            End::Tail => self.whole.len() - gone,
+        };
+        self.steps.map_or(aligned, |steps| steps.whole(aligned, 1))
+    }
+
+    /// The moment right before that allocation.
+    fn cut(&self, gone: usize) -> Position {
+        let born = self.born.get(self.place(gone));
+        born.map_or(self.other.device.trace.dump(), |born| Position::of_count(born.count() - 1))
+    }
+
+    /// What the memory of both sides tells of a cut. A change to the code may hold more parameters, so what comes and goes
+    /// tells first.
+    fn evidence(&self, gone: usize) -> Evidence {
+        if self.end == End::Tail && !self.one.device.figures.checks.end_matches {
+            return Evidence::Silent;
+        }
+        match self.evidence_of(gone, true) {
+            Evidence::Silent => self.evidence_of(gone, false),
+            evidence @ (Evidence::Supports | Evidence::Contradicts) => evidence,
+        }
+    }
+
+    /// The same: whether this side holds, besides what the other does at its end, what that holds at the cut. `passing` counts
+    /// the blocks alone that come or go within the recording.
+    fn evidence_of(&self, gone: usize, passing: bool) -> Evidence {
+        let only = passing.then_some(self.end);
+        let own = Blocks::at_end(self.one, self.end, only);
+        let full = Blocks::at_end(self.other, self.end, only);
+        let cut = Blocks::at(&self.other.device.trace, self.cut(gone), only);
+        if self.end == End::Head && own == cut && cut != full {
+            return Evidence::Supports;
+        }
+        let least = (self.other.device.figures.allocated.peak.unwrap_or(0) / LEAST_MEMORY).max(1);
+        let more = cut.minus(&full);
+        if more.bytes() >= least {
+            let is_held = own.minus(&full).overlap(&more) * 2 >= more.bytes();
+            let is_missing = is_held || (passing && self.is_nearer(&own, &cut, &full));
+            return if is_missing { Evidence::Supports } else { Evidence::Contradicts };
+        }
+        let less = full.minus(&cut);
+        if less.bytes() < least {
+            return Evidence::Silent;
+        }
+        // What a program holds in the end may be new; where the part that is gone goes on with stacks that are here too, it
+        // is not.
+        let is_lacked = full.minus(&own).overlap(&less) * 2 >= less.bytes();
+        match self.end == End::Head || self.goes_on(gone) {
+            _ if !is_lacked => Evidence::Contradicts,
+            true => Evidence::Supports,
+            false => Evidence::Silent,
+        }
+    }
+
+    /// True if this side knows most of what comes right after the cut.
+    fn goes_on(&self, gone: usize) -> bool {
+        let known = counts(&self.own);
+        let next = &self.whole[gone.saturating_sub(IN_A_ROW)..gone];
+        next.iter().filter(|symbol| known.contains_key(symbol)).count() * 2 >= next.len()
+    }
+
+    /// True if the memory of this side is nearer to that of the other at the cut, where their sizes differ.
+    fn is_nearer(&self, own: &Blocks, cut: &Blocks, full: &Blocks) -> bool {
+        let own = float(own.bytes());
+        let [cut, full] = [cut, full].map(|blocks| float(blocks.bytes()) * self.scale);
+        (self.scale - 1.0).abs() > SAME_SCALE && (own - cut).abs() < (own - full).abs()
+    }
+}
+
+/// True if nearly all allocations are the same, one by one.
+fn are_same(one: &[u32], other: &[u32]) -> bool {
+    let mismatches = one.iter().zip(other).filter(|(own, other)| own != other).count();
+    one.len() == other.len() && mismatches <= one.len() / MISMATCH_PART
+}
+
+/// Allocated blocks by their size.
+#[derive(PartialEq)]
+struct Blocks(FxHashMap<u64, u64>);
+
+impl Blocks {
+    /// The blocks at a place; of one end those alone that are freed in the recording, of the other those that it allocates.
+    fn at(trace: &Trace, at: Position, only: Option<End>) -> Self {
+        let mut blocks = FxHashMap::default();
+        for life in trace.lives().iter().filter(|life| life.born <= at && at < life.freed) {
+            let counts = match only {
+                None => true,
+                Some(End::Head) => life.freed != Position::NEVER,
+                Some(End::Tail) => life.born != Position::START && life.born != trace.dump(),
+            };
+            if counts {
+                *blocks.entry(trace.classes[life.class as usize].requested).or_default() += 1;
+            }
+        }
+        Self(blocks)
+    }
+
+    fn at_end(run: &Run<'_>, end: End, only: Option<End>) -> Self {
+        let trace = &run.device.trace;
+        Self::at(trace, if end == End::Head { Position::START } else { trace.dump() }, only)
+    }
+
+    fn count(&self, bytes: u64) -> u64 {
+        self.0.get(&bytes).copied().unwrap_or(0)
+    }
+
+    /// Those that another place does not hold.
+    fn minus(&self, other: &Self) -> Self {
+        let left = self.0.iter().map(|(&bytes, &count)| (bytes, count.saturating_sub(other.count(bytes))));
+        Self(left.filter(|(_, count)| *count > 0).collect())
+    }
+
+    /// The bytes of those that are in both.
+    fn overlap(&self, other: &Self) -> u64 {
+        Self(self.0.iter().map(|(&bytes, &count)| (bytes, count.min(other.count(bytes)))).collect()).bytes()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (&bytes, &count)| sum.saturating_add(bytes.saturating_mul(count)))
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "only compared with other approximate figures")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}
