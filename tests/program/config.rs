@@ -217,25 +217,25 @@ fn what_a_report_proposes_to_accept_covers_all_that_fails() {
     for file in ["cache-plain.pkl", "phases-before.pkl", "phases-after.pkl"] {
         fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(file), folder.path().join(file)).unwrap();
     }
-    let limits = "[max-growth]\npeak = \"5%\"\nend = \"5%\"\nstack = \"4MiB\"\nphase = \"5%\"\n";
-    let diff = |accept: &str, [before, after]: [&str; 2]| {
-        fs::write(folder.path().join("ptmem.toml"), format!("{limits}{accept}")).unwrap();
+    let limits = "[max-growth]\npeak = \"5%\"\nend = \"5%\"\nstack = \"4MiB\"\n";
+    let diff = |phase: &str, accept: &str, [before, after]: [&str; 2]| {
+        fs::write(folder.path().join("ptmem.toml"), format!("{limits}\"{phase}\" = \"5%\"\n{accept}")).unwrap();
         ptmem(folder.path(), &["diff", before, after, "--phases"])
     };
-    // Few checks fail; one phase alone; more stacks than anybody pastes one by one.
-    for (pair, entries) in [
-        (["before.pkl", "after.pkl"], 1),
-        (["phases-before.pkl", "phases-after.pkl"], 1),
-        (["cache-plain.pkl", "after.pkl"], 3),
+    // Few checks fail; one phase alone, inside of another; more stacks than anybody pastes one by one.
+    for (pair, phase, entries) in [
+        (["before.pkl", "after.pkl"], "phase", 1),
+        (["phases-before.pkl", "phases-after.pkl"], "phase:forward", 1),
+        (["cache-plain.pkl", "after.pkl"], "phase", 3),
     ] {
-        let output = diff("", pair);
+        let output = diff(phase, "", pair);
         let told = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{told}");
         let (_, rest) = told.split_once("add to ptmem.toml:\n").unwrap();
         let proposed: String =
             rest.lines().take_while(|line| line.starts_with("  ")).map(|line| format!("{line}\n")).collect();
         assert_eq!(proposed.matches("[[accept]]").count(), entries, "{proposed}");
-        let (code, line) = verdict(&diff(&proposed, pair));
+        let (code, line) = verdict(&diff(phase, &proposed, pair));
         assert_eq!(code, 0, "{line}\n{proposed}");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct DoctorArguments {
     /// The snapshot or saved profile
     snapshot: PathBuf,
     /// A second recording of the same program, of the same code: tells what is not the same
-    #[arg(long, value_name = "SNAPSHOT")]
+    #[arg(long, value_name = "SNAPSHOT", help_heading = heading::INPUT)]
     again: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArguments,
