@@ -207,13 +207,23 @@ impl Question<'_> {
         let rest = &self.whole[gone..];
         let row = &rest[..IN_A_ROW.min(rest.len())];
         let recurs = (1..rest.len()).filter(|&at| rest[at..].starts_with(row)).chain([rest.len()]);
-        recurs.into_iter().any(|at| {
-            let ends = [gone, gone + at].map(|gone| self.cut(gone).count().min(held.len() - 1));
-            let [from, to] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
-            let highest = held[from..=to].iter().max().copied().unwrap_or(0);
-            (held[from] - held[to]).abs() <= peak / SAME_MEMORY
+        let start = self.cut(gone).count().min(held.len() - 1);
+        let mut seen = start..start + 1;
+        let mut highest = held[start];
+        for at in recurs {
+            // Each place is looked at once, as what is left grows from the cut on.
+            let end = self.cut(gone + at).count().min(held.len() - 1);
+            let more = if end < seen.start { end..seen.start } else { seen.end..(end + 1).max(seen.end) };
+            highest = highest.max(held[more.clone()].iter().max().copied().unwrap_or(highest));
+            seen = seen.start.min(more.start)..seen.end.max(more.end);
+            let [from, to] = [start.min(end), start.max(end)];
+            if (held[from] - held[to]).abs() <= peak / SAME_MEMORY
                 && highest - held[from] >= peak / i128::from(LEAST_MEMORY)
-        })
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// The pairs, where the first allocations of this side have partners `by` further on.
@@ -246,18 +256,21 @@ impl Question<'_> {
     /// The number of allocations at the end of the other side that this side lacks, and how many of this one must move for
     /// that: those before the widest gap. What repeats itself may leave the gap anywhere.
     fn gone(&self) -> Option<Gone> {
+        let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
         let mut widest: Option<(usize, Pair)> = None;
         let mut last = 0;
         for pair in &self.pairs {
             let width = pair.after - last;
-            let is_at_end = pair.before * SHORTEST_PART <= self.own.len();
-            if (last == 0 || is_at_end || self.can_move(*pair)) && widest.is_none_or(|(known, _)| width > known) {
-                widest = Some((width, *pair));
+            // Few gaps are that wide, so that few are looked at more closely.
+            if width >= least && widest.is_none_or(|(known, _)| width > known) {
+                let is_at_end = pair.before * SHORTEST_PART <= self.own.len();
+                if last == 0 || is_at_end || self.can_move(*pair) {
+                    widest = Some((width, *pair));
+                }
             }
             last = pair.after + 1;
         }
-        let least = (self.whole.len() / SHORTEST_PART).max(SHORTEST_REST);
-        let (_, pair) = widest.filter(|(width, pair)| *width >= least && pair.after >= pair.before + least)?;
+        let (_, pair) = widest.filter(|(_, pair)| pair.after >= pair.before + least)?;
         let moved = if self.can_move(pair) { pair.before } else { 0 };
         Some(Gone { count: if moved > 0 { pair.after - pair.before } else { pair.after }, moved })
     }
