@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     agrees_with_another_reader(&packed);
 });
 
-/// What both unpack is the same: each reads on over some damage that the other refuses.
+/// Where both decoders accept the input, they give the same bytes. Each accepts some damage that the other refuses.
 fn agrees_with_another_reader(packed: &[u8]) {
     let unpacked = unpack(packed, MOST);
     assert!(unpacked.as_ref().is_none_or(|bytes| bytes.len() <= MOST));

@@ -150,12 +150,6 @@ impl Alignment {
         self.map.before_of(after)
     }
 
-    /// The step that a moment lies in, counted from 0; `None` where no steps are known, or it lies in none.
-    #[must_use]
-    pub fn step(&self, side: Side, at: Position) -> Option<usize> {
-        self.map.steps.of(side).as_ref()?.step(self.begun(side, at).checked_sub(1)?)
-    }
-
     /// The number of allocations up to a moment.
     fn begun(&self, side: Side, at: Position) -> usize {
         self.born.of(side).partition_point(|born| *born <= at)

@@ -198,6 +198,12 @@ impl Trace {
         events.iter().chain(implied).copied()
     }
 
+    /// All symbols, those that the final state implies last, each with the place just after it.
+    fn placed(&self) -> impl Iterator<Item = (Position, u32)> {
+        let events = self.symbols.iter().enumerate().map(|(event, &symbol)| (Position::after(event), symbol));
+        events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol)))
+    }
+
     /// What each move adds to one of the counters, by symbol.
     #[must_use]
     pub fn changes(&self, measure: Measure) -> Vec<i128> {
@@ -215,8 +221,7 @@ impl Trace {
     /// The blocks that events hand out, in order: the place just after each event, and the class. Unlike
     /// [`Trace::begun`], without those that the final state implies.
     pub fn allocated(&self) -> impl Iterator<Item = (Position, u32)> {
-        let begun = self.symbols.iter().map(|&symbol| self.moves[symbol as usize].begins());
-        begun.enumerate().filter_map(|(event, block)| Some((Position::after(event), block?.class)))
+        self.placed().take(self.symbols.len()).filter_map(|placed| self.begins(placed))
     }
 
     /// The class of the block that an event hands out.
@@ -332,12 +337,12 @@ impl Trace {
     /// The blocks that came within the recording, in order: when, and the class of each.
     #[must_use]
     pub fn begun(&self) -> Vec<(Position, u32)> {
-        let all = self.symbols.iter().chain(&self.implied).enumerate();
-        let begun = all.filter_map(|(i, &symbol)| {
-            let block = self.moves[symbol as usize].begins()?;
-            Some((Position::after(i).min(self.dump()), block.class))
-        });
-        begun.collect()
+        self.placed().filter_map(|placed| self.begins(placed)).collect()
+    }
+
+    /// The class of the block that a symbol hands out, with its place.
+    fn begins(&self, (at, symbol): (Position, u32)) -> Option<(Position, u32)> {
+        Some((at, self.moves[symbol as usize].begins()?.class))
     }
 
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
@@ -352,8 +357,7 @@ impl Trace {
         let begun: Vec<_> = begun.collect();
         let freed = self.moves.iter().map(|one| one.frees().map(|class| of_class[class as usize]));
         let freed: Vec<_> = freed.collect();
-        let events = (0..).zip(&self.symbols).map(|(i, &symbol)| (Position::after(i), symbol));
-        for (at, symbol) in events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol))) {
+        for (at, symbol) in self.placed() {
             if let Some((group, bytes)) = freed[symbol as usize] {
                 held[group] = held[group].saturating_sub(bytes);
             }
@@ -403,9 +407,8 @@ impl Trace {
             lives.extend((0..start.pending).map(|_| Life { freed: Position::START, ..life }));
             lives.extend((0..start.allocated).map(|_| life));
         }
-        let events = (0..).zip(&self.symbols).map(|(i, &symbol)| (Position::after(i), symbol));
         let mut ended = self.ended.iter();
-        for (at, symbol) in events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol))) {
+        for (at, symbol) in self.placed() {
             let one = self.moves[symbol as usize];
             if let Some(&block) = one.ends().and_then(|_| ended.next()) {
                 let life = &mut lives[block as usize];

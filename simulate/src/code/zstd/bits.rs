@@ -64,7 +64,7 @@ impl<'a> Backward<'a> {
         usize::try_from(index).ok().and_then(|index| self.bytes.get(index)).copied().unwrap_or_default().into()
     }
 
-    /// All bits were taken, and so many more.
+    /// True if all bits were taken, and `beyond` more than there are.
     pub(super) fn is_used_up(&self, beyond: u32) -> bool {
         self.left == -i64::from(beyond)
     }
