@@ -181,7 +181,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::profile::Metric;
-    use crate::verdict::{Day, Figure, Level, Maximum};
+    use crate::verdict::{Day, Level, Maximum, Target};
 
     const WHOLE: &str = r#"
 min-delta = "4MiB"
@@ -234,7 +234,7 @@ max-growth = ["peak=2%", "end=0"]
         let growth: Vec<_> = config.limits.growth.iter().map(ToString::to_string).collect();
         assert_eq!(growth, ["peak=5 %", "stack:*attention*=0 B", "reserved=3 % + 1.00 GiB"]);
         assert_eq!(config.limits.growth[2].level, Level::Warn);
-        assert_eq!(config.limits.maximum, [Maximum { figure: Figure::Metric(Metric::Reserved), limit: 75 << 30 }]);
+        assert_eq!(config.limits.maximum, [Maximum { target: Target::Metric(Metric::Reserved), limit: 75 << 30 }]);
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));
         let headroom = config.limits.headroom().unwrap().unwrap();

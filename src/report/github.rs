@@ -62,7 +62,7 @@ impl Command {
         }
         Self {
             place: finding.explanation.place.clone(),
-            title: format!("GPU memory: {}{scope}", finding.check.metric),
+            title: format!("GPU memory: {}{scope}", finding.check.of.name()),
             message,
         }
     }

@@ -64,7 +64,7 @@ impl Issue {
         let name = finding.comparison.map(|name| format!("{name}: ")).unwrap_or_default();
         Self {
             description: printable(&format!("GPU memory: {name}{}", finding.sentence)),
-            check_name: format!("ptmem/{}", rule_id(finding.check.about)),
+            check_name: format!("ptmem/{}", rule_id(finding.check.about())),
             fingerprint: fingerprint(&finding.identity(), repeats),
             severity: if finding.is_error() { Severity::Major } else { Severity::Minor },
             location: Location {

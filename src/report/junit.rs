@@ -122,7 +122,7 @@ fn case_name(finding: &Finding<'_>) -> String {
         Level::Fail => "",
         Level::Warn => " (warning)",
     };
-    format!("{}{scope} within {}{level}", printable(&check.metric), check.limit)
+    format!("{}{scope} within {}{level}", printable(&check.of.name()), check.limit)
 }
 
 /// The check in words, then the code that explains it.

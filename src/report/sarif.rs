@@ -115,7 +115,7 @@ struct Properties<'a> {
     comparison: Option<&'a str>,
     device: Option<u32>,
     limit: &'a str,
-    metric: &'a str,
+    metric: String,
     result: &'static str,
 }
 
@@ -259,10 +259,10 @@ impl<'a> RunResult<'a> {
                 comparison: finding.comparison,
                 device: check.device,
                 limit: &check.limit,
-                metric: &check.metric,
+                metric: check.of.name(),
                 result: check.outcome.name(),
             },
-            rule_id: rule_id(check.about),
+            rule_id: rule_id(check.about()),
             stacks: Stack::new(&explanation.stack).map(|stack| [stack]),
         }
     }

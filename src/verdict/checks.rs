@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Level, PeakChange, Verdict};
+use super::{Level, PeakChange, Target, Verdict};
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::diff::{DeviceDiff, Row};
 use crate::profile::Metric;
@@ -58,7 +58,7 @@ impl Standing {
     }
 }
 
-/// The subject of a check.
+/// The kinds of what checks are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum About {
@@ -86,14 +86,68 @@ pub enum About {
     Growth,
 }
 
+/// What a check is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Checked {
+    /// What a limit names.
+    Target(Target),
+    /// Whether both sides have the same ranks.
+    Ranks,
+    /// Memory that does not come back.
+    Leaks,
+    /// Memory that ran out.
+    OutOfMemory,
+    /// Memory of the device that is left free.
+    Headroom,
+    /// Growth as such, where there is no before.
+    Growth,
+}
+
+impl Checked {
+    /// Its name in messages and in machine-readable output: `peak`, `stack:*attention*`, ….
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Target(target) => return target.name(),
+            Self::Ranks => "ranks",
+            Self::Leaks => "leak",
+            Self::OutOfMemory => "oom",
+            Self::Headroom => "headroom",
+            Self::Growth => "growth",
+        }
+        .to_owned()
+    }
+
+    /// What a limit names, where it is about that.
+    #[must_use]
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Target(target) => Some(target),
+            Self::Ranks | Self::Leaks | Self::OutOfMemory | Self::Headroom | Self::Growth => None,
+        }
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn about(&self) -> About {
+        match self {
+            Self::Target(target) => target.about(),
+            Self::Ranks => About::Ranks,
+            Self::Leaks => About::Leaks,
+            Self::OutOfMemory => About::OutOfMemory,
+            Self::Headroom => About::Headroom,
+            Self::Growth => About::Growth,
+        }
+    }
+}
+
 /// One threshold applied to one figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Check {
-    /// Subject of the check.
-    pub about: About,
-    /// The metric: `peak`, `stack`, ….
-    pub metric: String,
+    /// What it is about.
+    pub of: Checked,
     /// The label of the stack or the phase, where it is about one.
     pub scope: Option<String>,
     /// The key of that.
@@ -133,10 +187,9 @@ pub struct Check {
 
 impl Check {
     /// A check without a result yet.
-    pub(super) fn new(about: About, metric: String, limit: String, level: Level) -> Self {
+    pub(super) fn new(of: Checked, limit: String, level: Level) -> Self {
         Self {
-            about,
-            metric,
+            of,
             place: None,
             scope: None,
             key: None,
@@ -157,15 +210,27 @@ impl Check {
         }
     }
 
+    /// The kind of what it is about.
+    #[must_use]
+    pub fn about(&self) -> About {
+        self.of.about()
+    }
+
     /// Whether it is about the peaks inside phases.
     #[must_use]
     pub fn is_of_phases(&self) -> bool {
-        self.about == About::Phases
+        self.about() == About::Phases
+    }
+
+    /// Whether it is about what a limit names.
+    #[must_use]
+    pub fn is_of(&self, target: &Target) -> bool {
+        self.of.target() == Some(target)
     }
 
     /// The kind of thing that its scope names.
     pub(super) fn noun(&self) -> &'static str {
-        match self.about {
+        match self.about() {
             About::Phases => "phase",
             About::Modules => "module",
             // It need not be what the stack holds at the peak, which tables show.
@@ -183,7 +248,7 @@ impl Check {
 
     /// Whether it fails by growth: a figure above an absolute limit and memory that ran out are not growth.
     fn fails_by_growth(&self) -> bool {
-        let is_growth = match self.about {
+        let is_growth = match self.about() {
             About::Metric(_)
             | About::Stacks
             | About::StackHighest
@@ -251,7 +316,7 @@ impl Judgement {
     #[must_use]
     pub fn lacks_a_before_at_most(&self) -> bool {
         let mut bad = self.checks.iter().filter(|check| check.standing() >= Standing::Inconclusive);
-        self.distrust.is_empty() && bad.all(|check| check.about == About::Growth)
+        self.distrust.is_empty() && bad.all(|check| check.about() == About::Growth)
     }
 
     /// The severity for a device: the worst of its checks and of those that concern no single device; at best
@@ -268,7 +333,7 @@ impl Judgement {
     #[must_use]
     pub fn decisive(&self) -> Option<&Check> {
         let mut failing = self.checks.iter().filter(|check| check.level == Level::Fail);
-        let peak = failing.clone().find(|check| check.about == About::Metric(Metric::Peak) && !check.absolute);
+        let peak = failing.clone().find(|check| check.about() == About::Metric(Metric::Peak) && !check.absolute);
         let first = failing.next();
         match (first, peak) {
             (Some(first), Some(peak)) if first.outcome == Outcome::Pass && !first.accepted => Some(peak),

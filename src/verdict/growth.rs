@@ -4,7 +4,7 @@ use super::accepted::Budget;
 use super::judge::{NO_ERROR, no_history};
 use super::modules::{self, LimitedModules};
 use super::phases::{LimitedPhases, PhaseScope};
-use super::{Check, Growth, Judge, Outcome, Target, Thresholds};
+use super::{Check, Checked, Growth, Judge, Outcome, Target, Thresholds};
 use crate::align::End;
 use crate::diagnostic::Advice;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
@@ -55,7 +55,10 @@ impl<'a> Gated<'a> {
     /// A check of the limit on the device, without a result yet.
     fn check(&self) -> Check {
         let Growth { target, limit, level } = self.growth;
-        Check { device: self.device.ordinal(), ..Check::new(target.about(), target.name(), limit.to_string(), *level) }
+        Check {
+            device: self.device.ordinal(),
+            ..Check::new(Checked::Target(target.clone()), limit.to_string(), *level)
+        }
     }
 
     /// The same, inconclusive for a reason.
@@ -376,7 +379,7 @@ impl Judge {
         let mut check =
             Check { before: change.before, after: change.after, delta: change.delta(), place, ..gated.check() };
         let (Some(before), Some(delta)) = (change.before, change.delta()) else {
-            check.reason = Some(format!("{} is not known on both sides", check.metric));
+            check.reason = Some(format!("{} is not known on both sides", check.of.name()));
             self.checks.push(check);
             return;
         };
@@ -454,7 +457,7 @@ impl Judge {
     /// A pattern that matches no stack on any device checks nothing.
     pub(super) fn unmatched_pattern(&mut self, diff: &Diff, growth: &Growth, thresholds: &Thresholds) {
         if !growth.matches(diff) {
-            self.checks.retain(|check| check.metric != growth.target.name() || check.outcome != Outcome::Pass);
+            self.checks.retain(|check| !check.is_of(&growth.target) || check.outcome != Outcome::Pass);
             // Another rank may have such a stack.
             if thresholds.one_of_ranks {
                 return;

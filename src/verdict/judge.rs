@@ -6,7 +6,7 @@ use super::growth::Gated;
 use super::maxima::Limited;
 use super::run;
 use super::{
-    About, Check, Figure, Growth, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict,
+    About, Check, Checked, Growth, Judgement, Level, NoBefore, Outcome, PeakChange, Target, Thresholds, Verdict,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::diff::{Diff, Sides};
@@ -85,7 +85,7 @@ impl Judge {
     /// Growth that should be gated, and has nothing to be compared with.
     fn growth_without_before(&mut self, thresholds: &Thresholds) {
         let Some(NoBefore { reason, is_first }) = &thresholds.no_before else { return };
-        let check = Check::new(About::Growth, "growth".to_owned(), "a before".to_owned(), Level::Fail);
+        let check = Check::new(Checked::Growth, "a before".to_owned(), Level::Fail);
         self.checks.push(if *is_first {
             let words = Some(format!("nothing to compare with yet: {reason}"));
             Check { outcome: Outcome::Pass, words, ..check }
@@ -103,7 +103,7 @@ impl Judge {
         for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
             self.cannot_tell(growth, reason);
         }
-        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.figure == Figure::Imbalance) {
+        for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target == Target::Imbalance) {
             self.cannot_tell_maximum(maximum, reason);
         }
     }
@@ -111,7 +111,7 @@ impl Judge {
     /// Adds an inconclusive check of a limit on growth, for a reason that concerns no single device.
     pub(super) fn cannot_tell(&mut self, growth: &Growth, reason: &str) {
         let Growth { target, limit, level } = growth;
-        let check = Check::new(target.about(), target.name(), limit.to_string(), *level);
+        let check = Check::new(Checked::Target(target.clone()), limit.to_string(), *level);
         self.checks.push(Check { reason: Some(reason.to_owned()), ..check });
     }
 
@@ -119,7 +119,7 @@ impl Judge {
     pub(super) fn tell_accepted(&mut self, check: &Check) {
         if let (true, Some(reason)) = (check.accepted, &check.reason) {
             let scope = check.scope.as_deref().map(|label| format!("{} {label}", check.noun()));
-            let subject = scope.unwrap_or_else(|| check.metric.clone());
+            let subject = scope.unwrap_or_else(|| check.of.name());
             let message = format!("{subject} exceeds its limit, {reason}");
             self.diagnostics.push(Diagnostic::new(Code::AcceptedGrowth, check.device, message));
         }
@@ -129,7 +129,7 @@ impl Judge {
     pub(super) fn doubt(&mut self, check: &mut Check, errors: Sides<Option<u64>>) {
         let (Some(before), Some(after)) = (errors.before, errors.after) else {
             check.outcome = Outcome::Inconclusive;
-            check.reason = Some(format!("{} is not exact, and its error is not known", check.metric));
+            check.reason = Some(format!("{} is not exact, and its error is not known", check.of.name()));
             return;
         };
         let error = i128::from(before) + i128::from(after);
@@ -143,7 +143,7 @@ impl Judge {
         };
         if error > 0 && crosses {
             let total = Size(u64::try_from(error).unwrap_or(u64::MAX));
-            let message = format!("{} is known to within {total}, which reaches across the limit", check.metric);
+            let message = format!("{} is known to within {total}, which reaches across the limit", check.of.name());
             check.reason = Some(message.clone());
             self.diagnostics.push(Diagnostic::new(Code::WithinError, check.device, message));
         }
@@ -187,8 +187,8 @@ impl Judge {
 /// checks that pass keep their order.
 fn order(check: &Check) -> impl Ord + use<> {
     let group = match (check.outcome, check.level) {
-        (Outcome::Exceeded, Level::Fail) if check.about == About::OutOfMemory => 0,
-        (Outcome::Exceeded, Level::Fail) if check.about == About::Metric(Metric::Peak) => 1,
+        (Outcome::Exceeded, Level::Fail) if check.about() == About::OutOfMemory => 0,
+        (Outcome::Exceeded, Level::Fail) if check.about() == About::Metric(Metric::Peak) => 1,
         (Outcome::Exceeded, Level::Fail) => 2,
         (Outcome::Inconclusive, _) => 3,
         (Outcome::Exceeded, Level::Warn) => 4,

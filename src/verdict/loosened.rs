@@ -42,8 +42,8 @@ fn loosened_growth(limits: &Limits, base: &Growth) -> Option<String> {
 }
 
 fn loosened_maximum(limits: &Limits, base: &Maximum) -> Option<String> {
-    let name = base.figure.name();
-    match limits.maximum.iter().find(|limit| limit.figure == base.figure) {
+    let name = base.target.name();
+    match limits.maximum.iter().find(|limit| limit.target == base.target) {
         None => Some(format!("the limit on {name} is gone ({})", Size(base.limit))),
         Some(limit) if limit.limit > base.limit => {
             Some(format!("{name} may be {}, before {}", Size(limit.limit), Size(base.limit)))

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::judge::no_history;
-use super::{About, Check, Figure, Headroom, Judge, Level, Maximum, Outcome, Thresholds};
+use super::{Check, Checked, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
 use crate::diagnostic;
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Metric, Profile, StackTotal};
@@ -26,15 +26,17 @@ impl Maximum {
         Check {
             allowed: Some(u128::from(self.limit)),
             absolute: true,
-            ..Check::new(self.figure.about(), self.figure.name(), GivenSize(self.limit).to_string(), Level::Fail)
+            ..Check::new(Checked::Target(self.target.clone()), GivenSize(self.limit).to_string(), Level::Fail)
         }
     }
 
     /// The pattern of the stacks that it is about, where it is not about all of them.
     pub(super) fn pattern(&self) -> Option<&Pattern> {
-        match &self.figure {
-            Figure::Stack(pattern) => pattern.as_ref(),
-            Figure::Metric(_) | Figure::Module(_) | Figure::Imbalance => None,
+        match &self.target {
+            Target::Stack(pattern) => pattern.as_ref(),
+            Target::Metric(_) | Target::StackHighest(_) | Target::Phase(_) | Target::Module(_) | Target::Imbalance => {
+                None
+            }
         }
     }
 
@@ -105,7 +107,7 @@ impl Judge {
     pub(super) fn maxima(&mut self, devices: &[Limited<'_>], whole: &Profile, thresholds: &Thresholds) {
         let names = Names::new(whole);
         for maximum in &thresholds.maximum {
-            if devices.is_empty() && maximum.figure != Figure::Imbalance {
+            if devices.is_empty() && maximum.target != Target::Imbalance {
                 self.cannot_tell_maximum(maximum, "the snapshot holds no memory on any device");
             }
             for device in devices {
@@ -129,14 +131,14 @@ impl Judge {
     }
 
     fn maximum(&mut self, maximum: &Maximum, device: Limited<'_>, names: &Names<'_>, thresholds: &Thresholds) {
-        match &maximum.figure {
-            Figure::Metric(metric) => {
+        match &maximum.target {
+            Target::Metric(metric) => {
                 let check = self.maximum_of_metric(*metric, maximum.check(), device, names.profile, thresholds);
                 self.checks.push(check);
             }
-            Figure::Stack(_) | Figure::Module(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
-            // Checked for all ranks together.
-            Figure::Imbalance => {}
+            Target::Stack(_) | Target::Module(_) => self.maximum_of_stacks(maximum, device, names, thresholds),
+            // Imbalance is checked for all ranks together; of the others there are no absolute limits.
+            Target::Imbalance | Target::StackHighest(_) | Target::Phase(_) => {}
         }
     }
 
@@ -163,9 +165,9 @@ impl Judge {
         }
         check.after = metric.value(profile);
         if let Some(why) = no_history(profile, "snapshot").filter(|_| metric.needs_history()) {
-            check.reason = Some(format!("{why}; {} is not known", check.metric));
+            check.reason = Some(format!("{why}; {} is not known", check.of.name()));
         } else if check.after.is_none() {
-            check.reason = Some(format!("{} is not known", check.metric));
+            check.reason = Some(format!("{} is not known", check.of.name()));
         } else if metric.is_peak() && profile.ran_out_of_memory() && !thresholds.allow_oom {
             check.reason =
                 Some("memory ran out: the peak is the limit of the device, not the need of the program".to_owned());
@@ -190,16 +192,18 @@ impl Judge {
         let reason = match device.profile {
             None => Some("the device is missing in the after".to_owned()),
             Some(profile) if profile.at.is_none() => {
-                Some(format!("there is no such moment; {} is not known", check.metric))
+                Some(format!("there is no such moment; {} is not known", check.of.name()))
             }
-            Some(profile) => no_history(profile, "snapshot").map(|why| format!("{why}; {} is not known", check.metric)),
+            Some(profile) => {
+                no_history(profile, "snapshot").map(|why| format!("{why}; {} is not known", check.of.name()))
+            }
         };
         if let (Some(_), _) | (_, None) = (&reason, device.profile) {
             self.checks.push(Check { reason, ..check });
             return;
         }
         let Some(profile) = device.profile else { return };
-        if let Figure::Module(_) = maximum.figure {
+        if let Target::Module(_) = maximum.target {
             self.maximum_of_modules(maximum, check, profile, names.profile);
             return;
         }
@@ -240,8 +244,7 @@ impl Judge {
         labels: impl Iterator<Item = &'d str>,
         thresholds: &Thresholds,
     ) {
-        let name = maximum.figure.name();
-        self.checks.retain(|check| !check.absolute || check.metric != name || check.outcome != Outcome::Pass);
+        self.checks.retain(|check| !check.absolute || !check.is_of(&maximum.target) || check.outcome != Outcome::Pass);
         // Another rank may have such a stack.
         if !thresholds.one_of_ranks {
             let near = maximum.pattern().map(|pattern| pattern.unmatched("stack", labels));
@@ -295,7 +298,7 @@ impl Headroom {
         Check {
             allowed: Some(u128::from(self.device_memory.saturating_sub(self.least))),
             absolute: true,
-            ..Check::new(About::Headroom, "headroom".to_owned(), limit, Level::Fail)
+            ..Check::new(Checked::Headroom, limit, Level::Fail)
         }
     }
 }

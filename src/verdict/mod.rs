@@ -20,7 +20,7 @@ mod ungated;
 mod words;
 
 pub use accepted::{Accepted, Day, Subject};
-pub use checks::{About, Check, Judgement, Outcome, Standing};
+pub use checks::{About, Check, Checked, Judgement, Outcome, Standing};
 pub use collect::{ComparedRanks, ReadRanks};
 pub use gate::{Comparison, Gate, Reading, Readings};
 use judge::Judge;
@@ -31,9 +31,7 @@ pub(crate) use modules::module_names;
 pub use ranks::{
     JudgedRanks, Matched, Member, Missing, Rank, RankPeak, Ranks, judge_ranks, numbers, peaks, peaks_of_one,
 };
-pub use threshold::{
-    Figure, Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory,
-};
+pub use threshold::{Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdError, Target, UnknownDeviceMemory};
 pub use ungated::PeakChange;
 pub use words::{Headline, Verdict};
 

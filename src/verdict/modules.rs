@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accepted::Budget;
-use super::{Check, Figure, Growth, Judge, Maximum, Outcome, Target};
+use super::{Check, Growth, Judge, Maximum, Outcome, Target};
 use crate::diff::{Diff, Sides};
 use crate::pattern::Pattern;
 use crate::profile::{DeviceProfile, Profile};
@@ -85,11 +85,10 @@ impl Judge {
         let Target::Module(pattern) = &growth.target else { return };
         let profiles = [&diff.profiles.before, &diff.profiles.after];
         let names: BTreeSet<String> = profiles.into_iter().flat_map(module_names).collect();
-        let name = growth.target.name();
         if names.is_empty() || names.iter().any(|name| pattern.matches(name)) {
             return;
         }
-        self.checks.retain(|check| check.metric != name || check.outcome != Outcome::Pass);
+        self.checks.retain(|check| !check.is_of(&growth.target) || check.outcome != Outcome::Pass);
         // Another rank may have such a module.
         if !one_of_ranks {
             let near = pattern.unmatched("module", names.iter().map(String::as_str));
@@ -99,7 +98,7 @@ impl Judge {
 
     /// A check for each module that holds more than the limit, or one that passes.
     pub(super) fn maximum_of_modules(&mut self, maximum: &Maximum, check: Check, device: &DeviceProfile, of: &Profile) {
-        let Figure::Module(pattern) = &maximum.figure else { return };
+        let Target::Module(pattern) = &maximum.target else { return };
         let modules = of.modules_of(device);
         if modules.is_empty() {
             self.checks.push(Check { reason: Some(format!("there are no modules: {HOW_TO_RECORD}")), ..check });

@@ -208,7 +208,7 @@ impl Judge {
         let Target::Phase(pattern) = &growth.target else { return };
         let rows = diff.devices.iter().flat_map(|device| &device.phases);
         // A check that passes, or an inconclusive one, was added already.
-        if self.checks.iter().any(|check| check.metric == growth.target.name() && check.level == growth.level) {
+        if self.checks.iter().any(|check| check.is_of(&growth.target) && check.level == growth.level) {
             return;
         }
         let is_empty = rows.clone().next().is_none();

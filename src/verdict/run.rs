@@ -32,7 +32,7 @@ impl Judge {
     /// Makes the checks of a kind inconclusive. Memory that ran out did so.
     fn take_back(&mut self, reason: &str, concerns: fn(&Check) -> bool) {
         for check in &mut self.checks {
-            if check.about != About::OutOfMemory && concerns(check) {
+            if check.about() != About::OutOfMemory && concerns(check) {
                 check.outcome = Outcome::Inconclusive;
                 check.reason = Some(reason.to_owned());
                 check.advice = None;

@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Subject of a limit on growth.
+/// Subject of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Target {
@@ -146,49 +146,11 @@ const MODULE: &str = "module";
 /// The name of the figure across ranks.
 pub const IMBALANCE: &str = "imbalance";
 
-/// Subject of an absolute limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Figure {
-    /// A figure of a device.
-    Metric(Metric),
-    /// Every stack's total at the peak, or that of those whose label matches.
-    Stack(Option<Pattern>),
-    /// The total at the peak of modules whose path matches, each with all its parts.
-    Module(Pattern),
-    /// How far the highest peak of all ranks lies above their median.
-    Imbalance,
-}
-
-impl Figure {
-    /// The subject of checks of it.
-    pub(super) fn about(&self) -> About {
-        match self {
-            Self::Metric(metric) => About::Metric(*metric),
-            Self::Stack(_) => About::Stacks,
-            Self::Module(_) => About::Modules,
-            Self::Imbalance => About::Imbalance,
-        }
-    }
-
-    /// As it is written.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self {
-            Self::Metric(metric) => metric.name().to_owned(),
-            Self::Stack(None) => STACK.to_owned(),
-            Self::Stack(Some(pattern)) => format!("{STACK}:{}", pattern.as_str()),
-            Self::Module(pattern) => format!("{MODULE}:{}", pattern.as_str()),
-            Self::Imbalance => IMBALANCE.to_owned(),
-        }
-    }
-}
-
 /// An absolute limit: `METRIC=SIZE`, or `SIZE` for the peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Maximum {
-    /// Limited figure.
-    pub figure: Figure,
+    /// Subject of the limit: no phase, and not the most that stacks held.
+    pub target: Target,
     /// Bytes.
     pub limit: u64,
 }
@@ -232,9 +194,8 @@ fn nearest(found: &str) -> String {
     )
 }
 
-fn metric(name: &str, accepted: &'static str) -> Result<Metric, ParseThresholdError> {
-    let found = Metric::ALL.into_iter().find(|metric| metric.name() == name);
-    found.ok_or_else(|| ParseThresholdError::Metric { found: name.to_owned(), accepted })
+fn unknown_metric(name: &str, accepted: &'static str) -> ParseThresholdError {
+    ParseThresholdError::Metric { found: name.to_owned(), accepted }
 }
 
 /// The pattern of the modules that a limit is about, if it is about some.
@@ -242,10 +203,9 @@ fn modules(text: &str) -> Option<&str> {
     text.strip_prefix(MODULE)?.strip_prefix(':')
 }
 
-impl FromStr for Target {
-    type Err = ParseThresholdError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+impl Target {
+    /// Reads a target; the error lists those that are accepted.
+    fn parse(text: &str, accepted: &'static str) -> Result<Self, ParseThresholdError> {
         if let Some(glob) = modules(text) {
             return Ok(Self::Module(Pattern::glob(glob)?));
         }
@@ -258,8 +218,19 @@ impl FromStr for Target {
             STACK_HIGHEST => Ok(Self::StackHighest(pattern)),
             PHASE => Ok(Self::Phase(pattern)),
             IMBALANCE => Ok(Self::Imbalance),
-            _ => metric(text, GROWTH_METRICS).map(Self::Metric),
+            _ => {
+                let found = Metric::ALL.into_iter().find(|metric| metric.name() == text);
+                found.map(Self::Metric).ok_or_else(|| unknown_metric(text, accepted))
+            }
         }
+    }
+}
+
+impl FromStr for Target {
+    type Err = ParseThresholdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text, GROWTH_METRICS)
     }
 }
 
@@ -292,16 +263,11 @@ impl FromStr for Maximum {
             None if Metric::ALL.iter().any(|metric| metric.name() == text) => return Err(ParseThresholdError::NoSize),
             None => (Metric::Peak.name(), text),
         };
-        let figure = match name.trim() {
-            IMBALANCE => Figure::Imbalance,
-            STACK => Figure::Stack(None),
-            name => match (name.strip_prefix("stack:"), modules(name)) {
-                (Some(glob), _) => Figure::Stack(Some(Pattern::glob(glob)?)),
-                (None, Some(glob)) => Figure::Module(Pattern::glob(glob)?),
-                (None, None) => Figure::Metric(metric(name, MAXIMUM_METRICS)?),
-            },
-        };
-        Ok(Self { figure, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
+        let target = Target::parse(name.trim(), MAXIMUM_METRICS)?;
+        if let Target::StackHighest(_) | Target::Phase(_) = target {
+            return Err(unknown_metric(name.trim(), MAXIMUM_METRICS));
+        }
+        Ok(Self { target, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
     }
 }
 
@@ -350,7 +316,7 @@ impl Limits {
         let growth = base.growth.iter().filter(|of| !limits.growth.iter().any(|own| own.replaces(of)));
         let growth: Vec<_> = growth.cloned().collect();
         limits.growth.extend(growth);
-        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.figure == of.figure));
+        let maximum = base.maximum.iter().filter(|of| !limits.maximum.iter().any(|own| own.target == of.target));
         let maximum: Vec<_> = maximum.cloned().collect();
         limits.maximum.extend(maximum);
         limits.min_delta = limits.min_delta.or(base.min_delta);
@@ -402,13 +368,13 @@ mod tests {
         assert_eq!(growth("phase=5%").unwrap().to_string(), "phase=5 %");
         let message = growth("peek=5%").unwrap_err().to_string();
         assert!(message.contains("did you mean 'peak'?") && message.contains("reserved"), "{message}");
-        assert_eq!("peak=70GiB".parse(), Ok(Maximum { figure: Figure::Metric(Metric::Peak), limit: 70 << 30 }));
-        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { figure: Figure::Imbalance, limit: 1 << 30 }));
+        assert_eq!("peak=70GiB".parse(), Ok(Maximum { target: Target::Metric(Metric::Peak), limit: 70 << 30 }));
+        assert_eq!("imbalance=1GiB".parse(), Ok(Maximum { target: Target::Imbalance, limit: 1 << 30 }));
         assert_eq!(growth("imbalance=1GiB").unwrap().target, Target::Imbalance);
         assert!(growth("imbalence=1GiB").unwrap_err().to_string().contains("did you mean 'imbalance'?"));
-        assert_eq!("fragmentation=1GiB".parse::<Maximum>().unwrap().figure, Figure::Metric(Metric::Fragmentation));
-        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().figure, Figure::Stack(None));
-        assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().figure.name(), "stack:a=b*");
+        assert_eq!("fragmentation=1GiB".parse::<Maximum>().unwrap().target, Target::Metric(Metric::Fragmentation));
+        assert_eq!("stack=5MiB".parse::<Maximum>().unwrap().target, Target::Stack(None));
+        assert_eq!("stack:a=b*=5MiB".parse::<Maximum>().unwrap().target.name(), "stack:a=b*");
         assert_eq!("70GiB".parse::<Maximum>(), "peak=70GiB".parse());
         for text in ["peak", "5%", "peak=5%", "phase:x=5MiB", "stack:=1MiB", "peak="] {
             assert!(text.parse::<Maximum>().is_err(), "{text}");

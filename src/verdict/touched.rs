@@ -18,7 +18,7 @@ impl Judge {
 fn touched(check: &Check, diff: &Diff) -> Option<i128> {
     let device = diff.devices.iter().find(|device| device.ordinal() == check.device)?;
     let of_device = device.touched?;
-    match check.about {
+    match check.about() {
         About::Metric(metric) => is_at(metric, &diff.profiles.after.options.at).then_some(of_device),
         About::Stacks => of_stack(check, device),
         // Lines are known of what stacks hold at the moment that is compared, not of the most that they held.

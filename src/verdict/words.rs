@@ -120,7 +120,7 @@ impl Judgement {
         };
         let subject = match &check.scope {
             Some(label) => format!("{device}{} {label}", check.noun()),
-            None => format!("{device}{}", check.metric),
+            None => format!("{device}{}", check.of.name()),
         };
         if check.outcome == Outcome::Inconclusive {
             let reason = check.reason.as_deref().unwrap_or("cannot be compared");
@@ -128,7 +128,7 @@ impl Judgement {
         }
         if let Some(words) = &check.words {
             // Some words state the limit themselves.
-            let states_limit = matches!(check.about, About::OutOfMemory | About::Headroom);
+            let states_limit = matches!(check.about(), About::OutOfMemory | About::Headroom);
             let tells_limit = !states_limit && (check.outcome == Outcome::Exceeded || check.scope.is_some());
             let allowed = if tells_limit { format!(", allowed {}", check.limit) } else { String::new() };
             return format!("{device}{words}{allowed}");
@@ -143,8 +143,8 @@ impl Judgement {
                 let place = check.place.as_ref().filter(|_| delta > 0).map(|place| format!(" at {place}"));
                 format!("{subject} {change}{}{touched}, allowed {}", place.unwrap_or_default(), check.limit)
             }
-            (true, None, _) => format!("{device}no {} is larger than {}", check.metric, check.limit),
-            (false, _, None) => format!("{device}no {} grew by more than {}", check.metric, check.limit),
+            (true, None, _) => format!("{device}no {} is larger than {}", check.of.name(), check.limit),
+            (false, _, None) => format!("{device}no {} grew by more than {}", check.of.name(), check.limit),
         };
         // Rounded, the figure and its limit may read the same.
         let measured = if check.absolute { check.after.map(u128::from) } else { check.delta.map(i128::unsigned_abs) };

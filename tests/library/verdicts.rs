@@ -241,7 +241,7 @@ fn the_peak_leads_the_line_where_other_figures_grew_more() {
         line.starts_with("FAIL peak grew 53.80 MiB (+19.2 %) at backward: LogSoftmaxBackward0, allowed 5 %, and "),
         "{line}"
     );
-    assert_eq!(judgement.checks[1].metric, "reserved");
+    assert_eq!(judgement.checks[1].of.name(), "reserved");
 }
 
 #[test]

@@ -26,8 +26,8 @@ struct Changes {
 
 fn changes(comparison: &Comparison) -> Changes {
     let mut changes = Changes { higher: Vec::new(), lower: Vec::new(), most: 0 };
-    let targets = comparison.judgement.checks.iter().filter_map(|check| check.metric.parse().ok());
-    let limited: Vec<Target> = targets.filter(|target| matches!(target, Target::Phase(_))).collect();
+    let checks = comparison.judgement.checks.iter();
+    let limited: Vec<&Target> = checks.filter_map(|check| check.of.target()).collect();
     for device in &comparison.diff.devices {
         for (metric, change) in &device.metrics {
             let name = format!("{} {}", device.name(), metric.name());

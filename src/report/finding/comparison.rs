@@ -49,7 +49,7 @@ fn explain(
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }
-    if check.about == About::OutOfMemory {
+    if check.about() == About::OutOfMemory {
         let after = device.index.after.map(|index| &comparison.diff.profiles.after.devices[index]);
         return Explanation::of_stack(&codes.after, after.and_then(DeviceProfile::failed_stack), options);
     }

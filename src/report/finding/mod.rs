@@ -77,7 +77,7 @@ impl Finding<'_> {
         let check = self.check;
         let device = check.device.map(|device| device.to_string()).unwrap_or_default();
         let key = check.key.as_deref().unwrap_or_default();
-        [self.comparison.unwrap_or_default(), &device, &check.metric, key].join("\0")
+        [self.comparison.unwrap_or_default(), &device, &check.of.name(), key].join("\0")
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn findings(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
 struct Likeness<'a> {
     /// The comparison of the job.
     job: Option<&'a str>,
-    metric: &'a str,
+    metric: String,
     scope: Option<&'a str>,
     limit: &'a str,
     outcome: Outcome,
@@ -40,7 +40,7 @@ impl<'a> Likeness<'a> {
         let check = finding.check;
         Self {
             job,
-            metric: &check.metric,
+            metric: check.of.name(),
             scope: check.scope.as_deref(),
             limit: &check.limit,
             outcome: check.outcome,

@@ -29,7 +29,7 @@ fn explain(check: &Check, device: &DeviceProfile, code: &Code<'_>, options: &Opt
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }
-    if check.about == About::OutOfMemory {
+    if check.about() == About::OutOfMemory {
         return Explanation::of_stack(code, device.failed_stack(), options);
     }
     let totals = device.listed(MOST_ROWS, 1);

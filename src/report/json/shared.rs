@@ -172,7 +172,7 @@ impl<'a> SidedDiagnostic<'a> {
 /// A limit and what came of it.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct CheckReport<'a> {
-    metric: &'a str,
+    metric: String,
     scope: Option<&'a str>,
     device: Option<u32>,
     limit: &'a str,
@@ -189,7 +189,7 @@ pub(super) struct CheckReport<'a> {
 impl<'a> CheckReport<'a> {
     pub(super) fn new(check: &'a Check) -> Self {
         Self {
-            metric: &check.metric,
+            metric: check.of.name(),
             scope: check.scope.as_deref(),
             device: check.device,
             limit: &check.limit,

@@ -60,9 +60,9 @@ fn excesses(gate: &Gate, subject: impl Fn(&Comparison, &Check) -> Option<String>
         for check in &comparison.judgement.checks {
             let left = excess(check).and_then(|excess| left_by_stacks(comparison, check, excess));
             let Some((subject, excess)) = subject(comparison, check).zip(left) else { continue };
-            let sum = of_devices.entry((check.device, check.about, subject)).or_default();
+            let sum = of_devices.entry((check.device, check.about(), subject)).or_default();
             // Stacks share what an entry allows; each phase may have all of it.
-            let is_shared = matches!(check.about, About::Stacks | About::StackHighest);
+            let is_shared = matches!(check.about(), About::Stacks | About::StackHighest);
             *sum = if is_shared { *sum + excess } else { excess.max(*sum) };
         }
         for ((.., subject), excess) in of_devices {
@@ -76,17 +76,17 @@ fn excesses(gate: &Gate, subject: impl Fn(&Comparison, &Check) -> Option<String>
 /// The excess of a check that the entries of stacks leave: they cover the peak as well, as far as these stacks raised
 /// it.
 fn left_by_stacks(comparison: &Comparison, check: &Check, excess_of_check: u128) -> Option<u128> {
-    if check.about != About::Metric(Metric::Peak) {
+    if check.about() != About::Metric(Metric::Peak) {
         return Some(excess_of_check);
     }
     let of_device = comparison.judgement.checks.iter().filter(|other| other.device == check.device);
-    let of_stacks = of_device.filter(|other| other.about == About::Stacks);
+    let of_stacks = of_device.filter(|other| other.about() == About::Stacks);
     excess_of_check.checked_sub(of_stacks.filter_map(excess).sum()).filter(|left| *left > 0)
 }
 
 /// The line of an entry that names the kind of subject of a check.
 fn wide_subject(comparison: &Comparison, check: &Check) -> Option<String> {
-    let wide = match check.about {
+    let wide = match check.about() {
         About::Stacks | About::StackHighest => ALL_STACKS,
         About::Phases => ALL_PHASES,
         About::Modules => ALL_MODULES,
@@ -103,7 +103,7 @@ fn wide_subject(comparison: &Comparison, check: &Check) -> Option<String> {
 
 /// The line of an entry that names the subject of a check.
 fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
-    match check.about {
+    match check.about() {
         About::Metric(metric) => Some(format!("metric = {}", quoted(metric.name()))),
         About::Stacks | About::StackHighest => {
             check.scope.as_ref().map(|label| format!("pattern = {}", quoted(&Pattern::literal(label))))

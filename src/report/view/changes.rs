@@ -21,7 +21,7 @@ use crate::sides::{Side, Sides};
 use crate::stack::Code;
 use crate::tree as call_tree;
 use crate::units::Delta;
-use crate::verdict::{Comparison, Standing};
+use crate::verdict::{Comparison, Standing, Target};
 
 /// The mark of a stack that exceeds a limit of its own.
 const FAILED: Mark = Mark { standing: Standing::Exceeded, accepted: false };
@@ -113,8 +113,8 @@ impl Changed<'_> {
         let change = known::change(metric, self.device, &self.diff().profiles);
         let number = self.device.ordinal();
         let checks = self.comparison.judgement.checks.iter();
-        let of_metric =
-            checks.filter(|check| check.metric == metric.name() && check.device == number && check.scope.is_none());
+        let of_metric = checks
+            .filter(|check| check.is_of(&Target::Metric(metric)) && check.device == number && check.scope.is_none());
         // Several limits may stand on one figure: the worst outcome counts.
         let worst = of_metric.min_by_key(|check| Reverse(check.standing()));
         let mark = worst.map(Mark::of);

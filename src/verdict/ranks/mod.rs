@@ -9,7 +9,7 @@ use std::ops::Range;
 pub use self::matched::Matched;
 use self::peaks::Balance;
 pub use self::peaks::{RankPeak, peaks, peaks_of_one};
-use super::{About, Check, Figure, Growth, Judge, Judgement, Level, Maximum, Outcome, Target, Thresholds};
+use super::{Check, Checked, Growth, Judge, Judgement, Level, Maximum, Outcome, Target, Thresholds};
 use crate::diff::{Change, Side, Sides};
 use crate::text::{count, numbers as written};
 use crate::units::GivenSize;
@@ -97,7 +97,7 @@ pub fn judge_ranks(
     for growth in thresholds.growth.iter().filter(|growth| growth.target == Target::Imbalance) {
         judge.growth_of_imbalance(growth, &balance);
     }
-    for maximum in thresholds.maximum.iter().filter(|maximum| maximum.figure == Figure::Imbalance) {
+    for maximum in thresholds.maximum.iter().filter(|maximum| maximum.target == Target::Imbalance) {
         judge.maximum_of_imbalance(maximum, &balance);
     }
     let judgement = judge.finish(std::iter::empty(), thresholds.strict, false);
@@ -114,13 +114,13 @@ impl Judge {
         }
         let verb = if members.len() == 1 { "is" } else { "are" };
         let reason = format!("{} {verb} missing in the {side}", numbers(&members));
-        let check = Check::new(About::Ranks, "ranks".to_owned(), "both sides".to_owned(), Level::Fail);
+        let check = Check::new(Checked::Ranks, "both sides".to_owned(), Level::Fail);
         self.checks.push(Check { reason: Some(reason), ..check });
     }
 
     fn growth_of_imbalance(&mut self, growth: &Growth, balance: &Balance<'_>) {
         let Growth { target, limit, level } = growth;
-        let mut check = Check::new(About::Imbalance, target.name(), limit.to_string(), *level);
+        let mut check = Check::new(Checked::Target(target.clone()), limit.to_string(), *level);
         match (&balance.spread.before, &balance.spread.after) {
             (Ok(before), Ok(after)) => {
                 let old = before.imbalance();
@@ -140,11 +140,11 @@ impl Judge {
     }
 
     fn maximum_of_imbalance(&mut self, maximum: &Maximum, balance: &Balance<'_>) {
-        let Maximum { figure, limit } = maximum;
+        let Maximum { target, limit } = maximum;
         let mut check = Check {
             absolute: true,
             allowed: Some(u128::from(*limit)),
-            ..Check::new(About::Imbalance, figure.name(), GivenSize(*limit).to_string(), Level::Fail)
+            ..Check::new(Checked::Target(target.clone()), GivenSize(*limit).to_string(), Level::Fail)
         };
         match &balance.spread.after {
             Ok(spread) => {

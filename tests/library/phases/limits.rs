@@ -36,7 +36,7 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
     assert_eq!(failed.verdict, Verdict::Regression);
     let check = &failed.checks[0];
     let growth = check.delta.unwrap();
-    assert_eq!((check.scope.as_deref(), &*check.metric), (Some("forward #0"), "phase:*"));
+    assert_eq!((check.scope.as_deref(), &*check.of.name()), (Some("forward #0"), "phase:*"));
     assert_eq!(growth, 4 << 20);
     assert_eq!(check.reason.as_deref(), Some("4 of 4 occurrences exceed it"));
     // One check for the phase, not one per occurrence.
