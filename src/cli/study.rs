@@ -15,7 +15,7 @@ use super::surroundings;
 #[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct StudyView {
     /// Output format
-    #[arg(long, value_parser = value::choice::<StudyFormat>(), default_value = StudyFormat::Table.name())]
+    #[arg(long, value_enum, default_value_t = StudyFormat::Table)]
     format: StudyFormat,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]

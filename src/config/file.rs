@@ -141,9 +141,9 @@ from_text!(Which(Occurrences), |text| match text {
     _ => Err(format!("unknown value '{text}'; accepted are each, max")),
 });
 from_text!(By(GroupBy), |text| {
-    let known = GroupBy::ALL.map(GroupBy::name);
-    GroupBy::ALL.into_iter().find(|by| by.name() == text).ok_or_else(|| {
-        let near = did_you_mean(text, known.into_iter());
+    let known: Vec<_> = GroupBy::ALL.iter().map(|by| by.name()).collect();
+    GroupBy::ALL.iter().copied().find(|by| by.name() == text).ok_or_else(|| {
+        let near = did_you_mean(text, known.iter().copied());
         format!("unknown grouping '{text}'; accepted are {}{near}", known.join(", "))
     })
 });

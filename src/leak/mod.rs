@@ -28,7 +28,8 @@ use crate::stack::{Code, GroupBy, More, Rules};
 use crate::text;
 
 /// The subject of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Mode {
     /// Snapshots, one after the other.
@@ -41,10 +42,7 @@ impl Mode {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Series => "series",
-            Self::Steps => "steps",
-        }
+        self.into()
     }
 
     /// The units of the search.
@@ -129,7 +127,8 @@ fn share(grew: usize, judged: usize) -> f64 {
 }
 
 /// The memory that a leak holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum LeakMetric {
     /// Allocated bytes.
     Allocated,
@@ -141,10 +140,7 @@ impl LeakMetric {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Allocated => "allocated",
-            Self::Fragmentation => "fragmentation",
-        }
+        self.into()
     }
 }
 

@@ -13,7 +13,8 @@ use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Ta
 use crate::stack::is_python;
 
 /// Source of a phase's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Source {
     /// A pair of `external_annotations`.
     Annotation,
@@ -32,12 +33,7 @@ impl Source {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Annotation => "annotation",
-            Self::Metadata => "metadata",
-            Self::CompileContext => "compile-context",
-            Self::Pass => "pass",
-        }
+        self.into()
     }
 }
 

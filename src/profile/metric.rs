@@ -7,7 +7,8 @@ use crate::replay::History;
 use crate::sides::Sides;
 
 /// A figure of a device that can be limited. A new one is a new arm in each method here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Metric {
     /// Peak of allocated bytes: `max_memory_allocated()`.
@@ -34,15 +35,7 @@ impl Metric {
     /// Its name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Peak => "peak",
-            Self::Baseline => "baseline",
-            Self::End => "end",
-            Self::Active => "active",
-            Self::Requested => "requested",
-            Self::Reserved => "reserved",
-            Self::Fragmentation => "fragmentation",
-        }
+        self.into()
     }
 
     /// One line that says which bytes it counts.

@@ -44,7 +44,8 @@ pub(crate) use exact::Attribution;
 pub(crate) use history::Owned;
 
 /// The kind of input that a profile was computed from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
     /// A snapshot.
@@ -62,11 +63,7 @@ impl Kind {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Snapshot => "snapshot",
-            Self::Segments => "segments",
-            Self::Profile => "profile",
-        }
+        self.into()
     }
 }
 

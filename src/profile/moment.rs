@@ -50,7 +50,8 @@ pub struct PhaseMoment {
 }
 
 /// Where in a phase a moment lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PhasePoint {
     /// Just before its first event.
     Start,
@@ -66,11 +67,7 @@ impl PhasePoint {
     /// Its name on the command line and in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Peak => "peak",
-            Self::End => "end",
-        }
+        self.into()
     }
 }
 

@@ -238,7 +238,8 @@ pub struct Timeline {
 }
 
 /// The kind of history that a device has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum History {
     /// Allocations and frees were recorded, as far as there were any.
@@ -258,12 +259,7 @@ impl History {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Recorded => "recorded",
-            Self::StateOnly => "state-only",
-            Self::NoAllocations => "no-allocations",
-            Self::Empty => "empty",
-        }
+        self.into()
     }
 }
 

@@ -30,6 +30,8 @@ mod weighed;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use strum::VariantArray;
+
 use crate::diff::Listing;
 use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
@@ -54,108 +56,55 @@ pub enum Subject<'a> {
 }
 
 /// The formats of reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Format {
-    /// Tables for people.
+    /// For people.
     Table,
-    /// The contracts `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1` and `ptmem.leak/1`.
+    /// For machines; see docs/json.md.
     Json,
     /// A comment on a pull request, or the summary of a job.
+    // The ending of its files.
+    #[cfg_attr(feature = "cli", value(alias = "md"))]
     Markdown,
-    /// A page for a browser: timelines, flame graph, rows.
+    /// One page for a browser: timelines, flame graph, rows; see docs/html.md.
     Html,
-    /// The timeline as a picture.
+    /// The timeline of the page alone, as a picture.
     Svg,
-    /// Workflow commands of GitHub, which annotate the lines of a change.
+    /// Workflow commands that annotate the lines of a pull request.
     Github,
     /// Code Quality report of GitLab.
     Gitlab,
-    /// JUnit XML.
+    /// JUnit XML: a suite per device, a case per check.
     Junit,
-    /// SARIF 2.1.0.
+    /// SARIF 2.1.0: a result per failed check.
     Sarif,
-    /// A row per stack.
+    /// A row per stack, or per phase with --phases.
     Csv,
     /// A line per stack, for flame graphs.
     Folded,
-    /// The file format of speedscope, a viewer of profiles.
+    /// Stacks by their bytes, for the viewer speedscope.
     Speedscope,
     /// Bencher Metric Format.
     Bencher,
-    /// `customSmallerIsBetter` of github-action-benchmark.
+    /// customSmallerIsBetter of github-action-benchmark.
     GithubActionBenchmark,
-    /// Lines for the file that `GITHUB_OUTPUT` names.
+    /// name=value lines for the file that GITHUB_OUTPUT names.
     GithubOutput,
-    /// The verdict in one line of Markdown, and the warnings that weaken it.
+    /// The verdict in one line of Markdown, with warnings: a comment where all is well.
     Brief,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 16] = [
-        Self::Table,
-        Self::Json,
-        Self::Markdown,
-        Self::Html,
-        Self::Svg,
-        Self::Github,
-        Self::Gitlab,
-        Self::Junit,
-        Self::Sarif,
-        Self::Csv,
-        Self::Folded,
-        Self::Speedscope,
-        Self::Bencher,
-        Self::GithubActionBenchmark,
-        Self::GithubOutput,
-        Self::Brief,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Json => "json",
-            Self::Markdown => "markdown",
-            Self::Html => "html",
-            Self::Svg => "svg",
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-            Self::Junit => "junit",
-            Self::Sarif => "sarif",
-            Self::Csv => "csv",
-            Self::Folded => "folded",
-            Self::Speedscope => "speedscope",
-            Self::Bencher => "bencher",
-            Self::GithubActionBenchmark => "github-action-benchmark",
-            Self::GithubOutput => "github-output",
-            Self::Brief => "brief",
-        }
-    }
-
-    /// Its description in `--help`.
-    #[must_use]
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Table => "For people",
-            Self::Json => "For machines; see docs/json.md",
-            Self::Markdown => "A comment on a pull request, or the summary of a job",
-            Self::Html => "One page for a browser: timelines, flame graph, rows; see docs/html.md",
-            Self::Svg => "The timeline of the page alone, as a picture",
-            Self::Github => "Workflow commands that annotate the lines of a pull request",
-            Self::Gitlab => "Code Quality report of GitLab",
-            Self::Junit => "JUnit XML: a suite per device, a case per check",
-            Self::Sarif => "SARIF 2.1.0: a result per failed check",
-            Self::Csv => "A row per stack, or per phase with --phases",
-            Self::Folded => "A line per stack, for flame graphs",
-            Self::Speedscope => "Stacks by their bytes, for the viewer speedscope",
-            Self::Bencher => "Bencher Metric Format",
-            Self::GithubActionBenchmark => "customSmallerIsBetter of github-action-benchmark",
-            Self::GithubOutput => "name=value lines for the file that GITHUB_OUTPUT names",
-            Self::Brief => "The verdict in one line of Markdown, with warnings: a comment where all is well",
-        }
+        self.into()
     }
 
     /// Whether it shows pictures, which need the addresses of blocks ([`crate::profile::Options::layout`]).

@@ -22,47 +22,30 @@ pub enum Study<'a> {
 
 /// A format of such a result. It is no [`super::Format`], most of which have no place for several profiles: none can be
 /// asked for that could not be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StudyFormat {
-    /// Tables for people.
+    /// For people.
     Table,
-    /// The contracts `ptmem.history/1` and `ptmem.scale/1`.
+    /// For machines; see docs/json.md.
     Json,
-    /// A comment or a summary.
+    /// A comment, or the summary of a job.
+    // The ending of its files.
+    #[cfg_attr(feature = "cli", value(alias = "md"))]
     Markdown,
-    /// A page for a browser.
+    /// One page for a browser.
     Html,
-    /// A row per figure and profile.
+    /// A row per figure or stack and profile.
     Csv,
 }
 
 impl StudyFormat {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Table, Self::Json, Self::Markdown, Self::Html, Self::Csv];
-
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Json => "json",
-            Self::Markdown => "markdown",
-            Self::Html => "html",
-            Self::Csv => "csv",
-        }
-    }
-
-    /// Its description in `--help`.
-    #[must_use]
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::Table => "For people",
-            Self::Json => "For machines; see docs/json.md",
-            Self::Markdown => "A comment, or the summary of a job",
-            Self::Html => "One page for a browser",
-            Self::Csv => "A row per figure or stack and profile",
-        }
+        self.into()
     }
 
     /// Writes a result.

@@ -1,7 +1,8 @@
 //! Fits bytes by a constant, a line or a parabola in the number that was varied.
 
 /// How bytes depend on the number that was varied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Shape {
     /// Not at all.
     Constant,
@@ -17,12 +18,7 @@ impl Shape {
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Constant => "constant",
-            Self::Linear => "linear",
-            Self::Quadratic => "quadratic",
-            Self::Irregular => "irregular",
-        }
+        self.into()
     }
 }
 

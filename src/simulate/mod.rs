@@ -75,7 +75,9 @@ pub const MOST_GPUS: u32 = 64;
 pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
 
 /// Answer to a call that the library cannot answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Unsupported {
     /// Success, in silence.
     Allow,
@@ -89,16 +91,14 @@ impl Unsupported {
     /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+        self.into()
     }
 }
 
 /// When an event counts as complete.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Events {
     /// As soon as it is recorded.
     Ready,
@@ -110,15 +110,14 @@ impl Events {
     /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Late => "late",
-        }
+        self.into()
     }
 }
 
 /// Order in which a card gives out addresses. Which free block PyTorch takes depends on it, and so reserved bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Addresses {
     /// The lowest that are free.
     Up,
@@ -130,10 +129,7 @@ impl Addresses {
     /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-        }
+        self.into()
     }
 }
 

@@ -2,37 +2,42 @@
 
 use std::fmt;
 
+use strum::VariantArray;
+
 use super::legible;
 use crate::snapshot::{StringId, Tags};
 
 /// The rule for stacks that count as one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum GroupBy {
-    /// Every frame with its line, exactly as recorded.
+    /// Every frame with its line, exactly.
     Frames,
-    /// Python frames without line numbers; without Python frames, the C++ operator.
+    /// Python frames without line numbers, independent of where the code lies.
     #[default]
     Stack,
-    /// The line of the innermost frame of the user.
+    /// The line of your code that allocates.
     Line,
-    /// The function of the innermost frame of the user.
+    /// The function of your code that allocates.
     Function,
-    /// The file of the innermost frame of the user.
+    /// The file of your code that allocates.
     File,
-    /// The purpose of the memory.
+    /// The purpose of the memory: parameters, forward, gradients, backward, optimizer, communication, data, other.
     Category,
-    /// `user_metadata` of the allocation.
+    /// The text given to _set_memory_metadata() at the allocation.
     Metadata,
-    /// `compile_context` of the allocation.
+    /// The compiled region that allocates.
     CompileContext,
-    /// The innermost annotation (`record_function`) that was open at the allocation.
+    /// The innermost annotation (record_function) that was open at the allocation.
     Annotation,
-    /// The `nn.Module` that ran at the allocation, or to which the memory belongs.
+    /// The nn.Module that allocates, or to which the memory belongs: recorded with 'ptmem simulate --modules'.
     Module,
-    /// The purpose of the memory, as the recorder saw it: a parameter, a gradient, an activation.
+    /// The purpose as the recorder saw it: parameters, gradients, optimizer state, activations, temporary, communication,
+    /// workspace; recorded with --modules too.
     Purpose,
-    /// Type and shape of the tensor.
+    /// Type and shape of the tensor: recorded with 'ptmem simulate --shapes'.
     Shape,
     /// The pool that the memory is from, and its stream.
     Pool,
@@ -40,40 +45,12 @@ pub enum GroupBy {
 
 impl GroupBy {
     /// All of them.
-    pub const ALL: [Self; 13] = [
-        Self::Frames,
-        Self::Stack,
-        Self::Line,
-        Self::Function,
-        Self::File,
-        Self::Category,
-        Self::Metadata,
-        Self::CompileContext,
-        Self::Annotation,
-        Self::Module,
-        Self::Purpose,
-        Self::Shape,
-        Self::Pool,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Frames => "frames",
-            Self::Stack => "stack",
-            Self::Line => "line",
-            Self::Function => "function",
-            Self::File => "file",
-            Self::Category => "category",
-            Self::Metadata => "metadata",
-            Self::CompileContext => "compile-context",
-            Self::Annotation => "annotation",
-            Self::Module => "module",
-            Self::Purpose => "purpose",
-            Self::Shape => "shape",
-            Self::Pool => "pool",
-        }
+        self.into()
     }
 
     /// The word for a group.

@@ -8,7 +8,8 @@ use crate::diff::{DeviceDiff, Row};
 use crate::profile::Metric;
 
 /// The result of one check, whether it fails or warns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Outcome {
     /// Within the limit.
@@ -23,16 +24,13 @@ impl Outcome {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Exceeded => "exceeded",
-            Self::Inconclusive => "inconclusive",
-        }
+        self.into()
     }
 }
 
 /// The severity of a check, worst last: its result and its level together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Standing {
     /// Within the limit.
@@ -49,12 +47,7 @@ impl Standing {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Inconclusive => "inconclusive",
-            Self::Exceeded => "exceeded",
-        }
+        self.into()
     }
 }
 

@@ -11,7 +11,8 @@ use crate::text::did_you_mean;
 use crate::units::{Limit, ParseError, parse_size};
 
 /// Consequence of exceeding a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Level {
     /// A regression.
     Fail,
@@ -23,10 +24,7 @@ impl Level {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Warn => "warn",
-        }
+        self.into()
     }
 }
 

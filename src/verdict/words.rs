@@ -7,7 +7,8 @@ use crate::text::count;
 use crate::units::{Size, format_percent};
 
 /// The answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Verdict {
     /// Nothing gated exceeds its limit.
@@ -42,11 +43,7 @@ impl Verdict {
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Regression => "regression",
-            Self::Inconclusive => "inconclusive",
-        }
+        self.into()
     }
 }
 

@@ -262,7 +262,7 @@ fn rows_add_up_and_swapping_negates_them() {
     let pairs =
         [("before", "after"), ("two-devices-before", "two-devices-after"), ("leak", "no-leak"), ("oom", "wrapped")];
     for (before, after) in pairs {
-        for by in GroupBy::ALL {
+        for &by in GroupBy::ALL {
             let (forth, back) = (compare(before, after, by), compare(after, before, by));
             for (there, again) in forth.devices.iter().zip(&back.devices) {
                 let sum: i128 = there.rows.iter().map(diff::Row::delta).sum();
@@ -288,7 +288,7 @@ fn rows_add_up_and_swapping_negates_them() {
 
 #[test]
 fn moved_lines_change_nothing() {
-    for by in GroupBy::ALL {
+    for &by in GroupBy::ALL {
         let diff = compare("before", "moved", by);
         let rows = &diff.devices[0].rows;
         assert!(rows.iter().all(|row| row.change == diff::Kind::Same), "{by}: {rows:?}");

@@ -60,7 +60,7 @@ fn a_recording_does_not_differ_from_itself() {
 
 #[test]
 fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
-    for by in GroupBy::ALL {
+    for &by in GroupBy::ALL {
         for [before, after] in fixtures::changes() {
             let compare = |before: &Path, after: &Path| {
                 diff::compare(load(before, by), load(after, by), diff::Options::default())
@@ -81,7 +81,7 @@ fn changes_add_up_in_every_grouping_and_backwards_are_the_opposite() {
 #[test]
 fn no_label_blames_the_unwinder() {
     for path in fixtures::recorded() {
-        for by in GroupBy::ALL {
+        for &by in GroupBy::ALL {
             for stack in load(&path, by).devices.iter().flat_map(|device| &device.stacks) {
                 let bad = ["unwind", "??", "_start", "0x", "gather_with_cpp", "CUDACachingAllocator", "no symbols"];
                 assert!(!bad.iter().any(|bad| stack.label.contains(bad)), "{}: {}", path.display(), stack.label);

@@ -66,7 +66,7 @@ fn profiles_compare_as_their_snapshots_do() {
 #[test]
 #[ignore = "exhaustive: cargo test -- --ignored"]
 fn profiles_compare_as_their_snapshots_do_in_every_grouping() {
-    for by in GroupBy::ALL.into_iter().filter(|by| !by.is_origin()) {
+    for by in GroupBy::ALL.iter().copied().filter(|by| !by.is_origin()) {
         compare_neighbours(&fixtures(), by);
     }
     compare_neighbours(&recorded(), GroupBy::Frames);
@@ -256,7 +256,7 @@ fn profiles_that_were_changed_are_refused() {
     // Sums that no memory could hold, without a figure beside them.
     let huge = signed(&good.replace("\"requested\":1440000", "\"requested\":18446744073709551615"));
     let huge = profile::read(huge.as_bytes(), "x.json", Options::default()).unwrap();
-    for format in Format::ALL {
+    for &format in Format::ALL {
         format.render(Subject::Profile(&huge, None), &report::Options::default()).unwrap();
     }
     // Version control may change the line ends, and an editor put a mark in front.

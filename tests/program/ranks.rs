@@ -146,7 +146,7 @@ fn a_missing_rank_is_never_a_pass() {
     );
     // The other way round.
     assert_eq!(verdict(&ptmem(folder.path(), &["diff", "a", "b"])).0, 3);
-    for format in Format::ALL {
+    for &format in Format::ALL {
         let output = ptmem(folder.path(), &["diff", "b", "a", "--format", format.name()]);
         assert_eq!(output.status.code(), Some(3), "{format}");
     }
@@ -227,7 +227,7 @@ fn reports_of_job(job: &Path, workers: &str) -> Vec<(String, String)> {
         exports.iter().for_each(|export| arguments.extend(["--export", export]));
         let output = ptmem(job, &arguments);
         assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-        for format in Format::ALL {
+        for &format in Format::ALL {
             let report = fs::read_to_string(folder.path().join(format.name())).unwrap();
             reports.push((format!("{} {format}", command[0]), report));
         }

@@ -7,7 +7,6 @@ use ptmem::config::Config;
 use ptmem::profile::{self, Moment};
 use ptmem::stack::{GroupBy, Rules};
 
-use super::value::GroupByArgument;
 use super::view::View;
 
 /// The moment whose stacks are reported, and the grouping of these stacks.
@@ -62,7 +61,7 @@ impl Stacks {
 pub(crate) struct Grouping {
     /// What counts as one stack [default: stack]
     #[arg(long, value_enum, value_name = "GROUPING")]
-    group_by: Option<GroupByArgument>,
+    group_by: Option<GroupBy>,
     /// Keep the numbers of layers in the paths of modules, down to this level: 1 shows decoder.layers.3.mlp for
     /// decoder.layers.*.mlp
     #[arg(long, value_name = "LEVELS", default_value_t = 0, hide_default_value = true)]
@@ -75,7 +74,7 @@ pub(crate) struct Grouping {
 impl Grouping {
     /// The grouping of the command line, else of the configuration.
     pub(crate) fn group_by(&self, config: &Config) -> GroupBy {
-        self.group_by.map(GroupBy::from).or(config.group_by).unwrap_or_default()
+        self.group_by.or(config.group_by).unwrap_or_default()
     }
 
     /// The rules about frames.

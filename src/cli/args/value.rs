@@ -4,65 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use ptmem::report::{Format, StudyFormat};
-use ptmem::stack::GroupBy;
 use ptmem::units::{ParseError, parse_size};
 use ptmem::verdict::{Growth, Level, ParseThresholdError};
-
-/// A value of the library that is one of a few, each with a name.
-pub(crate) trait Choice: Copy + Send + Sync + 'static {
-    /// All of them.
-    const ALL: &'static [Self];
-
-    /// Its name on the command line.
-    fn name(self) -> &'static str;
-
-    /// The same as `--help` shows it.
-    fn possible_value(self) -> PossibleValue {
-        PossibleValue::new(self.name())
-    }
-}
-
-/// Reads one of a few values.
-pub(crate) fn choice<C: Choice>() -> impl TypedValueParser<Value = C> {
-    let names = C::ALL.iter().map(|choice| choice.possible_value());
-    PossibleValuesParser::new(names).try_map(|name| find(&name).ok_or("unknown value"))
-}
-
-fn find<C: Choice>(name: &str) -> Option<C> {
-    C::ALL.iter().copied().find(|choice| choice.possible_value().matches(name, false))
-}
-
-/// A format of reports as `--help` shows it. The ending of Markdown files stands for that format as well.
-fn described(name: &'static str, description: &'static str) -> PossibleValue {
-    let value = PossibleValue::new(name).help(description);
-    if name == Format::Markdown.name() { value.alias("md") } else { value }
-}
-
-impl Choice for Format {
-    const ALL: &'static [Self] = &Self::ALL;
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    fn possible_value(self) -> PossibleValue {
-        described(self.name(), self.description())
-    }
-}
-
-impl Choice for StudyFormat {
-    const ALL: &'static [Self] = &Self::ALL;
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    fn possible_value(self) -> PossibleValue {
-        described(self.name(), self.description())
-    }
-}
 
 /// A report to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,75 +14,23 @@ pub(crate) struct Export<F> {
     pub(crate) path: PathBuf,
 }
 
-impl<F: Choice> FromStr for Export<F> {
+impl<F: ValueEnum> FromStr for Export<F> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((name, path)) = text.split_once('=').filter(|(_, path)| !path.is_empty()) else {
             return Err(format!("expected FORMAT=PATH, such as json=report.json; formats are {}", names::<F>()));
         };
-        match find(name) {
-            Some(format) => Ok(Self { format, path: PathBuf::from(path) }),
-            None => Err(format!("unknown format '{name}'; accepted are {}", names::<F>())),
+        match F::from_str(name, false) {
+            Ok(format) => Ok(Self { format, path: PathBuf::from(path) }),
+            Err(_) => Err(format!("unknown format '{name}'; accepted are {}", names::<F>())),
         }
     }
 }
 
-fn names<C: Choice>() -> String {
-    let names: Vec<&str> = C::ALL.iter().map(|choice| choice.name()).collect();
-    names.join(", ")
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupByArgument {
-    /// Every frame with its line, exactly
-    Frames,
-    /// Python frames without line numbers, independent of where the code lies
-    #[default]
-    Stack,
-    /// The line of your code that allocates
-    Line,
-    /// The function of your code that allocates
-    Function,
-    /// The file of your code that allocates
-    File,
-    /// The purpose of the memory: parameters, forward, gradients, backward, optimizer, communication, data, other
-    Category,
-    /// The text given to _set_memory_metadata() at the allocation
-    Metadata,
-    /// The compiled region that allocates
-    CompileContext,
-    /// The innermost annotation (record_function) that was open at the allocation
-    Annotation,
-    /// The nn.Module that allocates, or to which the memory belongs: recorded with 'ptmem simulate --modules'
-    Module,
-    /// The purpose as the recorder saw it: parameters, gradients, optimizer state, activations, temporary, communication,
-    /// workspace; recorded with --modules too
-    Purpose,
-    /// Type and shape of the tensor: recorded with 'ptmem simulate --shapes'
-    Shape,
-    /// The pool that the memory is from, and its stream
-    Pool,
-}
-
-impl From<GroupByArgument> for GroupBy {
-    fn from(argument: GroupByArgument) -> Self {
-        match argument {
-            GroupByArgument::Frames => Self::Frames,
-            GroupByArgument::Stack => Self::Stack,
-            GroupByArgument::Line => Self::Line,
-            GroupByArgument::Function => Self::Function,
-            GroupByArgument::File => Self::File,
-            GroupByArgument::Category => Self::Category,
-            GroupByArgument::Metadata => Self::Metadata,
-            GroupByArgument::CompileContext => Self::CompileContext,
-            GroupByArgument::Annotation => Self::Annotation,
-            GroupByArgument::Module => Self::Module,
-            GroupByArgument::Purpose => Self::Purpose,
-            GroupByArgument::Shape => Self::Shape,
-            GroupByArgument::Pool => Self::Pool,
-        }
-    }
+fn names<F: ValueEnum>() -> String {
+    let values = F::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

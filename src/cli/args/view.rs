@@ -13,7 +13,7 @@ use super::{InputArguments, heading};
 #[command(next_help_heading = heading::OUTPUT)]
 pub(crate) struct View {
     /// Output format
-    #[arg(long, value_parser = value::choice::<Format>(), default_value = Format::Table.name())]
+    #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
     /// Also write the result to a file, in any of the formats; - is standard output. Repeatable
     #[arg(long, value_name = "FORMAT=PATH")]

@@ -34,7 +34,8 @@ impl Health {
 }
 
 /// A respect in which a recording is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum Aspect {
     /// The events that were recorded at all.
     History,
@@ -61,18 +62,7 @@ pub(super) enum Aspect {
 impl Aspect {
     /// Its name in the report.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::History => "history",
-            Self::Run => "run",
-            Self::Beginning => "beginning",
-            Self::Memory => "memory",
-            Self::Steps => "steps",
-            Self::Stacks => "stacks",
-            Self::Clock => "clock",
-            Self::Figures => "figures",
-            Self::Settings => "settings",
-            Self::Again => "again",
-        }
+        self.into()
     }
 }
 

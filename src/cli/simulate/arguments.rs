@@ -12,7 +12,7 @@ use ptmem::units::parse_size;
 
 use super::job::JobArguments;
 use crate::cli::args::heading;
-use crate::cli::args::value::{Choice, SizeArgument, choice};
+use crate::cli::args::value::SizeArgument;
 
 /// Part of a path that stands for the number of a rank.
 const RANK: &str = "{rank}";
@@ -36,13 +36,13 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = share)]
     pub(super) keep: u32,
     /// When events are complete: at once, or only after some queries
-    #[arg(long, value_parser = choice::<Events>(), default_value = Events::Ready.name(), value_name = "WHEN")]
+    #[arg(long, value_enum, default_value_t = Events::Ready, value_name = "WHEN")]
     pub(super) events: Events,
     /// Order in which a card gives out addresses, on which some reserved bytes depend
-    #[arg(long, value_parser = choice::<Addresses>(), default_value = Addresses::Up.name(), value_name = "ORDER")]
+    #[arg(long, value_enum, default_value_t = Addresses::Up, value_name = "ORDER")]
     pub(super) addresses: Addresses,
     /// Answer to calls that are not simulated
-    #[arg(long, value_parser = choice::<Unsupported>(), default_value = Unsupported::Warn.name(), value_name = "HOW")]
+    #[arg(long, value_enum, default_value_t = Unsupported::Warn, value_name = "HOW")]
     pub(super) unsupported: Unsupported,
     /// Workspace that cuDNN asks for in each convolution, recurrent network and attention
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -215,30 +215,6 @@ fn memory(text: &str) -> Result<u64, String> {
 fn share(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|&percent: &u32| percent <= 100);
     number.ok_or_else(|| format!("invalid share '{text}'; expected a whole percentage such as 50%"))
-}
-
-impl Choice for Events {
-    const ALL: &'static [Self] = &[Self::Ready, Self::Late];
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Choice for Addresses {
-    const ALL: &'static [Self] = &[Self::Up, Self::Down];
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
-}
-
-impl Choice for Unsupported {
-    const ALL: &'static [Self] = &[Self::Warn, Self::Error, Self::Allow];
-
-    fn name(self) -> &'static str {
-        self.name()
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use super::scale::{Domain, Milli, SPAN, share};
 use crate::picture::{Area, Curve, Picture, Spot};
 
 /// The scale along the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(super) enum Axis {
     /// By allocations of the program.
     Program,
@@ -21,11 +22,7 @@ impl Axis {
 
     /// Its name in the page's data.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::Time => "time",
-            Self::Event => "event",
-        }
+        self.into()
     }
 
     /// Its name for people.

@@ -336,7 +336,7 @@ fn every_character_is_put_before_each_format() {
 #[ignore = "exhaustive: cargo test -- --ignored"]
 fn names_stay_names_in_every_format_and_grouping() {
     for name in hostile_names() {
-        for group_by in GroupBy::ALL {
+        for &group_by in GroupBy::ALL {
             let hostile = Hostile::new(&name, group_by);
             for names in hostile.names_of_comparisons() {
                 hostile.check_comparisons(&names);

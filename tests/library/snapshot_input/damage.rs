@@ -26,7 +26,7 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let options = profile::Options { group_by, layout: true, ..profile::Options::default() };
     let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
     let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
-    for format in Format::ALL {
+    for &format in Format::ALL {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }
     // Every profile that can be computed can be saved and read again.
@@ -48,7 +48,7 @@ fn compares(bytes: &[u8], whole: &[u8]) {
             ranks: Vec::new(),
         };
         let options = report::Options::default();
-        for format in Format::ALL {
+        for &format in Format::ALL {
             let text = format.render(Subject::Gate(&gate), &options).unwrap();
             assert!(format != Format::Markdown || text.len() <= options.max_bytes);
         }
