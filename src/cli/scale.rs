@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use ptmem::profile::{self, Moment, Opened, Profile};
+use ptmem::profile::{self, Profile};
 use ptmem::report::Study;
-use ptmem::scale::{self, Aligned, Levels, Run, Scale};
+use ptmem::scale::{self, Run, Scale};
 
 use super::args::value::SizeArgument;
 use super::args::{ConfigArguments, Grouping, heading};
 use super::output::{self, Output};
 use super::study::StudyView;
-use super::{advice, config, input, many};
+use super::{config, input, many};
 
 /// Fewer runs than these cannot tell a line from a parabola.
 const FEWEST_RUNS: usize = 3;
@@ -54,8 +54,8 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     let farthest = runs.last().map_or(1.0, |run| run.x);
     let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
     let device_memory = arguments.device_memory.map(|size| size.0);
-    let Reading { moments, is_aligned } = read(&runs, &at, &reading)?;
-    let scale = Scale::new(runs, &moments, &scale::Options { at, device_memory, is_aligned });
+    let profiles = read(&runs, &reading)?;
+    let scale = Scale::new(runs, profiles, &scale::Options { at, device_memory });
     if scale.devices.is_empty() {
         bail!("no run allocated anything on any device; expected snapshots of recordings");
     }
@@ -63,47 +63,13 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// The runs at each moment that may be the peak.
-struct Reading {
-    moments: Vec<Vec<Profile>>,
-    is_aligned: bool,
-}
-
-/// Reads the runs at their own peaks, and again at every moment that may be the peak of another one.
-fn read(runs: &[Run], at: &[f64], reading: &profile::Options) -> Result<Reading> {
-    let mut peaks = Vec::with_capacity(runs.len());
-    let mut levels: Vec<Levels> = Vec::new();
-    for run in runs {
-        let mut profile = match input::open(run.path.as_ref(), reading)? {
-            Opened::Profile(profile) => *profile,
-            Opened::Snapshot(snapshot, source) => {
-                let of_devices = Levels::of(&snapshot, &reading.rules).with_context(|| run.path.clone())?;
-                // Several devices pass a moment each at their own event.
-                if let Ok([only]) = <[Levels; 1]>::try_from(of_devices) {
-                    levels.push(only);
-                }
-                profile::measure(*snapshot, source, reading.clone()).with_context(|| run.path.clone())?
-            }
-        };
-        advice::complete_diagnostics(&mut profile.diagnostics);
-        input::require_whole_groups(&profile)?;
-        peaks.push(profile);
-    }
-    let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
-    let known = Some(levels.iter().collect::<Vec<_>>()).filter(|levels| levels.len() == runs.len());
-    let Some(moments) = known.and_then(|levels| scale::moments(&levels, &places, at)) else {
-        return Ok(Reading { moments: vec![peaks], is_aligned: false });
-    };
-    let moments = moments.into_iter().map(|moment| read_at(runs, moment, reading)).collect::<Result<_>>()?;
-    Ok(Reading { moments, is_aligned: true })
-}
-
-/// Reads each run at its event of a moment.
-fn read_at(runs: &[Run], moment: Aligned, reading: &profile::Options) -> Result<Vec<Profile>> {
+/// Reads the runs.
+fn read(runs: &[Run], reading: &profile::Options) -> Result<Vec<Profile>> {
     let mut profiles = Vec::with_capacity(runs.len());
-    for (run, event) in runs.iter().zip(moment.events) {
-        let at = Moment::Event(event);
-        profiles.push(input::profile(run.path.as_ref(), &profile::Options { at, ..reading.clone() })?);
+    for run in runs {
+        let profile = input::profile(run.path.as_ref(), reading)?;
+        input::require_whole_groups(&profile)?;
+        profiles.push(profile);
     }
     Ok(profiles)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::places::{has_known_peak, phase};
+use super::places::phase;
 use super::stacks::paired;
 use super::{DeviceDiff, Options, Sides};
 use crate::align::{Alignment, End, Missing, Run, Unclear};
@@ -39,6 +39,13 @@ pub(super) fn align(profiles: &Sides<Profile>, pairs: &[Sides<Option<usize>>], o
     aligned
 }
 
+/// The alignment of a device of two profiles, whatever they are grouped by.
+pub(crate) fn alignment(profiles: Sides<&Profile>, index: Sides<usize>) -> Option<Alignment> {
+    let groupers = profiles.map(|profile| profile.grouper_by(GroupBy::Stack));
+    let devices = Sides { before: &profiles.before.devices[index.before], after: &profiles.after.devices[index.after] };
+    Aligned::new(devices, &groupers, Options::default()).alignment
+}
+
 impl Aligned {
     fn new(devices: Sides<&DeviceProfile>, groupers: &Sides<Grouper<'_>>, options: Options) -> Self {
         let totals =
@@ -66,7 +73,7 @@ pub(super) fn look_at_peaks(profiles: &mut Sides<Profile>, pairs: &[Sides<Option
         let (Some(index), Some(alignment)) = (index.both(), &aligned.alignment) else { continue };
         let before = &profiles.before.devices[index.before];
         let after = &profiles.after.devices[index.after];
-        if has_known_peak(before) && has_known_peak(after) {
+        if before.has_known_peak() && after.has_known_peak() {
             let place = after.figures.allocated.peak_at.and_then(|at| alignment.before_of(at));
             places.extend(place.map(|place| (before.device, place)));
         }

@@ -26,6 +26,7 @@ use crate::snapshot::{Copier, Tables};
 use crate::stack::{Code, Grouper};
 use alignment::Aligned;
 pub use alignment::PeakPlace;
+pub(crate) use alignment::alignment;
 pub use categories::CategoryChange;
 pub use lines::{RowLine, RowLines};
 pub use phases::{ListedPhases, Occurrences, PhaseOptions, PhaseRow, listed_phases};

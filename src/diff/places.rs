@@ -134,7 +134,7 @@ fn apart(
     missing: &[Missing],
 ) -> Option<Apart> {
     let Moment::Aligned(places) = &profiles.before.options.at else { return Some(Apart::Asked) };
-    if !devices.each().into_iter().all(|(_, device)| has_known_peak(device)) {
+    if !devices.each().into_iter().all(|(_, device)| device.has_known_peak()) {
         return Some(Apart::NotKnown);
     }
     if places.contains_key(&devices.before.device) {
@@ -145,12 +145,6 @@ fn apart(
         Some(_) => Apart::NotAlike,
         None => Apart::NoOrder,
     })
-}
-
-/// True if the peak of a device is more than a bound, and its history leads to the final state.
-pub(super) fn has_known_peak(device: &DeviceProfile) -> bool {
-    let figures = &device.figures;
-    figures.history == History::Recorded && !figures.allocated.is_least && figures.checks.end_matches
 }
 
 /// Adds why the peaks are compared, where the same place of the program was to be.

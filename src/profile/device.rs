@@ -175,6 +175,12 @@ impl DeviceProfile {
         self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && self.coarse.is_none()
     }
 
+    /// True if its peak is more than a bound, and its history leads to the final state.
+    pub(crate) fn has_known_peak(&self) -> bool {
+        let figures = &self.figures;
+        figures.history == History::Recorded && !figures.allocated.is_least && figures.checks.end_matches
+    }
+
     /// The key of the group that each class of the trace belongs to.
     pub(crate) fn keys(&self, grouper: &Grouper<'_>) -> Vec<Key> {
         let totals = self.totals(grouper);

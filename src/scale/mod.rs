@@ -3,14 +3,16 @@
 mod fit;
 mod moments;
 
+use std::sync::Arc;
+
 use crate::diagnostic::Diagnostic;
-use crate::profile::Profile;
+use crate::profile::{self, Profile};
 use crate::stack::GroupBy;
 use crate::tracks::{self, DeviceTrack, StackTrack};
 
 use fit::Sample;
 pub use fit::{Fit, Polynomial, Range, Shape};
-pub use moments::{Aligned, Levels, moments};
+use moments::Moment;
 
 /// The prediction that is asked for.
 #[derive(Debug, Clone, Default)]
@@ -19,8 +21,6 @@ pub struct Options {
     pub at: Vec<f64>,
     /// Memory of the device in bytes.
     pub device_memory: Option<u64>,
-    /// True if the moments are the same ones of the program in all runs.
-    pub is_aligned: bool,
 }
 
 /// The runs, and what follows from them.
@@ -32,8 +32,6 @@ pub struct Scale {
     pub devices: Vec<DeviceScale>,
     /// The grouping of stacks.
     pub group_by: GroupBy,
-    /// True if the runs are compared at the same moments of the program; otherwise each at its own peak.
-    pub is_aligned: bool,
     /// Notes and warnings about the runs.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -56,6 +54,8 @@ pub struct DeviceScale {
     pub peaks: Vec<Option<u64>>,
     /// Reserved peaks of the runs.
     pub reserved: Vec<Option<u64>>,
+    /// True if the runs are compared at the same moments of the program; otherwise each at its own peak.
+    pub is_aligned: bool,
     /// Moments that may be the peak, at which all runs are compared.
     pub moments: Vec<MomentScale>,
     /// The prediction for each place that was asked for.
@@ -122,16 +122,19 @@ pub struct Full {
 /// The farthest place to look for a full device, in multiples of the last run's.
 const FARTHEST: f64 = 1e6;
 
+/// With fewer runs than these before it, the last one is not predicted as a test.
+const FEWEST_TO_TEST: usize = 3;
+
 impl Scale {
-    /// Fits runs in the order of the number that was varied. For each moment that may be the peak there is a profile of
-    /// every run, whose [`crate::profile::StackTotal::at`] is for that moment; a single moment may be the peak of each
-    /// run.
+    /// Fits runs in the order of the number that was varied. Their profiles are those at the peak; where the runs tell which
+    /// moments of them are the same ones, they are compared at each that may be the peak of another.
     #[must_use]
-    pub fn new(runs: Vec<Run>, moments: &[Vec<Profile>], options: &Options) -> Self {
+    pub fn new(runs: Vec<Run>, mut profiles: Vec<Profile>, options: &Options) -> Self {
         let places: Vec<f64> = runs.iter().map(|run| run.x).collect();
-        let profiles = moments.first().map_or(&[][..], Vec::as_slice);
-        let devices = tracks::devices(profiles);
-        let devices = devices.iter().map(|device| DeviceScale::new(&places, moments, device, options)).collect();
+        let mut devices = Vec::new();
+        for device in tracks::devices(&profiles) {
+            devices.push(DeviceScale::new(&places, &mut profiles, &device, options));
+        }
         // A diagnostic of several runs is told once.
         let mut diagnostics: Vec<Diagnostic> = Vec::new();
         for diagnostic in profiles.iter().flat_map(|profile| &profile.diagnostics) {
@@ -140,7 +143,13 @@ impl Scale {
             }
         }
         let group_by = profiles.last().map(|profile| profile.options.group_by).unwrap_or_default();
-        Self { runs, devices, group_by, is_aligned: options.is_aligned, diagnostics }
+        Self { runs, devices, group_by, diagnostics }
+    }
+
+    /// True if all devices are compared at the same moments of the program.
+    #[must_use]
+    pub fn is_aligned(&self) -> bool {
+        self.devices.iter().all(|device| device.is_aligned)
     }
 }
 
@@ -181,8 +190,7 @@ impl StackScale {
 }
 
 impl DeviceScale {
-    fn new(places: &[f64], moments: &[Vec<Profile>], device: &DeviceTrack, options: &Options) -> Self {
-        let profiles = moments.first().map_or(&[][..], Vec::as_slice);
+    fn new(places: &[f64], profiles: &mut [Profile], device: &DeviceTrack, options: &Options) -> Self {
         let mut peaks = Vec::with_capacity(profiles.len());
         let mut reserved = Vec::with_capacity(profiles.len());
         for (profile, index) in profiles.iter().zip(&device.indices) {
@@ -190,17 +198,21 @@ impl DeviceScale {
             peaks.push(figures.and_then(|figures| figures.allocated.peak));
             reserved.push(figures.and_then(|figures| figures.reserved.peak));
         }
+        let moments = moments::moments(profiles, device, places, &options.at);
         let mut scale = Self {
             device: device.device,
             peaks,
             reserved,
-            moments: moments.iter().map(|profiles| MomentScale::new(profiles, device, places)).collect(),
+            is_aligned: moments.is_some(),
+            moments: Vec::new(),
             forecasts: Vec::new(),
             check: None,
             full: None,
         };
         let last = places.last().copied().unwrap_or(1.0);
-        scale.check = scale.check_of_last(moments, device, places);
+        let predicted = scale.look_at(moments.as_deref(), profiles, device, places);
+        let peak = scale.peaks.last().copied().flatten();
+        scale.check = predicted.zip(peak).map(|(predicted, peak)| Check { x: last, predicted, peak });
         scale.forecasts = options.at.iter().map(|&x| scale.forecast(x, last)).collect();
         scale.full = options.device_memory.map(|memory| scale.full(memory, last));
         scale
@@ -233,18 +245,30 @@ impl DeviceScale {
         })
     }
 
-    /// The last run, predicted by three or more others.
-    fn check_of_last(&self, moments: &[Vec<Profile>], device: &DeviceTrack, places: &[f64]) -> Option<Check> {
+    /// Fits the runs at each moment, or at their peaks. Gives the peak of the last run as three or more others predict it.
+    fn look_at(
+        &mut self,
+        moments: Option<&[Moment]>,
+        profiles: &mut [Profile],
+        device: &DeviceTrack,
+        places: &[f64],
+    ) -> Option<f64> {
         let &[ref earlier @ .., x] = places else { return None };
-        if earlier.len() < 3 {
-            return None;
-        }
         let count = earlier.len();
-        let device = DeviceTrack { device: device.device, indices: device.indices[..count].to_vec() };
-        let reach = x / earlier.last()?;
-        let at_moments = moments.iter().map(|profiles| MomentScale::new(&profiles[..count], &device, earlier));
-        let predicted = at_moments.map(|moment| moment.at(x, reach).best).fold(0.0, f64::max);
-        Some(Check { x, predicted, peak: (*self.peaks.last()?)? })
+        let of_earlier = DeviceTrack { device: device.device, indices: device.indices[..count].to_vec() };
+        let mut predicted: f64 = 0.0;
+        for moment in moments.map_or(vec![None], |moments| moments.iter().map(Some).collect()) {
+            for ((profile, index), at) in profiles.iter_mut().zip(&device.indices).zip(moment.into_iter().flatten()) {
+                let places = index.map(|index| (profile.devices[index].device, *at)).into_iter().collect();
+                profile.look_at(profile::Moment::Aligned(Arc::new(places)));
+            }
+            self.moments.push(MomentScale::new(profiles, device, places));
+            if count >= FEWEST_TO_TEST {
+                let earlier_scale = MomentScale::new(&profiles[..count], &of_earlier, earlier);
+                predicted = predicted.max(earlier_scale.at(x, x / earlier[count - 1]).best);
+            }
+        }
+        (count >= FEWEST_TO_TEST).then_some(predicted)
     }
 
     /// Where the device is full: where the reserved or the allocated peak exceeds its memory.

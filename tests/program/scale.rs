@@ -117,6 +117,23 @@ fn the_peak_is_predicted_although_it_moves() {
     assert_eq!(report["devices"][0]["check"], Value::Null);
 }
 
+/// A saved profile has the whole history: it says the same as its snapshot.
+#[test]
+fn saved_profiles_are_compared_at_the_same_moments() {
+    let places = [64, 128, 256];
+    let folder = runs(&places, |_| 3);
+    let expected = scale(folder.path(), &places, &["--at-x", "1024"]);
+    for x in places {
+        let file = format!("{x}.pkl");
+        let output = ptmem(folder.path(), &["profile", &file, "-o", "saved"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        fs::rename(folder.path().join("saved"), folder.path().join(&file)).unwrap();
+    }
+    let found = scale(folder.path(), &places, &["--at-x", "1024"]);
+    assert_eq!(found["aligned"], true);
+    assert_eq!(found["devices"], expected["devices"]);
+}
+
 #[test]
 fn runs_of_different_length_are_compared_at_the_same_moments() {
     let places = [64, 128, 256, 512];

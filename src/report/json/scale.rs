@@ -92,7 +92,7 @@ impl<'a> ScaleReport<'a> {
             schema: "ptmem.scale/1",
             tool: TOOL,
             group_by: scale.group_by.to_string(),
-            aligned: scale.is_aligned,
+            aligned: scale.is_aligned(),
             runs: scale.runs.iter().map(|Run { path, x }| RunReport { path, x: *x }).collect(),
             devices: scale.devices.iter().map(DeviceReport::new).collect(),
             diagnostics: scale.diagnostics.iter().map(DiagnosticReport::new).collect(),

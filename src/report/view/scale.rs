@@ -33,7 +33,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
     if let Some(full) = &device.full {
         facts.push(Fact::new("device memory", full_at(full, options)));
     }
-    if !scale.is_aligned {
+    if !device.is_aligned {
         let words = "each run at its own peak, which may lie at different places of the program";
         facts.push(Fact::new("compared", Phrase::from(words)));
     }
