@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use crate::diff::{self, PhaseOptions};
 use crate::leak::{self, Series};
-use crate::profile::{self, Moment, Opened, Profile};
-use crate::replay;
+use crate::profile::{self, Moment, Profile};
 use crate::report::{self, Format, Subject};
 use crate::sides::Sides;
 use crate::verdict::{self, Comparison, Finding, Gate, Judgement, LeakGate, Target, Thresholds};
@@ -51,28 +50,18 @@ pub fn check(profile: &Profile, limits: &Thresholds) -> Judgement {
 /// More growth than `max_leak` bytes per step or snapshot, all leaks of a device together, is a failure.
 ///
 /// # Errors
-/// If an input cannot be read, there is none, or the only one is a saved profile, which has no steps.
+/// If an input cannot be read, or there is none.
 pub fn find_leaks<R: Read>(
     inputs: impl IntoIterator<Item = (String, R)>,
     options: &leak::Options,
     max_leak: u64,
 ) -> Result<LeakGate, FindLeaksError> {
-    let reading = profile::Options {
-        group_by: options.group_by,
-        at: Moment::End,
-        rules: options.rules.clone(),
-        ..profile::Options::default()
-    };
+    let reading = options.reading();
     let mut inputs = inputs.into_iter().peekable();
     let Some((name, first)) = inputs.next() else { return Err(FindLeaksError::NoInput) };
     let search = if inputs.peek().is_none() {
-        match profile::open(first, &name, reading).map_err(|error| FindLeaksError::read(&name, error))? {
-            Opened::Snapshot(snapshot, source) => {
-                let found = leak::search(*snapshot, source, options);
-                found.map_err(|error| FindLeaksError::Replay { name, error })?
-            }
-            Opened::Profile(_) => return Err(FindLeaksError::NoHistory { name }),
-        }
+        let profile = profile::read(first, &name, reading).map_err(|error| FindLeaksError::read(&name, error))?;
+        leak::search(&profile, options)
     } else {
         let mut series = Series::new(options.clone());
         for (name, input) in std::iter::once((name, first)).chain(inputs) {
@@ -100,23 +89,6 @@ pub enum FindLeaksError {
         /// The reason.
         #[source]
         error: profile::Error,
-    },
-    /// The history of the only snapshot cannot be replayed.
-    #[error("{name}: {error}")]
-    Replay {
-        /// Name of the input.
-        name: String,
-        /// The reason.
-        #[source]
-        error: replay::Error,
-    },
-    /// The only input is a saved profile.
-    #[error(
-        "{name}: a saved profile has no history to find steps in; give the snapshot, or two or more profiles in order"
-    )]
-    NoHistory {
-        /// Name of the input.
-        name: String,
     },
 }
 

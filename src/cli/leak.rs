@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use ptmem::leak::{self, Search, Series, Wanted};
-use ptmem::profile::{self, Moment, Opened};
+use ptmem::profile;
 use ptmem::report::Subject;
 use ptmem::verdict::{self, Finding, LeakGate, Rank};
 
@@ -70,17 +70,11 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         device_memory: arguments.device_memory.map(|size| size.0),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
     };
-    // Only the end of each snapshot matters.
     let reading = profile::Options {
-        group_by: options.group_by,
-        unfold: options.unfold,
-        at: Moment::End,
-        rules: options.rules.clone(),
         max_input: arguments.view.input.max_input(),
         allocator_settings: arguments.view.input.allocator_settings(&config),
-        layout: false,
-        every: None,
         device: arguments.view.device,
+        ..options.reading()
     };
     let limit = arguments.max_leak.map_or(0, |size| size.0);
     // The snapshots of a series are read one after the other.
@@ -159,18 +153,16 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
 }
 
 fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
-    match input::open(path, reading)? {
-        Opened::Snapshot(snapshot, source) => {
-            let name = source.path.clone();
-            leak::search(*snapshot, source, options).context(name)
-        }
-        // A saved profile has no history to look for steps in: it is the first of a series.
-        Opened::Profile(profile) => {
-            let mut series = Series::new(options.clone());
-            series.add(*profile);
-            Ok(series.finish())
-        }
+    let profile = input::profile(path, reading)?;
+    let found = leak::search(&profile, options);
+    // A saved profile without steps that tell is the first of a series, and so is one that lacks some stacks.
+    let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
+    if profile.recorded.is_some() && (is_unclear || !profile.lists_all_stacks()) {
+        let mut series = Series::new(options.clone());
+        series.add(profile);
+        return Ok(series.finish());
     }
+    Ok(found)
 }
 
 fn search_series(files: &[Member], options: &leak::Options, reading: &profile::Options) -> Result<Search> {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Advice, Diagnostic};
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
-use crate::profile::{Bucket, Held, Oom, Source};
+use crate::profile::{self, Bucket, Held, Moment, Oom, Source};
 use crate::snapshot::{StackId, Tables};
 use crate::stack::{Code, GroupBy, More, Rules};
 use crate::text;
@@ -112,6 +112,18 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How to read the snapshots: only the end of each matters for a series.
+    #[must_use]
+    pub fn reading(&self) -> profile::Options {
+        profile::Options {
+            group_by: self.group_by,
+            unfold: self.unfold,
+            at: Moment::End,
+            rules: self.rules.clone(),
+            ..profile::Options::default()
+        }
+    }
+
     /// True if it grew in enough of the steps that count.
     fn is_steady(&self, grew: usize, judged: usize) -> bool {
         grew > 0 && share(grew, judged) >= self.min_share

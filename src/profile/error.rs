@@ -62,9 +62,12 @@ pub enum Error {
         /// Those that are there.
         known: Vec<u32>,
     },
-    /// A saved profile where a history is needed.
-    #[error("a saved profile has no history that could be divided into parts of {every}; give the snapshot itself")]
-    NoHistory {
+    /// A saved profile where the times of all events are needed.
+    #[error(
+        "a saved profile keeps the times of few events, which parts of {every} need; give the snapshot itself, or a \
+         number of events or steps"
+    )]
+    FewTimes {
         /// The length that was asked for.
         every: Box<Every>,
     },

@@ -1,15 +1,14 @@
 //! A history in parts of one length: in events, in time or in steps.
 
 use std::fmt;
-use std::ops::Deref;
 use std::str::FromStr;
 
-use super::Error;
+use super::phases::are_known;
+use super::{DeviceProfile, Error, saved};
 use crate::pattern::Pattern;
-use crate::phase::Phase;
-use crate::phase::steps::{self, How, Step, Steps, Wanted};
+use crate::phase::steps::{self, Course, How, Step, Steps, Wanted};
 use crate::replay::Position;
-use crate::snapshot::Event;
+use crate::snapshot::{Event, Snapshot};
 use crate::stack::Code;
 use crate::text::{cut, thousands};
 use crate::trace::Levels;
@@ -115,15 +114,15 @@ pub struct Interval {
 }
 
 /// Where a part lies.
-pub(super) struct Range {
-    pub(super) name: String,
-    pub(super) from: Position,
-    pub(super) to: Position,
+struct Range {
+    name: String,
+    from: Position,
+    to: Position,
 }
 
 impl Range {
     /// The part with what was held in it.
-    pub(super) fn measured(self, levels: &Levels, has_reserved: bool) -> Interval {
+    fn measured(self, levels: &Levels, has_reserved: bool) -> Interval {
         let held = levels.over(self.from, self.to);
         Interval {
             from: self.from.count() as u64,
@@ -137,37 +136,80 @@ impl Range {
     }
 }
 
-/// The parts of the history of a device, in order.
+/// Divides the history of every device; the times of events are known where there is a snapshot.
 ///
 /// # Errors
-/// Where there are too many of them, or the history has not what they are measured by.
-pub(super) fn ranges(
+/// Where there are too many parts, or no device has what they are measured by.
+pub(super) fn divide(
+    devices: &mut [DeviceProfile],
     every: &Every,
-    device: u32,
-    events: &[Event],
-    phases: &[Phase],
-    code: &dyn Deref<Target = Code<'_>>,
+    code: &Code<'_>,
+    snapshot: Option<&Snapshot>,
+) -> Result<(), Error> {
+    let mut undivided = None;
+    let mut is_divided = false;
+    for device in devices {
+        match ranges(every, device, snapshot, code) {
+            // Another device may have what this one lacks.
+            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => undivided = undivided.or(Some(error)),
+            ranges => {
+                let ranges = ranges?;
+                is_divided |= !ranges.is_empty();
+                device.measure(ranges);
+            }
+        }
+    }
+    undivided.filter(|_| !is_divided).map_or(Ok(()), Err)
+}
+
+impl DeviceProfile {
+    fn measure(&mut self, ranges: Vec<Range>) {
+        if are_known(&self.figures) {
+            let borders = ranges.iter().flat_map(|range| [range.from, range.to]).collect();
+            let levels = Levels::new(&self.trace, borders);
+            let has_reserved = self.figures.reserved.peak.is_some();
+            self.intervals = ranges.into_iter().map(|range| range.measured(&levels, has_reserved)).collect();
+        }
+    }
+}
+
+/// The parts of the history of a device, in order.
+fn ranges(
+    every: &Every,
+    device: &DeviceProfile,
+    snapshot: Option<&Snapshot>,
+    code: &Code<'_>,
 ) -> Result<Vec<Range>, Error> {
-    if events.is_empty() {
+    let id = device.device;
+    if device.coarse.is_some() {
+        return Err(saved::Error::Coarse { device: id, asked: format!("parts of {every}") }.into());
+    }
+    if device.events == 0 {
         return Ok(Vec::new());
     }
-    let count = events.len() as u64;
+    let count = usize::try_from(device.events).unwrap_or(usize::MAX);
     match *every {
         Every::Events(length) => {
-            every.require_few(device, count.div_ceil(length))?;
-            Ok(by_events(usize::try_from(length).unwrap_or(usize::MAX), events.len()))
+            every.require_few(id, device.events.div_ceil(length))?;
+            Ok(by_events(usize::try_from(length).unwrap_or(usize::MAX), count))
         }
-        Every::Time(length) => by_time(length, events, device, every),
+        Every::Time(length) => {
+            let events = snapshot.map(|snapshot| (snapshot, snapshot.devices.get(&id)));
+            let Some((snapshot, Some(recorded))) = events else {
+                return Err(Error::FewTimes { every: Box::new(every.clone()) });
+            };
+            by_time(length, snapshot.events_of(recorded), id, every)
+        }
         Every::Steps(length, ref named) => {
             let wanted = named.clone().map_or(Wanted::Any, Wanted::Named);
-            let steps = steps::find(events, phases, code, &wanted);
+            let steps = steps::find(&Course::new(&device.trace), &device.phases.marks(), code, &wanted);
             // Equal parts would be no steps.
             let Some(Steps { steps, .. }) = steps.filter(|steps| steps.how != How::Windows) else {
                 let pattern = named.as_ref().map(|pattern| pattern.as_str().to_owned());
-                return Err(Error::NoSteps { device, every: Box::new(every.clone()), pattern });
+                return Err(Error::NoSteps { device: id, every: Box::new(every.clone()), pattern });
             };
-            every.require_few(device, (steps.len() as u64).div_ceil(length))?;
-            Ok(by_steps(usize::try_from(length).unwrap_or(usize::MAX), &steps, events.len()))
+            every.require_few(id, (steps.len() as u64).div_ceil(length))?;
+            Ok(by_steps(usize::try_from(length).unwrap_or(usize::MAX), &steps, count))
         }
     }
 }

@@ -1,18 +1,15 @@
 //! Computing the profile of a snapshot.
 
-use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::exact;
-use super::history;
-use super::phases::{Measured, Plan};
 use super::recorded::count_modules;
 use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source, saved};
+use super::{every, exact, history, phases};
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Namer, Oom, Replay, Wanted};
 use crate::snapshot::{Event, Snapshot, StackId, Tables};
-use crate::stack::{Code, Grouper, Languages};
+use crate::stack::{Grouper, Languages};
 
 /// Computes the profile of a snapshot, device by device.
 ///
@@ -24,20 +21,20 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let origins = Origins::of_devices(&mut snapshot, options.group_by, options.unfold);
     let first_us = snapshot.devices.values().filter_map(|device| snapshot.events_of(device).first());
     let first_us = first_us.filter_map(Event::time).min();
-    for ((&id, device), plan) in snapshot.devices.iter().zip(plans(&snapshot, &options)?) {
+    for (&id, device) in &snapshot.devices {
         let events = snapshot.events_of(device);
         let names = origins.get(&id).map(|origins| origins as &dyn Namer);
         let replay = replay::run_with(&snapshot, id, device, Wanted { names, layout: options.layout })?;
+        diagnostics.extend(replay.diagnostics.iter().cloned());
+        let phases = phases::measured(&snapshot, id, events, &replay, &mut diagnostics);
         let recording = Recording {
             device: id,
             figures: &replay.figures,
             trace: &replay.trace,
-            phases: NamedPhase::found(plan.phases(), &snapshot.tables),
+            phases: NamedPhase::known(&phases),
             times: Some(&snapshot),
         };
         let at = recording.position(&options.at);
-        diagnostics.extend(replay.diagnostics.iter().cloned());
-        let Measured { phases, intervals } = plan.measure(&snapshot, &replay, &mut diagnostics);
         devices.push(DeviceProfile {
             device: id,
             events: events.len() as u64,
@@ -56,7 +53,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             stacks: Vec::new(),
             cut: None,
             phases,
-            intervals,
+            intervals: Vec::new(),
             failed_request: None,
         });
     }
@@ -66,9 +63,13 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     let settings = std::mem::take(&mut snapshot.settings);
     let mut run = snapshot.run.take();
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
+    let keeps_annotations = snapshot.keeps_annotations;
+    let code = super::code_of(&tables, None, &options.rules, run.as_ref());
+    if let Some(every) = &options.every {
+        every::divide(&mut devices, every, &code, Some(&snapshot))?;
+    }
     // Frees the events first, so that grouping does not add to the peak.
     drop(snapshot);
-    let code = super::code_of(&tables, None, &options.rules, run.as_ref());
     let grouper = Grouper::of(code, options.group_by);
     for device in &mut devices {
         device.group(&grouper);
@@ -81,6 +82,7 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         bound: saved::Bound::default(),
         grouped_by: None,
         settings,
+        keeps_annotations,
         devices,
         run,
         diagnostics,
@@ -107,20 +109,6 @@ fn nothing_recorded(devices: &[DeviceProfile]) -> Option<Diagnostic> {
 fn failed_stacks(tables: &Tables, events: &[Event], ooms: &[Oom]) -> Vec<Option<StackId>> {
     let stacks = ooms.iter().map(|oom| events.get(oom.event as usize)?.stack);
     stacks.map(|stack| stack.filter(|stack| tables.has_frames(*stack))).collect()
-}
-
-/// The plan for each device.
-fn plans(snapshot: &Snapshot, options: &Options) -> Result<Vec<Plan>, Error> {
-    // Computed on demand: few need it.
-    let code = LazyCell::new(|| Code::new(&snapshot.tables, &options.rules));
-    let mut plans = Vec::with_capacity(snapshot.devices.len());
-    for (&id, device) in &snapshot.devices {
-        plans.push(Plan::new(snapshot, id, snapshot.events_of(device), &code, options)?);
-    }
-    match plans.iter_mut().find_map(|plan| plan.undivided.take()) {
-        Some(error) if !plans.iter().any(Plan::has_intervals) => Err(error),
-        _ => Ok(plans),
-    }
 }
 
 /// Number of events by the name of their action.

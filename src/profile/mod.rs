@@ -131,6 +131,8 @@ pub struct Profile {
     pub options: Options,
     /// Allocator settings at the dump.
     pub settings: AllocatorSettings,
+    /// True if the release keeps annotations in its snapshots.
+    pub keeps_annotations: bool,
     /// Per device, in order of their numbers.
     pub devices: Vec<DeviceProfile>,
     /// Facts about the run, where the recorder added some.
@@ -147,7 +149,7 @@ impl Profile {
     /// The reason why groups of stacks are incomplete, for a saved profile that does not list all stacks.
     #[must_use]
     pub fn broken_groups(&self) -> Option<String> {
-        if self.devices.iter().all(|device| device.cut.is_none()) {
+        if self.lists_all_stacks() {
             return None;
         }
         let by = self.options.group_by;
@@ -156,6 +158,12 @@ impl Profile {
         }
         let differ = self.grouped_by.as_ref().is_some_and(|rules| *rules != self.options.rules.of_groups());
         differ.then(|| "by other rules (strip-prefix, own, foreign) than those of this run".to_owned())
+    }
+
+    /// True unless a saved profile lists the largest stacks alone.
+    #[must_use]
+    pub fn lists_all_stacks(&self) -> bool {
+        self.devices.iter().all(|device| device.cut.is_none())
     }
 
     /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
@@ -192,6 +200,13 @@ impl Profile {
     #[must_use]
     pub fn nearest_phases(&self, name: &str) -> String {
         nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
+    }
+
+    /// Divides the histories of a saved profile as its options ask for.
+    fn divide(&mut self) -> Result<(), Error> {
+        let Some(every) = &self.options.every else { return Ok(()) };
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        every::divide(&mut self.devices, every, &code, None)
     }
 
     /// Keeps one device and its diagnostics.

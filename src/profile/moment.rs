@@ -233,7 +233,7 @@ impl<'r> NamedPhase<'r> {
     /// Those that a profile knows.
     pub(super) fn known(phases: &'r Phases) -> Vec<Self> {
         let place = |events: u64| Position::of_count(usize::try_from(events).unwrap_or(usize::MAX));
-        let named = phases.all.iter().map(|phase| Self {
+        let named = phases.known_or_not().map(|phase| Self {
             source: phase.source,
             name: &phase.name,
             window: Window { from: place(phase.from), to: place(phase.to) },

@@ -60,15 +60,13 @@ fn open_unpacked(input: Input<'_>, path: &str, options: &Options) -> Result<Open
 
 /// Reads a saved profile, as far as the options ask for it.
 fn open_saved(mut input: Input<'_>, source: Source, options: &Options) -> Result<Profile, Error> {
-    if let Some(every) = &options.every {
-        return Err(Error::NoHistory { every: Box::new(every.clone()) });
-    }
     let mut text = Vec::new();
     input.read_to_end(&mut text)?;
     let mut profile = saved::read(text, source, options.clone())?;
     if let Some(device) = options.device {
         profile.restrict_to(device)?;
     }
+    profile.divide()?;
     Ok(profile)
 }
 

@@ -2,16 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::Arc;
 
-use super::every::{self, Interval};
-use super::{Error, Options};
 use crate::diagnostic::{self, Diagnostic};
+use crate::phase::steps::Mark;
 use crate::phase::{self, Phase, Source};
-use crate::replay::{History, Position, Replay};
+use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
-use crate::stack::Code;
 use crate::text::{count, cut, thousands};
 use crate::trace::Levels;
 
@@ -47,6 +44,8 @@ pub struct Occurrence {
     pub begins: bool,
     /// True if its end was recorded. Else it is taken to last until the dump.
     pub ends: bool,
+    /// The number behind its name, which is that of a step of the profiler.
+    pub(super) step: Option<u64>,
 }
 
 impl Occurrence {
@@ -71,23 +70,54 @@ pub struct Phases {
     pub all: Vec<Occurrence>,
     /// Number of further phases, which were skipped.
     pub cut: u64,
+    /// Those of a history whose figures are bounds, so that the memory held in them is not known.
+    pub(super) unmeasured: Vec<Occurrence>,
 }
 
-/// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
-fn name_of(text: &str) -> &str {
-    match text.split_once('#') {
-        Some((name @ "ProfilerStep", number)) if is_number(number) => name,
-        _ => text,
+impl Phases {
+    /// The phases of a device with these figures.
+    pub(super) fn new(all: Vec<Occurrence>, cut: u64, figures: &Figures) -> Self {
+        if are_known(figures) {
+            return Self { all, cut, unmeasured: Vec::new() };
+        }
+        Self { unmeasured: all, ..Self::default() }
+    }
+
+    /// All of them, whether or not the memory held in them is known.
+    pub(super) fn known_or_not(&self) -> impl Iterator<Item = &Occurrence> {
+        self.all.iter().chain(&self.unmeasured)
+    }
+
+    /// The places at which a step may begin.
+    pub(crate) fn marks(&self) -> Vec<Mark> {
+        let place = |events: u64| Position::of_count(usize::try_from(events).unwrap_or(usize::MAX));
+        let marks = self.known_or_not().map(|phase| Mark {
+            name: phase.step.map_or(phase.name.to_string(), |number| format!("{}#{number}", phase.name)),
+            source: phase.source,
+            from: place(phase.from),
+            to: place(phase.to),
+        });
+        marks.collect()
     }
 }
 
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+/// True if the memory held at every place is known.
+pub(super) fn are_known(figures: &Figures) -> bool {
+    figures.history == History::Recorded && figures.allocated.peak.is_some() && !figures.allocated.is_least
+}
+
+/// The name of the steps of `torch.profiler`.
+const PROFILER_STEP: &str = "ProfilerStep";
+
+/// `torch.profiler` numbers its steps from when it was started, so the number does not name the phase.
+fn step_of_profiler(text: &str) -> Option<u64> {
+    let number = text.strip_prefix(PROFILER_STEP)?.strip_prefix('#')?;
+    number.parse().ok().filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The name of a phase in reports and limits.
 pub(super) fn folded_name(text: &str) -> &str {
-    cut(name_of(text), LONGEST_NAME)
+    if step_of_profiler(text).is_some() { PROFILER_STEP } else { cut(text, LONGEST_NAME) }
 }
 
 /// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
@@ -106,24 +136,6 @@ pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
         arranged.push(phase);
     }
     arranged
-}
-
-/// Positions of a history to be measured during the replay.
-pub(super) struct Plan {
-    device: u32,
-    found: Vec<Phase>,
-    cut: u64,
-    irregular: Irregular,
-    intervals: Vec<every::Range>,
-    /// Why there are no intervals although they are asked for.
-    pub(super) undivided: Option<Error>,
-}
-
-/// Memory held in the phases and in the equal parts of a history.
-#[derive(Default)]
-pub(super) struct Measured {
-    pub(super) phases: Phases,
-    pub(super) intervals: Vec<Interval>,
 }
 
 /// A name of phases.
@@ -150,100 +162,80 @@ struct Irregular {
     overlapping: u64,
 }
 
-impl Plan {
-    pub(super) fn new(
-        snapshot: &Snapshot,
-        device: u32,
-        events: &[Event],
-        code: &dyn Deref<Target = Code<'_>>,
-        options: &Options,
-    ) -> Result<Self, Error> {
-        let mut found = phase::phases(snapshot, device, events);
-        let intervals = options.every.as_ref().map(|every| every::ranges(every, device, events, &found, code));
-        let mut undivided = None;
-        let intervals = match intervals.transpose() {
-            // Another device may have what this one lacks.
-            Err(error @ (Error::NoSteps { .. } | Error::NoTimes { .. })) => {
-                undivided = Some(error);
-                Vec::new()
-            }
-            intervals => intervals?.unwrap_or_default(),
+/// The phases of a device with the memory held in each, where that is known. Reports irregular ones.
+pub(super) fn measured(
+    snapshot: &Snapshot,
+    device: u32,
+    events: &[Event],
+    replay: &Replay,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Phases {
+    let figures = &replay.figures;
+    let mut found = phase::phases(snapshot, device, events);
+    if figures.history != History::Recorded || found.is_empty() {
+        return Phases::default();
+    }
+    let irregular = Irregular::of(&found);
+    let cut = found.len().saturating_sub(MOST_PHASES) as u64;
+    found.truncate(MOST_PHASES);
+    if are_known(figures) {
+        diagnostics.extend(irregular.diagnostics(device, cut));
+    }
+    let mut borders: Vec<Position> = found.iter().flat_map(|phase| [phase.from, phase.to]).collect();
+    borders.sort_unstable();
+    let levels = Levels::new(&replay.trace, borders);
+    let mut names: HashMap<(Source, &str), Named> = HashMap::new();
+    let mut all = Vec::with_capacity(found.len());
+    for phase in &found {
+        let text = snapshot.tables.string(phase.name);
+        let next = names.len();
+        let name = folded_name(text);
+        let named = names.entry((phase.source, name)).or_insert_with(|| Named::new(next, name));
+        let held = levels.over(phase.from, phase.to);
+        let occurrence = Occurrence {
+            name: Arc::clone(&named.name),
+            source: phase.source,
+            number: named.occurrences,
+            depth: 0,
+            from: phase.from.count() as u64,
+            to: phase.to.count() as u64,
+            start: held.start.allocated,
+            peak: held.peak.allocated,
+            end: held.end.allocated,
+            begins: phase.begins,
+            ends: phase.ends,
+            step: step_of_profiler(text),
         };
-        let irregular = Irregular::of(&found);
-        let cut = found.len().saturating_sub(MOST_PHASES) as u64;
-        found.truncate(MOST_PHASES);
-        found.shrink_to_fit();
-        Ok(Self { device, found, cut, irregular, intervals, undivided })
+        named.occurrences += 1;
+        all.push((named.index, occurrence));
     }
+    Phases::new(arrange(all), cut, figures)
+}
 
-    /// True if the history is divided.
-    pub(super) fn has_intervals(&self) -> bool {
-        !self.intervals.is_empty()
-    }
-
-    /// The moments at which the counters matter, in order.
-    fn borders(&self) -> Vec<Position> {
-        let of_phases = self.found.iter().flat_map(|phase| [phase.from, phase.to]);
-        let of_intervals = self.intervals.iter().flat_map(|range| [range.from, range.to]);
-        let mut borders: Vec<_> = of_phases.chain(of_intervals).collect();
-        borders.sort_unstable();
-        borders.dedup();
-        borders
-    }
-
-    /// The phases that are looked at.
-    pub(super) fn phases(&self) -> &[Phase] {
-        &self.found
-    }
-
-    /// Measures the memory held in each phase, if the history is complete, and reports irregular phases.
-    pub(super) fn measure(self, snapshot: &Snapshot, replay: &Replay, diagnostics: &mut Vec<Diagnostic>) -> Measured {
-        let figures = &replay.figures;
-        let is_known = figures.allocated.peak.is_some() && !figures.allocated.is_least;
-        if figures.history != History::Recorded || !is_known || self.borders().is_empty() {
-            return Measured::default();
+impl Irregular {
+    /// Counts annotations only: metadata and compile contexts have no recorded ends, and belong to their threads.
+    fn of(phases: &[Phase]) -> Self {
+        let mut irregular = Self::default();
+        for phase in phases.iter().filter(|phase| phase.source == Source::Annotation) {
+            irregular.annotated += 1;
+            irregular.unopened += u64::from(!phase.begins);
+            irregular.unclosed += u64::from(!phase.ends);
+            irregular.overlapping += u64::from(phase.overlaps);
         }
-        diagnostics.extend(self.diagnostics());
-        let levels = Levels::new(&replay.trace, self.borders());
-        let mut names: HashMap<(Source, &str), Named> = HashMap::new();
-        let mut all = Vec::with_capacity(self.found.len());
-        for phase in &self.found {
-            let text = folded_name(snapshot.tables.string(phase.name));
-            let next = names.len();
-            let named = names.entry((phase.source, text)).or_insert_with(|| Named::new(next, text));
-            let held = levels.over(phase.from, phase.to);
-            let occurrence = Occurrence {
-                name: Arc::clone(&named.name),
-                source: phase.source,
-                number: named.occurrences,
-                depth: 0,
-                from: phase.from.count() as u64,
-                to: phase.to.count() as u64,
-                start: held.start.allocated,
-                peak: held.peak.allocated,
-                end: held.end.allocated,
-                begins: phase.begins,
-                ends: phase.ends,
-            };
-            named.occurrences += 1;
-            all.push((named.index, occurrence));
-        }
-        let has_reserved = figures.reserved.peak.is_some();
-        let intervals = self.intervals.into_iter().map(|range| range.measured(&levels, has_reserved));
-        Measured { phases: Phases { all: arrange(all), cut: self.cut }, intervals: intervals.collect() }
+        irregular
     }
 
-    fn diagnostics(&self) -> Vec<Diagnostic> {
+    fn diagnostics(self, device: u32, cut: u64) -> Vec<Diagnostic> {
         let mut said = Vec::new();
-        if self.cut > 0 {
+        if cut > 0 {
             let message = format!(
                 "of the phases (annotations, metadata, compile contexts) the first {} are looked at, {} more are not",
                 thousands(MOST_PHASES as u64),
-                thousands(self.cut)
+                thousands(cut)
             );
-            said.push(Diagnostic::new(diagnostic::Code::PhasesCut, self.device, message));
+            said.push(Diagnostic::new(diagnostic::Code::PhasesCut, device, message));
         }
-        let Irregular { annotated, unopened, unclosed, overlapping } = self.irregular;
+        let Self { annotated, unopened, unclosed, overlapping } = self;
         let mut parts = Vec::new();
         if unopened > 0 {
             let has =
@@ -260,26 +252,9 @@ impl Plan {
         }
         if !parts.is_empty() {
             let of = count(annotated, "annotated phase", "annotated phases");
-            said.push(Diagnostic::new(
-                diagnostic::Code::PhasesIrregular,
-                self.device,
-                format!("of {of}, {}", parts.join(", ")),
-            ));
+            let message = format!("of {of}, {}", parts.join(", "));
+            said.push(Diagnostic::new(diagnostic::Code::PhasesIrregular, device, message));
         }
         said
-    }
-}
-
-impl Irregular {
-    /// Counts annotations only: metadata and compile contexts have no recorded ends, and belong to their threads.
-    fn of(phases: &[Phase]) -> Self {
-        let mut irregular = Self::default();
-        for phase in phases.iter().filter(|phase| phase.source == Source::Annotation) {
-            irregular.annotated += 1;
-            irregular.unopened += u64::from(!phase.begins);
-            irregular.unclosed += u64::from(!phase.ends);
-            irregular.overlapping += u64::from(phase.overlaps);
-        }
-        irregular
     }
 }

@@ -6,10 +6,9 @@ use std::ops::Add;
 
 use super::exact::{Attribution, Exact, Sums};
 use super::lines::HeldLine;
-use crate::replay::Origin;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
-use crate::trace::Highest;
+use crate::trace::{Class, Highest};
 
 /// Memory whose stack is not known, or rows that stand for several stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,11 +247,13 @@ pub struct Identity {
     pub bucket: Option<Bucket>,
 }
 
-/// The group that memory belongs to, by where it comes from and the tag of its allocation.
+/// The group that memory of a class belongs to.
 #[must_use]
-pub fn identity(origin: Origin, tag: Option<StringId>, grouper: &Grouper<'_>) -> Identity {
-    let Group { key, bucket, .. } = group(Attribution::from(origin), tag, None, grouper);
-    let label = label(Attribution::from(origin), bucket, tag, grouper, 0);
+pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
+    let attribution = Attribution::from(class.origin);
+    let tag = class.tags.of(grouper.by());
+    let Group { key, bucket } = group(attribution, tag, class.cpp, grouper);
+    let label = label(attribution, bucket, tag, grouper, 0);
     Identity { key, label, bucket }
 }
 

@@ -10,7 +10,7 @@ mod between;
 use std::collections::HashMap;
 
 use crate::phase;
-use crate::profile::{Moment, NamedPhase, Recording};
+use crate::profile::{Attribution, Moment, NamedPhase, Recording};
 use crate::replay::{self, Allocation, Position, Replay, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
@@ -261,7 +261,10 @@ impl History<'_> {
         for allocation in allocations {
             let origin = allocation.origin(snapshot);
             let group = *groups.entry(origin).or_insert_with(|| {
-                let key = crate::profile::identity(origin, None, grouper).key;
+                let key = match Attribution::from(origin) {
+                    Attribution::Stack(stack) => grouper.key(stack).0,
+                    Attribution::Bucket(bucket) => bucket.label().to_owned(),
+                };
                 let next = held.len();
                 let group = *keys.entry(key).or_insert(next);
                 if group == next {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use ptmem::profile::saved::{Bound, text_of};
-use ptmem::profile::{self, Moment, Options, Profile};
-use ptmem::replay::{self, Position};
+use ptmem::profile::{self, Bucket, Moment, Options, Profile};
+use ptmem::replay::{self, Origin, Position};
 use ptmem::snapshot;
 use ptmem::stack::{GroupBy, Grouper};
 
@@ -39,6 +39,18 @@ fn rows(profile: &Profile, device: usize) -> Vec<String> {
     rows.collect()
 }
 
+/// The key of the group that memory belongs to.
+fn key(origin: Origin, grouper: &Grouper<'_>) -> String {
+    let bucket = match origin {
+        Origin::Stack(stack) => return grouper.key(stack).0,
+        Origin::BeforeRecording => Bucket::BeforeRecording,
+        Origin::NotRecorded => Bucket::NotRecorded,
+        Origin::NoFrames => Bucket::NoFrames,
+        Origin::Others => Bucket::Others,
+    };
+    bucket.label().to_owned()
+}
+
 #[test]
 fn a_saved_profile_knows_every_event() {
     let mut places = 0;
@@ -60,8 +72,7 @@ fn a_saved_profile_knows_every_event() {
                 let grouper = Grouper::new(&snapshot.tables, GroupBy::Stack, &live.options.rules);
                 let mut counted: BTreeMap<String, (u64, u64)> = BTreeMap::new();
                 for allocation in allocations.iter().filter(|allocation| allocation.allocated_at(at)) {
-                    let key = profile::identity(allocation.origin(&snapshot), None, &grouper).key.0;
-                    let held = counted.entry(key).or_default();
+                    let held = counted.entry(key(allocation.origin(&snapshot), &grouper)).or_default();
                     *held = (held.0 + allocation.bytes, held.1 + 1);
                 }
                 let told = saved.devices[index].stacks.iter().filter(|total| total.at.blocks > 0);

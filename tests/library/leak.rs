@@ -4,18 +4,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
-use crate::support::program::{Program, source};
+use crate::support::program::Program;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search, Series};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
+use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Moment, Profile};
-use ptmem::snapshot;
+use ptmem::stack::GroupBy;
 use ptmem::verdict::{Verdict, judge_leaks};
 use serde_json::Value as Json;
 
 fn search(path: &Path, options: &Options) -> Search {
-    let snapshot = snapshot::read(File::open(path).unwrap()).unwrap();
-    leak::search(snapshot, source(path.to_str().unwrap()), options).unwrap()
+    let profile = profile::read(File::open(path).unwrap(), path.to_str().unwrap(), options.reading());
+    leak::search(&profile.unwrap(), options)
 }
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
@@ -162,13 +163,47 @@ fn a_pool_that_grows_is_a_leak_of_its_own() {
     assert!(found.diagnostics.iter().all(|diagnostic| diagnostic.code.name() != "fragmentation-grows"));
 }
 
+/// What a search tells, but for the file.
+fn told(search: &Search) -> Vec<String> {
+    let mut told: Vec<String> = search.diagnostics.iter().map(|found| found.message.clone()).collect();
+    for device in &search.devices {
+        told.push(format!("{:?} {:?} {:?}", device.how, device.growth, device.unclear));
+        told.push(format!("{:?}", device.grows_most));
+        told.extend(device.points.iter().map(|point| format!("{point:?}")));
+        let leaks = device.leaks.iter();
+        told.extend(leaks.map(|leak| format!("{:?}", (&leak.label, &leak.key, leak.bytes, leak.blocks, leak.end))));
+    }
+    told
+}
+
+#[test]
+fn a_saved_profile_has_the_steps_of_its_snapshot() {
+    let mut with_steps = 0;
+    let fixtures = fixtures::snapshots();
+    for path in fixtures.iter().filter(|path| path.parent().unwrap().ends_with("fixtures")) {
+        for group_by in [GroupBy::Stack, GroupBy::Line, GroupBy::Frames] {
+            let options = Options { group_by, ..Options::default() };
+            let read = |bytes: &[u8]| profile::read(bytes, "x", options.reading()).unwrap();
+            let live = read(&std::fs::read(path).unwrap());
+            let saved = read(text_of(&live, Bound::default(), &[]).as_bytes());
+            let [expected, found] = [live, saved].map(|profile| leak::search(&profile, &options));
+            for (found, expected) in told(&found).into_iter().zip(told(&expected)) {
+                assert_eq!(found, expected, "{} by {group_by}", path.display());
+            }
+            assert_eq!(told(&found).len(), told(&expected).len(), "{} by {group_by}", path.display());
+            with_steps += expected.devices.iter().filter(|device| device.unclear.is_none()).count();
+        }
+    }
+    assert!(with_steps >= 9, "{with_steps}");
+}
+
 /// Training for two or three steps, graphs, generation: none of them leaks.
 #[test]
 fn recordings_raise_no_alarm() {
     for path in fixtures::recorded().iter().filter(|path| !path.parent().unwrap().ends_with("corners")) {
         // In some of them memory ran out.
         let options = Options { allow_oom: true, ..Options::default() };
-        let found = leak::search(fixtures::open(path), source(path.to_str().unwrap()), &options).unwrap();
+        let found = search(path, &options);
         assert_eq!(found.leaks().count(), 0, "{}: {:#?}", path.display(), found.devices);
         assert_ne!(verdict(&found), Verdict::Regression);
     }
@@ -289,7 +324,7 @@ fn several_leaks_are_told_apart() {
     let large = Options { min_growth: Some(10_000), ..Options::default() };
     assert_eq!(program.search(&large).leaks().count(), 1);
     // By line they are three.
-    let by_line = Options { group_by: ptmem::stack::GroupBy::Line, ..Options::default() };
+    let by_line = Options { group_by: GroupBy::Line, ..Options::default() };
     assert_eq!(program.search(&by_line).leaks().count(), 3);
 }
 

@@ -4,7 +4,6 @@
 
 use ptmem::leak::{self, Options, Search};
 use ptmem::profile::{self, Kind, Moment, Profile, Source};
-use ptmem::snapshot;
 
 use super::pickle::{self, Value};
 
@@ -152,8 +151,8 @@ impl Program {
     }
 
     pub fn search(&self, options: &Options) -> Search {
-        let snapshot = snapshot::read(&*self.snapshot()).unwrap();
-        leak::search(snapshot, source("program.pkl"), options).unwrap()
+        let profile = profile::read(&*self.snapshot(), "program.pkl", options.reading());
+        leak::search(&profile.unwrap(), options)
     }
 
     pub fn profile(&self, path: &str) -> Profile {

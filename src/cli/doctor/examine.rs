@@ -87,7 +87,7 @@ const FROM_THE_START: &str = "record from the start, before the model is made: \
                               torch.cuda.memory._record_memory_history(max_entries=1_000_000)";
 
 /// Looks at a snapshot. `steps` is the search for leaks in it, which knows its steps.
-pub(super) fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding> {
+pub(super) fn examine(profile: &Profile, steps: &Search) -> Vec<Finding> {
     let active: Vec<&DeviceProfile> = profile.devices.iter().filter(|device| device.is_active()).collect();
     // The one that holds most stands for the others, which did the same.
     let main = active.iter().copied().max_by_key(|device| (device.figures.allocated.peak, device.figures.active.end));
@@ -99,8 +99,13 @@ pub(super) fn examine(profile: &Profile, steps: Option<&Search>) -> Vec<Finding>
     let mut findings = vec![history(device, active.len())];
     findings.extend(profile.run.as_ref().map(run));
     findings.extend([beginning(profile), memory(&active)]);
-    findings.extend(steps.map(|search| found_steps(search, device.device)));
-    findings.extend([stacks(device), clock(device), figures(device), settings(profile)]);
+    findings.extend([
+        found_steps(steps, device.device),
+        stacks(device),
+        clock(device),
+        figures(device),
+        settings(profile),
+    ]);
     findings
 }
 

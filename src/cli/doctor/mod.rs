@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Args;
 use ptmem::diff::{self, Diff};
 use ptmem::leak;
-use ptmem::profile::{self, Moment, Opened};
+use ptmem::profile::{self, Moment, Profile};
 use ptmem::report::printable;
 use ptmem::verdict::Verdict;
 
@@ -35,27 +35,16 @@ pub(crate) struct DoctorArguments {
 
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    if arguments.snapshot.as_os_str() == "-" {
-        bail!("standard input: is read twice; expected a file");
-    }
     let options = profile::Options {
         rules: rules(&config, &[]),
         max_input: arguments.input.max_input(),
         allocator_settings: arguments.input.allocator_settings(&config),
         ..profile::Options::default()
     };
-    let mut findings = match input::open(&arguments.snapshot, &options)? {
-        Opened::Profile(profile) => examine(&profile, None),
-        Opened::Snapshot(snapshot, source) => {
-            let name = source.path.clone();
-            let reading = leak::Options { rules: options.rules.clone(), ..leak::Options::default() };
-            let search = leak::search(*snapshot, source, &reading).context(name)?;
-            let profile = input::profile(&arguments.snapshot, &options)?;
-            examine(&profile, Some(&search))
-        }
-    };
+    let profile = input::profile(&arguments.snapshot, &options)?;
+    let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
     if let Some(second) = &arguments.again {
-        findings.push(again(&compared([&arguments.snapshot, second], &options)?));
+        findings.push(again(&compared(profile, second, &options)?));
     }
     let health = health(&findings);
     output.print(&report(&findings, health))?;
@@ -67,10 +56,10 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
 }
 
 /// Two recordings of one program, at corresponding places.
-fn compared(paths: [&Path; 2], options: &profile::Options) -> Result<Diff> {
-    let options = profile::Options { at: Moment::Aligned(Arc::default()), ..options.clone() };
-    let [before, after] = paths.map(|path| input::profile(path, &options));
-    Ok(diff::compare(before?, after?, diff::Options::default()))
+fn compared(mut before: Profile, second: &Path, options: &profile::Options) -> Result<Diff> {
+    before.look_at(Moment::Aligned(Arc::default()));
+    let after = input::profile(second, options)?;
+    Ok(diff::compare(before, after, diff::Options::default()))
 }
 
 /// A line for every finding, its advice below it, and the sum at the end.

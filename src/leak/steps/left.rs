@@ -11,10 +11,11 @@ use crate::leak::{Leak, LeakMetric, Names, Options, sort};
 use crate::profile::{Held, Identity, identity};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{StackId, StringId};
-use crate::stack::{Code, Grouper, Key, distinct_labels};
+use crate::stack::{Code, CppDigest, Grouper, Key, distinct_labels};
+use crate::trace::Class;
 
 /// The identity of blocks: their stack, and the tag that they are grouped by.
-type Attribution = (Origin, Option<StringId>);
+type Attribution = (Origin, Option<CppDigest>, Option<StringId>);
 
 /// The lives of blocks: those that are freed in the history, and those that are not.
 #[derive(Default)]
@@ -23,22 +24,31 @@ struct Lives {
     lifetimes: FxHashMap<Attribution, usize>,
     /// Blocks that are held where the last step begins, by the step that allocated them. What the program holds while it
     /// runs, it may give up when it ends, where the last step ends too.
-    survivors: FxHashMap<Attribution, BTreeMap<usize, Held>>,
+    survivors: FxHashMap<Attribution, Survivors>,
+}
+
+/// Blocks of one identity that are still held.
+struct Survivors {
+    /// The class of one of them.
+    class: Class,
+    by_step: BTreeMap<usize, Held>,
 }
 
 impl Lives {
     fn of(device: &DeviceSteps<'_>) -> Self {
         let &DeviceSteps { steps, judged, .. } = device;
         let mut lives = Self::default();
-        let dump = device.replay.dump;
+        let dump = device.device.trace.dump();
         let Some(end) = steps.steps.get(judged.last).map(|last| last.from) else { return lives };
         for life in device.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
             let Some(step) = steps.at(life.born) else { continue };
-            let (attribution, bytes) = device.of_class(life.class);
+            let class = device.device.trace.classes[life.class as usize];
+            let attribution = (class.origin, class.cpp, class.tags.of(device.grouper.by()));
             if (if life.born > end { dump } else { end }) < life.freed {
-                let by_step = lives.survivors.entry(attribution).or_default();
-                let held = by_step.entry(step).or_default();
-                *held = held.plus(Held { bytes, blocks: 1 });
+                let survivors = lives.survivors.entry(attribution);
+                let survivors = survivors.or_insert_with(|| Survivors { class, by_step: BTreeMap::new() });
+                let held = survivors.by_step.entry(step).or_default();
+                *held = held.plus(Held { bytes: class.bytes, blocks: 1 });
             } else {
                 // Blocks that are given up at the very end say nothing about how long such blocks live.
                 let Some(freed) = steps.at(life.freed).filter(|&freed| freed < judged.last) else { continue };
@@ -51,24 +61,19 @@ impl Lives {
 }
 
 impl DeviceSteps<'_> {
-    /// To whom blocks of a class belong, and the bytes of each.
-    pub(super) fn of_class(&self, class: u32) -> (Attribution, u64) {
-        let class = &self.replay.trace.classes[class as usize];
-        ((class.origin, class.tags.of(self.options.group_by)), class.bytes)
-    }
-
     /// The memory that the steps leave behind.
     pub(super) fn left_behind(&self) -> LeftBehind {
         let &Self { grouper, judged, options, .. } = self;
         let Lives { lifetimes, survivors } = Lives::of(self);
         let replaced = Replaced::new(self);
         let mut groups: BTreeMap<Key, Left> = BTreeMap::new();
-        for (&(origin, tag), by_step) in &survivors {
+        for (attribution, Survivors { class, by_step }) in &survivors {
+            let origin = class.origin;
             if matches!(origin, Origin::Stack(stack) if is_state_of_optimizer(grouper.code(), stack)) {
                 continue;
             }
-            let lifetime = lifetimes.get(&(origin, tag)).copied().unwrap_or(0);
-            let group = identity(origin, tag, grouper);
+            let lifetime = lifetimes.get(attribution).copied().unwrap_or(0);
+            let group = identity(class, grouper);
             let left = groups.entry(group.key.clone()).or_default();
             left.end = by_step.values().fold(left.end, |sum, &held| sum.plus(held));
             // Those of the last steps may still be freed as the others were.
@@ -172,8 +177,9 @@ impl Replaced {
         let mut by_size: FxHashMap<u64, Freed> = FxHashMap::default();
         for old in device.lives.iter().filter(|life| life.born == Position::START && life.born < life.freed) {
             let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
-            if let Some(step) = step.filter(|_| old.freed < device.replay.dump) {
-                let freed = by_size.entry(device.of_class(old.class).1).or_default();
+            if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
+                let bytes = device.device.trace.classes[old.class as usize].bytes;
+                let freed = by_size.entry(bytes).or_default();
                 freed.steps.insert(step);
                 freed.blocks += 1;
             }

@@ -8,12 +8,10 @@ use std::sync::Arc;
 
 use super::{DeviceLeaks, Failure, Leak, Mode, Options, Point, Search, Unclear};
 use crate::diagnostic::Advice;
-use crate::phase::steps::{self, Step, Steps, Wanted};
-use crate::phase::{Phase, phases};
-use crate::profile::{Identity, Origins, Source, identity};
-use crate::replay::{self, History, Namer, Position, Replay};
-use crate::snapshot::{Action, Event, RunFacts, Snapshot, Tables};
-use crate::stack::{GroupBy, Grouper, Key, Rules};
+use crate::phase::steps::{self, Course, Mark, Step, Steps, Wanted};
+use crate::profile::{DeviceProfile, History, Identity, Position, Profile, identity, saved};
+use crate::snapshot::RunFacts;
+use crate::stack::{Grouper, Key};
 use crate::trace::{Levels, Life, Part};
 
 /// Unless something else is asked for, the first step is warm-up: caches fill and the optimizer makes its state.
@@ -22,87 +20,66 @@ const WARM_UP: usize = 1;
 /// Steps that are needed to recognise a leak.
 const FEWEST: usize = 3;
 
-/// Looks for leaks in one snapshot.
+/// Looks for leaks in one snapshot, or in a saved profile.
 ///
 /// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
 /// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
 /// stack leaks if it left blocks behind in nearly every step that counts, and still does.
-///
-/// # Errors
-/// If the file holds sums that no memory could hold.
-pub fn search(mut snapshot: Snapshot, source: Source, options: &Options) -> Result<Search, replay::Error> {
-    let origins = Origins::of_devices(&mut snapshot, options.group_by, options.unfold);
-    let grouper = Grouper::new(&snapshot.tables, options.group_by, &options.rules);
+#[must_use]
+pub fn search(profile: &Profile, options: &Options) -> Search {
+    let grouper = profile.grouper();
     let mut devices = Vec::new();
-    let mut diagnostics = Vec::new();
-    for (&id, device) in &snapshot.devices {
-        let events = snapshot.events_of(device);
-        let phases = phases(&snapshot, id, events);
-        let steps = steps::find(events, &phases, grouper.code(), &options.steps);
-        let names = origins.get(&id).map(|origins| origins as &dyn Namer);
-        let replay = replay::run_with(&snapshot, id, device, replay::Wanted { names, layout: false })?;
-        if events.is_empty() && replay.figures.active.end == 0 {
-            continue;
-        }
-        diagnostics.extend(replay.diagnostics.iter().cloned());
-        let request = failed_request(&snapshot, events, &options.rules);
-        let failure = Failure::new(&replay.figures.ooms, request, options);
-        let has_history = replay.figures.history == History::Recorded;
-        let mut found = match steps.filter(|_| has_history) {
+    let mut diagnostics = profile.diagnostics.clone();
+    for device in profile.devices.iter().filter(|device| device.events > 0 || device.figures.active.end > 0) {
+        let marks = device.phases.marks();
+        let course = Course::new(&device.trace);
+        let steps = steps::find(&course, &marks, grouper.code(), &options.steps);
+        let mut found = match steps.filter(|_| has_history(device)) {
             Some(steps) => {
                 let judged = Judged::new(&steps, options);
-                let device = DeviceSteps {
-                    keeps_annotations: snapshot.keeps_annotations,
-                    id,
-                    events,
-                    replay: &replay,
-                    lives: replay.trace.lives(),
-                    steps: &steps,
-                    judged,
-                    grouper: &grouper,
-                    options,
-                };
-                device.find_leaks()
+                let lives = device.trace.lives();
+                DeviceSteps { profile, device, course, lives, steps: &steps, judged, grouper: &grouper, options }
+                    .find_leaks()
             }
-            None => DeviceLeaks::unclear(id, no_steps(has_history, &phases, &snapshot.tables, &options.steps)),
+            None => DeviceLeaks::unclear(device.device, no_steps(device, &marks, &options.steps)),
         };
         if found.how.is_some() && found.unclear.is_none() {
-            diagnostics.extend(found.add_totals(replay.figures.allocated.peak, options));
+            diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
         }
-        found.failure = failure;
+        found.failure = Failure::new(&device.figures.ooms, device.failed_request.clone(), options);
         devices.push(found);
     }
-    drop(grouper);
     // Without a leak the report shows no stack.
     let leaks = devices.iter().any(|device| !device.leaks.is_empty());
-    Ok(Search {
+    Search {
         name: None,
         rank: None,
-        sources: vec![source],
+        sources: vec![profile.source.clone()],
         mode: Mode::Steps,
         devices,
         diagnostics,
-        failure: snapshot.run.as_ref().and_then(RunFacts::failure),
-        group_by: options.group_by,
-        tables: Arc::new(if leaks { snapshot.tables } else { Tables::default() }),
-        rules: options.rules.clone(),
-    })
+        failure: profile.run.as_ref().and_then(RunFacts::failure),
+        group_by: profile.options.group_by,
+        tables: if leaks { Arc::clone(&profile.tables) } else { Arc::default() },
+        rules: profile.options.rules.clone(),
+    }
 }
 
-/// The label of the stack whose request was the first to fail, where it was captured.
-fn failed_request(snapshot: &Snapshot, events: &[Event], rules: &Rules) -> Option<String> {
-    let failed = events.iter().find(|event| event.action == Action::Oom)?;
-    let stack = failed.stack.filter(|stack| snapshot.tables.has_frames(*stack))?;
-    Some(Grouper::new(&snapshot.tables, GroupBy::Stack, rules).label(stack))
+/// True if what happened on a device is known event by event.
+fn has_history(device: &DeviceProfile) -> bool {
+    device.figures.history == History::Recorded && device.coarse.is_none()
 }
 
 /// The reason why there are no steps.
-fn no_steps(has_history: bool, phases: &[Phase], tables: &Tables, wanted: &Wanted) -> String {
+fn no_steps(device: &DeviceProfile, marks: &[Mark], wanted: &Wanted) -> String {
+    if device.coarse.is_some() {
+        return saved::Error::Coarse { device: device.device, asked: "its steps".to_owned() }.to_string();
+    }
     let pattern = match wanted {
-        Wanted::Named(pattern) if has_history => pattern,
+        Wanted::Named(pattern) if has_history(device) => pattern,
         _ => return "the snapshot has no history of allocations; give two or more snapshots".to_owned(),
     };
-    let names: BTreeSet<&str> = phases.iter().map(|phase| crate::text::cut(tables.string(phase.name), 64)).collect();
+    let names: BTreeSet<&str> = marks.iter().map(|mark| crate::text::cut(&mark.name, 64)).collect();
     let near = pattern.unmatched("name", names.iter().copied());
     let near = if near.is_empty() { "; there are none".to_owned() } else { near };
     format!("no annotation or metadata matches the step '{}'{near}", pattern.as_str())
@@ -135,11 +112,9 @@ impl Judged {
 
 /// A device whose steps are looked at.
 struct DeviceSteps<'s> {
-    keeps_annotations: bool,
-    /// Its ordinal.
-    id: u32,
-    events: &'s [Event],
-    replay: &'s Replay,
+    profile: &'s Profile,
+    device: &'s DeviceProfile,
+    course: Course,
     lives: Vec<Life>,
     steps: &'s Steps,
     judged: Judged,
@@ -154,7 +129,7 @@ impl DeviceSteps<'_> {
             points: self.points(),
             skip: self.judged.from,
             judged: self.judged.count(),
-            ..DeviceLeaks::nothing(self.id)
+            ..DeviceLeaks::nothing(self.device.device)
         };
         match self.require_steps().and_then(|()| self.leaks()) {
             Ok(leaks) if leaks.is_empty() => found.grows_most = self.grows_most(),
@@ -166,14 +141,14 @@ impl DeviceSteps<'_> {
 
     fn points(&self) -> Vec<Point> {
         let mut borders = self.steps.borders();
-        borders.push(self.replay.trace.end());
-        let levels = Levels::new(&self.replay.trace, borders.clone());
+        borders.push(self.device.trace.end());
+        let levels = Levels::new(&self.device.trace, borders.clone());
         let parts = borders.windows(2).map(|ends| levels.over(ends[0], ends[1]));
         self.steps.steps.iter().zip(parts).map(|(step, part)| self.point(step, &part)).collect()
     }
 
     fn point(&self, step: &Step, part: &Part) -> Point {
-        let is_reserved_known = self.replay.figures.reserved.peak.is_some();
+        let is_reserved_known = self.device.figures.reserved.peak.is_some();
         Point {
             name: step.name.clone(),
             allocated: Some(part.end.allocated),
@@ -195,7 +170,7 @@ impl DeviceSteps<'_> {
             )
             .into());
         }
-        if !self.steps.are_plausible(self.events, self.grouper.code()) {
+        if !self.steps.are_plausible(&self.course, self.grouper.code()) {
             return Err(
                 self.unnamed("no steps were found in the history: it looks like less than a few steps; record more")
             );
@@ -205,7 +180,7 @@ impl DeviceSteps<'_> {
 
     /// A reason with the ways to tell steps apart: a release that keeps no annotations can name none.
     fn unnamed(&self, reason: &str) -> Unclear {
-        if self.keeps_annotations {
+        if self.profile.keeps_annotations {
             let reason =
                 format!("{reason}. Annotate the steps (torch.profiler.record_function), or give two or more snapshots");
             return Unclear { reason, advice: Some(Advice::NameSteps) };
@@ -235,27 +210,27 @@ impl DeviceSteps<'_> {
     fn grows_most(&self) -> Option<String> {
         let first = self.steps.steps.get(self.judged.from + 1)?.from;
         let last = self.steps.steps.get(self.judged.last)?.from;
-        let mut gained: BTreeMap<Key, (i128, Identity)> = BTreeMap::new();
-        let [first, last] = [first, last].map(|at| self.replay.trace.blocks_at(at));
-        for (class, (first, last)) in (0_u32..).zip(first.into_iter().zip(last)) {
-            let ((origin, tag), bytes) = self.of_class(class);
-            let gain = i128::from(bytes) * (i128::from(last) - i128::from(first));
+        let [first, last] = [first, last].map(|at| self.device.trace.blocks_at(at));
+        let mut groups: BTreeMap<Key, BTreeMap<String, i128>> = BTreeMap::new();
+        for (class, (first, last)) in self.device.trace.classes.iter().zip(first.into_iter().zip(last)) {
+            let gain = i128::from(class.bytes) * (i128::from(last) - i128::from(first));
             if gain != 0 {
-                let identity = identity(origin, tag, self.grouper);
-                gained.entry(identity.key.clone()).or_insert((0, identity)).0 += gain;
+                let Identity { key, label, .. } = identity(class, self.grouper);
+                *groups.entry(key).or_default().entry(label).or_default() += gain;
             }
         }
-        let most = gained.into_values().max_by_key(|(gain, _)| *gain).filter(|(gain, _)| *gain > 0)?;
-        Some(most.1.label)
+        let gained = groups.into_values().map(|labels| (labels.values().sum::<i128>(), labels));
+        let (_, labels) = gained.max_by_key(|(gain, _)| *gain).filter(|(gain, _)| *gain > 0)?;
+        labels.into_iter().rev().max_by_key(|(_, gain)| *gain).map(|(label, _)| label)
     }
 
     /// Refuses leaks that may belong to something else than steps, where these are a guess.
     fn require_no_guess(&self, leaks: &[Leak]) -> Result<(), Unclear> {
         let leaked: i128 = leaks.iter().map(|leak| leak.bytes).sum();
-        if leaked <= 0 || !self.steps.are_guessed(self.events, self.grouper.code()) {
+        if leaked <= 0 || !self.steps.are_guessed(&self.course, self.grouper.code()) {
             return Ok(());
         }
-        if self.steps.go_through_sizes(self.events) {
+        if self.steps.go_through_sizes(&self.course) {
             return Err(self.unnamed(
                 "the steps are a guess, and nearly all they allocate gets larger or smaller from one to the next: what stays \
                  may belong to one size each, such as graphs that are captured",
@@ -275,6 +250,6 @@ impl DeviceSteps<'_> {
         let judged = self.judged.from..self.judged.last;
         let inside = self.lives.iter().filter(|life| life.born != Position::START);
         let counted = inside.filter(|life| self.steps.at(life.born).is_some_and(|step| judged.contains(&step)));
-        counted.map(|life| i128::from(self.replay.trace.classes[life.class as usize].bytes)).sum()
+        counted.map(|life| i128::from(self.device.trace.classes[life.class as usize].bytes)).sum()
     }
 }

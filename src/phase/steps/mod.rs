@@ -1,16 +1,30 @@
 //! The steps of a history: by their names, by what recurs, or as equal parts.
 
+mod course;
 mod optimizers;
 mod rounds;
 
 use rustc_hash::FxHashMap;
 
+pub use self::course::{Allocated, Course};
 use self::rounds::{Rounds, recurring};
-use super::{Phase, Source};
+use super::Source;
 use crate::pattern::Pattern;
 use crate::replay::Position;
-use crate::snapshot::{Action, Event, StackId};
 use crate::stack::Code;
+
+/// A named part of a history, at which a step may begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// Its whole name.
+    pub name: String,
+    /// Source of the name.
+    pub source: Source,
+    /// Just before its first event.
+    pub from: Position,
+    /// Just after its last event.
+    pub to: Position,
+}
 
 /// The steps that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,45 +95,42 @@ const FEWEST: usize = 5;
 
 /// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
 #[must_use]
-pub fn find(events: &[Event], phases: &[Phase], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
+pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
     match wanted {
-        Wanted::Named(pattern) => named(phases, code, pattern.as_str(), |_, name| pattern.matches(name)),
-        Wanted::Windows(count) => windows(events.len(), *count),
+        Wanted::Named(pattern) => named(marks, pattern.as_str(), |mark| pattern.matches(&mark.name)),
+        Wanted::Windows(count) => windows(course.events, *count),
         Wanted::Any => {
-            let of_profiler = annotated(phases, code, PROFILER);
+            let of_profiler = annotated(marks, PROFILER);
             // The profiler counts steps; an optimizer may be one of several.
-            let of_optimizers = annotated(phases, code, OPTIMIZER).map(|steps| steps.folded(events));
+            let of_optimizers = annotated(marks, OPTIMIZER).map(|steps| steps.folded(course));
             let mut named: Vec<Steps> = of_profiler.into_iter().chain(of_optimizers).collect();
             // The profiler may have looked at a few steps of many.
-            if let Some(at) = named.iter().position(|steps| steps.cover(events)) {
+            if let Some(at) = named.iter().position(|steps| steps.cover(course)) {
                 return Some(named.swap_remove(at));
             }
             let enough = named.first().is_none_or(|steps| steps.steps.len() >= FEWEST);
-            let recurring = if enough { recurring(events, code) } else { None };
-            recurring.or_else(|| named.into_iter().next()).or_else(|| windows(events.len(), WINDOWS))
+            let recurring = if enough { recurring(course, code) } else { None };
+            recurring.or_else(|| named.into_iter().next()).or_else(|| windows(course.events, WINDOWS))
         }
     }
 }
 
 /// Steps that begin where phases do. A phase within another one is not a step of its own.
-fn named(phases: &[Phase], code: &Code<'_>, how: &str, is_step: impl Fn(&Phase, &str) -> bool) -> Option<Steps> {
+fn named(marks: &[Mark], how: &str, is_step: impl Fn(&Mark) -> bool) -> Option<Steps> {
     let mut steps: Vec<Step> = Vec::new();
     let mut until = None;
-    for phase in phases {
-        let name = code.tables().string(phase.name);
-        if is_step(phase, name) && until.is_none_or(|until| phase.from >= until) {
-            until = Some(phase.to.max(Position::of_count(phase.from.count() + 1)));
-            steps.push(Step { name: name.to_owned(), from: phase.from });
+    for mark in marks.iter().filter(|mark| is_step(mark)) {
+        if until.is_none_or(|until| mark.from >= until) {
+            until = Some(mark.to.max(Position::of_count(mark.from.count() + 1)));
+            steps.push(Step { name: mark.name.clone(), from: mark.from });
         }
     }
     (!steps.is_empty()).then(|| Steps { how: How::Named(how.to_owned()), steps })
 }
 
 /// Steps that begin where annotations do whose names have a certain beginning.
-fn annotated(phases: &[Phase], code: &Code<'_>, start: &str) -> Option<Steps> {
-    named(phases, code, &format!("{start}*"), |phase, name| {
-        phase.source == Source::Annotation && name.starts_with(start)
-    })
+fn annotated(marks: &[Mark], start: &str) -> Option<Steps> {
+    named(marks, &format!("{start}*"), |mark| mark.source == Source::Annotation && mark.name.starts_with(start))
 }
 
 /// Equal parts of a history.
@@ -136,34 +147,34 @@ fn windows(events: usize, count: usize) -> Option<Steps> {
 impl Steps {
     /// Whether its parts may be whole steps. Only equal parts may not be: a single step can be cut into them, too.
     #[must_use]
-    pub fn are_plausible(&self, events: &[Event], code: &Code<'_>) -> bool {
+    pub fn are_plausible(&self, course: &Course, code: &Code<'_>) -> bool {
         if self.how != How::Windows {
             return true;
         }
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
-        begins.push(events.len());
-        let rounds = Rounds::new(events, code);
+        begins.push(course.events);
+        let rounds = Rounds::new(course, code);
         // Without Python, layers and steps look alike.
         rounds.kinds.values().any(|kind| !kind.python.is_empty()) && rounds.are_steps(&begins)
     }
 
     /// Whether it is only a guess that these are steps: they have no names, and there is no backward pass among them.
     #[must_use]
-    pub fn are_guessed(&self, events: &[Event], code: &Code<'_>) -> bool {
-        !matches!(self.how, How::Named(_)) && !Rounds::new(events, code).has_backward
+    pub fn are_guessed(&self, course: &Course, code: &Code<'_>) -> bool {
+        !matches!(self.how, How::Named(_)) && !Rounds::new(course, code).has_backward
     }
 
     /// Whether nearly everything gets larger from each step to the next, or smaller: what is done for one size after
     /// another, as when graphs are captured, is not a loop that could leak.
     #[must_use]
-    pub fn go_through_sizes(&self, events: &[Event]) -> bool {
-        let mut sizes: FxHashMap<StackId, Vec<u64>> = FxHashMap::default();
-        let mut latest: FxHashMap<StackId, usize> = FxHashMap::default();
-        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
-            let (Some(stack), Some(step)) = (event.stack, self.at(Position::after(index))) else { continue };
+    pub fn go_through_sizes(&self, course: &Course) -> bool {
+        let mut sizes: FxHashMap<_, Vec<u64>> = FxHashMap::default();
+        let mut latest = FxHashMap::default();
+        for one in &course.allocations {
+            let Some(step) = self.at(Position::after(one.event)) else { continue };
             // The first allocation of each step.
-            if latest.insert(stack, step) != Some(step) {
-                sizes.entry(stack).or_default().push(event.size);
+            if latest.insert(one.stack, step) != Some(step) {
+                sizes.entry(one.stack).or_default().push(one.requested);
             }
         }
         let sizes: Vec<Vec<u64>> = sizes.into_values().filter(|sizes| sizes.len() >= 3).collect();
@@ -175,10 +186,10 @@ impl Steps {
 
     /// Whether they are enough, and what follows the last is about as long as any: else the history goes on without
     /// them.
-    fn cover(&self, events: &[Event]) -> bool {
+    fn cover(&self, course: &Course) -> bool {
         let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max();
-        let last = begins.last().map_or(0, |&last| events.len().saturating_sub(last));
+        let last = begins.last().map_or(0, |&last| course.events.saturating_sub(last));
         begins.len() >= FEWEST && longest.is_some_and(|longest| last <= longest.saturating_mul(4))
     }
 }

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use super::{How, Steps};
-use crate::snapshot::{Action, Event, StackId};
+use super::{Course, How, Steps};
+use crate::snapshot::StackId;
 
 /// A step calls no more optimizers than these.
 const MOST_IN_ROUND: usize = 8;
@@ -18,11 +18,12 @@ struct Period {
 impl Steps {
     /// Puts those together that make up one round: a step may call several optimizers, for several models or devices.
     /// Merges each two rounds if every second round is more alike than neighbours are.
-    pub(super) fn folded(mut self, events: &[Event]) -> Self {
+    pub(super) fn folded(mut self, course: &Course) -> Self {
         let mut begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
-        begins.push(events.len());
-        let rounds = begins.windows(2).map(|pair| events.get(pair[0]..pair[1]).unwrap_or_default());
-        let rounds: Vec<FxHashSet<StackId>> = rounds.map(allocating).collect();
+        begins.push(course.events);
+        let rounds = begins.windows(2).map(|pair| course.within(&(pair[0]..pair[1])));
+        let rounds: Vec<FxHashSet<Option<StackId>>> =
+            rounds.map(|round| round.iter().map(|one| one.stack).collect()).collect();
         // The first round warms up, and the last is not over.
         let rounds = rounds.get(1..rounds.len().saturating_sub(1)).unwrap_or_default();
         let next = likeness(rounds, 1);
@@ -41,19 +42,14 @@ impl Steps {
     }
 }
 
-/// The stacks that allocate in a part of a history.
-fn allocating(events: &[Event]) -> FxHashSet<StackId> {
-    events.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
-}
-
 /// Likeness of rounds at a distance, in thousandths: the mean share of the stacks of two that both have.
-fn likeness(rounds: &[FxHashSet<StackId>], lag: usize) -> u64 {
+fn likeness(rounds: &[FxHashSet<Option<StackId>>], lag: usize) -> u64 {
     let pairs: Vec<u64> = rounds.iter().zip(rounds.iter().skip(lag)).map(|(a, b)| in_common(a, b)).collect();
     pairs.iter().sum::<u64>().checked_div(pairs.len() as u64).unwrap_or(0)
 }
 
 /// The share of the stacks of two rounds that both have, in thousandths.
-fn in_common(a: &FxHashSet<StackId>, b: &FxHashSet<StackId>) -> u64 {
+fn in_common(a: &FxHashSet<Option<StackId>>, b: &FxHashSet<Option<StackId>>) -> u64 {
     let common = a.intersection(b).count() as u64;
     let all = (a.len() + b.len()) as u64 - common;
     (common * 1000).checked_div(all).unwrap_or(1000)

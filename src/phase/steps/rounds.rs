@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{FEWEST, How, Step, Steps};
+use super::{Course, FEWEST, How, Step, Steps};
 use crate::replay::Position;
-use crate::snapshot::{Action, Event, FrameId, StackId};
+use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
 
 /// Counts that are tried: each costs a walk over the history.
@@ -24,8 +24,8 @@ const MOST_CLOCKS: usize = 8;
 /// allocations of a stack: all of it is within one call of a module, none of it is a backward pass where there is one
 /// elsewhere, or nothing is freed. A round of inference is one call of the model, though: see
 /// [`Rounds::are_whole_calls`].
-pub(super) fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
-    let rounds = Rounds::new(events, code);
+pub(super) fn recurring(course: &Course, code: &Code<'_>) -> Option<Steps> {
+    let rounds = Rounds::new(course, code);
     let mut often: BTreeMap<usize, Vec<StackId>> = BTreeMap::new();
     for (&stack, allocations) in &rounds.of_stack {
         if allocations.len() >= FEWEST && rounds.may_begin(stack) {
@@ -47,14 +47,15 @@ pub(super) fn recurring(events: &[Event], code: &Code<'_>) -> Option<Steps> {
 }
 
 /// The allocations of a history, by stack.
-pub(super) struct Rounds<'e, 'c, 't> {
-    events: &'e [Event],
+pub(super) struct Rounds<'c, 't> {
+    course: &'c Course,
     code: &'c Code<'t>,
     /// The indices of the events that allocate.
     of_stack: FxHashMap<StackId, Vec<usize>>,
     /// True if an allocation was made in a backward pass.
     pub(super) has_backward: bool,
-    pub(super) kinds: FxHashMap<StackId, Kind>,
+    /// Of `None`, the allocations without frames.
+    pub(super) kinds: FxHashMap<Option<StackId>, Kind>,
 }
 
 /// Facts about a stack by which steps are recognised.
@@ -64,24 +65,24 @@ pub(super) struct Kind {
     backward: bool,
 }
 
-impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
-    pub(super) fn new(events: &'e [Event], code: &'c Code<'t>) -> Self {
+impl<'c, 't> Rounds<'c, 't> {
+    pub(super) fn new(course: &'c Course, code: &'c Code<'t>) -> Self {
         let mut of_stack: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
         let mut kinds = FxHashMap::default();
-        for (index, event) in events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
-            if let Some(stack) = event.stack {
-                of_stack.entry(stack).or_default().push(index);
-                kinds.entry(stack).or_insert_with(|| Kind::of(stack, code));
+        for one in &course.allocations {
+            if let Some(stack) = one.stack {
+                of_stack.entry(stack).or_default().push(one.event);
             }
+            kinds.entry(one.stack).or_insert_with(|| Kind::of(one.stack, code));
         }
         let has_python = kinds.values().any(|kind| !kind.python.is_empty());
         let has_backward = has_python && kinds.values().any(|kind| kind.backward);
-        Self { events, code, of_stack, has_backward, kinds }
+        Self { course, code, of_stack, has_backward, kinds }
     }
 
     /// Whether a stack may begin a step: it runs Python, and no backward pass, which ends one.
     fn may_begin(&self, stack: StackId) -> bool {
-        self.kinds.get(&stack).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
+        self.kinds.get(&Some(stack)).is_some_and(|kind| !kind.python.is_empty() && !kind.backward)
     }
 
     /// The first of several stacks that allocate equally often with which most of the others take turns, each once in
@@ -110,11 +111,10 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
 
     /// Whether rounds are steps, not the layers within one.
     pub(super) fn are_steps(&self, begins: &[usize]) -> bool {
-        let pairs = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1]));
-        let plausible: Vec<bool> = pairs.map(|round| self.is_step(round)).collect();
+        let plausible: Vec<bool> = begins.windows(2).map(|pair| self.is_step(&(pair[0]..pair[1]))).collect();
         // Rounds that stop long before the end are a part of the history, such as loading the weights.
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-        let last = self.events.len().saturating_sub(begins.last().copied().unwrap_or_default());
+        let last = self.course.events.saturating_sub(begins.last().copied().unwrap_or_default());
         !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(4)
     }
 
@@ -123,16 +123,16 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
     fn are_whole_calls(&self, clock: StackId) -> bool {
         let begins = &self.of_stack[&clock];
         let (Some(&first), Some(&last)) = (begins.first(), begins.last()) else { return false };
-        let Some(call) = self.kinds.get(&clock).and_then(|kind| first_call(self.code, &kind.python)) else {
+        let Some(call) = self.kinds.get(&Some(clock)).and_then(|kind| first_call(self.code, &kind.python)) else {
             return false;
         };
-        let rounds: Vec<&[Event]> = begins.windows(2).filter_map(|pair| self.events.get(pair[0]..pair[1])).collect();
+        let rounds: Vec<Range<usize>> = begins.windows(2).map(|pair| pair[0]..pair[1]).collect();
         let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
-        let longest = rounds.iter().map(|round| round.len()).max().unwrap_or(0);
-        let is_over = self.events.len() - last > longest.saturating_mul(4);
-        let mut within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call)).map(|(stack, _)| stack);
-        let happens_once = within.any(|stack| {
-            let allocations = &self.of_stack[stack];
+        let longest = rounds.iter().map(Range::len).max().unwrap_or(0);
+        let is_over = self.course.events - last > longest.saturating_mul(4);
+        let within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call));
+        let happens_once = within.filter_map(|(stack, _)| *stack).any(|stack| {
+            let allocations = &self.of_stack[&stack];
             allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last)
         });
         rounds.len() + 1 >= FEWEST
@@ -143,26 +143,24 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
     }
 
     /// The number of calls of modules that most rounds lie within, one in the other.
-    fn calls_in_common(&self, rounds: &[&[Event]]) -> usize {
+    fn calls_in_common(&self, rounds: &[Range<usize>]) -> usize {
         let mut calls: Vec<usize> = rounds.iter().map(|round| count_calls(self.code, self.common(round))).collect();
         calls.sort_unstable();
         calls.get(calls.len() / 2).copied().unwrap_or(0)
     }
 
     /// Whether most rounds hold rounds of their own, in which several stacks take turns.
-    fn holds_shorter_rounds(&self, rounds: &[&[Event]]) -> bool {
+    fn holds_shorter_rounds(&self, rounds: &[Range<usize>]) -> bool {
         let holds = rounds.iter().filter(|round| self.has_shorter_rounds(round)).count();
         holds * 10 >= rounds.len() * 8
     }
 
-    fn has_shorter_rounds(&self, round: &[Event]) -> bool {
+    fn has_shorter_rounds(&self, round: &Range<usize>) -> bool {
         /// Fewer stacks than these that take turns are a helper that is called in two ways.
         const FEWEST_STACKS: usize = 3;
-        let mut at: FxHashMap<StackId, Vec<usize>> = FxHashMap::default();
-        for (index, event) in round.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
-            if let Some(stack) = event.stack {
-                at.entry(stack).or_default().push(index);
-            }
+        let mut at: FxHashMap<Option<StackId>, Vec<usize>> = FxHashMap::default();
+        for one in self.course.within(round) {
+            at.entry(one.stack).or_default().push(one.event);
         }
         let mut often: BTreeMap<usize, Vec<&Vec<usize>>> = BTreeMap::new();
         for places in at.values().filter(|places| places.len() > 1) {
@@ -176,37 +174,28 @@ impl<'e, 'c, 't> Rounds<'e, 'c, 't> {
     }
 
     /// Whether a part of a history may be a whole step: one that frees some of what it allocated.
-    fn is_step(&self, round: &[Event]) -> bool {
+    fn is_step(&self, round: &Range<usize>) -> bool {
         self.frees_and_ends(round) && !self.common(round).iter().any(|&frame| is_call_of_module(self.code, frame))
     }
 
     /// The Python frames that all allocations of a round have in common, outermost first.
-    fn common(&self, round: &[Event]) -> &[FrameId] {
+    fn common(&self, round: &Range<usize>) -> &[FrameId] {
         let stacks = self.stacks_of(round);
         let kinds = stacks.iter().filter_map(|stack| self.kinds.get(stack));
         let common = kinds.filter(|kind| !kind.python.is_empty()).map(|kind| &*kind.python).reduce(common_start);
         common.unwrap_or_default()
     }
 
-    fn stacks_of(&self, round: &[Event]) -> FxHashSet<StackId> {
-        round.iter().filter(|event| event.action == Action::Alloc).filter_map(|event| event.stack).collect()
+    fn stacks_of(&self, round: &Range<usize>) -> FxHashSet<Option<StackId>> {
+        self.course.within(round).iter().map(|one| one.stack).collect()
     }
 
     /// Whether a round frees some of what it allocated, and has a backward pass where there is one elsewhere.
-    fn frees_and_ends(&self, round: &[Event]) -> bool {
-        let mut allocated = FxHashSet::default();
-        let frees = round.iter().any(|event| match event.action {
-            Action::Alloc => {
-                allocated.insert(event.addr);
-                false
-            }
-            Action::FreeRequested | Action::FreeCompleted => allocated.contains(&event.addr),
-            _ => false,
-        });
-        frees && (!self.has_backward || self.runs_backward(round))
+    fn frees_and_ends(&self, round: &Range<usize>) -> bool {
+        self.course.frees_own(round) && (!self.has_backward || self.runs_backward(round))
     }
 
-    fn runs_backward(&self, round: &[Event]) -> bool {
+    fn runs_backward(&self, round: &Range<usize>) -> bool {
         let stacks = self.stacks_of(round);
         stacks.iter().filter_map(|stack| self.kinds.get(stack)).any(|kind| kind.backward)
     }
@@ -241,11 +230,11 @@ fn count_calls(code: &Code<'_>, python: &[FrameId]) -> usize {
 }
 
 impl Kind {
-    fn of(stack: StackId, code: &Code<'_>) -> Self {
-        let mut python: Vec<_> = code.python(stack).collect();
+    fn of(stack: Option<StackId>, code: &Code<'_>) -> Self {
+        let mut python: Vec<_> = stack.into_iter().flat_map(|stack| code.python(stack)).collect();
         python.reverse();
         // Autograd's threads run no Python; where C++ is not recorded, nothing is left of their stacks.
-        let backward = code.is_backward(stack) || !code.tables().has_frames(stack) || calls_backward(code, &python);
+        let backward = stack.is_none_or(|stack| code.is_backward(stack)) || calls_backward(code, &python);
         Self { python, backward }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct SavedProfile {
     pub(super) rules: SavedRules,
     pub(super) raises: Vec<SavedRaise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
+    /// True if the release keeps annotations in its snapshots.
+    pub(super) keeps_annotations: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) run: Option<RunFacts>,
     pub(super) devices: Vec<SavedDevice>,

@@ -27,6 +27,9 @@ pub(super) struct SavedPhase {
     unopened: Vec<u32>,
     /// Which occurrences have no recorded end.
     unclosed: Vec<u32>,
+    /// The numbers of steps of the profiler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<u64>,
 }
 
 impl SavedPhase {
@@ -42,6 +45,7 @@ impl SavedPhase {
             below: Vec::new(),
             unopened: Vec::new(),
             unclosed: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -53,6 +57,7 @@ impl SavedPhase {
         self.below.push(phase.peak - phase.end);
         self.unopened.extend((!phase.begins).then_some(phase.number));
         self.unclosed.extend((!phase.ends).then_some(phase.number));
+        self.steps.extend(phase.step);
     }
 
     fn damaged(&self, place: &str, what: &str) -> Error {
@@ -61,7 +66,9 @@ impl SavedPhase {
     }
 
     fn has_equal_lists(&self) -> bool {
-        [&self.events, &self.start, &self.above, &self.below].iter().all(|list| list.len() == self.from.len())
+        let figures = [&self.events, &self.start, &self.above, &self.below];
+        let steps = Some(&self.steps).filter(|steps| !steps.is_empty());
+        figures.into_iter().chain(steps).all(|list| list.len() == self.from.len())
     }
 
     /// An occurrence, on a device that has `most` events.
@@ -99,6 +106,7 @@ impl SavedPhase {
             end: peak.checked_sub(self.below[index])?,
             begins: self.unopened.binary_search(&number).is_err(),
             ends: self.unclosed.binary_search(&number).is_err(),
+            step: self.steps.get(index).copied(),
         })
     }
 }
@@ -107,7 +115,7 @@ impl SavedPhase {
 pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
-    for phase in &phases.all {
+    for phase in phases.known_or_not() {
         let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
             names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1
@@ -117,8 +125,8 @@ pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     names
 }
 
-/// The phases of a device that has `most` events.
-pub(super) fn read(saved: Vec<SavedPhase>, cut_off: u64, most: u64, place: &str) -> Result<Phases, Error> {
+/// The phases of a device that has `most` events, in their order.
+pub(super) fn read(saved: Vec<SavedPhase>, most: u64, place: &str) -> Result<Vec<Occurrence>, Error> {
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
     for (index, phase) in saved.iter().enumerate() {
@@ -138,5 +146,5 @@ pub(super) fn read(saved: Vec<SavedPhase>, cut_off: u64, most: u64, place: &str)
             all.push((index, phase.occurrence(i, &shared, source, most, place)?));
         }
     }
-    Ok(Phases { all: arrange(all), cut: cut_off })
+    Ok(arrange(all))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::exact::{self, Attribution, Sums};
 use super::super::totals::Held;
-use super::super::{DeviceProfile, Moment, NamedPhase, Options, Profile, Recording, Source};
+use super::super::{DeviceProfile, Moment, NamedPhase, Options, Phases, Profile, Recording, Source};
 use super::figures::*;
 use super::format::*;
 use super::trace::Classes;
@@ -43,6 +43,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         raises: saved.raises.into_iter().map(SavedRaise::into_raise).collect(),
         options,
         settings: settings(saved.settings),
+        keeps_annotations: saved.keeps_annotations,
         devices,
         run: saved.run.map(RunFacts::bounded),
         diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
@@ -216,7 +217,8 @@ impl Reader {
             checks: saved.checks.checks(),
             timeline: saved.timeline.map_or_else(|| Timeline::of(&trace), SavedTimeline::into_timeline),
         };
-        let phases = phases::read(saved.phases, saved.phases_cut, saved.events, &place)?;
+        let phases = phases::read(saved.phases, saved.events, &place)?;
+        let phases = Phases::new(phases, saved.phases_cut, &figures);
         let recording = Recording {
             device: saved.device,
             figures: &figures,

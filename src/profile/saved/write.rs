@@ -50,6 +50,7 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
         rules: SavedRules { strip_prefix, own, foreign },
         raises: raises.iter().map(SavedRaise::new).collect(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
+        keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
         devices: profile.devices.iter().zip(&kept).map(|(device, kept)| writer.device(device, kept)).collect(),
         diagnostics: profile.diagnostics.iter().map(SavedDiagnostic::new).collect(),
