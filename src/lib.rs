@@ -115,7 +115,7 @@ pub mod verdict;
 
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
-use ptmem_base::{interner, text};
+use ptmem_base::{interner, lines, text};
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use ptmem_snapshot::{input, pickle, snapshot};

@@ -2,16 +2,22 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
+use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
-use ptmem::report::{Format, printable};
+use ptmem::report::{Format, printable, wrap};
+use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::{ColorWhen, Export};
 
-/// Width without a terminal, as in the log of a CI job.
-const WIDTH_OF_LOGS: usize = 100;
+/// How readers see what a table leaves out.
+const MORE: &str = "-v";
+
+/// Terminals that are narrower or wider than these count as this wide.
+const WIDTHS: RangeInclusive<usize> = 40..=400;
 
 /// Standard output, with or without colour.
 pub(crate) struct Output {
@@ -28,10 +34,9 @@ impl Output {
         Self { color }
     }
 
-    /// Width of tables: `COLUMNS`, else the width of the terminal.
-    pub(crate) fn width(&self) -> usize {
-        let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
-        asked.or_else(terminal_width).unwrap_or(WIDTH_OF_LOGS).clamp(40, 400)
+    /// Columns in which lines must fit: `COLUMNS`, else the width of the terminal. A pipe and a file have none.
+    pub(crate) fn width(&self) -> Option<usize> {
+        asked_width().or_else(|| terminal_width(terminal_size_of(io::stdout())))
     }
 
     /// Writes a file; `-` is standard output.
@@ -50,8 +55,20 @@ impl Output {
     }
 }
 
-fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+/// Columns in which lines must fit wherever they are written: `COLUMNS`.
+pub(crate) fn asked_width() -> Option<usize> {
+    let asked = std::env::var("COLUMNS").ok()?.parse().ok().filter(|&width: &usize| width > 0)?;
+    Some(asked.clamp(*WIDTHS.start(), *WIDTHS.end()))
+}
+
+/// Columns of a stream that is a terminal.
+fn terminal_width(size: Option<(Width, Height)>) -> Option<usize> {
+    size.map(|(width, _)| usize::from(width.0).clamp(*WIDTHS.start(), *WIDTHS.end()))
+}
+
+/// How readers of a table see what it leaves out; nothing where it shows everything.
+pub(crate) fn more(verbose: bool) -> Option<&'static str> {
+    (!verbose).then_some(MORE)
 }
 
 fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
@@ -186,16 +203,21 @@ fn is_device(path: &Path) -> bool {
 
 /// Prints a note to standard error.
 pub(crate) fn print_note(text: &str) {
-    let mut stderr = AutoStream::auto(io::stderr().lock());
-    let style = anstyle::AnsiColor::Cyan.on_default().bold();
-    // An error on standard error cannot be reported anywhere.
-    let _ = writeln!(stderr, "{style}note{style:#}: {}", printable(text));
+    print_message("note", AnsiColor::Cyan, text);
 }
 
-/// Prints an error in one line: text quoted from a file could contain line breaks.
+/// Prints an error.
 pub(crate) fn print_error(text: &str) {
+    print_message("error", AnsiColor::Red, text);
+}
+
+/// Prints a message to standard error, in one line unless that is a terminal: text quoted from a file could contain line
+/// breaks.
+fn print_message(word: &str, color: AnsiColor, text: &str) {
+    let width = terminal_width(terminal_size_of(io::stderr())).unwrap_or(usize::MAX);
     let mut stderr = AutoStream::auto(io::stderr().lock());
-    let style = anstyle::AnsiColor::Red.on_default().bold();
+    let style = color.on_default().bold();
+    let text = wrap(&printable(text), word.len() + 2, 2, width);
     // An error on standard error cannot be reported anywhere.
-    let _ = writeln!(stderr, "{style}error{style:#}: {}", printable(text));
+    let _ = writeln!(stderr, "{style}{word}{style:#}: {text}");
 }

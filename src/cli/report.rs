@@ -11,6 +11,7 @@ pub(super) fn report_options(view: &View, output: &output::Output) -> report::Op
     report::Options {
         top: view.top,
         width: output.width(),
+        more: output::more(view.verbose),
         max_bytes: view.max_bytes,
         comment_key: view.comment_key.clone(),
         picture: view.picture.clone(),
@@ -40,9 +41,10 @@ pub(super) fn write_reports(
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
         options.sources = sources::read(&options.checkout, view.source);
     }
-    // A table in a file is for people as well, but has no colours.
+    // A table in a file is for people as well, but has no colours, and not the width of this terminal.
+    let of_files = report::Options { width: output::asked_width(), ..options.clone() };
     for Export { format, path } in &view.export {
-        let text = format.render(subject, options)?;
+        let text = format.render(subject, &of_files)?;
         let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
         output.write(path, &text)?;
     }

@@ -23,6 +23,9 @@ pub(crate) struct StudyView {
     /// List N stacks and sum the rest in one row; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+    /// Print all notes and whole warnings: a table without it counts what it leaves out
+    #[arg(short, long)]
+    verbose: bool,
     /// Largest size of Markdown output; rows are left out until it fits
     #[arg(
         long,
@@ -59,13 +62,15 @@ impl StudyView {
         let options = report::Options {
             top: self.top,
             width: output.width(),
+            more: super::output::more(self.verbose),
             max_bytes: self.max_bytes,
             device_memory,
             run: surroundings::run(),
             ..report::Options::default()
         };
+        let of_files = report::Options { width: super::output::asked_width(), ..options.clone() };
         for Export { format, path } in &self.export {
-            let text = format.render(study, &options)?;
+            let text = format.render(study, &of_files)?;
             output.write(path, &anstream::adapter::strip_str(&text).to_string())?;
         }
         let text = self.format.render(study, &options)?;

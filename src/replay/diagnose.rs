@@ -91,8 +91,8 @@ impl Report<'_> {
             History::Recorded => {}
             History::StateOnly if self.view.events().len() == 1 => self.tell(
                 Code::StateOnly,
-                "the history is one event long, as _record_memory_history('state') leaves it: peak and baseline are those \
-                 of the state at the dump, and the true ones may be anything above. Record with \
+                "only the state at the dump is there: the history is one event long, as _record_memory_history('state') \
+                 leaves it. Peak and baseline are those of that state, and the true ones may be anything above. Record with \
                  torch.cuda.memory._record_memory_history(enabled='all') before the step to get a history",
             ),
             History::StateOnly if self.findings.nothing_recorded => self.tell(
@@ -145,8 +145,8 @@ impl Report<'_> {
             self.tell(
                 Code::HistoryTruncated,
                 format!(
-                    "the history is exactly {events} events long and refers to blocks from before it: the ring buffer was \
-                     probably full. Peak means the peak within the recorded window; record with a larger max_entries"
+                    "the ring buffer was probably full: the history is exactly {events} events long and refers to blocks \
+                     from before it. Peak means the peak within the recorded window; record with a larger max_entries"
                 ),
             );
         } else if frees > 0 {

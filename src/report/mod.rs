@@ -33,6 +33,7 @@ use std::fmt;
 use strum::VariantArray;
 
 use crate::diff::Listing;
+pub use crate::lines::wrap;
 use crate::profile::{DeviceProfile, Occurrence, Profile};
 pub use crate::text::printable;
 use crate::tree as call_tree;
@@ -136,7 +137,7 @@ impl Format {
     /// If the format cannot represent the result, which the types of this crate rule out.
     pub fn render(self, subject: Subject<'_>, options: &Options) -> Result<String, Error> {
         Ok(match self {
-            Self::Table => table::render(&View::new(subject, options), options.width),
+            Self::Table => table::render(&View::new(subject, options), options),
             Self::Json => json::render(subject, options)?,
             Self::Markdown => markdown::render(&View::new(subject, options), options),
             Self::Html => html::render(subject, options)?,
@@ -192,8 +193,10 @@ pub struct Options {
     pub phases: bool,
     /// Number of first occurrences of each phase name to leave out.
     pub skip_first: u32,
-    /// Columns of the terminal.
-    pub width: usize,
+    /// Columns of the terminal, in which a table fits its lines; without it sentences and labels stay on one line.
+    pub width: Option<usize>,
+    /// How readers of a table see minor metrics, notes and the rest of warnings, such as `-v`; without it the table has them all.
+    pub more: Option<&'static str>,
     /// Memory of the device in bytes, for shares of it.
     pub device_memory: Option<u64>,
     /// Markdown takes no more bytes than this.
@@ -227,7 +230,8 @@ impl Default for Options {
             tree: None,
             phases: false,
             skip_first: 0,
-            width: 100,
+            width: None,
+            more: None,
             device_memory: None,
             max_bytes: MOST_COMMENT_BYTES,
             comment_key: DEFAULT_KEY.to_owned(),

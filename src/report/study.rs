@@ -54,7 +54,7 @@ impl StudyFormat {
     /// If the format cannot represent the result, which the types of this crate rule out.
     pub fn render(self, study: Study<'_>, options: &Options) -> Result<String, Error> {
         Ok(match self {
-            Self::Table => table::render(&view(study, options), options.width),
+            Self::Table => table::render(&view(study, options), options),
             Self::Json => json::render_study(study)?,
             Self::Markdown => markdown::render(&view(study, options), options),
             Self::Html => html::render_view(&view(study, options), options)?,

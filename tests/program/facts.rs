@@ -122,9 +122,9 @@ fn reports_tell_the_facts_in_a_line_and_what_differs_in_one_more() {
     write(folder.path(), "before.pkl", &with("4.37.2"));
     write(folder.path(), "after.pkl", &with("4.38.2"));
     let told = "steps 2 to 3, python 3.11.7, torch 2.11.0, transformers 4.38.2, commit 0123456789";
-    for command in ["show", "doctor"] {
-        let output = text(&ptmem(folder.path(), &[command, "after.pkl"]).stdout);
-        assert!(output.contains(told), "{command}: {output}");
+    for command in [&["show", "-v"][..], &["doctor"]] {
+        let output = text(&ptmem(folder.path(), &[command, &["after.pkl"]].concat()).stdout);
+        assert!(output.contains(told), "{command:?}: {output}");
     }
     let output = text(&ptmem(folder.path(), &["diff", "before.pkl", "after.pkl", "--format", "markdown"]).stdout);
     assert!(output.contains(told) && output.contains("transformers 4.37.2 → 4.38.2"), "{output}");

@@ -14,7 +14,7 @@ use crate::support::tool::text;
 /// With the `PATH`, which `git` is found by.
 fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160");
+    command.current_dir(folder).env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.args(arguments).output().unwrap()
 }

@@ -12,7 +12,7 @@ use uppsala::parse;
 
 use crate::page_data::{History, data};
 use crate::support::program::Program;
-use crate::support::tool::{browser, commit, ptmem, text};
+use crate::support::tool::{browser, commit, ptmem, text, verdict_line};
 
 /// The driver of the tests in a browser.
 const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/page.mjs");
@@ -292,11 +292,11 @@ fn a_page_of_memory_that_ran_out_says_so_in_its_title() {
 #[test]
 fn a_comparison_without_limits_says_what_grew() {
     let text = report(&["diff", &fixture("before.pkl"), &fixture("after.pkl")]);
-    let verdict = text.lines().last().unwrap();
+    let verdict = verdict_line(&text);
     let grew = "peak grew 53.80 MiB (+19.2 %), most by attention (model.py:40) aten::_softmax (+53.74 MiB)";
     assert_eq!(verdict, format!("PASS nothing was gated (no threshold was given): {grew}"));
     let text = report(&["diff", &fixture("before.pkl"), &fixture("before.pkl")]);
-    assert_eq!(text.lines().last().unwrap(), "PASS nothing was gated (no threshold was given): peak did not change");
+    assert_eq!(verdict_line(&text), "PASS nothing was gated (no threshold was given): peak did not change");
 }
 
 #[test]

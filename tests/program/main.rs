@@ -33,6 +33,7 @@ mod simulate;
 mod simulated_torch;
 mod source;
 mod stored;
+mod terminal;
 mod trim;
 mod trust;
 mod watched;

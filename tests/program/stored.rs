@@ -7,6 +7,8 @@ use std::process::Output;
 use assert_cmd::Command;
 use tempfile::TempDir;
 
+use crate::support::tool::verdict_line;
+
 fn folder() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
@@ -19,7 +21,7 @@ fn folder() -> TempDir {
 /// The program in a folder, without the variables of this machine.
 fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160");
+    command.current_dir(folder).env_clear();
     command
 }
 
@@ -312,7 +314,7 @@ fn what_a_profile_does_not_list_is_never_gated_green() {
     succeeds(folder.path(), &["profile", "before.pkl", "--top", "1", "-o", "short.json"]);
     let diff = |arguments: &[&str]| {
         let output = run(folder.path(), &[&["diff"], arguments].concat());
-        let line = String::from_utf8(output.stdout).unwrap().trim_end().lines().last().unwrap_or_default().to_owned();
+        let line = verdict_line(&String::from_utf8(output.stdout).unwrap());
         (output.status.code().unwrap(), line + &String::from_utf8(output.stderr).unwrap())
     };
     // Attention is listed, and grew for certain.

@@ -236,7 +236,7 @@ fn growth_that_is_older_than_the_recording_says_how_to_record_it() {
     let verdict = |after: &str, limit: &str| {
         let output = ptmem(&folder, &["diff", "no-leak.pkl", after, "--max-growth", limit, "--allow-partial"]);
         assert_eq!(output.status.code(), Some(1), "{after}");
-        text(&output.stdout).lines().last().unwrap().to_owned()
+        verdict(&output).1
     };
     let older = verdict("kv-cache.pkl", "baseline=1%");
     assert!(older.contains("more was allocated before the recording: record from the start of the process"), "{older}");

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 /// Runs it in a folder.
 pub fn ptmem(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ptmem"));
-    command.current_dir(folder).env_clear().env("COLUMNS", "160").env("PTMEM_TODAY", "2027-01-15");
+    command.current_dir(folder).env_clear().env("PTMEM_TODAY", "2027-01-15");
     command.args(arguments).output().unwrap()
 }
 
@@ -34,10 +34,16 @@ pub fn commit(folder: &Path, files: &[&str]) {
     git(folder, &["commit", "--quiet", "--message", "the code"]);
 }
 
-/// The exit code and the last line of the report.
+/// The exit code and the line of the verdict.
 pub fn verdict(output: &Output) -> (i32, String) {
-    let line = text(&output.stdout).trim_end().lines().last().unwrap_or_default().to_owned();
-    (output.status.code().unwrap(), line)
+    (output.status.code().unwrap(), verdict_line(&text(&output.stdout)))
+}
+
+/// The line of the verdict on everything, which is the last one.
+pub fn verdict_line(report: &str) -> String {
+    let words = ["PASS ", "FAIL ", "INCONCLUSIVE "];
+    let last = report.lines().rfind(|line| words.iter().any(|word| line.starts_with(word)));
+    last.unwrap_or_default().to_owned()
 }
 
 /// A word on standard error, also of a test that passes: `eprintln` would be kept back. `.ci/checks` counts them.

@@ -7,6 +7,7 @@
 pub mod diagnostic;
 pub mod interner;
 pub mod label;
+pub mod lines;
 pub mod pattern;
 pub mod sides;
 pub mod text;

@@ -40,6 +40,9 @@ pub(crate) struct View {
     /// an artifact or a branch
     #[arg(long, value_name = "ADDRESS", value_parser = value::picture)]
     pub(crate) picture: Option<String>,
+    /// Print all metrics, notes and whole warnings: a table without it counts what it leaves out
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     /// Look at this device alone, by its number in the snapshot
     #[arg(long, value_name = "N", help_heading = heading::INPUT)]
     pub(crate) device: Option<u32>,

@@ -12,7 +12,7 @@ use clap::Args;
 use ptmem::diff::{self, Diff};
 use ptmem::leak;
 use ptmem::profile::{self, Moment, Profile};
-use ptmem::report::printable;
+use ptmem::report::{printable, wrap};
 use ptmem::verdict::Verdict;
 
 use super::args::{ConfigArguments, InputArguments, heading, rules};
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCo
         findings.push(again(&compared(profile, second, &options)?));
     }
     let health = health(&findings);
-    output.print(&report(&findings, health))?;
+    output.print(&report(&findings, health, output.width().unwrap_or(usize::MAX)))?;
     let verdict = match health {
         Health::Good | Health::Weak => Verdict::Pass,
         Health::Unfit => Verdict::Inconclusive,
@@ -62,17 +62,22 @@ fn compared(mut before: Profile, second: &Path, options: &profile::Options) -> R
     Ok(diff::compare(before, after, diff::Options::default()))
 }
 
+/// The column of words behind the name of what is looked at.
+const WORDS: usize = 18;
+
 /// A line for every finding, its advice below it, and the sum at the end.
-fn report(findings: &[Finding], health: Health) -> String {
+fn report(findings: &[Finding], health: Health, width: usize) -> String {
     let mut text = String::new();
     let mut advised: Vec<&str> = Vec::new();
     for Finding { aspect, health, words, advice } in findings {
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:<6} {:<10} {}", health.name(), aspect.name(), printable(words));
+        let words = wrap(&printable(words), WORDS, WORDS, width);
+        let _ = writeln!(text, "{:<6} {:<10} {words}", health.name(), aspect.name());
         // One line of the recording may mend several things.
         if let Some(advice) = advice.as_deref().filter(|advice| !advised.contains(advice)) {
             advised.push(advice);
-            let _ = writeln!(text, "{:18}-> {}", "", printable(advice));
+            let advice = wrap(&printable(advice), WORDS + 3, WORDS + 3, width);
+            let _ = writeln!(text, "{:WORDS$}-> {advice}", "");
         }
     }
     let sum = match health {

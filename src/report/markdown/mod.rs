@@ -17,7 +17,7 @@ use super::view::{
 };
 use super::{DEFAULT_KEY, Options};
 use crate::diff::Kind;
-use crate::text::{cut, printable};
+use crate::text::{count, cut, printable};
 use crate::units::{Delta, Size};
 use crate::verdict::{Standing, Verdict};
 use escape::{block, code, prose, sentence};
@@ -75,6 +75,9 @@ pub(super) fn render(view: &View, options: &Options) -> String {
         explain(&mut page, explanation, options);
     }
     for group in &view.groups {
+        quotes(&mut page, group, &group.open_remarks());
+    }
+    for group in &view.groups {
         checks(&mut page, group, |check| check.is_of_all_ranks);
         if !group.checks.is_in_tables && group.checks.lines.len() > 1 {
             checks(&mut page, group, |check| !check.is_of_all_ranks);
@@ -90,7 +93,7 @@ pub(super) fn render(view: &View, options: &Options) -> String {
     sections(&mut page, view);
     for group in &view.groups {
         group.idle.iter().for_each(|devices| idle(&mut page, devices));
-        remarks(&mut page, group);
+        notes(&mut page, group);
         if group.checks.is_in_tables && group.checks.lines.iter().filter(|check| !check.is_of_all_ranks).count() > 1 {
             page.details("Checks", |page| checks(page, group, |check| !check.is_of_all_ranks));
         }
@@ -291,12 +294,11 @@ fn idle(page: &mut Page, idle: &Idle) {
     page.add(&format!("\n{text}\n"));
 }
 
-/// Remarks on the input: warnings in the open, notes folded away.
-fn remarks(page: &mut Page, group: &Group) {
-    quotes(page, group, &group.open_remarks());
+/// The remarks that no reader needs for the verdict, folded away.
+fn notes(page: &mut Page, group: &Group) {
     let folded = group.folded_remarks();
     if !folded.is_empty() {
-        page.details("Notes", |page| quotes(page, group, &folded));
+        page.details(&count(folded.len() as u64, "note", "notes"), |page| quotes(page, group, &folded));
     }
 }
 

@@ -3,7 +3,7 @@
 use super::LONGEST_NAME;
 use super::escape::{code, prose, sentence, unbroken};
 use super::page::{Links, Page};
-use crate::report::view::{Align, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
+use crate::report::view::{Align, Aside, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
 use crate::sides::Sides;
 use crate::stack::More;
 use crate::text::{cut, printable, shorten, thousands};
@@ -18,8 +18,8 @@ const MOST_LEVELS: usize = 16;
 
 /// Writes a table with its title. Rows that are beside the point are folded away.
 pub(super) fn write(page: &mut Page, table: &Table) {
-    let rows: Vec<&Row> = table.rows.iter().filter(|row| !row.aside).collect();
-    let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside).collect();
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
+    let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
     let is_all_aside = rows.is_empty() && !aside.is_empty();
     let total = total(&table.total);
     if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {

@@ -6,8 +6,8 @@ use anstyle::Style;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 
 use super::style::{DIM, of_tone};
-use super::wrap::wrap;
-use super::{NARROWEST_NAME, frames, unmistakable};
+use super::{NARROWEST_NAME, Room, frames, unmistakable};
+use crate::lines::wrap;
 use crate::report::source::Excerpt;
 use crate::report::view::{Align, Column, Label, Note, Row, Table, Value};
 use crate::stack::More;
@@ -25,14 +25,14 @@ const NARROWEST_FRAMES: usize = 24;
 /// Terminals of this width and more have room for every column.
 const WIDE: usize = 96;
 
-/// Writes a table, with the notes of its rows below them.
-pub(super) fn write(out: &mut String, table: &Table, width: usize) -> fmt::Result {
+/// Writes rows of a table, with the notes of each below it.
+pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room) -> fmt::Result {
     let Some((name, figures)) = table.columns.split_last() else { return Ok(()) };
-    let grid = Grid::new(table, figures, width);
+    let grid = Grid::new(table, figures, rows, room);
     let mut lines = grid.figures.lines();
     let head = lines.next().unwrap_or_default() + &name.head;
     writeln!(out, "{:INDENT$}{DIM}{}{DIM:#}", "", head.trim_end())?;
-    for (row, line) in table.rows.iter().zip(lines) {
+    for (row, line) in rows.iter().zip(lines) {
         grid.row(out, row, line)?;
     }
     Ok(())
@@ -43,20 +43,21 @@ struct Grid {
     figures: comfy_table::Table,
     /// The column at which the name at the end of a row begins.
     name_start: usize,
-    /// Columns for that name.
-    room: usize,
+    /// Columns for that name where it is shortened.
+    name_room: usize,
     /// The column at which notes begin: a little to the right of the first figures.
     note_indent: usize,
-    width: usize,
+    room: Room,
 }
 
 impl Grid {
-    fn new(table: &Table, figures: &[Column], width: usize) -> Self {
+    fn new(table: &Table, figures: &[Column], rows: &[&Row], room: Room) -> Self {
+        let width = room.columns;
         let shown: Vec<usize> = (0..figures.len()).filter(|&at| is_shown(table, at, width)).collect();
         let mut laid_out = comfy_table::Table::new();
         laid_out.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         laid_out.set_header(shown.iter().map(|&at| &figures[at].head));
-        for row in &table.rows {
+        for row in rows {
             laid_out.add_row(shown.iter().map(|&at| Cell::new(figure(&row.cells[at], width))));
         }
         for (column, &at) in laid_out.column_iter_mut().zip(&shown) {
@@ -70,22 +71,24 @@ impl Grid {
         let taken: usize = widths.iter().map(|width| width + usize::from(GAP)).sum();
         let name_start = INDENT + taken;
         let note_indent = INDENT + widths.first().copied().unwrap_or(0) + usize::from(GAP);
-        Self { figures: laid_out, name_start, room: width.saturating_sub(name_start), note_indent, width }
+        let name_room = width.saturating_sub(name_start);
+        Self { figures: laid_out, name_start, name_room, note_indent, room }
     }
 
     fn row(&self, out: &mut String, row: &Row, figures: String) -> fmt::Result {
         let style = of_tone(row.tone);
         // Deep levels keep to the left half: the name is what one reads.
-        let indent = (row.depth * 2).min(self.room / 2);
-        let room = self.room.saturating_sub(indent).max(NARROWEST_NAME);
+        let indent = (row.depth * 2).min(self.name_room / 2);
+        let room = self.name_room.saturating_sub(indent).max(NARROWEST_NAME);
         let name = match row.cells.last() {
             Some(Value::Frames(chain)) => frames::fit(chain, room.max(NARROWEST_FRAMES), style),
             Some(Value::Label(label)) => self.label(&name(label, &on_one_line(label.more)), indent).replace(WHOLE, " "),
             Some(name) => self.label(&text(name), indent),
             None => String::new(),
         };
-        let line = format!("{figures}{:indent$}{name}", "");
-        writeln!(out, "{:INDENT$}{style}{}{style:#}", "", line.trim_end())?;
+        let text = format!("{figures}{:indent$}{name}", "");
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        writeln!(out, "{:INDENT$}{style}{}{style:#}", "", lines.join("\n"))?;
         row.note.iter().try_for_each(|note| self.note(out, &note_text(note)))?;
         let site = row.site.as_ref().filter(|_| row.shows_source);
         let excerpt = site.and_then(|site| site.excerpt.as_ref());
@@ -96,13 +99,13 @@ impl Grid {
     /// write it into limits.
     fn label(&self, label: &str, indent: usize) -> String {
         let start = self.name_start + indent;
-        let width = self.width.max(start.max(self.note_indent) + NARROWEST_NAME);
+        let width = self.room.line.max(start.max(self.note_indent) + NARROWEST_NAME);
         wrap(label, start, self.note_indent, width)
     }
 
     /// The source below a row.
     fn source(&self, out: &mut String, excerpt: &Excerpt) -> fmt::Result {
-        let room = self.width.saturating_sub(self.note_indent).max(NARROWEST_NAME);
+        let room = self.room.columns.saturating_sub(self.note_indent).max(NARROWEST_NAME);
         for (line, text) in excerpt.lines.iter().zip(excerpt.texts()) {
             let style = if line.is_marked { Style::new() } else { DIM };
             let text = shorten(&text, room);
@@ -113,7 +116,7 @@ impl Grid {
 
     fn note(&self, out: &mut String, text: &str) -> fmt::Result {
         let indent = self.note_indent;
-        let text = wrap(text, indent, indent, self.width.max(indent + NARROWEST_NAME));
+        let text = wrap(text, indent, indent, self.room.line.max(indent + NARROWEST_NAME));
         writeln!(out, "{:indent$}{DIM}{text}{DIM:#}", "")
     }
 }
@@ -185,7 +188,8 @@ mod tests {
 
     fn lines(width: usize) -> Vec<String> {
         let mut text = String::new();
-        write(&mut text, &table(), width).unwrap();
+        let table = table();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(width))).unwrap();
         text.lines().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 
@@ -209,7 +213,7 @@ mod tests {
         let columns = vec![Column::figure("change"), Column::words("stack")];
         let table = Table { columns, rows: vec![Row::new(Tone::Plain, cells)], ..Table::default() };
         let mut text = String::new();
-        write(&mut text, &table, 30).unwrap();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(30))).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.ends_with("run (a.py:7)\n          (+2 more lines)\n"), "{text}");
         assert_eq!(lines(29)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);

@@ -1,28 +1,28 @@
 //! The view as text for people: readable at 80 columns, coloured where the terminal wants colour.
 //!
-//! Text has ANSI styles; the caller strips them where they are not wanted. Rows are never wrapped:
-//! names that are too long are shortened in the middle.
+//! Text has ANSI styles; the caller strips them where they are not wanted. On a terminal no line is longer than it is wide,
+//! but for those that are there to be copied. Elsewhere sentences and labels stay on one line, where tools look for them.
 
 mod frames;
 mod grid;
 mod style;
 mod timeline;
-mod wrap;
 
 use std::fmt::{self, Write};
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
+use super::Options;
 use super::view::{
-    Acceptance, CallStack, CheckLine, Content, Fact, Group, Idle, MOST_SUMMED, Phrase, Remark, Source, StackChange,
-    StackLine, SummedLine, Table, View, Visibility,
+    Acceptance, Aside, CallStack, CheckLine, Content, Fact, Group, Idle, MOST_SUMMED, Phrase, Remark, Row, Source,
+    StackChange, StackLine, SummedLine, Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
+use crate::lines::{fill, first_line, wrap};
 use crate::text::{count, cut, printable};
 use crate::verdict::Headline;
 use style::{BOLD, CYAN, DIM, GREEN, RED, YELLOW};
-use wrap::{fill, wrap};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
 const NARROWEST_NAME: usize = 12;
@@ -39,10 +39,29 @@ const MOST_CHECKS: usize = 10;
 /// The longest text of a frame, in bytes.
 const LONGEST_FRAME: usize = 4096;
 
-/// Writes a report for a terminal of `width` columns.
+/// Columns of tables and curves where lines have no limit, as in the log of a CI job.
+const WIDTH_OF_LOGS: usize = 100;
+
+/// Room for a text.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// Columns of tables and curves.
+    columns: usize,
+    /// Columns at which sentences and labels go on in the next line.
+    line: usize,
+}
+
+impl Room {
+    fn new(width: Option<usize>) -> Self {
+        Self { columns: width.unwrap_or(WIDTH_OF_LOGS), line: width.unwrap_or(usize::MAX) }
+    }
+}
+
+/// Writes a report for people.
 #[must_use]
-pub(super) fn render(view: &View, width: usize) -> String {
-    let mut page = Page { text: String::new(), width, is_fresh: true };
+pub(super) fn render(view: &View, options: &Options) -> String {
+    let room = Room::new(options.width);
+    let mut page = Page { text: String::new(), room, more: options.more, is_fresh: true, left_out: LeftOut::default() };
     // Writing to a String cannot fail.
     let _ = page.view(view);
     page.text
@@ -51,9 +70,32 @@ pub(super) fn render(view: &View, width: usize) -> String {
 /// A text that grows by paragraphs.
 struct Page {
     text: String,
-    width: usize,
+    room: Room,
+    /// How the reader sees what is left out; without it nothing is.
+    more: Option<&'static str>,
     /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
     is_fresh: bool,
+    left_out: LeftOut,
+}
+
+/// Numbers of things that are left out of a group.
+#[derive(Debug, Default)]
+struct LeftOut {
+    metrics: u64,
+    notes: u64,
+    /// Warnings of which the end is missing.
+    cut: u64,
+}
+
+impl LeftOut {
+    /// All of it in words; nothing where nothing is left out.
+    fn words(&self) -> String {
+        let Self { metrics, notes, cut } = *self;
+        let metrics = (metrics > 0).then(|| count(metrics, "metric", "metrics"));
+        let notes = (notes > 0).then(|| count(notes, "note", "notes"));
+        let cut = (cut > 0).then(|| format!("the rest of {}", count(cut, "warning", "warnings")));
+        metrics.into_iter().chain(notes).chain(cut).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// In a log of GitHub, `::` at the beginning of a line would start a command.
@@ -70,16 +112,21 @@ impl Page {
         let is_only = view.groups.len() == 1;
         for group in view.groups.iter().filter(|group| group.visibility == Visibility::Open) {
             self.group(group)?;
-            group.headline.iter().filter(|_| !is_only).try_for_each(|headline| self.headline(headline))?;
+            if !is_only {
+                group.headline.iter().try_for_each(|headline| self.headline(headline))?;
+                self.remarks(group, group.headline.is_some())?;
+            }
         }
         view.acceptance.iter().try_for_each(|acceptance| self.acceptance(acceptance))?;
         if let Some(approval) = &view.approval {
             self.gap();
-            writeln!(self.text, "{}", printable(&approval.to_string()))?;
+            writeln!(self.text, "{}", self.whole(&approval.to_string(), 0))?;
         }
-        // The verdict is the last line, where a log ends.
-        let of_only = view.groups.iter().filter(|_| is_only).find_map(|group| group.headline.as_ref());
-        of_only.or(view.headline.as_ref()).map_or(Ok(()), |headline| self.headline(headline))
+        // The verdict comes last, where a log ends, with the warnings that weaken it.
+        let only = view.groups.iter().find(|_| is_only);
+        let headline = only.and_then(|group| group.headline.as_ref()).or(view.headline.as_ref());
+        headline.map_or(Ok(()), |headline| self.headline(headline))?;
+        only.map_or(Ok(()), |group| self.remarks(group, headline.is_some()))
     }
 
     /// The ways to accept the growth.
@@ -112,13 +159,13 @@ impl Page {
 
     /// The columns that are left for a name beside others.
     fn room(&self, taken: usize) -> usize {
-        self.width.saturating_sub(taken).max(NARROWEST_NAME)
+        self.room.line.saturating_sub(taken).max(NARROWEST_NAME)
     }
 
     fn group(&mut self, group: &Group) -> fmt::Result {
         if let Some(name) = &group.name {
             self.gap();
-            writeln!(self.text, "{BOLD}== {} =={BOLD:#}", printable(name))?;
+            writeln!(self.text, "{BOLD}{}{BOLD:#}", self.whole(&format!("== {name} =="), 0))?;
             self.is_fresh = true;
         }
         if !group.sources.is_empty() {
@@ -139,7 +186,6 @@ impl Page {
         if let Some(idle) = &group.idle {
             self.idle(idle)?;
         }
-        self.remarks(&group.remarks)?;
         self.checks(&group.checks.lines)
     }
 
@@ -148,7 +194,7 @@ impl Page {
         let amount = source.amount.to_string();
         let path = unmistakable(&source.path);
         let room = self.room(side.width() + amount.width() + 2);
-        let path = wrap(&path, side.width(), side.width(), side.width() + room);
+        let path = wrap(&path, side.width(), side.width(), side.width().saturating_add(room));
         writeln!(self.text, "{side}{BOLD}{path}{BOLD:#}  {DIM}{amount}{DIM:#}")
     }
 
@@ -158,7 +204,8 @@ impl Page {
             Idle::All => writeln!(self.text, "nothing is recorded and nothing is held"),
             Idle::Some(devices) => {
                 let devices: Vec<_> = devices.iter().map(u32::to_string).collect();
-                writeln!(self.text, "{DIM}nothing on device {}{DIM:#}", devices.join(", "))
+                let words = self.whole(&format!("nothing on device {}", devices.join(", ")), 0);
+                writeln!(self.text, "{DIM}{words}{DIM:#}")
             }
         }
     }
@@ -169,7 +216,7 @@ impl Page {
             Content::Table(table) => self.table(table),
             Content::Timeline(timeline) => {
                 self.gap();
-                timeline::write(&mut self.text, timeline, self.width)
+                timeline::write(&mut self.text, timeline, self.room)
             }
             Content::CallStacks(stacks) => stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack)),
             Content::StackChanges(changes) => changes.iter().try_for_each(|change| self.stack_change(change)),
@@ -203,18 +250,26 @@ impl Page {
     fn table(&mut self, table: &Table) -> fmt::Result {
         self.gap();
         if let Some(title) = &table.title {
-            write!(self.text, "  {BOLD}{}{BOLD:#}", printable(title))?;
-            if !table.total.is_empty() {
-                let total: Vec<_> = table.total.iter().map(Phrase::to_string).collect();
-                write!(self.text, " {DIM}({}){DIM:#}", printable(&total.join(", ")))?;
-            }
-            writeln!(self.text)?;
+            self.title(title, &table.total)?;
         }
-        grid::write(&mut self.text, table, self.width)?;
+        let is_shown = |row: &&Row| self.more.is_none() || row.aside != Aside::LeftOut;
+        let rows: Vec<&Row> = table.rows.iter().filter(is_shown).collect();
+        self.left_out.metrics += (table.rows.len() - rows.len()) as u64;
+        grid::write(&mut self.text, table, &rows, self.room)?;
         match &table.below {
             Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(below, 2)),
             None => Ok(()),
         }
+    }
+
+    fn title(&mut self, title: &str, total: &[Phrase]) -> fmt::Result {
+        let title = printable(title);
+        let total: Vec<_> = total.iter().map(Phrase::to_string).collect();
+        let total = if total.is_empty() { String::new() } else { format!(" ({})", printable(&total.join(", "))) };
+        let text = self.whole(&format!("{title}{total}"), 2);
+        let end = if text.starts_with(&title) { title.len() } else { text.len() };
+        let (title, total) = text.split_at(end);
+        writeln!(self.text, "  {BOLD}{title}{BOLD:#}{DIM}{total}{DIM:#}")
     }
 
     /// A stack, the innermost frame first.
@@ -254,7 +309,7 @@ impl Page {
 
     /// A text that begins at a column, its rest below: labels are never cut, because people paste them into limits.
     fn whole(&self, text: &str, start: usize) -> String {
-        wrap(&printable(text), start, start, self.width.max(start + NARROWEST_TEXT))
+        wrap(&printable(text), start, start, self.room.line.max(start + NARROWEST_TEXT))
     }
 
     /// The lines that a row sums.
@@ -271,23 +326,48 @@ impl Page {
         }
     }
 
-    fn remarks(&mut self, remarks: &[Remark]) -> fmt::Result {
-        if remarks.is_empty() {
-            return Ok(());
+    /// The warnings, each in a line, and the number of things that are left out of a group; all in full where nothing is left
+    /// out.
+    fn remarks(&mut self, group: &Group, has_verdict: bool) -> fmt::Result {
+        let mut shown = group.open_remarks();
+        let notes = group.folded_remarks();
+        let mut left_out = std::mem::take(&mut self.left_out);
+        match self.more {
+            Some(_) => left_out.notes = notes.len() as u64,
+            None => shown.extend(notes),
         }
-        self.gap();
-        for remark in remarks {
-            let style = match remark.code.severity() {
-                Severity::Warning => YELLOW,
-                Severity::Note => DIM,
-            };
-            let head = format!("{}[{}]", remark.code.severity(), remark.code);
-            let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
-            let text = wrap(&text, 0, 2, self.width.saturating_sub(2).max(NARROWEST_TEXT));
-            let end = head.len().min(text.len());
-            writeln!(self.text, "{style}{}{style:#}{}", &text[..end], &text[end..])?;
+        let is_anything = !shown.is_empty() || left_out.metrics + left_out.notes > 0;
+        if !has_verdict && is_anything {
+            self.gap();
         }
-        Ok(())
+        for remark in shown {
+            left_out.cut += u64::from(self.remark(remark)?);
+        }
+        match (self.more, left_out.words()) {
+            (Some(more), words) if !words.is_empty() => {
+                let text = self.whole(&format!("left out: {words} ({more} shows them)"), 0);
+                writeln!(self.text, "{DIM}{text}{DIM:#}")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A remark. Returns whether its end is cut off.
+    fn remark(&mut self, remark: &Remark) -> Result<bool, fmt::Error> {
+        let severity = remark.code.severity();
+        let style = match severity {
+            Severity::Warning => YELLOW,
+            Severity::Note => DIM,
+        };
+        // The notes that are shown belong to the verdict, and some end in a command.
+        let is_cut = self.more.is_some() && severity == Severity::Warning;
+        let head = format!("{severity}[{}]", remark.code);
+        let text = format!("{head} {}{}", remark.scope(), printable(&remark.message));
+        let width = self.room.line.max(NARROWEST_TEXT);
+        let shown = if is_cut { first_line(&text, width) } else { wrap(&text, 0, 2, width) };
+        let (shown_head, rest) = shown.split_at(head.len().min(shown.len()));
+        writeln!(self.text, "{style}{shown_head}{style:#}{rest}")?;
+        Ok(is_cut && shown != text)
     }
 
     /// The checks, where there is more to say than the line of the verdict does.
@@ -301,12 +381,7 @@ impl Page {
         let widest = shown.iter().map(|check| check.mark.word().width()).max().unwrap_or(0).max(4);
         for check in shown {
             let style = style::of_mark(check.mark);
-            let sentence = wrap(
-                &printable(&check.sentence),
-                widest + 2,
-                widest + 2,
-                self.width.saturating_sub(2).max(NARROWEST_TEXT),
-            );
+            let sentence = self.whole(&check.sentence, widest + 2);
             writeln!(self.text, "{style}{:<widest$}{style:#}  {sentence}", check.mark.word())?;
         }
         if !rest.is_empty() {
@@ -318,6 +393,8 @@ impl Page {
     fn headline(&mut self, headline: &Headline) -> fmt::Result {
         self.gap();
         let style = style::of_verdict(headline.verdict);
-        writeln!(self.text, "{style}{}{style:#} {}", headline.verdict.word(), printable(&headline.sentence))
+        let word = headline.verdict.word();
+        let sentence = wrap(&printable(&headline.sentence), word.width() + 1, 2, self.room.line);
+        writeln!(self.text, "{style}{word}{style:#} {sentence}")
     }
 }

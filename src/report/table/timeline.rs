@@ -4,7 +4,9 @@ use std::fmt::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use super::Room;
 use super::style::{BOLD, DIM};
+use crate::lines::wrap;
 use crate::report::sparkline::{column_of, sparkline};
 use crate::report::view::{Curve, Marks, Timeline};
 use crate::units::Size;
@@ -14,7 +16,8 @@ const NARROWEST: usize = 10;
 const WIDEST: usize = 120;
 
 /// Writes the curves, each in a line, with marks below where there are any.
-pub(super) fn write(out: &mut String, timeline: &Timeline, width: usize) -> fmt::Result {
+pub(super) fn write(out: &mut String, timeline: &Timeline, room: Room) -> fmt::Result {
+    let width = room.columns;
     for curve in &timeline.curves {
         match curve.side {
             Some(side) => {
@@ -29,7 +32,7 @@ pub(super) fn write(out: &mut String, timeline: &Timeline, width: usize) -> fmt:
         }
     }
     match &timeline.caption {
-        Some(caption) => writeln!(out, "  {DIM}{caption}{DIM:#}"),
+        Some(caption) => writeln!(out, "  {DIM}{}{DIM:#}", wrap(&caption.to_string(), 2, 2, room.line)),
         None => Ok(()),
     }
 }

@@ -7,8 +7,8 @@ use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
 use super::stacks::tensors;
 use super::{
-    Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange, StackLine,
-    SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
+    Aside, Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange,
+    StackLine, SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
 };
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine};
 use crate::picture::Picture;
@@ -106,7 +106,13 @@ impl Changed<'_> {
             Column::figure(""),
             Column::words(""),
         ];
-        Table { columns, rows: rows.into_iter().map(|(_, row)| row).collect(), ..Table::default() }
+        Table {
+            columns,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            noun: Noun::METRIC,
+            aside: "Other metrics",
+            ..Table::default()
+        }
     }
 
     fn metric(&self, metric: Metric) -> (Standing, Row) {
@@ -130,7 +136,20 @@ impl Changed<'_> {
                 limit: Some(check.limit.clone()),
             }),
         ];
-        (mark.map_or(Standing::Ok, |mark| mark.standing), Row::new(Tone::of_mark(mark), cells))
+        let aside = if mark.is_some() || self.matters(metric, delta) { Aside::Not } else { Aside::LeftOut };
+        (mark.map_or(Standing::Ok, |mark| mark.standing), Row { aside, ..Row::new(Tone::of_mark(mark), cells) })
+    }
+
+    /// Whether a metric without a limit tells more than others do: the peak, what the card has to hold for it, and what
+    /// is held before and after the recording where that is another amount.
+    fn matters(&self, metric: Metric, delta: Option<i128>) -> bool {
+        match metric {
+            Metric::Peak | Metric::Reserved => true,
+            Metric::Baseline | Metric::End => {
+                delta.is_some_and(|delta| delta.unsigned_abs() >= u128::from(self.comparison.min_delta.max(1)))
+            }
+            Metric::Active | Metric::Requested | Metric::Fragmentation => false,
+        }
     }
 
     fn tree(&self, options: &call_tree::Options) -> Content {
@@ -259,9 +278,10 @@ impl Changed<'_> {
         });
         let mean = Sides { before: before.mean(), after: after.mean() };
         let manner = row.manner().filter(|_| row.kind == RowKind::Stack);
+        let is_aside = (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some();
         Row {
             note: manner.map(|words| Note { words, mean }),
-            aside: (delta <= 0 && row.kind != RowKind::PeakElsewhere) || others.is_some(),
+            aside: if is_aside { Aside::Folded } else { Aside::Not },
             others,
             in_picture: self.picture.and_then(|picture| picture.row(&row.key)),
             ..Row::new(row_tone(row), cells)

@@ -45,7 +45,7 @@ pub(crate) use remarks::{CheckLine, Checks, Remark};
 pub(crate) use scale::{bytes, rounded, view as view_of_scale};
 pub(crate) use site::Site;
 pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, SummedLine};
-pub(crate) use table::{Align, Column, Note, Noun, Row, Table, Tone};
+pub(crate) use table::{Align, Aside, Column, Note, Noun, Row, Table, Tone};
 pub(crate) use timeline::{Curve, Marks, Timeline};
 pub(crate) use value::{Distance, Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
 

@@ -51,7 +51,7 @@ impl Remark {
 
     /// Whether it belongs to the verdict or weakens it, so that no page folds it away.
     pub(crate) fn is_open(&self) -> bool {
-        self.code.severity() == Severity::Warning || self.code == Code::AcceptedGrowth
+        self.code.severity() == Severity::Warning || matches!(self.code, Code::AcceptedGrowth | Code::Improved)
     }
 
     /// The side and the device, in words before the message.
@@ -80,12 +80,12 @@ pub(super) fn remarks<'d>(
 }
 
 impl Group {
-    /// The remarks that every format shows: warnings.
+    /// The remarks that every format shows: warnings, and what the verdict rests on or asks for.
     pub(crate) fn open_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| remark.is_open()).collect()
     }
 
-    /// The remarks that a page folds away: notes.
+    /// The remarks that a page folds away and a terminal counts: other notes.
     pub(crate) fn folded_remarks(&self) -> Vec<&Remark> {
         self.remarks.iter().filter(|remark| !remark.is_open()).collect()
     }

@@ -44,6 +44,8 @@ impl Noun {
     pub(crate) const LEAK: Self = Self { one: "leak", many: "leaks" };
     /// A rank of a job.
     pub(crate) const RANK: Self = Self { one: "rank", many: "ranks" };
+    /// A metric.
+    pub(crate) const METRIC: Self = Self { one: "metric", many: "metrics" };
     /// A phase.
     pub(crate) const PHASE: Self = Self { one: "phase", many: "phases" };
 }
@@ -92,8 +94,8 @@ pub(crate) struct Row {
     pub(crate) depth: usize,
     /// A remark on the row.
     pub(crate) note: Option<Note>,
-    /// Whether it is beside the point, so that a page may fold it away.
-    pub(crate) aside: bool,
+    /// Whether it is beside the point.
+    pub(crate) aside: Aside,
     /// The number of things that it sums, where it is a sum of others.
     pub(crate) others: Option<usize>,
     /// Its line in the checkout.
@@ -106,6 +108,18 @@ pub(crate) struct Row {
     pub(crate) summed: Vec<SummedLine>,
     /// Its frames before and after, where [`crate::report::Options::pictures`] asks for them.
     pub(crate) frames: Vec<StackLine>,
+}
+
+/// How far a row is beside the point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Aside {
+    /// It is what the table is about.
+    #[default]
+    Not,
+    /// A comment folds it away.
+    Folded,
+    /// A terminal leaves it out as well.
+    LeftOut,
 }
 
 /// The importance of a row, or the direction that it stands for.
