@@ -19,7 +19,7 @@ fn steps(forward: u64, optimizer: u64) -> Vec<u8> {
 }
 
 fn diff(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
-    let output = ptmem(folder, &[&["diff", "before.pkl", "after.pkl"], arguments].concat());
+    let output = ptmem(folder, &[&["diff", "-v", "before.pkl", "after.pkl"], arguments].concat());
     let report = text(&output.stdout) + &text(&output.stderr);
     // Wrapped lines are one.
     (output.status.code(), report.split_whitespace().collect::<Vec<_>>().join(" "))

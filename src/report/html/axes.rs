@@ -57,7 +57,10 @@ impl Axes {
                 (self.grid())
                 (marks)
                 g.scale aria-hidden="true" {
-                    @for (at, text) in labels { text x=(format!("{at}%")) y=(below) text-anchor=(anchor(*at)) { (short(text)) } }
+                    @for (at, text) in labels {
+                        @let Anchor { x, side } = anchor(*at);
+                        text x=(format!("{x}%")) y=(below) text-anchor=(side) { (short(text)) }
+                    }
                 }
                 (self.device())
             }
@@ -102,11 +105,19 @@ fn short(text: &str) -> String {
     format!("…{}", text.chars().skip(length - LONGEST_LABEL + 1).collect::<String>())
 }
 
-fn anchor(at: Milli) -> &'static str {
+/// Where a label is held.
+struct Anchor {
+    /// Its place in percent.
+    x: Milli,
+    side: &'static str,
+}
+
+/// Labels near an edge begin or end there.
+fn anchor(at: Milli) -> Anchor {
     match at.0 {
-        ..5_000 => "start",
-        5_000..95_000 => "middle",
-        _ => "end",
+        ..5_000 => Anchor { x: Milli(0), side: "start" },
+        5_000..95_000 => Anchor { x: at, side: "middle" },
+        _ => Anchor { x: Milli(100_000), side: "end" },
     }
 }
 

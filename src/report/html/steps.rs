@@ -45,9 +45,13 @@ fn bars(steps: &Steps) -> Markup {
     };
     let values = html! {
         @if steps.points.len() <= MOST_VALUES {
-            @for (at, point) in (0_u64..).zip(&steps.points) {
-                @let y = axes.down(point.allocated.unwrap_or(0));
-                text.value x=(format!("{}%", middle(at, count))) y=(Milli(y.0 - 3_000)) text-anchor="middle" { (value(point.allocated)) }
+            g.values {
+                @for (at, point) in (0_u64..).zip(&steps.points) {
+                    @let y = axes.down(point.allocated.unwrap_or(0));
+                    text.value x=(format!("{}%", middle(at, count))) y=(Milli(y.0 - 3_000)) text-anchor="middle" {
+                        (value(point.allocated))
+                    }
+                }
             }
         }
     };
