@@ -50,9 +50,9 @@ fn words(text: &str, room: usize) -> Vec<&str> {
     while let Some(end) = quoted_end(rest).or_else(|| rest.find(' ')) {
         let word = &rest[..end];
         if word.width() <= room {
-            words.push(word)
+            words.push(word);
         } else {
-            words.extend(word.split(' '))
+            words.extend(word.split(' '));
         }
         let Some(left) = rest.get(end + 1..) else { return words };
         rest = left;

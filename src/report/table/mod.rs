@@ -5,6 +5,7 @@
 
 mod frames;
 mod grid;
+mod left_out;
 mod style;
 mod timeline;
 
@@ -22,6 +23,7 @@ use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
 use crate::text::{count, cut, printable};
 use crate::verdict::Headline;
+use left_out::LeftOut;
 use style::{BOLD, CYAN, DIM, GREEN, RED, YELLOW};
 
 /// The narrowest that a name may get; terminals narrower than the numbers scroll.
@@ -76,26 +78,6 @@ struct Page {
     /// Whether the next paragraph follows the line above without a gap: at the start, and below a heading.
     is_fresh: bool,
     left_out: LeftOut,
-}
-
-/// Numbers of things that are left out of a group.
-#[derive(Debug, Default)]
-struct LeftOut {
-    metrics: u64,
-    notes: u64,
-    /// Warnings of which the end is missing.
-    cut: u64,
-}
-
-impl LeftOut {
-    /// All of it in words; nothing where nothing is left out.
-    fn words(&self) -> String {
-        let Self { metrics, notes, cut } = *self;
-        let metrics = (metrics > 0).then(|| count(metrics, "metric", "metrics"));
-        let notes = (notes > 0).then(|| count(notes, "note", "notes"));
-        let cut = (cut > 0).then(|| format!("the rest of {}", count(cut, "warning", "warnings")));
-        metrics.into_iter().chain(notes).chain(cut).collect::<Vec<_>>().join(", ")
-    }
 }
 
 /// In a log of GitHub, `::` at the beginning of a line would start a command.
