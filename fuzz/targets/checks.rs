@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "no target needs all")]
 
 use ptmem::profile::saved::{Bound, text_of};
-use ptmem::profile::{Held, Options, Profile, StackTotal, read};
+use ptmem::profile::{Held, Moment, Options, Profile, StackTotal, read};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
 
@@ -36,7 +36,9 @@ pub fn is_saved_whole(profile: &Profile) {
     let text = text_of(profile, Bound::default(), &profile.raises);
     // No saved profile knows of annotations and pools.
     let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
-    let options = Options { every: None, group_by, ..profile.options.clone() };
+    // Nor of times, and one that is kept coarsely knows four moments.
+    let at = Moment::Peak;
+    let options = Options { every: None, group_by, at, ..profile.options.clone() };
     let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
     assert_eq!(text, text_of(&again, Bound::default(), &again.raises));
 }
