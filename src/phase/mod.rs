@@ -4,6 +4,8 @@
 mod passes;
 pub mod steps;
 
+use serde::{Deserialize, Serialize};
+
 use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
@@ -13,7 +15,8 @@ use crate::snapshot::{Annotation, Event, Snapshot, StackId, StringId, Tables, Ta
 use crate::stack::is_python;
 
 /// Source of a phase's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Source {
     /// A pair of `external_annotations`.

@@ -240,7 +240,7 @@ fn events(scale: &Scale<'_>) -> Vec<Event> {
     });
     let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
         spot: scale.spot(Position::after(oom.event as usize)),
-        kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.pool.map(|pool| pool.largest) },
+        kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.largest_free },
         bytes: oom.allocated.unwrap_or(0),
     });
     peaks.chain(failures).collect()

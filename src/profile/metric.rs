@@ -77,7 +77,7 @@ impl Metric {
             Self::Active => figures.active.peak,
             Self::Requested => figures.requested.peak,
             Self::Reserved => figures.reserved.peak,
-            Self::Fragmentation => figures.fragmentation_at_peak,
+            Self::Fragmentation => figures.fragmentation.peak,
         }
     }
 

@@ -20,6 +20,8 @@ mod totals;
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 pub use crate::trace::Highest;
 pub use device::{Cut, DeviceProfile};
 pub use error::Error;
@@ -35,7 +37,7 @@ pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;
-pub use crate::replay::{Checks, Counter, Figures, FreeBlocks, History, Layout, Oom, Position, Timeline};
+pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
 use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
@@ -44,7 +46,8 @@ pub(crate) use exact::Attribution;
 pub(crate) use history::Owned;
 
 /// The kind of input that a profile was computed from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
@@ -57,9 +60,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Snapshot, Self::Segments, Self::Profile];
-
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -1,7 +1,7 @@
 //! The counters over the history, once the size of every block is known.
 
 use super::rounding::SHARED_POOL;
-use super::{FreeBlocks, Oom, Position, Timeline};
+use super::{FreeBlocks, Matched, Oom, Position, Timeline};
 use crate::snapshot::{Action, Event, Tables};
 use crate::trace::{Class, Measure, Move, Spread, Trace};
 
@@ -149,9 +149,8 @@ pub(super) struct Counters {
     /// True if every size is certain, and no block perhaps pending: then all margins are zero.
     is_certain: bool,
     pub(super) active_at_reserved_peak: i128,
-    pub(super) checkpoints_matched: u64,
+    pub(super) checkpoints: Matched,
     pub(super) checkpoints_missed: u64,
-    pub(super) checkpoints_total: u64,
     /// The most that a `snapshot` event lies outside of what the sizes allow.
     pub(super) checkpoint_error: i128,
     /// Failed allocations.
@@ -210,9 +209,8 @@ impl Counters {
             maybe_pending,
             is_certain: trace.classes.iter().all(|class| class.spread_of_allocated() == Spread::default()),
             active_at_reserved_peak: active,
-            checkpoints_matched: 0,
+            checkpoints: Matched::default(),
             checkpoints_missed: 0,
-            checkpoints_total: 0,
             checkpoint_error: 0,
             ooms: Vec::new(),
             allocated_total: 0,
@@ -251,8 +249,8 @@ impl Counters {
     /// Holds a `snapshot` event against the active bytes.
     fn check(&mut self, event: &Event) {
         let seen = i128::from(event.size);
-        self.checkpoints_total += 1;
-        self.checkpoints_matched += u64::from(seen == self.active.now);
+        self.checkpoints.total += 1;
+        self.checkpoints.matched += u64::from(seen == self.active.now);
         let lowest = self.active.now - self.active_margin.below;
         let highest = self.active.now + self.active_margin.above;
         self.checkpoints_missed += u64::from(!(lowest..=highest).contains(&seen));
@@ -269,7 +267,8 @@ impl Counters {
             allocated: u64::try_from(self.allocated.now).ok(),
             active: u64::try_from(self.active.now).ok(),
             reserved: u64::try_from(self.reserved.now).ok(),
-            pool,
+            pool_free: pool.map(|pool| pool.bytes),
+            largest_free: pool.map(|pool| pool.largest),
             max_error: u64::try_from(error).ok(),
         });
     }

@@ -181,7 +181,7 @@ impl Report<'_> {
     /// Self-checks that failed.
     fn checks(&mut self) {
         let Findings { checks, checkpoints_missed, settings_contradicted, .. } = *self.findings;
-        if checks.sizes_recovered < checks.sizes_total {
+        if checks.sizes.recovered < checks.sizes.total {
             let why = match (settings_contradicted.is_empty(), self.findings.sizes_unexplained > 0) {
                 (false, _) => "; allocator settings changed",
                 (true, true) => " in a way that no allocator setting explains; the file may have been edited",
@@ -192,8 +192,8 @@ impl Report<'_> {
                 format!(
                     "{} of {} recovered block sizes differ from the final state{why}. Allocated and active bytes carry a \
                      bound where other blocks are concerned",
-                    checks.sizes_total - checks.sizes_recovered,
-                    checks.sizes_total
+                    checks.sizes.total - checks.sizes.recovered,
+                    checks.sizes.total
                 ),
             );
         }
@@ -202,7 +202,7 @@ impl Report<'_> {
                 Code::CheckpointMismatch,
                 format!(
                     "{checkpoints_missed} of {} snapshot events give other active bytes than the replay",
-                    checks.checkpoints_total
+                    checks.checkpoints.total
                 ),
             );
         }

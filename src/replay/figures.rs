@@ -11,7 +11,10 @@ use super::out_of_memory;
 use super::rival;
 use super::sizes::{self, Sizes};
 use super::stated;
-use super::{Basis, Checks, Counter, DeviceView, Error, Figures, History, Oom, Position, Replay, Timeline, Wanted};
+use super::{
+    Basis, Checks, Counter, DeviceView, Error, Figures, Fragmentation, History, Oom, Position, Recovered, Replay,
+    Timeline, Wanted,
+};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::snapshot::{Action, BlockState, Device};
 
@@ -55,9 +58,11 @@ pub(super) fn measure(
         active: trust.active()?,
         requested: trust.requested()?,
         reserved: trust.reserved()?,
-        fragmentation_at_peak: (findings.reserved_known() && !trust.contradicts_active())
-            .then(|| fragmentation(counters.reserved.peak, counters.active_at_reserved_peak)),
-        fragmentation_at_end: fragmentation(end.reserved, end.active),
+        fragmentation: Fragmentation {
+            peak: (findings.reserved_known() && !trust.contradicts_active())
+                .then(|| fragmentation(counters.reserved.peak, counters.active_at_reserved_peak)),
+            end: fragmentation(end.reserved, end.active),
+        },
         allocation_count: census.count(Action::Alloc),
         free_count: census.count(freeing_action(&lifetimes)),
         allocated_total: u64::try_from(counters.allocated_total)
@@ -180,10 +185,11 @@ impl Findings {
         Self {
             history,
             checks: Checks {
-                sizes_recovered: sizes.recovered,
-                sizes_total: (lifetimes.survivors.len() + vanished_inside) as u64,
-                checkpoints_matched: counters.checkpoints_matched,
-                checkpoints_total: counters.checkpoints_total,
+                sizes: Recovered {
+                    recovered: sizes.recovered,
+                    total: (lifetimes.survivors.len() + vanished_inside) as u64,
+                },
+                checkpoints: counters.checkpoints,
                 end_matches: *end == after,
             },
             checkpoints_missed: counters.checkpoints_missed,
@@ -384,7 +390,8 @@ impl Trust<'_> {
             allocated: oom.allocated.filter(|_| blocks_known),
             active: oom.active.filter(|_| blocks_known),
             reserved: oom.reserved.filter(|_| reserved_known),
-            pool: oom.pool.filter(|_| is_reliable),
+            pool_free: oom.pool_free.filter(|_| is_reliable),
+            largest_free: oom.largest_free.filter(|_| is_reliable),
             max_error: error.filter(|_| is_reliable),
             ..oom
         }

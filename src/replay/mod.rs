@@ -31,6 +31,8 @@ mod stated;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 pub use crate::trace::{Origin, Position};
 pub use layout::{Layout, SegmentPart};
 pub use moves::Namer;
@@ -115,7 +117,7 @@ impl Allocation {
 }
 
 /// One of PyTorch's byte counters over the history. `None` is "cannot be known".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Counter {
     /// Bytes before the first event.
@@ -123,6 +125,7 @@ pub struct Counter {
     /// The highest value, the start included.
     pub peak: Option<u64>,
     /// When it was first reached.
+    #[serde(rename = "peak_event")]
     pub peak_at: Option<Position>,
     /// Bytes at the dump, from the final state.
     pub end: u64,
@@ -132,6 +135,7 @@ pub struct Counter {
     pub peak_error: Option<u64>,
     /// True if baseline and peak are no more than the least that they were, since memory was given back to the device
     /// unseen: then their bound is the memory of the largest device of that time.
+    #[serde(rename = "at_least", default)]
     pub is_least: bool,
 }
 
@@ -149,18 +153,23 @@ impl Counter {
     }
 }
 
+/// Reserved but not active bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Fragmentation {
+    /// At the reserved peak; `None` is "cannot be known".
+    pub peak: Option<u64>,
+    /// At the end.
+    pub end: u64,
+}
+
 /// The self-checks of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Checks {
-    /// Allocations made inside the history and alive at the end whose size was recovered.
-    pub sizes_recovered: u64,
-    /// All of those.
-    pub sizes_total: u64,
-    /// `snapshot` events whose active bytes the replay agrees with.
-    pub checkpoints_matched: u64,
-    /// All of those.
-    pub checkpoints_total: u64,
+    /// Allocations made inside the history and alive at the end.
+    pub sizes: Recovered,
+    /// `snapshot` events, which state active bytes.
+    pub checkpoints: Matched,
     /// True if the replay ends on the final state, in all four counters.
     pub end_matches: bool,
 }
@@ -169,14 +178,32 @@ impl Checks {
     /// True if none failed.
     #[must_use]
     pub fn hold(&self) -> bool {
-        self.sizes_recovered == self.sizes_total
-            && self.checkpoints_matched == self.checkpoints_total
+        self.sizes.recovered == self.sizes.total
+            && self.checkpoints.matched == self.checkpoints.total
             && self.end_matches
     }
 }
 
+/// Block sizes that a snapshot does not state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recovered {
+    /// Those that were recovered.
+    pub recovered: u64,
+    /// All of them.
+    pub total: u64,
+}
+
+/// Bytes that a snapshot states along the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Matched {
+    /// Those that the replay agrees with.
+    pub matched: u64,
+    /// All of them.
+    pub total: u64,
+}
+
 /// A failed allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Oom {
     /// Index of the event.
@@ -191,8 +218,10 @@ pub struct Oom {
     pub active: Option<u64>,
     /// Reserved bytes at that moment.
     pub reserved: Option<u64>,
-    /// The free blocks of the pool that was asked; of the first 16 failed allocations of a device only.
-    pub pool: Option<FreeBlocks>,
+    /// Bytes of the free blocks of the pool that was asked; of the first 16 failed allocations of a device only.
+    pub pool_free: Option<u64>,
+    /// The largest of those blocks.
+    pub largest_free: Option<u64>,
     /// How far any of these figures may be from the truth, in bytes; 0 is exact, `None` is unknown.
     pub max_error: Option<u64>,
 }
@@ -214,17 +243,17 @@ impl Oom {
     /// other sizes, in private pools.
     #[must_use]
     pub fn unusable(&self) -> Option<u64> {
-        Some(self.fragmentation()?.saturating_sub(self.pool?.bytes))
+        Some(self.fragmentation()?.saturating_sub(self.pool_free?))
     }
 }
 
 /// Free blocks of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FreeBlocks {
+struct FreeBlocks {
     /// All of them together.
-    pub bytes: u64,
+    bytes: u64,
     /// The largest.
-    pub largest: u64,
+    largest: u64,
 }
 
 /// A coarse curve of the history: the highest values in equal parts of it, by event.
@@ -238,7 +267,8 @@ pub struct Timeline {
 }
 
 /// The kind of history that a device has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum History {
@@ -253,9 +283,6 @@ pub enum History {
 }
 
 impl History {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Recorded, Self::StateOnly, Self::NoAllocations, Self::Empty];
-
     /// Its name in machine-readable output.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -277,10 +304,8 @@ pub struct Figures {
     pub requested: Counter,
     /// Bytes held from the driver: `reserved_bytes.all`.
     pub reserved: Counter,
-    /// Reserved but not active bytes at the reserved peak.
-    pub fragmentation_at_peak: Option<u64>,
-    /// Reserved but not active bytes at the end.
-    pub fragmentation_at_end: u64,
+    /// Reserved but not active bytes.
+    pub fragmentation: Fragmentation,
     /// Number of `alloc` events.
     pub allocation_count: u64,
     /// Number of frees (completions, or requests where those were skipped).

@@ -1,5 +1,7 @@
 //! Places in a history.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A moment: the start of the history, or just after one of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u32);
@@ -34,9 +36,28 @@ impl Position {
         self.event().map_or(-1, i64::from)
     }
 
+    /// The position just after an event, -1 for the start.
+    #[must_use]
+    pub fn of_event_index(event: i64) -> Self {
+        usize::try_from(event).map_or(Self::START, Self::after)
+    }
+
     /// The index of the event that this is just after; `None` for the start.
     #[must_use]
     pub fn event(self) -> Option<u32> {
         self.0.checked_sub(1)
+    }
+}
+
+/// As machine-readable output has it: [`Position::event_index`].
+impl Serialize for Position {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.event_index())
+    }
+}
+
+impl<'de> Deserialize<'de> for Position {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i64::deserialize(deserializer).map(Self::of_event_index)
     }
 }

@@ -82,8 +82,8 @@ fn sentence(oom: &Oom, request: Option<&str>, count: usize) -> String {
         (None, _) => {}
     }
     text.push_str(&format!(", {} free on the device", Size(oom.device_free)));
-    if let Some(pool) = oom.pool {
-        text.push_str(&format!(", largest free block of its pool {}", Size(pool.largest)));
+    if let Some(largest) = oom.largest_free {
+        text.push_str(&format!(", largest free block of its pool {}", Size(largest)));
     }
     match count {
         0 | 1 => {}

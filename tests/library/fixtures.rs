@@ -54,7 +54,7 @@ fn the_tool_agrees_with_the_simulated_allocator() {
             compare_counters(&name, &place, device, truth);
             compare_ooms(&place, device, truth);
             compare_stacks(&place, device, truth);
-            assert_eq!(device.figures.checks.sizes_recovered, device.figures.checks.sizes_total, "{place}: sizes");
+            assert_eq!(device.figures.checks.sizes.recovered, device.figures.checks.sizes.total, "{place}: sizes");
             assert!(device.figures.checks.end_matches, "{place}: end");
         }
     }
@@ -115,7 +115,7 @@ fn compare_ooms(place: &str, device: &DeviceProfile, truth: &Value) {
             "event": oom.event, "requested": oom.requested, "device_free": oom.device_free,
             "allocated": oom.allocated, "active": oom.active, "reserved": oom.reserved,
             "demand": oom.demand(), "fragmentation": oom.fragmentation(),
-            "pool_free": oom.pool.unwrap().bytes, "largest_free": oom.pool.unwrap().largest,
+            "pool_free": oom.pool_free.unwrap(), "largest_free": oom.largest_free.unwrap(),
             "stacks": truth["stacks"],
         });
         assert_eq!(&told, truth, "{place}: out of memory");

@@ -28,7 +28,7 @@ fn snapshot(plan: &Plan) -> Snapshot {
             assert!(counter.exact() && counter.baseline == Some(0), "{plan:?}: {counter:?}");
         }
         let checks = figures.checks;
-        assert!(checks.end_matches && checks.sizes_total > 0 && checks.sizes_recovered == checks.sizes_total);
+        assert!(checks.end_matches && checks.sizes.total > 0 && checks.sizes.recovered == checks.sizes.total);
     }
     read(&file[..]).unwrap()
 }

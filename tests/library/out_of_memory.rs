@@ -5,7 +5,7 @@ use crate::support::pickle::{self, Value};
 use ptmem::diff;
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Moment, Options, Profile};
-use ptmem::replay::{FreeBlocks, Oom};
+use ptmem::replay::Oom;
 use ptmem::report::{self, Format, Subject};
 
 fn load(file: &[u8], at: Moment) -> Profile {
@@ -23,7 +23,7 @@ fn ooms(segments: Vec<Value>, events: Vec<Value>) -> Vec<Oom> {
 }
 
 fn pools(ooms: &[Oom]) -> Vec<Option<(u64, u64)>> {
-    ooms.iter().map(|oom| oom.pool.map(|FreeBlocks { bytes, largest }| (bytes, largest))).collect()
+    ooms.iter().map(|oom| oom.pool_free.zip(oom.largest_free)).collect()
 }
 
 /// Free are 4 and 10 MiB for large requests and 1.5 MiB for small ones; and 12 MiB for large ones on stream 7.
@@ -101,9 +101,9 @@ fn a_request_has_the_free_blocks_of_its_stream_and_size() {
                 assert_eq!(oom.reserved, Some(42 * MIB), "{place}");
                 assert!(near(oom.fragmentation(), 27 * MIB + 512 * KIB), "{place}");
                 assert!(near(oom.demand(), 14 * MIB + 512 * KIB + oom.requested), "{place}");
-                assert_eq!(oom.pool.is_some(), expected.is_some(), "{place}");
-                if let (Some(pool), Some((bytes, largest))) = (oom.pool, expected) {
-                    assert!(near(Some(pool.bytes), bytes) && near(Some(pool.largest), largest), "{place}");
+                assert_eq!(oom.pool_free.is_some(), expected.is_some(), "{place}");
+                if let Some((bytes, largest)) = expected {
+                    assert!(near(oom.pool_free, bytes) && near(oom.largest_free, largest), "{place}");
                     assert!(near(oom.unusable(), 27 * MIB + 512 * KIB - bytes), "{place}");
                 }
             }
@@ -213,7 +213,7 @@ fn what_cannot_be_known_is_not_told() {
     let profile = load(&file(segments(), events), Moment::Peak);
     for oom in &profile.devices[0].figures.ooms {
         assert_eq!((oom.allocated, oom.active, oom.demand(), oom.fragmentation()), (None, None, None, None));
-        assert_eq!((oom.reserved, oom.pool, oom.max_error), (Some(42 * MIB), None, None));
+        assert_eq!((oom.reserved, oom.pool_free, oom.max_error), (Some(42 * MIB), None, None));
     }
     let text = table(&profile, 10);
     assert!(text.contains("allocated unknown, active unknown, reserved 42.00 MiB"), "{text}");

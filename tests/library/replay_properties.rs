@@ -278,10 +278,10 @@ fn compare_failures(model: &Model, first: usize, replay: &Replay) -> Result<(), 
         let near = |figure: Option<u64>, truth: u64| figure.unwrap().abs_diff(truth) <= error;
         prop_assert!(near(oom.allocated, allocated) && near(oom.active, active), "{oom:?}");
         prop_assert!(near(oom.fragmentation(), reserved - active), "{oom:?}");
-        prop_assert_eq!(oom.pool.is_some(), i < 16, "{:?}", oom);
-        if let Some(pool) = oom.pool {
+        prop_assert_eq!(oom.pool_free.is_some(), i < 16, "{:?}", oom);
+        if oom.pool_free.is_some() {
             let (all, largest) = (free.iter().sum(), free.iter().max().copied().unwrap_or(0));
-            prop_assert!(near(Some(pool.bytes), all) && near(Some(pool.largest), largest), "{oom:?} {free:?}");
+            prop_assert!(near(oom.pool_free, all) && near(oom.largest_free, largest), "{oom:?} {free:?}");
         }
     }
     Ok(())
@@ -313,7 +313,7 @@ proptest! {
             prop_assert_eq!(counter.peak_at.unwrap().event().map_or(0, |event| event as usize + 1), first);
             prop_assert_eq!(counter.end, model.counters[c]);
         }
-        prop_assert_eq!(replay.figures.checks.sizes_recovered, replay.figures.checks.sizes_total);
+        prop_assert_eq!(replay.figures.checks.sizes.recovered, replay.figures.checks.sizes.total);
         prop_assert!(replay.figures.checks.end_matches);
         for i in 0..model.events.len() {
             prop_assert_eq!(allocated_after(&replay, Position::after(i)), model.history[i + 1][0]);
@@ -350,7 +350,7 @@ proptest! {
             prop_assert!(peak.abs_diff(highest) <= of_peak, "counter {} peak {} ± {}, truth {}", c, peak, of_peak, highest);
         }
         prop_assert!(replay.figures.checks.end_matches);
-        prop_assert_eq!(replay.figures.checks.sizes_recovered, replay.figures.checks.sizes_total);
+        prop_assert_eq!(replay.figures.checks.sizes.recovered, replay.figures.checks.sizes.total);
         compare_failures(&model, first, &replay)?;
     }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{SavedChecks, SavedCounter, SavedFragmentation, SavedOom, SavedTimeline, position};
+use super::Bound;
+use super::figures::{SavedOom, SavedTimeline};
 use super::phases::SavedPhase;
-use super::{Bound, Error};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::exact::Sums;
 use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
+use crate::replay::{Checks, Counter, Fragmentation, History, Position};
 use crate::snapshot::RunFacts;
 
 /// The whole file.
@@ -47,21 +48,19 @@ pub(super) struct Tool {
 pub(super) struct SavedSource {
     pub(super) path: String,
     pub(super) bytes: u64,
-    pub(super) kind: String,
+    pub(super) kind: Kind,
 }
 
 impl SavedSource {
     pub(super) fn new(source: &Source) -> Self {
         // Only the name: a repository should not keep the folders of one machine.
         let name = source.path.rsplit(['/', '\\']).next().unwrap_or_default();
-        Self { path: name.to_owned(), bytes: source.bytes, kind: source.kind.name().to_owned() }
+        Self { path: name.to_owned(), bytes: source.bytes, kind: source.kind }
     }
 
-    pub(super) fn into_source(self) -> Result<Source, Error> {
+    pub(super) fn into_source(self) -> Source {
         let Self { path, bytes, kind } = self;
-        let known = Kind::ALL.into_iter().find(|known| known.name() == kind);
-        let kind = known.ok_or_else(|| Error::Damaged(format!("unknown kind of source '{kind}'")))?;
-        Ok(Source { path, bytes, kind })
+        Source { path, bytes, kind }
     }
 }
 
@@ -114,14 +113,14 @@ pub(super) struct SavedDevice {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) ran_over: bool,
     pub(super) actions: BTreeMap<String, u64>,
-    pub(super) history: String,
+    pub(super) history: History,
     pub(super) languages: Vec<String>,
-    pub(super) allocated: SavedCounter,
-    pub(super) active: SavedCounter,
-    pub(super) requested: SavedCounter,
-    pub(super) reserved: SavedCounter,
-    pub(super) fragmentation: SavedFragmentation,
-    pub(super) checks: SavedChecks,
+    pub(super) allocated: Counter,
+    pub(super) active: Counter,
+    pub(super) requested: Counter,
+    pub(super) reserved: Counter,
+    pub(super) fragmentation: Fragmentation,
+    pub(super) checks: Checks,
     pub(super) allocations: u64,
     pub(super) frees: u64,
     pub(super) allocated_total: u64,
@@ -233,7 +232,7 @@ impl SavedHighest {
     }
 
     pub(super) fn highest(self) -> Highest {
-        Highest { bytes: self.0, at: position(self.1) }
+        Highest { bytes: self.0, at: Position::of_event_index(self.1) }
     }
 }
 

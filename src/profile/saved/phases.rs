@@ -15,7 +15,7 @@ use crate::text::{cut, printable};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedPhase {
     name: String,
-    source: String,
+    source: Source,
     from: Vec<u64>,
     events: Vec<u64>,
     start: Vec<u64>,
@@ -37,7 +37,7 @@ impl SavedPhase {
     fn named(name: &str, source: Source) -> Self {
         Self {
             name: name.to_owned(),
-            source: source.name().to_owned(),
+            source,
             from: Vec::new(),
             events: Vec::new(),
             start: Vec::new(),
@@ -72,15 +72,8 @@ impl SavedPhase {
     }
 
     /// An occurrence, on a device that has `most` events.
-    fn occurrence(
-        &self,
-        index: usize,
-        shared: &Arc<str>,
-        source: Source,
-        most: u64,
-        place: &str,
-    ) -> Result<Occurrence, Error> {
-        let occurrence = self.unchecked_occurrence(index, shared, source);
+    fn occurrence(&self, index: usize, shared: &Arc<str>, most: u64, place: &str) -> Result<Occurrence, Error> {
+        let occurrence = self.unchecked_occurrence(index, shared);
         let occurrence = occurrence.ok_or_else(|| self.damaged(place, "has figures that cannot be"))?;
         if occurrence.to > most || index > 0 && self.from[index - 1] > occurrence.from {
             return Err(self.damaged(place, "is beyond the events"));
@@ -89,14 +82,14 @@ impl SavedPhase {
     }
 
     /// An occurrence, wherever it lies; `None` where the sums of its figures do not exist.
-    fn unchecked_occurrence(&self, index: usize, shared: &Arc<str>, source: Source) -> Option<Occurrence> {
+    fn unchecked_occurrence(&self, index: usize, shared: &Arc<str>) -> Option<Occurrence> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let from = self.from[index];
         let start = self.start[index];
         let peak = start.checked_add(self.above[index])?;
         Some(Occurrence {
             name: Arc::clone(shared),
-            source,
+            source: self.source,
             number,
             depth: 0,
             from,
@@ -130,8 +123,6 @@ pub(super) fn read(saved: Vec<SavedPhase>, most: u64, place: &str) -> Result<Vec
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
     for (index, phase) in saved.iter().enumerate() {
-        let source = Source::ALL.into_iter().find(|known| known.name() == phase.source);
-        let source = source.ok_or_else(|| phase.damaged(place, "has an unknown source"))?;
         if !phase.has_equal_lists() {
             return Err(phase.damaged(place, "has lists of different lengths"));
         }
@@ -139,11 +130,11 @@ pub(super) fn read(saved: Vec<SavedPhase>, most: u64, place: &str) -> Result<Vec
             return Err(phase.damaged(place, "is one of more phases than a profile can have"));
         }
         let shared: Arc<str> = Arc::from(&*phase.name);
-        if !seen.insert((source, Arc::clone(&shared))) {
+        if !seen.insert((phase.source, Arc::clone(&shared))) {
             return Err(phase.damaged(place, "is there twice"));
         }
         for i in 0..phase.from.len() {
-            all.push((index, phase.occurrence(i, &shared, source, most, place)?));
+            all.push((index, phase.occurrence(i, &shared, most, place)?));
         }
     }
     Ok(arrange(all))

@@ -11,7 +11,7 @@ use super::format::*;
 use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
-use crate::replay::{Figures, History, Oom, Origin, Position, Timeline};
+use crate::replay::{Counter, Figures, History, Origin, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, RunFacts, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 use crate::text::cut;
@@ -37,7 +37,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
         source,
-        recorded: Some(saved.source.into_source()?),
+        recorded: Some(saved.source.into_source()),
         bound: saved.bound,
         grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
         raises: saved.raises.into_iter().map(SavedRaise::into_raise).collect(),
@@ -194,8 +194,6 @@ impl Reader {
 
     fn device(&mut self, saved: SavedDevice) -> Result<DeviceProfile, Error> {
         let place = format!("device {}", saved.device);
-        let history = History::ALL.into_iter().find(|history| history.name() == saved.history);
-        let history = history.ok_or_else(|| Error::Damaged(format!("{place} has an unknown kind of history")))?;
         let classes = self.classes(&saved.stacks, saved.trace.is_none())?;
         let trace = match &saved.trace {
             Some(trace) => classes.trace(trace, saved.events, &place)?,
@@ -203,18 +201,17 @@ impl Reader {
         };
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let figures = Figures {
-            history,
-            allocated: saved.allocated.counter(),
-            active: saved.active.counter(),
-            requested: saved.requested.counter(),
-            reserved: saved.reserved.counter(),
-            fragmentation_at_peak: saved.fragmentation.peak,
-            fragmentation_at_end: saved.fragmentation.end,
+            history: saved.history,
+            allocated: saved.allocated,
+            active: saved.active,
+            requested: saved.requested,
+            reserved: saved.reserved,
+            fragmentation: saved.fragmentation,
             allocation_count: saved.allocations,
             free_count: saved.frees,
             allocated_total: saved.allocated_total,
-            ooms: saved.ooms.iter().map(SavedOom::oom).collect::<Result<Vec<Oom>, Error>>()?,
-            checks: saved.checks.checks(),
+            ooms: saved.ooms.iter().map(|saved| saved.oom).collect(),
+            checks: saved.checks,
             timeline: saved.timeline.map_or_else(|| Timeline::of(&trace), SavedTimeline::into_timeline),
         };
         let phases = phases::read(saved.phases, saved.events, &place)?;
@@ -232,7 +229,7 @@ impl Reader {
             (_, asked) => recording.position(asked),
         };
         let coarse = saved.trace.is_none();
-        let shown = shown_sums(&self.asked, history);
+        let shown = shown_sums(&self.asked, figures.history);
         let sums: Vec<Sums> = saved
             .stacks
             .iter()
@@ -322,12 +319,12 @@ fn cpp_digest(text: &str) -> Result<u64, Error> {
 }
 
 /// Where a figure is known, the rows are what is allocated.
-fn require_sums(family: &[Sums], allocated: &SavedCounter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
+fn require_sums(family: &[Sums], allocated: &Counter, oom: Option<&SavedOom>, place: &str) -> Result<(), Error> {
     require_sum(family, |sums| sums.baseline, allocated.baseline, place, "at the baseline")?;
-    let peak = allocated.peak.filter(|_| allocated.peak_event.is_some());
+    let peak = allocated.peak.filter(|_| allocated.peak_at.is_some());
     require_sum(family, |sums| sums.peak, peak, place, "at the peak")?;
     require_sum(family, |sums| sums.end, Some(allocated.end), place, "at the end")?;
-    require_sum(family, |sums| sums.oom, oom.and_then(|oom| oom.allocated), place, "when memory ran out")
+    require_sum(family, |sums| sums.oom, oom.and_then(|saved| saved.oom.allocated), place, "when memory ran out")
 }
 
 fn require_sum(

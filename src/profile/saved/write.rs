@@ -77,14 +77,14 @@ impl Writer<'_> {
             duration_us: device.duration_us,
             ran_over: device.ran_over,
             actions: device.actions.clone(),
-            history: figures.history.name().to_owned(),
+            history: figures.history,
             languages: languages(device),
-            allocated: SavedCounter::new(&figures.allocated, figures.history),
-            active: SavedCounter::new(&figures.active, figures.history),
-            requested: SavedCounter::new(&figures.requested, figures.history),
-            reserved: SavedCounter::new(&figures.reserved, figures.history),
-            fragmentation: SavedFragmentation::new(figures),
-            checks: SavedChecks::new(figures.checks),
+            allocated: figures.allocated,
+            active: figures.active,
+            requested: figures.requested,
+            reserved: figures.reserved,
+            fragmentation: figures.fragmentation,
+            checks: figures.checks,
             allocations: figures.allocation_count,
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
@@ -105,7 +105,7 @@ impl Writer<'_> {
         for (index, oom) in device.figures.ooms.iter().enumerate() {
             let stack = device.failed_stacks.get(index).copied().flatten();
             let frames = stack.map(|stack| self.frame_list(&self.grouper.code().essential(stack)));
-            saved.push(SavedOom::new(oom, frames.unwrap_or_default()));
+            saved.push(SavedOom { oom: *oom, frames: frames.unwrap_or_default() });
         }
         saved
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Profile, StackTotal};
-use crate::replay::{Checks, Counter, Figures, History, Oom, Position};
+use crate::replay::{Checks, Counter, Figures, Fragmentation, History, Oom};
 use crate::report::Options;
 use crate::report::known::KnownCounter;
 use crate::report::phases::{IntervalRecord, PhaseRecord};
@@ -43,8 +43,8 @@ struct DeviceReport<'a> {
     active: CounterReport,
     requested: CounterReport,
     reserved: CounterReport,
-    fragmentation: FragmentationReport,
-    checks: ChecksReport,
+    fragmentation: Fragmentation,
+    checks: Checks,
     allocations: u64,
     frees: u64,
     allocated_total: u64,
@@ -60,56 +60,18 @@ struct DeviceReport<'a> {
 
 #[derive(Debug, Serialize)]
 struct CounterReport {
-    baseline: Option<u64>,
-    peak: Option<u64>,
-    /// -1 where the peak is the baseline.
-    peak_event: Option<i64>,
-    end: u64,
+    #[serde(flatten)]
+    counter: Counter,
     exact: bool,
     max_error: Option<u64>,
-    baseline_error: Option<u64>,
-    peak_error: Option<u64>,
-    at_least: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct FragmentationReport {
-    peak: Option<u64>,
-    end: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct ChecksReport {
-    sizes: Recovered,
-    checkpoints: Matched,
-    end_matches: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Recovered {
-    recovered: u64,
-    total: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Matched {
-    matched: u64,
-    total: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct OomReport<'a> {
-    event: u32,
-    requested: u64,
-    device_free: u64,
-    allocated: Option<u64>,
-    active: Option<u64>,
-    reserved: Option<u64>,
+    #[serde(flatten)]
+    oom: Oom,
     demand: Option<u64>,
     fragmentation: Option<u64>,
-    pool_free: Option<u64>,
-    largest_free: Option<u64>,
-    max_error: Option<u64>,
     frames: Vec<FrameReport<'a>>,
 }
 
@@ -195,8 +157,8 @@ impl<'a> DeviceReport<'a> {
             active: CounterReport::new(&figures.active, figures.history),
             requested: CounterReport::new(&figures.requested, figures.history),
             reserved: CounterReport::new(&figures.reserved, figures.history),
-            fragmentation: FragmentationReport::new(figures),
-            checks: ChecksReport::new(figures.checks),
+            fragmentation: fragmentation(figures),
+            checks: figures.checks,
             allocations: figures.allocation_count,
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
@@ -224,7 +186,12 @@ fn ooms<'a>(device: &DeviceProfile, tables: &'a Tables) -> Vec<OomReport<'a>> {
     let mut reports = Vec::with_capacity(device.figures.ooms.len());
     for (index, oom) in device.figures.ooms.iter().enumerate() {
         let stack = device.failed_stacks.get(index).copied().flatten().filter(|_| index < MOST_FAILED_STACKS);
-        reports.push(OomReport::new(oom, frames(tables, stack.map(|stack| tables.stack(stack)))));
+        reports.push(OomReport {
+            oom: *oom,
+            demand: oom.demand(),
+            fragmentation: oom.fragmentation(),
+            frames: frames(tables, stack.map(|stack| tables.stack(stack))),
+        });
     }
     reports
 }
@@ -276,54 +243,23 @@ impl<'a> StackReport<'a> {
 }
 
 impl CounterReport {
+    /// Without a history, only the state at the dump is known.
     fn new(counter: &Counter, history: History) -> Self {
         let KnownCounter { baseline, peak, max_error } = KnownCounter::new(counter, history);
-        Self {
+        let known = Counter {
             baseline,
             peak,
-            peak_event: peak.and(counter.peak_at).map(Position::event_index),
-            end: counter.end,
-            exact: max_error.is_some() && counter.exact(),
-            max_error,
+            peak_at: peak.and(counter.peak_at),
             baseline_error: baseline.and(counter.baseline_error),
             peak_error: peak.and(counter.peak_error),
-            at_least: counter.is_least,
-        }
+            ..*counter
+        };
+        Self { counter: known, exact: max_error.is_some() && counter.exact(), max_error }
     }
 }
 
-impl FragmentationReport {
-    fn new(figures: &Figures) -> Self {
-        let reserved = KnownCounter::new(&figures.reserved, figures.history);
-        Self { peak: reserved.peak.and(figures.fragmentation_at_peak), end: figures.fragmentation_at_end }
-    }
-}
-
-impl ChecksReport {
-    fn new(checks: Checks) -> Self {
-        Self {
-            sizes: Recovered { recovered: checks.sizes_recovered, total: checks.sizes_total },
-            checkpoints: Matched { matched: checks.checkpoints_matched, total: checks.checkpoints_total },
-            end_matches: checks.end_matches,
-        }
-    }
-}
-
-impl<'a> OomReport<'a> {
-    fn new(oom: &Oom, frames: Vec<FrameReport<'a>>) -> Self {
-        Self {
-            event: oom.event,
-            requested: oom.requested,
-            device_free: oom.device_free,
-            allocated: oom.allocated,
-            active: oom.active,
-            reserved: oom.reserved,
-            demand: oom.demand(),
-            fragmentation: oom.fragmentation(),
-            pool_free: oom.pool.map(|pool| pool.bytes),
-            largest_free: oom.pool.map(|pool| pool.largest),
-            max_error: oom.max_error,
-            frames,
-        }
-    }
+/// Reserved bytes that are not active, as far as they are known.
+fn fragmentation(figures: &Figures) -> Fragmentation {
+    let reserved = KnownCounter::new(&figures.reserved, figures.history);
+    Fragmentation { peak: reserved.peak.and(figures.fragmentation.peak), ..figures.fragmentation }
 }

@@ -29,9 +29,9 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
     let frees = Phrase::count(figures.free_count, "free", "frees");
     facts.push(Fact::of_lines("allocations", vec![vec![allocations, frees]]));
     let reserved_peak = KnownCounter::new(&figures.reserved, figures.history).peak;
-    let fragmentation = figures.fragmentation_at_peak.filter(|_| reserved_peak.is_some());
+    let fragmentation = figures.fragmentation.peak.filter(|_| reserved_peak.is_some());
     let at_peak = with_share(fragmentation, reserved_peak).and(" at the reserved peak");
-    let at_end = with_share(Some(figures.fragmentation_at_end), Some(figures.reserved.end)).and(" at the end");
+    let at_end = with_share(Some(figures.fragmentation.end), Some(figures.reserved.end)).and(" at the end");
     facts.push(Fact::of_lines("fragmentation", vec![vec![at_peak, at_end]]));
     facts.extend(figures.ooms.iter().take(MOST_FAILURES).map(out_of_memory));
     if let Some(label) = &device.failed_request {
@@ -108,11 +108,11 @@ fn out_of_memory(oom: &Oom) -> Fact {
         None => Phrase::from("fragmentation ").and(Value::Unknown),
     }];
     unused.extend(oom.unusable().map(|bytes| Phrase::from(Value::Size(bytes)).and(" of it unusable for this request")));
-    let pool = match oom.pool {
+    let pool = match oom.pool_free.zip(oom.largest_free) {
         None => vec![Phrase::from("the free memory of its pool is unknown")],
-        Some(pool) => vec![
-            Phrase::from("its pool had ").and(Value::Size(pool.bytes)).and(" free"),
-            Phrase::from("at most ").and(Value::Size(pool.largest)).and(" at once"),
+        Some((all, largest)) => vec![
+            Phrase::from("its pool had ").and(Value::Size(all)).and(" free"),
+            Phrase::from("at most ").and(Value::Size(largest)).and(" at once"),
         ],
     };
     let lines = vec![vec![asked, free], held, vec![demand], unused, pool];

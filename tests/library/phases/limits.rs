@@ -214,7 +214,7 @@ fn figures_of_phases_that_cannot_be_are_refused() {
         profile::read(crate::support::signed(&text).as_bytes(), "x.json", Options::default()).unwrap_err().to_string()
     };
     for (from, to, expected) in [
-        ("annotation", "dream", "has an unknown source"),
+        ("annotation", "dream", "unknown variant `dream`"),
         ("\"name\":\"a\"", "\"name\":\"b\"", "is there twice"),
         ("\"events\":[2,2]", "\"events\":[2]", "different lengths"),
         ("\"events\":[2,2]", "\"events\":[2,400]", "is beyond the events"),
