@@ -66,6 +66,7 @@
 // files of modules that a macro declares.
 pub mod align;
 mod api;
+pub mod budget;
 pub mod config;
 pub mod diff;
 #[cfg(not(feature = "cli"))]

@@ -16,6 +16,7 @@ import platform
 import sys
 import sysconfig
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Optional
 
@@ -47,6 +48,8 @@ class Facts:
         self.asked = asked
         #: The rank of this process and the number of ranks, once it has been one of several.
         self.rank: Optional[tuple[int, int]] = None
+        #: Pairs of a number of ranks and how many communicators of NCCL have as many.
+        self.communicators: list[list[int]] = []
         self._start: dict[int, Any] = {}
         self.number_steps(1)
 
@@ -66,10 +69,23 @@ class Facts:
         self.note_rank()
 
     def note_rank(self) -> None:
-        """Asks PyTorch for the rank of this process, which is no longer known once its group is gone."""
+        """Asks PyTorch for the rank of this process and its groups, which are no longer known once these are gone."""
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
             self.rank = (distributed.get_rank(), distributed.get_world_size())
+            self.communicators = [list(pair) for pair in sorted(Counter(self._sizes_of_communicators()).items())]
+
+    def _sizes_of_communicators(self) -> Iterator[int]:
+        """The number of ranks of each communicator that NCCL has made."""
+        world = getattr(sys.modules.get("torch.distributed.distributed_c10d"), "_world", None)
+        for group in list(getattr(world, "pg_map", ())):
+            try:
+                backend = group._get_backend(self.torch.device("cuda"))
+                # A group makes its communicator when it is first used; releases before 2.4 do not tell.
+                if backend.name() == "nccl" and getattr(backend, "_is_initialized", lambda: True)():
+                    yield group.size()
+            except (AttributeError, RuntimeError):
+                continue  # It has no backend for this device.
 
     def allocates(self) -> bool:
         """True if this process has allocated memory."""
@@ -93,6 +109,7 @@ class Facts:
             "packages": checkout.packages(frames) if checkout else [],
             "functions": frames.functions(),
             "counters": self._memory(),
+            "cards": self._cards(),
         }
 
     def _counters(self) -> dict[int, Any]:
@@ -119,6 +136,33 @@ class Facts:
             for device, dump in dumped
             if device in self._start
         ]
+
+    def _cards(self) -> list[dict[str, Any]]:
+        """The cards that this process used. Communicators are on the one that is current."""
+        found = []
+        for device, counters in self._counters().items():
+            if counters["calls"][0] == 0:
+                continue
+            card = self.torch.cuda.get_device_properties(device)
+            is_current = device == self.torch.cuda.current_device()
+            found.append(
+                {
+                    "device": device,
+                    "name": card.name,
+                    "capability": [card.major, card.minor],
+                    "processors": card.multi_processor_count,
+                    "communicators": self.communicators if is_current else [],
+                    "others": self._others(device, counters["current"]),
+                }
+            )
+        return found
+
+    def _others(self, device: int, held: dict[str, int]) -> Optional[int]:
+        """Bytes in use on a card that PyTorch's allocator has not reserved; a simulated one has none."""
+        if "PTMEM_SIMULATE" in os.environ or "reserved_bytes" not in held:
+            return None
+        free, total = self.torch.cuda.mem_get_info(device)
+        return max(0, int(total) - int(free) - held["reserved_bytes"])
 
     def _versions(self, frames: Frames) -> list[list[str]]:
         """Versions of Python, PyTorch and the packages of which frames occur: as pairs, since names may be any."""

@@ -436,6 +436,23 @@ class SelfChecks:
 
 
 @dataclass(frozen=True)
+class DeviceMemory:
+    """The memory of the device (--device-memory), and the part of it that PyTorch's allocator cannot have."""
+
+    memory: int
+    overhead: int
+    """The CUDA context, NCCL, and other programs. 0 where it is unknown."""
+    overhead_is: Literal["given", "measured", "estimated", "unknown"]
+    """given: --device-overhead; measured on the card at the dump; estimated by the card and its communicators; unknown:
+    the recording does not name the card.
+    """
+    context: Optional[int]
+    """The part of an estimate that is the CUDA context; null otherwise."""
+    nccl: Optional[int]
+    """The part of an estimate that is NCCL's; null otherwise."""
+
+
+@dataclass(frozen=True)
 class Oom:
     """An allocation that failed."""
 
@@ -624,6 +641,7 @@ class DeviceReport:
     """Those that hold most at that moment; together they hold all that is allocated."""
     phases: list[Phase]
     """The named parts of the history, in the order in which they begin, outer ones first."""
+    device_memory: Optional[DeviceMemory] = None
     intervals: Optional[list[Interval]] = None
     """Equal parts of the history. Only with --every."""
     tree: Optional[list[ProfileTreeLine]] = None
@@ -760,6 +778,7 @@ class DeviceLeaks:
     """Why nothing can be said about leaks; else null."""
     steps: list[Step]
     totals: Totals
+    device_memory: Optional[DeviceMemory] = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
     let limits = Limits { maximum: arguments.max, strict, ..Limits::default() };
     let limits = arguments.capacity.limits(limits).over(&config.limits);
     let headroom = headroom(&limits)?;
+    let device_memory = limits.memory();
     if limits.maximum.is_empty() && headroom.is_none() && unpaired.is_none() {
         bail!("nothing to check: give a limit, such as --max reserved=75GiB, here or as [max] in ptmem.toml");
     }
@@ -36,7 +37,7 @@ pub(super) fn run(arguments: CheckArguments, output: &Output) -> Result<ExitCode
         ..Thresholds::default()
     };
     let mut options = report_options(&arguments.view, output);
-    options.device_memory = limits.device_memory;
+    options.device_memory = device_memory;
     let of_profile = profile::Options {
         layout: found.is_none() && arguments.view.has_pictures(),
         ..arguments.stacks.profile_options(&config, &arguments.view)

@@ -67,7 +67,7 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         min_growth: arguments.min_growth.map(|size| size.0),
         min_share: arguments.min_share,
         steps,
-        device_memory: arguments.device_memory.map(|size| size.0),
+        device_memory: arguments.device.memory(&config),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
     };
     let reading = profile::Options {
@@ -92,7 +92,6 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
     )?;
     let gate = LeakGate { findings };
     let mut options = report_options(&arguments.view, output);
-    options.device_memory = arguments.device_memory.map(|size| size.0);
     write_reports(Subject::Leaks(&gate), &arguments.view, &mut options, output)?;
     Ok(super::exit_code(gate.verdict(), arguments.trust.exit_zero))
 }

@@ -9,8 +9,7 @@ use ptmem::profile::{self, Profile};
 use ptmem::report::Study;
 use ptmem::scale::{self, Run, Scale};
 
-use super::args::value::SizeArgument;
-use super::args::{ConfigArguments, Grouping, heading};
+use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
 use super::output::{self, Output};
 use super::study::StudyView;
 use super::{config, input, many};
@@ -29,9 +28,8 @@ pub(crate) struct ScaleArguments {
     /// Predict the peak at this number. Repeatable [default: twice the largest]
     #[arg(long, value_name = "NUMBER", value_delimiter = ',', value_parser = place, help_heading = heading::SCALED)]
     at_x: Vec<f64>,
-    /// Memory of the device, such as 80GiB: adds at which number it is full
-    #[arg(long, value_name = "SIZE", help_heading = heading::SCALED)]
-    device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::SCALED)]
+    device: DeviceArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
     grouping: Grouping,
     #[command(flatten)]
@@ -53,13 +51,13 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
     let reading = arguments.view.reading(&arguments.grouping, &config);
     let farthest = runs.last().map_or(1.0, |run| run.x);
     let at = if arguments.at_x.is_empty() { vec![2.0 * farthest] } else { arguments.at_x.clone() };
-    let device_memory = arguments.device_memory.map(|size| size.0);
+    let device_memory = arguments.device.memory(&config);
     let profiles = read(&runs, &reading)?;
     let scale = Scale::new(runs, profiles, &scale::Options { at, device_memory });
     if scale.devices.is_empty() {
         bail!("no run allocated anything on any device; expected snapshots of recordings");
     }
-    arguments.view.write(Study::Scale(&scale), device_memory, output)?;
+    arguments.view.write(Study::Scale(&scale), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -26,7 +26,7 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
     let mut options = report_options(&arguments.view, output);
     options.phases = arguments.phases.phases;
     options.skip_first = arguments.phases.skip_first;
-    options.device_memory = arguments.device_memory.map(|size| size.0);
+    options.device_memory = arguments.device.memory(&config);
     options.tree = arguments.tree.options();
     if let Some(found) = &found {
         let readings = ranks::readings(&arguments.snapshot, found, None, &arguments.view, &of_profile)?;

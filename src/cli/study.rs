@@ -58,13 +58,12 @@ impl StudyView {
     }
 
     /// Writes the files that were asked for, and prints the report.
-    pub(crate) fn write(&self, study: Study<'_>, device_memory: Option<u64>, output: &Output) -> Result<()> {
+    pub(crate) fn write(&self, study: Study<'_>, output: &Output) -> Result<()> {
         let options = report::Options {
             top: self.top,
             width: output.width(),
             more: super::output::more(self.verbose),
             max_bytes: self.max_bytes,
-            device_memory,
             run: surroundings::run(),
             ..report::Options::default()
         };

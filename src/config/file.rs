@@ -33,6 +33,7 @@ macro_rules! table_with_limits {
             allow_partial: Option<bool>,
             allow_oom: Option<bool>,
             device_memory: Option<Size>,
+            device_overhead: Option<Size>,
             min_headroom: Option<Size>,
             $($(#[$attribute])* pub(super) $field: $type,)*
         }
@@ -50,6 +51,7 @@ macro_rules! table_with_limits {
                     allow_partial: self.allow_partial,
                     allow_oom: self.allow_oom,
                     device_memory: self.device_memory.as_ref().map(|size| size.0),
+                    device_overhead: self.device_overhead.as_ref().map(|size| size.0),
                     min_headroom: self.min_headroom.as_ref().map(|size| size.0),
                 }
             }

@@ -180,6 +180,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::DeviceMemory;
     use crate::profile::Metric;
     use crate::verdict::{Day, Level, Maximum, Target};
 
@@ -188,6 +189,7 @@ min-delta = "4MiB"
 strict = true
 allow-oom = true
 device-memory = "80GiB"
+device-overhead = "2GiB"
 min-headroom = "8GiB"
 group-by = "function"
 match-ratio = 0.8
@@ -238,7 +240,8 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!((config.limits.min_delta, config.limits.strict), (Some(4 << 20), Some(true)));
         assert_eq!(config.limits.allow_oom, Some(true));
         let headroom = config.limits.headroom().unwrap().unwrap();
-        assert_eq!((headroom.device_memory, headroom.least), (80 << 30, 8 << 30));
+        assert_eq!(headroom.memory, DeviceMemory { bytes: 80 << 30, overhead: Some(2 << 30) });
+        assert_eq!(headroom.least, 8 << 30);
         assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
         assert_eq!(config.rules.strip_prefix, ["/workspace"]);
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));

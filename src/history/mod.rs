@@ -1,5 +1,6 @@
 //! The memory of a code base over time: of a folder of nightly profiles, or of the versions of a stored one.
 
+use crate::budget::{DeviceBudget, DeviceMemory};
 use crate::diagnostic::Diagnostic;
 use crate::leak::{Forecast, course_changes, forecast};
 use crate::profile::Profile;
@@ -12,7 +13,7 @@ pub struct Options {
     /// The least change that counts as a step, in bytes.
     pub min_step: u64,
     /// Memory of the device in bytes.
-    pub device_memory: Option<u64>,
+    pub device_memory: Option<DeviceMemory>,
 }
 
 /// The origin of a profile of the series.
@@ -63,6 +64,8 @@ pub struct DeviceHistory {
     pub stacks: Vec<StackTrack>,
     /// The further course of the reserved peak, or of the allocated one where that is not known.
     pub outlook: Option<Outlook>,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
 }
 
 /// Figures of a device in one profile.
@@ -155,11 +158,12 @@ impl DeviceHistory {
             .map(|(profile, index)| Some(Figures::of(profile, (*index)?)))
             .collect();
         let stacks = tracks::stacks(profiles, device);
-        let outlook = Outlook::new(points, &figures, options.min_step, options.device_memory);
+        let budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
+        let outlook = Outlook::new(points, &figures, options.min_step, budget.map(DeviceBudget::usable));
         let peaks = known(&figures, |figures| figures.peak);
         let changes = changes(&peaks, options.min_step).into_iter();
         let steps = changes.map(|to| Step::between(peaks[to - 1], peaks[to], &stacks)).collect();
-        Self { device: device.device, figures, steps, stacks, outlook }
+        Self { device: device.device, figures, steps, stacks, outlook, budget }
     }
 }
 

@@ -19,6 +19,7 @@ pub use trend::{Forecast, course_changes, forecast};
 
 use std::sync::Arc;
 
+use crate::budget::{DeviceBudget, DeviceMemory};
 use crate::diagnostic::{Advice, Diagnostic};
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
@@ -90,7 +91,7 @@ pub struct Options {
     /// The steps to look for in a single snapshot.
     pub steps: Wanted,
     /// Memory of the device in bytes, to compute when it runs out.
-    pub device_memory: Option<u64>,
+    pub device_memory: Option<DeviceMemory>,
     /// Memory may run out: the program probes for the most that fits.
     pub allow_oom: bool,
 }
@@ -312,6 +313,8 @@ pub struct DeviceLeaks {
     pub failure: Option<Failure>,
     /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
     pub grows_most: Option<String>,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
 }
 
 impl DeviceLeaks {
@@ -333,6 +336,7 @@ impl DeviceLeaks {
             unclear: None,
             failure: None,
             grows_most: None,
+            budget: None,
         }
     }
 
@@ -398,8 +402,8 @@ const WORTH_TELLING: u64 = 1 << 20;
 
 impl Growth {
     /// Adds after how many more snapshots or steps the memory of the device is full, where its size is known.
-    fn with_end(mut self, options: &Options, last: Option<&Point>, peak: Option<u64>) -> Self {
-        let Some(memory) = options.device_memory else { return self };
+    fn with_end(mut self, budget: Option<DeviceBudget>, last: Option<&Point>, peak: Option<u64>) -> Self {
+        let Some(memory) = budget.map(DeviceBudget::usable) else { return self };
         // Growth meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
         let allocated = peak.or_else(|| last.and_then(|point| point.allocated));
         let reserved = last.and_then(|point| point.reserved);

@@ -32,6 +32,7 @@ use std::fmt;
 
 use strum::VariantArray;
 
+use crate::budget::DeviceMemory;
 use crate::diff::Listing;
 pub use crate::lines::wrap;
 use crate::profile::{DeviceProfile, Occurrence, Profile};
@@ -197,8 +198,8 @@ pub struct Options {
     pub width: Option<usize>,
     /// How readers of a table see minor metrics, notes and the rest of warnings, such as `-v`; without it the table has them all.
     pub more: Option<&'static str>,
-    /// Memory of the device in bytes, for shares of it.
-    pub device_memory: Option<u64>,
+    /// Memory of the device, for shares of it.
+    pub device_memory: Option<DeviceMemory>,
     /// Markdown takes no more bytes than this.
     pub max_bytes: usize,
     /// The key by which a comment on a pull request is found again.

@@ -5,6 +5,7 @@ mod moments;
 
 use std::sync::Arc;
 
+use crate::budget::{DeviceBudget, DeviceMemory};
 use crate::diagnostic::Diagnostic;
 use crate::profile::{self, Profile};
 use crate::stack::GroupBy;
@@ -20,7 +21,7 @@ pub struct Options {
     /// Places to predict the memory at.
     pub at: Vec<f64>,
     /// Memory of the device in bytes.
-    pub device_memory: Option<u64>,
+    pub device_memory: Option<DeviceMemory>,
 }
 
 /// The runs, and what follows from them.
@@ -64,6 +65,8 @@ pub struct DeviceScale {
     pub check: Option<Check>,
     /// Where the device is full, where its memory is known.
     pub full: Option<Full>,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
 }
 
 /// A moment of the program, over the runs.
@@ -208,13 +211,15 @@ impl DeviceScale {
             forecasts: Vec::new(),
             check: None,
             full: None,
+            budget: None,
         };
         let last = places.last().copied().unwrap_or(1.0);
         let predicted = scale.look_at(moments.as_deref(), profiles, device, places);
         let peak = scale.peaks.last().copied().flatten();
         scale.check = predicted.zip(peak).map(|(predicted, peak)| Check { x: last, predicted, peak });
         scale.forecasts = options.at.iter().map(|&x| scale.forecast(x, last)).collect();
-        scale.full = options.device_memory.map(|memory| scale.full(memory, last));
+        scale.budget = options.device_memory.map(|memory| memory.budget_of_last(profiles, device.device));
+        scale.full = scale.budget.map(|budget| scale.full(budget.usable(), last));
         scale
     }
 

@@ -16,6 +16,9 @@ impl Limits {
         if self.min_headroom.unwrap_or(0) < base.min_headroom.unwrap_or(0) {
             found.push("min-headroom is smaller".to_owned());
         }
+        if self.device_overhead.unwrap_or(u64::MAX) < base.device_overhead.unwrap_or(0) {
+            found.push("device-overhead is smaller".to_owned());
+        }
         for (name, own, old) in [
             ("strict is off", base.strict, self.strict),
             ("allow-oom is on", self.allow_oom, base.allow_oom),

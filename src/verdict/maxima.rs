@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use super::judge::no_history;
 use super::{Check, Checked, Headroom, Judge, Level, Maximum, Outcome, Target, Thresholds};
+use crate::budget::DeviceBudget;
 use crate::diagnostic;
 use crate::pattern::{Naming, Pattern, Selector};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Metric, Profile, StackTotal};
@@ -125,7 +126,7 @@ impl Judge {
             }
             if devices.is_empty() {
                 let reason = Some("the snapshot holds no memory on any device".to_owned());
-                self.checks.push(Check { reason, ..headroom.check() });
+                self.checks.push(Check { reason, ..headroom.check(headroom.memory.budget(None, 0)) });
             }
         }
     }
@@ -258,20 +259,22 @@ impl Judge {
         self.checks.push(Check { reason: Some(reason.to_owned()), ..maximum.check() });
     }
 
-    /// Compares the reserved peak with the memory of the device.
+    /// Compares the reserved peak with the memory that PyTorch's allocator can have of the device.
     fn headroom(&mut self, headroom: Headroom, device: Limited<'_>, whole: &Profile, thresholds: &Thresholds) -> Check {
-        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(), device, whole, thresholds);
+        let budget = headroom.memory.budget(whole.run.as_ref(), device.number.unwrap_or(0));
+        let mut check = self.maximum_of_metric(Metric::Reserved, headroom.check(budget), device, whole, thresholds);
         check.words = check.after.map(|reserved| {
-            let Headroom { device_memory, least } = headroom;
-            let left = match device_memory.checked_sub(reserved) {
+            let DeviceBudget { memory, overhead } = budget;
+            let left = match budget.usable().checked_sub(reserved) {
                 Some(left) => format!("headroom is {}", Size(left)),
                 None => "there is no headroom".to_owned(),
             };
             format!(
-                "{left}: {} of {} reserved at the peak, at least {} must be left",
+                "{left}: {} of {} reserved at the peak, {}, at least {} must be left",
                 Size(reserved),
-                Size(device_memory),
-                Size(least)
+                Size(memory),
+                overhead.in_short(),
+                Size(headroom.least)
             )
         });
         check
@@ -292,11 +295,11 @@ pub(super) fn labels(device: &DeviceProfile) -> impl Iterator<Item = &str> {
 }
 
 impl Headroom {
-    /// A check of it, without a result yet: the reserved peak may take all but the headroom.
-    fn check(self) -> Check {
-        let limit = format!("{} of {}", Size(self.least), Size(self.device_memory));
+    /// A check of it, without a result yet: the reserved peak may take all of a budget but the headroom.
+    fn check(self, budget: DeviceBudget) -> Check {
+        let limit = format!("{} of {}", Size(self.least), Size(budget.memory));
         Check {
-            allowed: Some(u128::from(self.device_memory.saturating_sub(self.least))),
+            allowed: Some(u128::from(budget.usable().saturating_sub(self.least))),
             absolute: true,
             ..Check::new(Checked::Headroom, limit, Level::Fail)
         }

@@ -35,15 +35,17 @@ pub use threshold::{Growth, IMBALANCE, Level, Limits, Maximum, ParseThresholdErr
 pub use ungated::PeakChange;
 pub use words::{Headline, Verdict};
 
+use crate::budget::DeviceMemory;
+
 /// Stacks that changed by fewer bytes are neither listed nor gated, unless another size is given.
 pub const DEFAULT_MIN_DELTA: u64 = 1 << 20;
 
 /// Memory of a device that must be left free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headroom {
-    /// Bytes of the device.
-    pub device_memory: u64,
-    /// Bytes that must be left between the reserved peak and that.
+    /// The memory of the device.
+    pub memory: DeviceMemory,
+    /// Bytes of it that must be left beside the reserved peak and what PyTorch's allocator cannot have.
     pub least: u64,
 }
 

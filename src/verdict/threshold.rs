@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{About, Headroom};
+use crate::budget::DeviceMemory;
 use crate::diff::Diff;
 use crate::pattern::{ParsePatternError, Pattern};
 use crate::profile::Metric;
@@ -297,6 +298,8 @@ pub struct Limits {
     pub allow_oom: Option<bool>,
     /// Bytes of the device.
     pub device_memory: Option<u64>,
+    /// Bytes of the device that PyTorch's allocator cannot have; `None` leaves them to the recording.
+    pub device_overhead: Option<u64>,
     /// Bytes of the device that must be left free.
     pub min_headroom: Option<u64>,
 }
@@ -322,8 +325,15 @@ impl Limits {
         limits.allow_partial = limits.allow_partial.or(base.allow_partial);
         limits.allow_oom = limits.allow_oom.or(base.allow_oom);
         limits.device_memory = limits.device_memory.or(base.device_memory);
+        limits.device_overhead = limits.device_overhead.or(base.device_overhead);
         limits.min_headroom = limits.min_headroom.or(base.min_headroom);
         limits
+    }
+
+    /// The memory of the device, where it is given.
+    #[must_use]
+    pub fn memory(&self) -> Option<DeviceMemory> {
+        Some(DeviceMemory { bytes: self.device_memory?, overhead: self.device_overhead })
     }
 
     /// The memory that must be left free; `None` where none is required.
@@ -332,8 +342,8 @@ impl Limits {
     /// If the memory of the device is not known.
     pub fn headroom(&self) -> Result<Option<Headroom>, UnknownDeviceMemory> {
         let Some(least) = self.min_headroom else { return Ok(None) };
-        let device_memory = self.device_memory.ok_or(UnknownDeviceMemory)?;
-        Ok(Some(Headroom { device_memory, least }))
+        let memory = self.memory().ok_or(UnknownDeviceMemory)?;
+        Ok(Some(Headroom { memory, least }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::fixtures;
 use crate::support::program::Program;
+use ptmem::budget::DeviceMemory;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search, Series};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
@@ -492,7 +493,8 @@ fn what_is_built_up_is_no_step() {
 #[test]
 fn memory_of_the_device_runs_out() {
     let program = steps(8, |program, _| program.alloc("leak", "train:30", 4096));
-    let options = Options { device_memory: Some(1 << 20), ..Options::default() };
+    let options =
+        Options { device_memory: Some(DeviceMemory { bytes: 1 << 20, overhead: None }), ..Options::default() };
     let search = program.search(&options);
     let growth = only_device(&search).growth;
     assert_eq!(growth.allocated, Some(4096));

@@ -3,6 +3,7 @@
 
 use crate::support::fixtures;
 use crate::support::pickle::{self, Value};
+use ptmem::budget::DeviceMemory;
 use ptmem::diff::{self, Diff};
 use ptmem::profile::{self, Metric, Options, Profile};
 use ptmem::report::{self, Format, Subject};
@@ -246,15 +247,21 @@ fn the_peak_leads_the_line_where_other_figures_grew_more() {
 
 #[test]
 fn headroom_is_left_on_the_device() {
-    let judge = |memory: u64, least: u64| {
-        let headroom = Some(Headroom { device_memory: memory * MIB, least: least * MIB });
+    let judge = |memory: u64, overhead: Option<u64>, least: u64| {
+        let memory = DeviceMemory { bytes: memory * MIB, overhead: overhead.map(|bytes| bytes * MIB) };
+        let headroom = Some(Headroom { memory, least: least * MIB });
         told(&judge_profile(&allocating(4, vec![]), &Thresholds { headroom, ..Thresholds::default() }))
     };
-    assert_eq!(judge(24, 4).0, Verdict::Pass);
-    let expected =
-        "FAIL headroom is 4.00 MiB: 20.00 MiB of 24.00 MiB reserved at the peak, at least 5.00 MiB must be left";
-    assert_eq!(judge(24, 5), (Verdict::Regression, expected.to_owned()));
-    assert!(judge(16, 0).1.starts_with("FAIL there is no headroom"));
+    assert_eq!(judge(24, None, 4).0, Verdict::Pass);
+    let expected = "FAIL headroom is 4.00 MiB: 20.00 MiB of 24.00 MiB reserved at the peak, overhead unknown, \
+                    at least 5.00 MiB must be left";
+    assert_eq!(judge(24, None, 5), (Verdict::Regression, expected.to_owned()));
+    assert!(judge(16, None, 0).1.starts_with("FAIL there is no headroom"));
+    assert_eq!(judge(27, Some(3), 4).0, Verdict::Pass);
+    let (verdict, line) = judge(24, Some(1), 4);
+    assert_eq!(verdict, Verdict::Regression);
+    assert!(line.contains("headroom is 3.00 MiB") && line.contains("1.00 MiB overhead (given)"), "{line}");
+    assert!(judge(24, Some(5), 0).1.starts_with("FAIL there is no headroom"));
 }
 
 #[test]

@@ -273,3 +273,66 @@ fn a_ring_that_ran_over_on_one_side_leaves_growth_of_peaks_inconclusive() {
     }
     assert_eq!(gate(folder.path(), &flagged(true), &flagged(false), &["--allow-partial"]).0, 0);
 }
+
+/// A recording on a card of a job of eight ranks.
+fn of_card(others: Option<u64>) -> Value {
+    let card = json!({
+        "device": 0, "name": "NVIDIA H100 80GB HBM3", "capability": [9, 0], "processors": 132,
+        "communicators": [[1, 2], [8, 1]], "others": others,
+    });
+    of_run(json!({"cards": [card]}))
+}
+
+#[test]
+fn a_device_loses_memory_to_what_is_not_pytorchs() {
+    const OVERHEAD: u64 = (150 + 3 * 132 + 32 * 36) * MIB;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path();
+    write(place, "plain.pkl", &story());
+    write(place, "of-card.pkl", &of_card(None));
+    write(place, "measured.pkl", &of_card(Some(700 * MIB)));
+    assert_eq!(ptmem(place, &["profile", "of-card.pkl", "-o", "of-card.json"]).status.code(), Some(0));
+    let memory = format!("{}MiB", OVERHEAD / MIB + 30);
+    let check = |name: &str, options: &[&str]| {
+        let limits = ["check", name, "--device-memory", &memory, "--min-headroom", "12MiB"];
+        verdict(&ptmem(place, &[&limits[..], options].concat()))
+    };
+    // 20 MiB are reserved.
+    assert_eq!(check("plain.pkl", &[]).0, 0);
+    let (code, line) = check("of-card.pkl", &[]);
+    assert_eq!(code, 1);
+    assert!(line.contains("headroom is 10.00 MiB") && line.contains("1.66 GiB overhead (estimated)"), "{line}");
+    assert_eq!(check("of-card.json", &[]), (code, line));
+    assert_eq!(check("of-card.pkl", &["--device-overhead", "0B"]).0, 0);
+    assert_eq!(check("measured.pkl", &[]).0, 0);
+    assert_eq!(check("plain.pkl", &["--device-overhead", "1GiB"]).0, 0);
+    fs::write(place.join("ptmem.toml"), "device-overhead = \"1727MiB\"\n").unwrap();
+    assert_eq!(check("plain.pkl", &[]).0, 1);
+    fs::remove_file(place.join("ptmem.toml")).unwrap();
+
+    let told = text(&ptmem(place, &["show", "of-card.pkl", "--device-memory", &memory]).stdout);
+    assert!(told.contains("10.00 MiB left"), "{told}");
+    assert!(told.contains("546.00 MiB for the CUDA context (132 multiprocessors)"), "{told}");
+    assert!(told.contains("1.13 GiB for 1 communicator of NCCL"), "{told}");
+    let told = text(&ptmem(place, &["show", "plain.pkl", "--device-memory", &memory]).stdout);
+    assert!(told.contains("the recording does not name the card"), "{told}");
+
+    let json = |arguments: &[&str]| -> Json {
+        let given = ["--device-memory", &memory, "--format", "json"];
+        let output = ptmem(place, &[arguments, &given[..]].concat());
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    };
+    let expected = json!({
+        "memory": OVERHEAD + 30 * MIB, "overhead": OVERHEAD, "overhead_is": "estimated",
+        "context": 546 * MIB, "nccl": 1152 * MIB,
+    });
+    for command in [
+        &["show", "of-card.pkl"][..],
+        &["leak", "plain.pkl", "of-card.pkl"],
+        &["history", "plain.pkl", "of-card.pkl"],
+        &["scale", "plain.pkl", "of-card.json", "of-card.pkl", "--x=1,2,3"],
+    ] {
+        assert_eq!(json(command)["devices"][0]["device_memory"], expected, "{command:?}");
+    }
+    assert_eq!(json(&["history", "plain.pkl", "of-card.pkl"])["devices"][0]["outlook"]["headroom"], 10 * MIB);
+}

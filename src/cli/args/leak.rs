@@ -9,7 +9,7 @@ use super::limits::Trust;
 use super::stacks::Grouping;
 use super::value::{self, SizeArgument};
 use super::view::View;
-use super::{ConfigArguments, heading};
+use super::{ConfigArguments, DeviceArguments, heading};
 
 #[derive(Debug, Args)]
 pub(crate) struct LeakArguments {
@@ -56,9 +56,8 @@ pub(crate) struct LeakArguments {
     pub(crate) trust: Trust,
     #[command(flatten)]
     pub(crate) config: ConfigArguments,
-    /// Memory of the device, such as 80GiB: adds when it runs out
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::OUTPUT)]
-    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::OUTPUT)]
+    pub(crate) device: DeviceArguments,
     #[command(flatten)]
     pub(crate) view: View,
 }

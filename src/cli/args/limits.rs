@@ -1,6 +1,8 @@
 //! Limits, and how doubt and failure affect the verdict.
 
 use clap::Args;
+use ptmem::budget::DeviceMemory;
+use ptmem::config::Config;
 use ptmem::verdict::{Growth, Limits, Maximum};
 
 use super::heading;
@@ -24,13 +26,39 @@ pub(crate) struct DiffLimits {
     pub(super) min_delta: Option<SizeArgument>,
 }
 
+/// The memory of the device.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArguments {
+    /// Memory of the device, such as 80GiB: tells what is left of it, or when it is full
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    device_memory: Option<SizeArgument>,
+    /// Memory of the device that PyTorch's allocator cannot have: CUDA context, NCCL, other programs [default: as the
+    /// recording tells]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    device_overhead: Option<SizeArgument>,
+}
+
+impl DeviceArguments {
+    fn limits(&self, others: Limits) -> Limits {
+        Limits {
+            device_memory: self.device_memory.map(|size| size.0),
+            device_overhead: self.device_overhead.map(|size| size.0),
+            ..others
+        }
+    }
+
+    /// The memory of the device, from the command line or else from the configuration.
+    pub(crate) fn memory(&self, config: &Config) -> Option<DeviceMemory> {
+        self.limits(Limits::default()).over(&config.limits).memory()
+    }
+}
+
 /// The device, and memory that must be left free on it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = heading::LIMITS)]
 pub(crate) struct Capacity {
-    /// Memory of the device, such as 80GiB
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
-    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArguments,
     /// Fail when the reserved peak leaves less than SIZE of --device-memory
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) min_headroom: Option<SizeArgument>,
@@ -45,9 +73,8 @@ impl Capacity {
     pub(crate) fn limits(&self, others: Limits) -> Limits {
         Limits {
             allow_oom: self.allow_oom.then_some(true),
-            device_memory: self.device_memory.map(|size| size.0),
             min_headroom: self.min_headroom.map(|size| size.0),
-            ..others
+            ..self.device.limits(others)
         }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) use check::{CheckArguments, Unpaired};
 pub(crate) use diff::DiffArguments;
 pub(crate) use input::{ConfigArguments, InputArguments};
 pub(crate) use leak::LeakArguments;
+pub(crate) use limits::DeviceArguments;
 pub(crate) use profile::ProfileArguments;
 pub(crate) use show::ShowArguments;
 pub(crate) use stacks::{Grouping, rules};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::limits::DeviceArguments;
 use super::stacks::Stacks;
 use super::tree::TreeArguments;
-use super::value::SizeArgument;
 use super::view::View;
 use super::{ConfigArguments, heading};
 use crate::cli::phases::ShowPhases;
@@ -20,9 +20,8 @@ pub(crate) struct ShowArguments {
     pub(crate) stacks: Stacks,
     #[command(flatten, next_help_heading = heading::SHOWN)]
     pub(crate) phases: ShowPhases,
-    /// Memory of the device, such as 80GiB: adds utilisation and headroom
-    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::SHOWN)]
-    pub(crate) device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::SHOWN)]
+    pub(crate) device: DeviceArguments,
     #[command(flatten)]
     pub(crate) tree: TreeArguments,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use ptmem::profile::{self, Profile};
 use ptmem::report::Study;
 
 use super::args::value::SizeArgument;
-use super::args::{ConfigArguments, Grouping, heading};
+use super::args::{ConfigArguments, DeviceArguments, Grouping, heading};
 use super::output::Output;
 use super::study::StudyView;
 use super::{advice, config, input, ranks};
@@ -31,9 +31,8 @@ pub(crate) struct HistoryArguments {
     /// Smallest change of the peak that counts as a step
     #[arg(long, value_name = "SIZE", default_value = "1MiB", help_heading = heading::HISTORY)]
     min_step: SizeArgument,
-    /// Memory of the device, such as 80GiB: adds when it is full
-    #[arg(long, value_name = "SIZE", help_heading = heading::HISTORY)]
-    device_memory: Option<SizeArgument>,
+    #[command(flatten, next_help_heading = heading::HISTORY)]
+    device: DeviceArguments,
     #[command(flatten, next_help_heading = heading::SHOWN)]
     grouping: Grouping,
     #[command(flatten)]
@@ -80,13 +79,13 @@ pub(super) fn run(arguments: &HistoryArguments, output: &Output) -> Result<ExitC
     if let (true, Some((path, reason))) = (series.profiles.is_empty(), series.skipped.first()) {
         bail!("{path}: {reason}");
     }
-    let device_memory = arguments.device_memory.map(|size| size.0);
+    let device_memory = arguments.device.memory(&config);
     let options = history::Options { min_step: arguments.min_step.0, device_memory };
     let history = History::new(series.points, &series.profiles, series.skipped, &options);
     if history.devices.is_empty() {
         bail!("no profile has a device that did anything; expected profiles of recordings");
     }
-    arguments.view.write(Study::History(&history), device_memory, output)?;
+    arguments.view.write(Study::History(&history), output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -40,6 +40,10 @@ impl Device {
             points: self.points.clone(),
             skip,
             judged,
+            budget: options
+                .device_memory
+                .zip(latest)
+                .map(|(memory, latest)| memory.budget(latest.run.as_ref(), self.device)),
             failure: latest.zip(self.index).and_then(|(latest, index)| self.failure(&latest.devices[index], options)),
             ..DeviceLeaks::nothing(self.device)
         };
@@ -56,7 +60,7 @@ impl Device {
             return found;
         }
         diagnostics.extend(self.missing_in_some());
-        found.growth = self.growth(options, skip);
+        found.growth = self.growth(options, skip).with_end(found.budget, self.points.last(), self.peak);
         found.unclear = self.find_leaks(&latest, options, skip, &mut found.leaks);
         diagnostics.extend(self.pool_grows(&found.leaks));
         diagnostics.extend(self.too_soon(&found.leaks, options, skip));
@@ -91,13 +95,12 @@ impl Device {
 
     /// The present growth of the totals.
     fn growth(&self, options: &Options, skip: usize) -> Growth {
-        let growth = Growth {
+        Growth {
             allocated: self.slope_of(options, skip, |point| point.allocated),
             reserved: self.slope_of(options, skip, |point| point.reserved),
             fragmentation: self.slope_of(options, skip, |point| point.fragmentation),
             runs_out_after: None,
-        };
-        growth.with_end(options, self.points.last(), self.peak)
+        }
     }
 
     fn slope_of(&self, options: &Options, skip: usize, value: fn(&Point) -> Option<u64>) -> Option<i128> {

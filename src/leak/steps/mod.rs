@@ -43,6 +43,7 @@ pub fn search(profile: &Profile, options: &Options) -> Search {
             }
             None => DeviceLeaks::unclear(device.device, no_steps(device, &marks, &options.steps)),
         };
+        found.budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         if found.how.is_some() && found.unclear.is_none() {
             diagnostics.extend(found.add_totals(device.figures.allocated.peak, options));
         }

@@ -12,7 +12,7 @@ use crate::units::{Delta, Size};
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
     pub(super) fn add_totals(&mut self, peak: Option<u64>, options: &Options) -> Vec<Diagnostic> {
-        self.growth = self.growth_per_step(peak, options);
+        self.growth = self.growth_per_step(peak);
         let mut remarks: Vec<Diagnostic> = self.add_fragmentation(options).into_iter().collect();
         remarks.extend(self.unexplained(options));
         remarks
@@ -29,7 +29,7 @@ impl DeviceLeaks {
         slope(&self.totals(value)?)
     }
 
-    fn growth_per_step(&self, peak: Option<u64>, options: &Options) -> Growth {
+    fn growth_per_step(&self, peak: Option<u64>) -> Growth {
         let growth = Growth {
             allocated: self.slope_of(|point| point.allocated),
             reserved: self.slope_of(|point| point.reserved),
@@ -37,7 +37,7 @@ impl DeviceLeaks {
             runs_out_after: None,
         };
         let last = self.points.len().checked_sub(2).and_then(|last| self.points.get(last));
-        growth.with_end(options, last, peak)
+        growth.with_end(self.budget, last, peak)
     }
 
     /// Adds reserved memory that nothing uses and that grows, as a series has it, and a remark on it. There is the

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::scale::{Milli, SPAN, share, tick_label, ticks};
+use crate::budget::DeviceBudget;
 use crate::units::Size;
 
 /// Room above and below the plot, in pixels.
@@ -23,15 +24,15 @@ pub(super) struct Axes {
     /// Height of the plot in pixels.
     height: u64,
     top: u64,
-    device_memory: Option<u64>,
+    budget: Option<DeviceBudget>,
 }
 
 impl Axes {
     /// Axes for values up to `highest`.
-    pub(super) fn new(height: u64, highest: u64, device_memory: Option<u64>) -> Self {
-        let drawn = device_memory.filter(|&memory| memory <= highest.saturating_mul(MOST_ABOVE));
+    pub(super) fn new(height: u64, highest: u64, budget: Option<DeviceBudget>) -> Self {
+        let drawn = budget.map(DeviceBudget::usable).filter(|&memory| memory <= highest.saturating_mul(MOST_ABOVE));
         let highest = highest.max(drawn.unwrap_or(0));
-        Self { height, top: highest.saturating_add(highest / 12).max(1), device_memory }
+        Self { height, top: highest.saturating_add(highest / 12).max(1), budget }
     }
 
     /// The distance of a value from the top of the plot, in its own units.
@@ -80,8 +81,10 @@ impl Axes {
     }
 
     fn device(&self) -> Markup {
-        let Some(memory) = self.device_memory else { return html! {} };
-        let text = format!("device memory {}", Size(memory));
+        let Some(budget) = self.budget else { return html! {} };
+        let memory = budget.usable();
+        let less = if budget.overhead.bytes() > 0 { " less overhead" } else { "" };
+        let text = format!("device memory{less} {}", Size(memory));
         html! {
             @if memory <= self.top {
                 @let y = self.down(memory);
@@ -133,6 +136,11 @@ pub(super) fn labelled(count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::DeviceMemory;
+
+    fn budget(memory: u64) -> Option<DeviceBudget> {
+        Some(DeviceMemory { bytes: memory, overhead: None }.budget(None, 0))
+    }
 
     #[test]
     fn a_few_labels_are_spread_over_all() {
@@ -143,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_a_much_larger_device_does_not_flatten_the_chart() {
-        assert_eq!(Axes::new(100, 600, Some(1_000)).down(1_000), Axes::new(100, 1_000, None).down(1_000));
-        assert_eq!(Axes::new(100, 600, Some(9_000)).down(600), Axes::new(100, 600, None).down(600));
+        assert_eq!(Axes::new(100, 600, budget(1_000)).down(1_000), Axes::new(100, 1_000, None).down(1_000));
+        assert_eq!(Axes::new(100, 600, budget(9_000)).down(600), Axes::new(100, 600, None).down(600));
     }
 }

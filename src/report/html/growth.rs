@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::axes::Axes;
 use super::chart::path;
 use super::scale::{Milli, SPAN};
+use crate::budget::DeviceBudget;
 use crate::report::view::{Growth, bytes, rounded};
 use crate::units::Size;
 
@@ -20,7 +21,7 @@ pub(super) fn figure(growth: &Growth) -> Markup {
     let domain = Domain { from: first.x, to: last.x };
     let of_fit = growth.fitted.iter().map(|at| bytes(at.peak.high.max(at.reserved.map_or(0.0, |range| range.best))));
     let highest = growth.measured.iter().filter_map(|(_, peak)| *peak).chain(of_fit).max().unwrap_or(0);
-    let axes = Axes::new(HEIGHT, highest, growth.device_memory);
+    let axes = Axes::new(HEIGHT, highest, growth.budget);
     let labels: Vec<(Milli, String)> = (0..LABELS).map(|at| domain.label(at)).collect();
     html! {
         figure.lines {
@@ -88,7 +89,7 @@ fn marks(growth: &Growth, domain: &Domain, axes: &Axes) -> Markup {
         @if let Some(x) = growth.full {
             @let at = format!("{}%", domain.place(x, 100));
             g.failure {
-                line x1=(at) x2=(at) y1=(axes.down(growth.device_memory.unwrap_or(0))) y2=(axes.down(0)) {}
+                line x1=(at) x2=(at) y1=(axes.down(growth.budget.map_or(0, DeviceBudget::usable))) y2=(axes.down(0)) {}
                 text x=(at) dx="-6" y=(Milli(axes.down(0).0 - 6_000)) text-anchor="end" { "full at " (rounded(x)) }
             }
         }

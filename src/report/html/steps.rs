@@ -32,7 +32,7 @@ fn bars(steps: &Steps) -> Markup {
     let top = steps.points.iter().filter_map(|point| point.allocated).max().unwrap_or(0).max(1);
     let count = steps.points.len().max(1) as u64;
     let noun = steps.noun;
-    let axes = Axes::new(BARS, top, steps.device_memory);
+    let axes = Axes::new(BARS, top, steps.budget);
     let bars = html! {
         @for (at, point) in (0_u64..).zip(&steps.points) {
             @let bytes = point.allocated.unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{DiagnosticReport, TOOL, Tool};
+use super::shared::{BudgetReport, DiagnosticReport, TOOL, Tool};
 use crate::history::{DeviceHistory, Figures, History, Outlook, Point, Step};
 use crate::profile::Bucket;
 use crate::text::printable;
@@ -41,6 +41,8 @@ struct DeviceReport {
     /// One for each profile; null where that lacks the device.
     figures: Vec<Option<FiguresReport>>,
     steps: Vec<StepReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_memory: Option<BudgetReport>,
     outlook: Option<OutlookReport>,
     stacks: Vec<StackReport>,
 }
@@ -117,6 +119,7 @@ impl DeviceReport {
             device: device.device,
             figures: device.figures.iter().map(|figures| figures.map(FiguresReport::new)).collect(),
             steps: device.steps.iter().map(StepReport::new).collect(),
+            device_memory: device.budget.map(BudgetReport::from),
             outlook: device.outlook.map(OutlookReport::new),
             stacks: device.stacks.iter().map(StackReport::new).collect(),
         }

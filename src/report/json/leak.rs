@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{CheckReport, DiagnosticReport, FrameReport, TOOL, Tool, frames};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, FrameReport, TOOL, Tool, frames};
 use crate::leak::{DeviceLeaks, Growth, Leak, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::{Bucket, Source};
@@ -87,6 +87,8 @@ struct DeviceReport<'a> {
     unclear: Option<&'a str>,
     steps: Vec<StepReport<'a>>,
     totals: TotalsReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_memory: Option<BudgetReport>,
 }
 
 #[derive(Debug, Serialize)]
@@ -191,6 +193,7 @@ impl<'a> DeviceReport<'a> {
             unclear: device.unclear.as_ref().map(|unclear| unclear.reason.as_str()),
             steps: steps(device),
             totals: TotalsReport::new(device.growth),
+            device_memory: device.budget.map(BudgetReport::from),
         }
     }
 }

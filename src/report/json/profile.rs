@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::shared::{CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Profile, StackTotal};
 use crate::replay::{Checks, Counter, Figures, Fragmentation, History, Oom};
@@ -48,6 +48,8 @@ struct DeviceReport<'a> {
     allocations: u64,
     frees: u64,
     allocated_total: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_memory: Option<BudgetReport>,
     ooms: Vec<OomReport<'a>>,
     at_event: Option<i64>,
     stacks: Vec<StackReport<'a>>,
@@ -148,6 +150,7 @@ impl<'a> DeviceReport<'a> {
     fn new(device: &'a DeviceProfile, profile: &'a Profile, has_stacks: bool, options: &Options) -> Self {
         let figures = &device.figures;
         let every = profile.options.every.as_ref();
+        let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         Self {
             device: device.device,
             events: device.events,
@@ -162,6 +165,7 @@ impl<'a> DeviceReport<'a> {
             allocations: figures.allocation_count,
             frees: figures.free_count,
             allocated_total: figures.allocated_total,
+            device_memory: budget.map(BudgetReport::from),
             ooms: ooms(device, &profile.tables),
             at_event: at_event(device),
             stacks: if has_stacks { stacks(device, profile, options) } else { Vec::new() },

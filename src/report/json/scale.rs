@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{DiagnosticReport, TOOL, Tool};
+use super::shared::{BudgetReport, DiagnosticReport, TOOL, Tool};
 use crate::profile::Bucket;
 use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, MomentScale, Range, Run, Scale, StackScale};
 use crate::text::printable;
@@ -34,6 +34,8 @@ struct DeviceReport {
     reserved: Vec<Option<u64>>,
     forecasts: Vec<ForecastReport>,
     check: Option<CheckReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_memory: Option<BudgetReport>,
     full: Option<FullReport>,
     /// Moments that may be the peak.
     moments: Vec<MomentReport>,
@@ -108,6 +110,7 @@ impl DeviceReport {
             reserved: device.reserved.clone(),
             forecasts: device.forecasts.iter().map(ForecastReport::new).collect(),
             check: device.check.map(CheckReport::new),
+            device_memory: device.budget.map(BudgetReport::from),
             full: device.full.map(FullReport::new),
             moments: device.moments.iter().map(MomentReport::new).collect(),
         }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::ser::{Serialize, Serializer};
 
+use crate::budget::DeviceBudget;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::diff::{Change, DeviceDiff, Metric, Side, Sides};
 use crate::profile::{DeviceProfile, Profile, RunFacts};
@@ -82,6 +83,30 @@ impl<'a> RunReport<'a> {
             versions: versions.collect(),
             commit: run.commit.as_deref(),
             followed: followed.collect(),
+        }
+    }
+}
+
+/// The memory of a device, and the part of it that PyTorch's allocator cannot have.
+#[derive(Debug, serde::Serialize)]
+pub(super) struct BudgetReport {
+    memory: u64,
+    overhead: u64,
+    overhead_is: &'static str,
+    context: Option<u64>,
+    nccl: Option<u64>,
+}
+
+impl From<DeviceBudget> for BudgetReport {
+    fn from(budget: DeviceBudget) -> Self {
+        let DeviceBudget { memory, overhead } = budget;
+        let estimate = overhead.estimate();
+        Self {
+            memory,
+            overhead: overhead.bytes(),
+            overhead_is: overhead.name(),
+            context: estimate.map(|estimate| estimate.context),
+            nccl: estimate.map(|estimate| estimate.nccl),
         }
     }
 }

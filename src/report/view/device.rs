@@ -1,6 +1,7 @@
 //! One device of a snapshot: facts, counters, timeline, failed allocations.
 
 use super::{Column, Content, Curve, Exactness, Fact, Marks, Phrase, Row, Table, Timeline, Tone, Value};
+use crate::budget::{DeviceBudget, Overhead};
 use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{Counter, History, Oom, Position};
 use crate::report::known::KnownCounter;
@@ -14,7 +15,7 @@ pub(super) const IN_STATE: &str = "in the state at the dump";
 const MOST_FAILURES: usize = 3;
 
 /// Facts about the recording.
-pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<Fact> {
+pub(super) fn facts(device: &DeviceProfile, budget: Option<DeviceBudget>) -> Vec<Fact> {
     let mut facts = vec![Fact::new("recording", recording(device))];
     if !device.actions.is_empty() {
         let actions = device.actions.iter();
@@ -42,7 +43,10 @@ pub(super) fn facts(device: &DeviceProfile, device_memory: Option<u64>) -> Vec<F
         let times = if more == 1 { " more time" } else { " more times" };
         facts.push(Fact::new("", Phrase::from("and ").and(Value::Count(more)).and(times)));
     }
-    facts.extend(device_memory.map(|memory| headroom(memory, reserved_peak)));
+    if let Some(budget) = budget {
+        facts.push(headroom(budget, reserved_peak));
+        facts.push(overhead(budget.overhead));
+    }
     facts
 }
 
@@ -71,15 +75,26 @@ fn with_share(part: Option<u64>, whole: Option<u64>) -> Phrase {
 }
 
 /// The memory of the device, and the part of it that is left.
-fn headroom(memory: u64, reserved_peak: Option<u64>) -> Fact {
-    let reserved = with_share(reserved_peak, Some(memory)).and(" reserved at the peak");
-    let left = match reserved_peak {
-        Some(peak) if peak <= memory => Phrase::from(Value::Size(memory - peak)),
-        Some(peak) => Phrase::from(Value::Change(i128::from(memory) - i128::from(peak))),
+fn headroom(budget: DeviceBudget, reserved_peak: Option<u64>) -> Fact {
+    let reserved = with_share(reserved_peak, Some(budget.memory)).and(" reserved at the peak");
+    let left = match reserved_peak.map(|peak| i128::from(budget.usable()) - i128::from(peak)) {
+        Some(left) => u64::try_from(left).map_or(Phrase::from(Value::Change(left)), |left| Value::Size(left).into()),
         None => Phrase::from(Value::Unknown),
     };
-    let items = vec![Phrase::from(Value::Size(memory)), reserved, left.and(" left")];
+    let items = vec![Phrase::from(Value::Size(budget.memory)), reserved, left.and(" left")];
     Fact::of_lines("device memory", vec![items])
+}
+
+/// The part of the memory of a device that PyTorch's allocator cannot have.
+pub(super) fn overhead(overhead: Overhead) -> Fact {
+    let origin = Phrase::from(overhead.to_string());
+    let items = match overhead {
+        Overhead::Unknown => vec![origin],
+        Overhead::Given(_) | Overhead::Measured(_) | Overhead::Estimated(_) => {
+            vec![Value::Size(overhead.bytes()).into(), origin]
+        }
+    };
+    Fact::of_lines("overhead", vec![items])
 }
 
 /// A failed allocation: what was asked for, what was held, and what was free.

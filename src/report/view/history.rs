@@ -1,5 +1,6 @@
 //! The memory of a code base over time.
 
+use super::device::overhead;
 use super::remarks::remarks;
 use super::{Block, Column, Content, Curve, Fact, Group, Noun, Phrase, Row, Section, Source, Table, Timeline};
 use super::{Chart, StepLine, Steps, Tone, Value, View};
@@ -43,7 +44,7 @@ fn skipped(history: &History) -> Vec<Fact> {
 }
 
 fn section(history: &History, device: &DeviceHistory, options: &Options) -> Section {
-    let mut contents = vec![Content::Facts(facts(history, device, options))];
+    let mut contents = vec![Content::Facts(facts(history, device))];
     let peaks: Vec<u64> = device.figures.iter().flatten().filter_map(|figures| figures.peak).collect();
     if let Some(&top) = peaks.iter().max().filter(|_| peaks.len() > 1) {
         let caption = Phrase::from("allocated peak of each profile, at most ").and(Value::Size(top));
@@ -62,13 +63,13 @@ fn section(history: &History, device: &DeviceHistory, options: &Options) -> Sect
         standing: Standing::Ok,
         growth: 0,
         picture: None,
-        chart: Some(Chart::Steps(pictures(history, device, options))),
+        chart: Some(Chart::Steps(pictures(history, device))),
         blocks: contents.into_iter().map(Block::open).collect(),
     }
 }
 
 /// The peaks and the largest stacks over time.
-fn pictures(history: &History, device: &DeviceHistory, options: &Options) -> Steps {
+fn pictures(history: &History, device: &DeviceHistory) -> Steps {
     let points = history.points.iter().zip(&device.figures).map(|(point, figures)| Point {
         name: point.name.clone(),
         allocated: figures.and_then(|figures| figures.peak),
@@ -84,14 +85,14 @@ fn pictures(history: &History, device: &DeviceHistory, options: &Options) -> Ste
         noun: "profile",
         title: "Allocated peak of each profile".to_owned(),
         points: points.collect(),
-        device_memory: options.device_memory,
+        budget: device.budget,
         skip: 0,
         lines_title: "Largest stacks",
         lines: lines.collect(),
     }
 }
 
-fn facts(history: &History, device: &DeviceHistory, options: &Options) -> Vec<Fact> {
+fn facts(history: &History, device: &DeviceHistory) -> Vec<Fact> {
     let known: Vec<&Figures> = device.figures.iter().flatten().collect();
     let mut facts = Vec::new();
     if let (Some(first), Some(last)) = (known.first(), known.last()) {
@@ -105,7 +106,10 @@ fn facts(history: &History, device: &DeviceHistory, options: &Options) -> Vec<Fa
         let words = if outlook.grows { " per profile, steadily" } else { " per profile" };
         let pace = Phrase::from(Value::Change(outlook.per_point)).and(words);
         facts.push(Fact::new("trend", pace));
-        facts.extend(options.device_memory.map(|memory| Fact::new("device memory", full(outlook, memory))));
+        if let Some(budget) = device.budget {
+            facts.push(Fact::new("device memory", full(outlook, budget.memory)));
+            facts.push(overhead(budget.overhead));
+        }
     }
     let missing = device.figures.iter().filter(|figures| figures.is_none()).count();
     if missing > 0 {

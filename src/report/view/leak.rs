@@ -1,5 +1,6 @@
 //! Leaks: the steps or snapshots that were looked at, the growth of the totals, and the stacks that leak.
 
+use super::device::overhead;
 use super::remarks::remarks;
 use super::{
     Block, CallStack, CallStacks, Chart, Checks, Column, Content, Curve, Fact, Group, Mark, Noun, Overview, Phrase,
@@ -93,8 +94,7 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
         growth: device.bytes_per_step(),
         blocks: blocks(search, device, options),
         picture: None,
-        chart: (options.pictures && device.unclear.is_none())
-            .then(|| Chart::Steps(step_pictures(search, device, options))),
+        chart: (options.pictures && device.unclear.is_none()).then(|| Chart::Steps(step_pictures(search, device))),
     });
     let diagnostics = search.diagnostics.iter().chain(&judgement.diagnostics);
     Group {
@@ -109,14 +109,14 @@ fn group(finding: &Finding, has_several: bool, options: &Options) -> Group {
 }
 
 /// The steps and what grows over them.
-fn step_pictures(search: &Search, device: &DeviceLeaks, options: &Options) -> Steps {
+fn step_pictures(search: &Search, device: &DeviceLeaks) -> Steps {
     let noun = device.nouns(search.mode).one;
     Steps {
         noun,
         title: format!("Allocated at the end of each {noun}"),
         lines_title: "What grows",
         points: device.points.clone(),
-        device_memory: options.device_memory,
+        budget: device.budget,
         skip: device.skip,
         lines: device.leaks.iter().map(StepLine::from).collect(),
     }
@@ -242,6 +242,7 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
         };
         Fact::new("device memory", full)
     }));
+    facts.extend(device.budget.map(|budget| overhead(budget.overhead)));
     facts
 }
 

@@ -53,6 +53,7 @@ use std::cmp::Reverse;
 
 use super::place::Place;
 use super::{Approval, Options, Subject};
+use crate::budget::DeviceBudget;
 use crate::diff::Kind;
 use crate::leak::Point;
 use crate::picture::Picture;
@@ -170,8 +171,8 @@ pub(crate) struct Growth {
     pub(crate) measured: Vec<(f64, Option<u64>)>,
     /// The allocated peak, and the reserved one where it can be told, as the fit has them at places along the scale.
     pub(crate) fitted: Vec<Forecast>,
-    /// Memory of the device.
-    pub(crate) device_memory: Option<u64>,
+    /// Memory of the device, where it is given.
+    pub(crate) budget: Option<DeviceBudget>,
     /// Where that is full.
     pub(crate) full: Option<f64>,
 }
@@ -185,8 +186,8 @@ pub(crate) struct Steps {
     pub(crate) title: String,
     /// Bytes held in each.
     pub(crate) points: Vec<Point>,
-    /// Memory of the device, where it is known.
-    pub(crate) device_memory: Option<u64>,
+    /// Memory of the device, where it is given.
+    pub(crate) budget: Option<DeviceBudget>,
     /// Number of the first ones, which are warm-up.
     pub(crate) skip: usize,
     /// Title of the lines.

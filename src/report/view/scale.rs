@@ -1,5 +1,6 @@
 //! The growth of memory with a number that was varied.
 
+use super::device::overhead;
 use super::remarks::remarks;
 use super::{
     Block, Chart, Column, Content, Fact, Group, Growth, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View,
@@ -30,8 +31,9 @@ fn source(run: &Run) -> Source {
 
 fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
     let mut facts = vec![];
-    if let Some(full) = &device.full {
-        facts.push(Fact::new("device memory", full_at(full, options)));
+    if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
+        facts.push(Fact::new("device memory", full_at(full, budget.memory)));
+        facts.push(overhead(budget.overhead));
     }
     if !device.is_aligned {
         let words = "each run at its own peak, which may lie at different places of the program";
@@ -48,7 +50,7 @@ fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
         standing: Standing::Ok,
         growth: 0,
         picture: None,
-        chart: Some(Chart::Growth(growth(scale, device, options))),
+        chart: Some(Chart::Growth(growth(scale, device))),
         blocks: contents.into_iter().map(Block::open).collect(),
     }
 }
@@ -61,7 +63,7 @@ const PLACES: u32 = 60;
 const FARTHEST: f64 = 8.0;
 
 /// The runs with the fit, from the first of them to what was asked for or where the device is full.
-fn growth(scale: &Scale, device: &DeviceScale, options: &Options) -> Growth {
+fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
     let places = scale.runs.iter().map(|run| run.x);
     let last = places.clone().fold(f64::MIN, f64::max);
     let first = places.clone().fold(f64::MAX, f64::min);
@@ -72,20 +74,20 @@ fn growth(scale: &Scale, device: &DeviceScale, options: &Options) -> Growth {
     Growth {
         measured: places.zip(device.peaks.iter().copied()).collect(),
         fitted: (0..=PLACES).map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
-        device_memory: options.device_memory,
+        budget: device.budget,
         full,
     }
 }
 
 /// The place at which the device is full.
-fn full_at(full: &Full, options: &Options) -> Phrase {
-    let memory = options.device_memory.map_or(String::new(), |memory| format!("{} ", Size(memory)));
+fn full_at(full: &Full, memory: u64) -> Phrase {
+    let memory = Size(memory);
     match full.best {
-        None => Phrase::from(format!("{memory}is never full")),
+        None => Phrase::from(format!("{memory} is never full")),
         Some(best) => {
             let earliest = rounded_or_never(full.earliest);
             let latest = rounded_or_never(full.latest);
-            Phrase::from(format!("{memory}is full from x = {} on (from {earliest} to {latest})", rounded(best)))
+            Phrase::from(format!("{memory} is full from x = {} on (from {earliest} to {latest})", rounded(best)))
         }
     }
 }

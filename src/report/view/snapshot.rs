@@ -60,7 +60,7 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
 /// The first device that ran out of memory, in words.
 fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
     let failure = devices.iter().find_map(|device| out_of_memory(device))?;
-    let memory = options.device_memory.map(|memory| format!("; the device has {}", Size(memory)));
+    let memory = options.device_memory.map(|memory| format!("; the device has {}", Size(memory.bytes)));
     Some(failure + &memory.unwrap_or_default())
 }
 
@@ -89,8 +89,9 @@ impl Shown<'_> {
     /// Everything about the device.
     fn blocks(self) -> Vec<Block> {
         let Self { profile, device, options, .. } = self;
+        let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
         let mut blocks = vec![
-            Block::open(Content::Facts(device::facts(device, options.device_memory))),
+            Block::open(Content::Facts(device::facts(device, budget))),
             Block::open(Content::Table(device::counters(device))),
         ];
         blocks.extend(device::timeline(device).map(Block::open));

@@ -320,7 +320,8 @@ fn the_schemas_miss_nothing() {
                 let other = changed(&|object| drop(object.insert(key.clone(), json!([[]]))));
                 assert!(!contract.open.is_valid(&other), "{name}: {place}/{key} may be anything");
                 let without = changed(&|object| drop(object.remove(key)));
-                let asked = ["tree", "oom", "oom_blocks", "intervals", "failed_request"].contains(&&**key)
+                let asked = ["tree", "oom", "oom_blocks", "intervals", "failed_request", "device_memory"]
+                    .contains(&&**key)
                     || key == "phases" && !["profile", "ranks"].contains(&name);
                 let optional = is_optional(&place, key) && (is_saved || is_map) || asked;
                 assert_eq!(contract.open.is_valid(&without), optional, "{name}: {place} without {key}");

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::support::pickle::{Options, Value, write};
+use ptmem::budget::DeviceMemory;
 use ptmem::diff;
 use ptmem::profile::saved::{Bound, text_of};
 use ptmem::profile::{self, Kind, Source};
@@ -25,7 +26,10 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
     let source = Source { path: "damaged.pkl".to_owned(), bytes: bytes.len() as u64, kind: Kind::Snapshot };
     let options = profile::Options { group_by, layout: true, ..profile::Options::default() };
     let Ok(profile) = profile::measure(snapshot, source, options) else { return false };
-    let options = report::Options { device_memory: Some(1 << 30), ..report::Options::default() };
+    let options = report::Options {
+        device_memory: Some(DeviceMemory { bytes: 1 << 30, overhead: None }),
+        ..report::Options::default()
+    };
     for &format in Format::ALL {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }

@@ -45,6 +45,9 @@ pub struct RunFacts {
     /// PyTorch's own counters, by device.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<DeviceCounters>,
+    /// The cards that the process used.
+    #[serde(deserialize_with = "lenient", skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<CardFacts>,
     /// The modules that allocated, by device. A saved profile has them with its classes.
     #[serde(deserialize_with = "lenient", skip_serializing)]
     pub modules: Vec<DeviceModules>,
@@ -156,6 +159,26 @@ pub type FunctionsOfFile = (String, Vec<(u64, u64, String)>);
 /// What (`sizes`, `conditions` …) followed from values that are not known, how many, and the line where the first did.
 pub type Followed = (String, u64, Option<String>);
 
+/// A card, and what is known of the memory on it that is not PyTorch's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CardFacts {
+    /// Device ordinal.
+    pub device: u32,
+    /// Name that the driver gives.
+    pub name: String,
+    /// Compute capability.
+    pub capability: [u32; 2],
+    /// Streaming multiprocessors.
+    pub processors: u64,
+    /// NCCL's communicators: the number of ranks, and how many communicators have as many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub communicators: Vec<[u64; 2]>,
+    /// Bytes in use at the dump that PyTorch's allocator had not reserved; `None` on a simulated card, which has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<u64>,
+}
+
 /// PyTorch's counters of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCounters {
@@ -266,6 +289,11 @@ impl RunFacts {
             shorten(what);
             line.iter_mut().for_each(shorten);
         }
+        self.cards.truncate(MOST_CARDS);
+        for CardFacts { name, communicators, .. } in &mut self.cards {
+            shorten(name);
+            communicators.truncate(MOST_SIZES);
+        }
         for DeviceCounters { start, dump, .. } in &mut self.counters {
             for counters in [start, dump] {
                 for values in [&mut counters.current, &mut counters.peak] {
@@ -309,6 +337,8 @@ const LONGEST_TEXT: usize = 500;
 const MOST_VERSIONS: usize = 256;
 const MOST_PACKAGES: usize = 64;
 const MOST_FOLLOWED: usize = 16;
+const MOST_CARDS: usize = 64;
+const MOST_SIZES: usize = 256;
 
 /// The counters that are kept.
 const COUNTERS: [&str; 4] = ["allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes"];
