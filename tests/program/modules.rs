@@ -119,14 +119,16 @@ fn metadata_of_the_program_stays() {
 fn memory_has_a_purpose_and_steps_have_passes() {
     let Some(python) = suitable_python() else { return };
     let place = TempDir::new().unwrap();
-    for name in ["transformer", "resnet", "u_net", "experts"] {
+    for name in ["transformer", "closure", "resnet", "u_net", "experts"] {
         let (snapshot, _) = record_of(MODELS, &python, name, &["--modules"], ",steps=3..3", &place);
         for (grouping, nameless) in [("purpose", &["other", "<no purpose>"][..]), ("module", &["<no module>"])] {
             let (rows, peak) = at_peak(&snapshot, grouping);
             let unknown: u64 = nameless.iter().map(|label| bytes_of(&rows, label)).sum();
             assert!(unknown * 20 <= peak, "{name}: {unknown} of {peak} bytes have no {grouping}: {rows:?}");
         }
-        let (rows, peak) = at_peak(&snapshot, "purpose");
+        let (modules, peak) = at_peak(&snapshot, "module");
+        assert!(!modules.iter().any(|(label, _)| label.starts_with("<optimizer>.")), "{name}: {modules:?}");
+        let (rows, _) = at_peak(&snapshot, "purpose");
         for purpose in ["parameters", "optimizer state", "activations"] {
             assert!(bytes_of(&rows, purpose) > 0 && bytes_of(&rows, purpose) < peak, "{name}: {purpose}: {rows:?}");
         }

@@ -16,6 +16,22 @@ def transformer():
     train(small_transformer(512, 4).to("cuda", torch.bfloat16), steps=3)
 
 
+def closure():
+    """The optimizer runs forward and backward, as under Lightning."""
+    model = small_transformer(512, 4).to("cuda", torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        tokens = torch.randint(4001, (4, 128), device="cuda")
+
+        def run(tokens=tokens):
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            loss.backward()
+            return loss
+
+        optimizer.step(run)
+
+
 class Residual(nn.Module):
     def __init__(self, before, after, stride=1):
         super().__init__()

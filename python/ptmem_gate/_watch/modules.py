@@ -203,12 +203,37 @@ class Modules:
                 self.belongings.take()
         self.change()
 
-    def begin_step(self, optimizer: Any, *_: Any) -> None:
+    def begin_step(self, optimizer: Any, arguments: Any, options: Any) -> Any:
+        """The step begins; one with a closure, which runs forward and backward, works on the weights after that."""
         self.belongings.optimizers.add(optimizer)
-        self.passes.enter("optimizer")
         self.belongings.take()
         self.thread.running.append(self.number(OPTIMIZER))
-        self.change()
+        closure = options.get("closure") or (arguments[1] if len(arguments) > 1 else None)
+        if not callable(closure):
+            self.passes.enter("optimizer")
+            self.change()
+            return None
+        inside = self.outside_of_step(closure)
+        if options.get("closure"):
+            return arguments, {**options, "closure": inside}
+        return (arguments[0], inside, *arguments[2:]), options
+
+    def outside_of_step(self, closure: Any) -> Any:
+        """The closure of an optimizer, which runs as if the step began only after it."""
+
+        def run() -> Any:
+            running = self.thread.running
+            self.thread.running = []
+            self.change()
+            try:
+                return closure()
+            finally:
+                self.belongings.take()
+                self.thread.running = running
+                self.passes.enter("optimizer")
+                self.change()
+
+        return run
 
     def end_step(self, *_: Any) -> None:
         self.belongings.take()
