@@ -125,6 +125,11 @@ impl Picture {
         }
     }
 
+    /// Whether a side has the addresses of its blocks.
+    pub(crate) fn has_layout(&self) -> bool {
+        [&self.records.before, &self.records.after].into_iter().flatten().any(|record| record.layout.is_some())
+    }
+
     /// The number of the row of a stack by its key.
     pub(crate) fn row(&self, key: &str) -> Option<usize> {
         self.row_of_key.get(key).copied()

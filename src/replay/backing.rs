@@ -14,7 +14,7 @@ use crate::snapshot::{Action, Device, Event, Snapshot, Tables};
 pub(super) struct Backing {
     pub(super) segments: SegmentMap,
     /// Which requests each segment serves that the history will still add, the last first. Only where [`needs_homes`].
-    homes: Vec<Home>,
+    pub(super) homes: Vec<Home>,
     /// Segments that the history adds and does not take away, and that are not in the final state.
     pub(super) vanished: u64,
     /// Bytes of all segments at the moment that was wound back to.

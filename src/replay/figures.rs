@@ -47,7 +47,7 @@ pub(super) fn measure(
         names: wanted.names,
     };
     let Traced { trace, numbers } = tracer.trace(dump);
-    let layout = wanted.layout.then(|| Layout::new(view, &census, &lifetimes, &numbers));
+    let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, &numbers));
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);

@@ -1,10 +1,10 @@
 //! Where blocks and segments lie: what pictures of the memory need, and no figure.
 
-use super::DeviceView;
 use super::backing::Backing;
-use super::census::Census;
 use super::lifetimes::{Lifetimes, NONE};
 use super::rounding::Pool;
+use super::segment_map::Home;
+use super::{DeviceView, Position};
 use crate::snapshot::Action;
 
 /// The addresses of the blocks and segments of a device.
@@ -27,23 +27,28 @@ pub struct SegmentPart {
     pub bytes: u64,
     /// True if parts that touch are one segment.
     pub is_mapped: bool,
+    /// Which requests it serves; of a part that goes nothing is known.
+    pub home: Home,
 }
 
 impl Layout {
     /// `numbers` are those that the trace gives the block of every allocation.
-    pub(super) fn new(view: DeviceView<'_>, census: &Census, lifetimes: &Lifetimes, numbers: &[u32]) -> Self {
+    pub(super) fn new(view: DeviceView<'_>, lifetimes: &Lifetimes, numbers: &[u32]) -> Self {
         let mut blocks = vec![0; numbers.len()];
         for (allocation, &number) in lifetimes.allocations.iter().zip(numbers) {
             blocks[number as usize] = allocation.addr;
         }
-        let start = Backing::at_start(view.snapshot, view.device, census, lifetimes).segments;
-        let segments = start.iter().map(|(address, end, _)| SegmentPart {
+        let start = Backing::wound_back(view.snapshot, view.device, lifetimes, Position::START, true);
+        let segments = start.segments.iter().map(|(address, end, home)| SegmentPart {
             address,
             bytes: end - address,
-            is_mapped: start.pool_at(address) == Some(Pool::Expandable),
+            is_mapped: start.segments.pool_at(address) == Some(Pool::Expandable),
+            home,
         });
+        let mut homes = start.homes.iter().rev().copied();
         let events = view.events().iter().zip(&lifetimes.of_event).filter(|(_, index)| **index == NONE);
         let changes = events.filter_map(|(event, _)| {
+            let comes = matches!(event.action, Action::SegmentAlloc | Action::SegmentMap);
             let is_mapped = match event.action {
                 Action::SegmentAlloc | Action::SegmentFree => false,
                 Action::SegmentMap | Action::SegmentUnmap => true,
@@ -54,7 +59,8 @@ impl Layout {
                 | Action::Oom
                 | Action::Other(_) => return None,
             };
-            Some(SegmentPart { address: event.addr, bytes: event.size, is_mapped })
+            let home = if comes { homes.next() } else { None };
+            Some(SegmentPart { address: event.addr, bytes: event.size, is_mapped, home: home.unwrap_or_default() })
         });
         Self { blocks, segments: segments.collect(), changes: changes.collect() }
     }

@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::trace::{Origin, Position};
 pub use layout::{Layout, SegmentPart};
 pub use moves::Namer;
+pub use segment_map::Home;
 pub use state::state_at;
 
 use crate::diagnostic::Diagnostic;

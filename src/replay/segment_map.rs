@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::rounding::Pool;
+use super::rounding::{Pool, SHARED_POOL};
 use crate::interner::Interner;
 
 /// Address ranges that the allocator holds. Two `cudaMalloc` segments stay apart even when they are
@@ -55,13 +55,13 @@ struct Range {
 
 /// Which requests a range serves, as far as the file tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Home {
+pub struct Home {
     /// Those up to 1 MiB, or larger ones.
-    pub(super) small: Option<bool>,
+    pub small: Option<bool>,
     /// Those on this stream.
-    pub(super) stream: Option<i128>,
+    pub stream: Option<i128>,
     /// Those for this pool.
-    pub(super) pool_id: Option<(u64, u64)>,
+    pub pool_id: Option<(u64, u64)>,
 }
 
 impl Home {
@@ -72,6 +72,12 @@ impl Home {
             stream: self.stream.or(other.stream),
             pool_id: self.pool_id.or(other.pool_id),
         }
+    }
+
+    /// The private pool, such as that of a CUDA graph; none where it is the one that everybody allocates from, or unknown.
+    #[must_use]
+    pub fn private_pool(self) -> Option<(u64, u64)> {
+        self.pool_id.filter(|&pool| pool != SHARED_POOL)
     }
 
     /// True if nothing that is known of one is known otherwise of the other.

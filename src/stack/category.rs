@@ -6,7 +6,10 @@ use crate::snapshot::StackId;
 
 /// The categories that are built in, in the order in which a training step meets them.
 pub const CATEGORIES: [&str; 8] =
-    ["parameters", "data", "forward", "backward", "gradients", "optimizer", "communication", "other"];
+    ["parameters", "data", "forward", "backward", "gradients", "optimizer", "communication", OTHER];
+
+/// The category of stacks that show no purpose.
+pub const OTHER: &str = "other";
 
 /// The category of a stack. The first rule that holds for one of its frames decides.
 pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {
@@ -33,7 +36,7 @@ fn built_in(code: &Code<'_>, stack: StackId) -> &'static str {
     {
         "forward"
     } else {
-        "other"
+        OTHER
     }
 }
 

@@ -3,6 +3,7 @@
 //! `PTMEM_TEST_BROWSER` names what drives a browser; `.ci/browser` lays it out. The tests that need one are run by `cargo test --
 //! --ignored`, and by `.ci/run`.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -104,6 +105,49 @@ fn the_history_of_a_page_has_the_figures_of_the_json() {
             assert_eq!(Some(held), metrics[metric][side].as_i64(), "{title}");
         }
     }
+}
+
+/// The segments of the map at the dump, with their streams and pools, are those that PyTorch wrote.
+#[test]
+fn segments_have_the_streams_and_pools_of_the_snapshot() {
+    let mut homes = HashSet::new();
+    for name in ["streams.pkl", "private-pool.pkl", "expandable.pkl", "oom.pkl"] {
+        let page = page(&["show", &fixture(name)]);
+        let snapshot = ptmem::snapshot::read(fs::File::open(fixture(name)).unwrap()).unwrap();
+        let device = snapshot.devices.values().next().unwrap();
+        let expected = device.segments.iter().map(|segment| {
+            let mut home = match segment.stream.unwrap() {
+                0 => "default stream".to_owned(),
+                stream => format!("stream 0x{stream:x}"),
+            };
+            match segment.pool_id {
+                None | Some((0, 0)) => {}
+                Some((first, second)) => home += &format!(", private pool {first}:{second}"),
+            }
+            home += if segment.small_pool { ", requests up to 1 MiB" } else { ", larger requests" };
+            home += if segment.is_expandable { ", expandable" } else { "" };
+            let from = i64::try_from(segment.address).unwrap();
+            (from, from + i64::try_from(segment.total_size).unwrap(), home)
+        });
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort();
+        assert_eq!(History::of(&data(&page)["sections"][0], "after").segments_at_dump(), expected, "{name}");
+        homes.extend(expected.into_iter().map(|(_, _, home)| home));
+    }
+    assert!(homes.len() >= 8, "{homes:?}");
+}
+
+#[test]
+fn pages_say_why_a_category_is_other_and_why_there_is_no_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = folder.path().join("before.json").display().to_string();
+    report(&["profile", &fixture("before.pkl"), "-o", &saved]);
+    let [live, saved] = [&fixture("before.pkl"), &saved].map(|path| page(&["show", path]));
+    for page in [&live, &saved] {
+        assert!(page.contains("title=\"Nothing in these stacks tells what the memory is for"));
+    }
+    let missing = "There is no map of the segments";
+    assert!(saved.contains(missing) && !live.contains(missing));
 }
 
 /// The map of a page at the dump is the state that PyTorch wrote.

@@ -21,7 +21,11 @@ pub(crate) struct History {
     reserved: i64,
     base: i64,
     unit: i64,
+    homes: Vec<String>,
 }
+
+/// A segment: its first byte, its end, and which requests it serves.
+pub(crate) type Segment = (i64, i64, String);
 
 impl History {
     /// That of a side of a section.
@@ -43,6 +47,7 @@ impl History {
             reserved: record["reserved"].as_i64().unwrap_or(0),
             base: record["base"].as_i64().unwrap(),
             unit: record["unit"].as_i64().unwrap(),
+            homes: serde_json::from_value(record["homes"].clone()).unwrap(),
         }
     }
 
@@ -87,14 +92,63 @@ impl History {
         blocks.iter().zip(self.column("bytes")).map(|(blocks, bytes)| blocks * bytes).sum()
     }
 
+    /// The places of a column of differences as addresses.
+    fn addresses(&self, name: &str) -> Vec<i64> {
+        let places = self.column(name).iter().scan(0, |sum, step| {
+            *sum += step;
+            Some(self.base + *sum * self.unit)
+        });
+        places.collect()
+    }
+
+    /// Parts of segments by the names of their columns, and whether parts that touch are one.
+    fn parts(&self, names: [&str; 4]) -> Vec<(Segment, bool)> {
+        let [places, bytes, mapped, home] = names.map(|name| self.column(name));
+        assert!([places, mapped, home].iter().all(|column| column.len() == bytes.len()));
+        let parts = self.addresses(names[0]).into_iter().enumerate().map(|(at, from)| {
+            let home = self.homes[usize::try_from(home[at]).unwrap()].clone();
+            ((from, from + bytes[at], home), mapped[at] > 0)
+        });
+        parts.collect()
+    }
+
+    /// The segments at the dump by address.
+    pub(crate) fn segments_at_dump(&self) -> Vec<Segment> {
+        let mut parts = self.parts(["segments", "segmentBytes", "segmentMapped", "segmentHome"]);
+        let mut changes = self.parts(["changes", "changeBytes", "changeMapped", "changeHome"]).into_iter();
+        for symbol in self.until(u64::MAX >> 1) {
+            let reserves = self.column("reserves")[symbol];
+            if reserves == 0 {
+                continue;
+            }
+            let (part, is_mapped) = changes.next().unwrap();
+            if reserves > 0 {
+                parts.push((part, is_mapped));
+                continue;
+            }
+            let cut = parts.into_iter().flat_map(|((from, to, home), is_mapped)| {
+                let rests = [(from, to.min(part.0)), (from.max(part.1), to)];
+                rests
+                    .into_iter()
+                    .filter(|(from, to)| from < to)
+                    .map(move |(from, to)| ((from, to, home.clone()), is_mapped))
+            });
+            parts = cut.collect();
+        }
+        parts.sort();
+        let mut whole: Vec<(Segment, bool)> = Vec::new();
+        for (part, is_mapped) in parts {
+            match whole.last_mut() {
+                Some((last, true)) if is_mapped && last.1 == part.0 && last.2 == part.2 => last.1 = part.1,
+                _ => whole.push((part, is_mapped)),
+            }
+        }
+        whole.into_iter().map(|(segment, _)| segment).collect()
+    }
+
     /// The address and the bytes of every block that is there at the dump.
     pub(crate) fn blocks_at_dump(&self) -> Vec<(i64, i64)> {
-        let mut sum = 0;
-        let addresses = self.column("addresses").iter().map(|step| {
-            sum += step;
-            self.base + sum * self.unit
-        });
-        let addresses: Vec<i64> = addresses.collect();
+        let addresses = self.addresses("addresses");
         let older = self.column("startAllocated").iter().zip(self.column("startPending")).enumerate();
         let mut classes: Vec<usize> =
             older.flat_map(|(of, (allocated, pending))| (0..allocated + pending).map(move |_| of)).collect();

@@ -12,6 +12,8 @@ use pulldown_cmark::{Event, HeadingLevel, Parser, Tag};
 use serde_json::Value;
 use uppsala::XsdValidator;
 
+use super::html::check_html;
+
 /// The reports of one run, by the names of their formats.
 pub struct Reports(pub BTreeMap<&'static str, String>);
 
@@ -33,8 +35,9 @@ impl Reports {
     pub fn check(&self, max_bytes: usize) {
         let json = self.json();
         check_json(&json);
-        for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Speedscope, Format::Bencher, Format::Junit]
-        {
+        let machines =
+            [Format::Json, Format::Sarif, Format::Gitlab, Format::Speedscope, Format::Bencher, Format::Junit];
+        for format in machines.into_iter().chain([Format::Svg]) {
             require_printable(self.text(format), format.name());
         }
         check_table(self.text(Format::Table));
@@ -49,6 +52,7 @@ impl Reports {
         check_speedscope(self.text(Format::Speedscope), self.text(Format::Folded));
         check_series(self.text(Format::Bencher), self.text(Format::GithubActionBenchmark), &json);
         check_github_output(self.text(Format::GithubOutput));
+        check_html(self.text(Format::Html));
     }
 }
 
@@ -139,7 +143,7 @@ pub fn is_control(c: char) -> bool {
     c.is_control() || is_invisible || u32::from(c) % 0x1_0000 >= 0xfffe
 }
 
-fn require_printable(text: &str, what: &str) {
+pub fn require_printable(text: &str, what: &str) {
     if let Some(at) = text.find(|c| is_control(c) && c != '\n') {
         panic!("{what}: {:?}", text[at..].chars().take(40).collect::<String>());
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::data::{differences, signed};
 use crate::picture::Record;
-use crate::replay::SegmentPart;
+use crate::replay::{Home, SegmentPart};
 use crate::report::Error;
 use crate::trace::{Measure, Move};
 
@@ -32,6 +32,8 @@ pub(super) struct Packed {
     /// The lowest address, and the unit of all of them.
     base: u64,
     unit: u64,
+    /// Which requests segments serve, in words.
+    homes: Vec<String>,
 }
 
 /// Columns while they are written.
@@ -76,7 +78,7 @@ pub(super) fn pack(record: &Record) -> Result<Packed, Error> {
     let partners = record.partners.iter().map(|partner| partner.map_or(0, |partner| signed(partner as u64 + 1)));
     columns.add_differences("partners", partners);
     let addresses = Addresses::of(record);
-    add_layout(&mut columns, record, &addresses);
+    let homes = add_layout(&mut columns, record, &addresses);
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&columns.bytes)?;
     Ok(Packed {
@@ -86,12 +88,14 @@ pub(super) fn pack(record: &Record) -> Result<Packed, Error> {
         reserved: record.has_reserved.then(|| i64::try_from(trace.reserved).unwrap_or(0)),
         base: addresses.base,
         unit: addresses.unit,
+        homes,
     })
 }
 
 fn add_classes(columns: &mut Columns, record: &Record) {
     let trace = &record.trace;
     columns.add("bytes", trace.classes.iter().map(|class| signed(class.bytes)));
+    columns.add("requested", trace.classes.iter().map(|class| signed(class.requested)));
     columns.add("nodes", record.nodes.iter().map(|&node| signed(node as u64)));
     columns.add("rows", record.rows.iter().map(|row| row.map_or(-1, |row| signed(row as u64))));
     columns.add("categories", record.categories.iter().map(|&category| signed(category as u64)));
@@ -155,16 +159,68 @@ impl Addresses {
     }
 }
 
-fn add_layout(columns: &mut Columns, record: &Record, addresses: &Addresses) {
-    let Some(layout) = &record.layout else { return };
+/// Adds where blocks and segments lie, and gives the words that the columns of homes number.
+fn add_layout(columns: &mut Columns, record: &Record, addresses: &Addresses) -> Vec<String> {
+    let mut homes = Vec::new();
+    let Some(layout) = &record.layout else { return homes };
     columns.add_differences("addresses", layout.blocks.iter().map(|&address| addresses.place(address)));
-    add_parts(columns, ["segments", "segmentBytes", "segmentMapped"], &layout.segments, addresses);
-    add_parts(columns, ["changes", "changeBytes", "changeMapped"], &layout.changes, addresses);
+    let names = ["segments", "segmentBytes", "segmentMapped", "segmentHome"];
+    add_parts(columns, names, &layout.segments, addresses, &mut homes);
+    add_parts(
+        columns,
+        ["changes", "changeBytes", "changeMapped", "changeHome"],
+        &layout.changes,
+        addresses,
+        &mut homes,
+    );
+    homes
 }
 
-fn add_parts(columns: &mut Columns, names: [&'static str; 3], parts: &[SegmentPart], addresses: &Addresses) {
-    let [places, bytes, mapped] = names;
+fn add_parts(
+    columns: &mut Columns,
+    names: [&'static str; 4],
+    parts: &[SegmentPart],
+    addresses: &Addresses,
+    homes: &mut Vec<String>,
+) {
+    let [places, bytes, mapped, home] = names;
     columns.add_differences(places, parts.iter().map(|part| addresses.place(part.address)));
     columns.add(bytes, parts.iter().map(|part| signed(part.bytes)));
     columns.add(mapped, parts.iter().map(|part| part.is_mapped.into()));
+    columns.add(home, parts.iter().map(|part| signed(number_of(words(part.home, part.is_mapped), homes) as u64)));
+}
+
+/// The number of a text among others, to which it is added.
+fn number_of(text: String, all: &mut Vec<String>) -> usize {
+    all.iter().position(|known| *known == text).unwrap_or_else(|| {
+        all.push(text);
+        all.len() - 1
+    })
+}
+
+/// The stream, the pool and the kind of a segment, as far as they are known.
+fn words(home: Home, is_mapped: bool) -> String {
+    let stream = home.stream.map(|stream| match stream {
+        0 => "default stream".to_owned(),
+        stream => format!("stream 0x{stream:x}"),
+    });
+    let pool = home.private_pool().map(|(first, second)| format!("private pool {first}:{second}"));
+    let size = home.small.map(|small| if small { "requests up to 1 MiB" } else { "larger requests" }.to_owned());
+    let kind = is_mapped.then(|| "expandable".to_owned());
+    let parts: Vec<String> = [stream, pool, size, kind].into_iter().flatten().collect();
+    if parts.is_empty() { "stream and pool unknown".to_owned() } else { parts.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_named_by_its_stream_its_pool_and_its_kind() {
+        let home = Home { stream: Some(0), pool_id: Some((0, 0)), small: Some(true) };
+        assert_eq!(words(home, false), "default stream, requests up to 1 MiB");
+        let home = Home { stream: Some(0x7f00), pool_id: Some((0, 2)), small: None };
+        assert_eq!(words(home, true), "stream 0x7f00, private pool 0:2, expandable");
+        assert_eq!(words(Home::default(), false), "stream and pool unknown");
+    }
 }

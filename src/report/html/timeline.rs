@@ -8,6 +8,7 @@ use super::palette::Palette;
 use super::scale::{Milli, SPAN, tick_label, ticks};
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::sides::Side;
+use crate::stack::OTHER;
 use crate::text::thousands;
 use crate::units::Size;
 
@@ -39,6 +40,10 @@ pub(super) fn figure(picture: &Picture, id: &str) -> Markup {
                 p.note { "The curve is coarse: the highest values in equal parts of the recording are all that a saved profile "
                     "has, or one of many ranks. Give the snapshots themselves, one pair of them, for every moment." }
             }
+            @if !picture.has_layout() {
+                p.note { "There is no map of the segments: only a snapshot has the addresses of its blocks; a saved profile and a rank of "
+                    "several do not." }
+            }
         }
     }
 }
@@ -65,7 +70,7 @@ pub(super) fn description(picture: &Picture) -> String {
 fn legend(picture: &Picture) -> Markup {
     html! {
         ul.legend {
-            @for key in keys(picture) { li data-key=(key.class) { span class=(format!("key {}", key.class)) {} (key.text) } }
+            @for key in keys(picture) { li data-key=(key.class) title=[key.meaning] { span class=(format!("key {}", key.class)) {} (key.text) } }
         }
     }
 }
@@ -77,6 +82,8 @@ pub(super) struct Key {
     /// Whether it is a line, and not an area.
     pub(super) is_line: bool,
     pub(super) text: String,
+    /// What a reader may wonder about it.
+    pub(super) meaning: Option<&'static str>,
 }
 
 /// The entries of the legend: the lines of both sides, then each category, the lowest of the stack first.
@@ -88,6 +95,7 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
             class: format!("{counter} {}", class(curve.side)),
             is_line: true,
             text: label(curve.side, counter),
+            meaning: None,
         }));
     }
     let palette = Palette::new(picture);
@@ -98,10 +106,15 @@ pub(super) fn keys(picture: &Picture) -> Vec<Key> {
     keys.extend(areas.chain(others).map(|(colour, text)| Key {
         class: format!("area c{colour}"),
         is_line: false,
+        meaning: (text == OTHER).then_some(MEANING_OF_OTHER),
         text,
     }));
     keys
 }
+
+/// Why memory has no better category.
+const MEANING_OF_OTHER: &str = "Nothing in these stacks tells what the memory is for: no module, optimizer, data loader, communication or \
+    backward pass. A [[category]] in ptmem.toml can name it; a run that is recorded with modules and purposes names it by itself.";
 
 fn label(side: Option<Side>, counter: &str) -> String {
     side.map_or_else(|| counter.to_owned(), |side| format!("{side} {counter}"))

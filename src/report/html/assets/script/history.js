@@ -27,6 +27,7 @@ class Replay {
   constructor(record, columns) {
     Object.assign(this, columns);
     this.events = record.events;
+    this.homes = record.homes;
     this.symbols = Uint32Array.from(columns.symbols);
     for (const name of ["places", "partners", "timePlaces", "times"]) this[name] = sums(columns[name]);
     this.last = this.events + 1;
@@ -149,14 +150,14 @@ class Replay {
     return this.allBlocks = blocks;
   }
 
-  // The segments at a place by address: those that touch and are mapped are one.
+  // The segments at a place by address: those that touch, are mapped and serve the same requests are one.
   segmentsAt(place) {
-    let parts = Array.from(this.segments, (from, at) => ({ from, to: from + this.segmentBytes[at], isMapped: this.segmentMapped[at] > 0 }));
+    let parts = Array.from(this.segments, (from, at) => ({ from, to: from + this.segmentBytes[at], isMapped: this.segmentMapped[at] > 0, home: this.segmentHome[at] }));
     let changed = 0;
     for (let at = 0, to = this.until(place); at < to; at += 1) {
       const reserves = this.reserves[this.symbols[at]];
       if (reserves === 0) continue;
-      const from = this.changes[changed], part = { from, to: from + this.changeBytes[changed], isMapped: this.changeMapped[changed] > 0 };
+      const from = this.changes[changed], part = { from, to: from + this.changeBytes[changed], isMapped: this.changeMapped[changed] > 0, home: this.changeHome[changed] };
       changed += 1;
       if (reserves > 0) parts.push(part);
       else parts = parts.flatMap((old) => old.to <= part.from || part.to <= old.from ? [old]
@@ -166,7 +167,7 @@ class Replay {
     const whole = [];
     for (const part of parts) {
       const before = whole[whole.length - 1];
-      if (before && before.isMapped && part.isMapped && before.to === part.from) before.to = part.to; else whole.push({ ...part });
+      if (before && before.isMapped && part.isMapped && before.home === part.home && before.to === part.from) before.to = part.to; else whole.push({ ...part });
     }
     return whole;
   }

@@ -56,7 +56,7 @@ class Timeline {
         if (hides) this.hidden.add(name); else this.hidden.delete(name);
         toggle.setAttribute("aria-pressed", String(!hides));
         this.draw();
-      }, { "aria-pressed": "true", title: "Hide or show" });
+      }, { "aria-pressed": "true", title: [item.title, "Click to hide or show."].join(" ").trim() });
       toggle.append(...item.childNodes);
       item.append(toggle);
     }

@@ -1,0 +1,33 @@
+//! What a reader of a page sees: its markup and its data, without the style and the script, which are the tool's own.
+
+#![allow(clippy::unwrap_used, missing_docs, dead_code, unreachable_pub)]
+
+use serde_json::Value;
+
+use super::readers::require_printable;
+
+/// Nothing that a reader could see has characters that nobody sees.
+pub fn check_html(page: &str) {
+    let (start, rest) = page.split_once("<style>").unwrap();
+    let (_, rest) = rest.split_once("</style>").unwrap();
+    let (body, rest) = rest.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
+    let (data, rest) = rest.split_once("</script><script>").unwrap();
+    let (_, end) = rest.split_once("</script>").unwrap();
+    for part in [start, body, data, end] {
+        require_printable(part, "html");
+    }
+    // The script shows texts as they are, without the escapes of JSON.
+    check_data(&serde_json::from_str(data).unwrap());
+}
+
+fn check_data(data: &Value) {
+    match data {
+        Value::String(text) => require_printable(text, "the data of a page"),
+        Value::Array(all) => all.iter().for_each(check_data),
+        Value::Object(all) => all.iter().for_each(|(key, value)| {
+            require_printable(key, "a key in the data of a page");
+            check_data(value);
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
