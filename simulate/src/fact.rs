@@ -37,9 +37,11 @@ pub enum Fact {
     HighestUse,
     /// Processes that took memory of a device.
     AllocatingProcesses,
+    /// Those of them that are Pythons which did not run the hook.
+    ProcessesWithoutHook,
 }
 
 impl Fact {
     /// Number of facts.
-    pub const COUNT: usize = Self::AllocatingProcesses as usize + 1;
+    pub const COUNT: usize = Self::ProcessesWithoutHook as usize + 1;
 }

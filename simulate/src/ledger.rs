@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use crate::fact::Fact;
 use crate::names::{KIND, NAMES};
+use crate::python;
 use crate::settings::{Unsupported, settings};
 use crate::sys::lock::Lazy;
 use crate::sys::{self, memory, message};
@@ -30,6 +31,7 @@ static AT_START: extern "C" fn() = start;
 extern "C" fn start() {
     count(Fact::Processes);
     sys::end_with(settings().parent);
+    python::keep_hook_first();
 }
 
 /// Counts a fact once.

@@ -9,6 +9,7 @@
 //! * `cudart`, `driver`, `cublas`, …: one module for each of NVIDIA's libraries, which answers from the model.
 //! * `code`: what the program's own kernels take of a processor, and their parameters. `kernels`: what launches do to values.
 //! * `operators`: what PyTorch's operators write, which the hook in the child's Python computes.
+//! * `python`: the hook for Python stays first on its path, whatever the program does to `PYTHONPATH`.
 //! * `names`: functions for which success is the whole answer, or that have none; a script writes it.
 //!
 //! Functions are exported under the names of NVIDIA's functions, on purpose: that is the reason for each `no_mangle`.
@@ -45,6 +46,7 @@ mod nvml;
 mod nvrtc;
 mod operators;
 mod products;
+mod python;
 mod settings;
 mod streams;
 mod sys;

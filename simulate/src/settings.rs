@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) unsupported: Unsupported,
     /// Workspace that every cuDNN engine asks for.
     pub(crate) cudnn_workspace: u64,
+    /// Folder of the hook for Python.
+    pub(crate) hook: &'static str,
     /// File of counters, shared with all processes of the run.
     pub(crate) ledger: &'static str,
     /// Process of `ptmem simulate`; 0 where there is none.
@@ -78,6 +80,7 @@ impl Default for Settings {
             addresses: Addresses::Up,
             unsupported: Unsupported::Warn,
             cudnn_workspace: 0,
+            hook: "",
             ledger: "",
             parent: 0,
         }
@@ -137,6 +140,7 @@ fn parse(text: &'static str) -> Settings {
             "addresses" => settings.addresses = if value == "down" { Addresses::Down } else { Addresses::Up },
             "unsupported" => settings.unsupported = unsupported(value),
             "cudnn-workspace" => set(&mut settings.cudnn_workspace, value),
+            "hook" => settings.hook = value,
             "ledger" => settings.ledger = value,
             "parent" => set(&mut settings.parent, value),
             _ => {}

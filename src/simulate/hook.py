@@ -1,6 +1,7 @@
 """Runs when a Python starts under `ptmem simulate`: tells the library which CUDA PyTorch was built for, and records.
 
-PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well.
+PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well. The library puts it back where a
+program sets that variable anew.
 """
 
 import os
@@ -425,3 +426,6 @@ sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("an
 sys.meta_path.insert(0, Finder("torchvision.extension", after=(later("operators", "install_vision"),)))
 sys.meta_path.insert(0, Finder("triton.common.build", after=(later("answers", "name_the_driver"),)))
 sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))
+# The library asks for it when the process takes memory of a device.
+if "torch" not in sys.modules:
+    os.environ["PTMEM_SIMULATE_HOOK"] = "ran"

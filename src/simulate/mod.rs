@@ -157,10 +157,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings as the library reads them; `ledger` is the path of the file of counters, `parent` the process that
-    /// starts the command.
+    /// The settings as the library reads them; `hook` is the folder of the hook for Python, `ledger` the path of the file of
+    /// counters, `parent` the process that starts the command.
     #[must_use]
-    pub fn text(&self, ledger: &str, parent: u32) -> String {
+    pub fn text(&self, hook: &str, ledger: &str, parent: u32) -> String {
         let Card { name, capability, processors, l2_cache, .. } = self.card;
         [
             format!("name={name}"),
@@ -175,6 +175,7 @@ impl Settings {
             format!("addresses={}", self.addresses.name()),
             format!("unsupported={}", self.unsupported.name()),
             format!("cudnn-workspace={}", self.cudnn_workspace),
+            format!("hook={hook}"),
             format!("ledger={ledger}"),
             format!("parent={parent}"),
         ]

@@ -260,3 +260,29 @@ fn a_module_that_was_looked_for_is_still_told_of_when_it_is_imported() {
     let (output, _place) = simulate(&[], &script);
     assert_eq!(text(&output.stdout), "True\n", "{}", text(&output.stderr));
 }
+
+/// As a script does that sets the variable for its own packages.
+#[test]
+fn the_hook_runs_in_a_python_whose_path_was_set_anew() {
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("sitecustomize.py"), "print('mine')\n").unwrap();
+    let program = "import sys, sitecustomize; print(any(type(f).__name__ == 'Finder' for f in sys.meta_path))";
+    for variable in ["PYTHONPATH=$PLACE", "env PYTHONPATH=$PLACE:$PYTHONPATH"] {
+        let script = format!("PLACE={}; {variable} python3 -c \"{program}\"", place.path().display());
+        let (output, _place) = simulate(&[], &script);
+        assert_eq!(text(&output.stdout), "mine\nTrue\n", "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_python_that_ran_no_hook_must_not_use_the_gpu() {
+    let program = "import ctypes; print(ctypes.CDLL(None).cudaMalloc(ctypes.byref(ctypes.c_void_p()), 1024))";
+    let (with, _place) = simulate(&[], &format!("python3 -c '{program}'"));
+    assert_eq!((with.status.code(), text(&with.stdout)), (Some(0), "0\n"), "{}", text(&with.stderr));
+    for option in ["-I", "-E", "-S"] {
+        let (without, _place) = simulate(&[], &format!("python3 {option} -c '{program}'"));
+        assert_eq!((without.status.code(), text(&without.stdout)), (Some(2), "0\n"), "{option}");
+        let told = "1 of 1 processes that used the GPU are a Python that did not run ptmem's sitecustomize";
+        assert!(text(&without.stderr).contains(told), "{option}: {}", text(&without.stderr));
+    }
+}

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::recorded::{assert_counters_equal, figures};
-use crate::support::tool::{python, say};
+use crate::support::tool::{self, python, say};
 
 const PTMEM: &str = env!("CARGO_BIN_EXE_ptmem");
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/torch/programs.py");
@@ -452,4 +452,40 @@ fn a_recorded_step_is_exact_by_the_counters_of_pytorch() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let figures = figures_of(place.path(), "out.pkl");
     assert_eq!(figures["allocated"]["baseline_error"], 0, "{}", figures["allocated"]);
+}
+
+/// What a program writes itself says where its code came from, also where its command sets `PYTHONPATH` anew.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn both_sides_that_import_one_package_are_inconclusive_also_by_snapshots_of_their_own() {
+    let python = python();
+    let place = TempDir::new().unwrap();
+    let package = |folder: &str, elements: u32| {
+        let folder = place.path().join(folder).join("tower");
+        std::fs::create_dir_all(&folder).unwrap();
+        let source = format!("import torch\n\ndef build():\n    return torch.zeros({elements}, device='cuda')\n");
+        std::fs::write(folder.join("__init__.py"), source).unwrap();
+    };
+    package("installed", 2_000_000);
+    let script = place.path().join("record.py");
+    let dump = "torch.cuda.memory._record_memory_history()\nheld = tower.build()\ntorch.cuda.memory._dump_snapshot(sys.argv[1])";
+    std::fs::write(&script, format!("import sys\nimport torch, tower\n{dump}\n")).unwrap();
+    for (side, elements) in [("before", 1_000_000), ("after", 2_000_000)] {
+        package(&format!("{side}/src"), elements);
+        tool::commit(&place.path().join(side), &["src"]);
+    }
+    let gate = |path: &str| {
+        for side in ["before", "after"] {
+            let mut command = Command::new(PTMEM);
+            command.current_dir(place.path().join(side)).args(["simulate", "--", "env", &format!("PYTHONPATH={path}")]);
+            command.arg(&python).arg(&script).arg(format!("../{side}.pkl"));
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        tool::verdict(&tool::ptmem(place.path(), &["diff", "before.pkl", "after.pkl", "--max-growth", "5%"]))
+    };
+    let (code, line) = gate("../installed");
+    assert_eq!((code, line.contains("both sides ran the same code of tower")), (3, true), "{line}");
+    let (code, line) = gate("src");
+    assert_eq!((code, line.contains("peak grew")), (1, true), "{line}");
 }

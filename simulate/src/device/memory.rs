@@ -7,6 +7,7 @@ use super::addresses::{self, Ranges};
 use super::{MOST_DEVICES, values};
 use crate::cuda_error::CudaError;
 use crate::ledger::{self, Fact};
+use crate::python;
 use crate::settings::settings;
 use crate::sys::lock::Mutex;
 
@@ -36,6 +37,9 @@ impl Memory {
             Some(used) if used <= settings().memory => {
                 if !ALLOCATES.swap(true, Ordering::Relaxed) {
                     ledger::count(Fact::AllocatingProcesses);
+                    if python::lacks_hook() {
+                        ledger::count(Fact::ProcessesWithoutHook);
+                    }
                 }
                 self.used = used;
                 ledger::count_use(used);

@@ -47,5 +47,7 @@ unsafe extern "C" {
     pub(crate) fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
     pub(crate) fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
     pub(crate) fn raise(signal: c_int) -> c_int;
+    pub(crate) fn setenv(name: *const c_char, value: *const c_char, overwrite: c_int) -> c_int;
+    pub(crate) fn unsetenv(name: *const c_char) -> c_int;
     pub(crate) fn write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize;
 }

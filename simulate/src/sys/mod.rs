@@ -12,6 +12,8 @@ pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod thread;
 
+use core::ffi::CStr;
+
 /// Asks the kernel to end this process when the one that started it is killed, if that is `parent`. Programs keep this
 /// when they start another in their place.
 pub(crate) fn end_with(parent: i32) {
@@ -28,12 +30,25 @@ pub(crate) fn end_with(parent: i32) {
 }
 
 /// Value of an environment variable, if it is text.
-pub(crate) fn environment(name: &core::ffi::CStr) -> Option<&'static str> {
+pub(crate) fn environment(name: &CStr) -> Option<&'static str> {
+    environment_bytes(name)?.to_str().ok()
+}
+
+/// Value of an environment variable.
+pub(crate) fn environment_bytes(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the name ends in NUL. The value is read before the program changes its environment: on first use.
     let value = unsafe { c::getenv(name.as_ptr()) };
-    if value.is_null() {
-        return None;
-    }
     // SAFETY: getenv returns NULL or a string that ends in NUL.
-    unsafe { core::ffi::CStr::from_ptr(value) }.to_str().ok()
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
+}
+
+/// Sets an environment variable, or removes it. Only for the start of a process, before it has threads.
+pub(crate) fn set_environment(name: &CStr, value: Option<&CStr>) {
+    // SAFETY: both end in NUL, and no other thread reads the environment yet.
+    unsafe {
+        match value {
+            Some(value) => c::setenv(name.as_ptr(), value.as_ptr(), 1),
+            None => c::unsetenv(name.as_ptr()),
+        };
+    }
 }

@@ -68,7 +68,10 @@ impl Folder {
         let python = self.path.join("python");
         let ledger = self.path.join("ledger");
         let mut environment = vec![
-            (simulate::SETTINGS_VARIABLE, settings.text(&ledger.to_string_lossy(), std::process::id()).into()),
+            (
+                simulate::SETTINGS_VARIABLE,
+                settings.text(&python.to_string_lossy(), &ledger.to_string_lossy(), std::process::id()).into(),
+            ),
             ("LD_PRELOAD", before("LD_PRELOAD", libraries.join(simulate::PRELOADED), [":", " "])),
             ("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", libraries.clone(), [":", ":"])),
             ("PYTHONPATH", before("PYTHONPATH", python, [":", ":"])),

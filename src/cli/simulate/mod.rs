@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use ptmem::simulate::{self, Card, Ledger, Outcome, Rank, Settings};
+use ptmem::simulate::{self, Card, Fact, Ledger, Outcome, Rank, Settings};
 use ptmem::units::Size;
 
 pub(crate) use arguments::SimulateArguments;
@@ -97,11 +97,25 @@ impl Run<'_> {
             let path = alone.map_or(path.clone(), |alone| alone.job.file_of(alone.rank, path));
             self.output.write(&path, &simulate::json(&outcome)?)?;
         }
-        if let (Some(record), 0) = (record, exit_code) {
-            require_recording(record, &outcome, &folder.problems())?;
+        if exit_code == 0 {
+            require_hook(&outcome.ledger)?;
+            if let Some(record) = record {
+                require_recording(record, &outcome, &folder.problems())?;
+            }
         }
         Ok(exit_code)
     }
+}
+
+/// Fails a run in which a Python used a GPU without the hook: its snapshots have no facts, so a comparison cannot tell
+/// whose code it measured, and no value was computed.
+fn require_hook(ledger: &Ledger) -> Result<()> {
+    let without @ 1.. = ledger.fact(Fact::ProcessesWithoutHook) else { return Ok(()) };
+    let used = ledger.fact(Fact::AllocatingProcesses);
+    bail!(
+        "{without} of {used} processes that used the GPU are a Python that did not run ptmem's sitecustomize: start it without \
+         -I, -E and -S, and import torch in no .pth file"
+    )
 }
 
 /// Fails a run whose recording is not what was asked for, although the command succeeded.
