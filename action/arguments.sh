@@ -120,5 +120,6 @@ command_line() {
   fi
   # An empty array is an unset one to the bash of macOS.
   command+=(${words[@]+"${words[@]}"})
+  comparison=("${command[@]}")
   add_exports
 }

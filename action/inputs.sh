@@ -16,6 +16,9 @@ check_inputs() {
   if [ -n "$profiles" ]; then
     valid_key profiles "$profiles" || valid=false
   fi
+  if [ -n "${PTMEM_PICTURES:-}" ]; then
+    valid_key pictures "$PTMEM_PICTURES" || valid=false
+  fi
   if ! valid_key comment-key "$key" || { [ -n "$name" ] && ! valid_key name "$name"; }; then
     key_is_valid=false
     valid=false

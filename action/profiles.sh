@@ -28,6 +28,11 @@ authorize() {
   export GIT_CONFIG_VALUE_1
 }
 
+# as_ptmem COMMAND...: runs git as the one who commits, whoever's machine this is.
+as_ptmem() {
+  env GIT_AUTHOR_NAME=ptmem GIT_AUTHOR_EMAIL= GIT_COMMITTER_NAME=ptmem GIT_COMMITTER_EMAIL= "$@"
+}
+
 # branch_of_run: the branch of the code that a push goes to, or that a pull request or a merge queue is for.
 branch_of_run() {
   local event=${GITHUB_EVENT_PATH:-} branch=${GITHUB_BASE_REF:-}
@@ -51,12 +56,8 @@ add_profile() {
   GIT_INDEX_FILE=$index git update-index --add --cacheinfo "100644,$blob,$path"
   tree=$(GIT_INDEX_FILE=$index git write-tree)
   when=$(git log -1 --format=%ct HEAD)
-  commit=$(
-    export GIT_AUTHOR_NAME=ptmem GIT_AUTHOR_EMAIL='' GIT_COMMITTER_NAME=ptmem GIT_COMMITTER_EMAIL=''
-    export GIT_AUTHOR_DATE="$when +0000" GIT_COMMITTER_DATE="$when +0000"
-    git commit-tree "$tree" ${parents[@]+"${parents[@]}"} -m "$(git log -1 --format=%s HEAD)" \
-      -m "$recorded_commit: $(git rev-parse HEAD)"
-  )
+  commit=$(GIT_AUTHOR_DATE="$when +0000" GIT_COMMITTER_DATE="$when +0000" as_ptmem git commit-tree "$tree" \
+    ${parents[@]+"${parents[@]}"} -m "$(git log -1 --format=%s HEAD)" -m "$recorded_commit: $(git rev-parse HEAD)")
   git update-ref "$profiles_ref" "$commit"
 }
 

@@ -17,6 +17,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/record.sh"
 # shellcheck source=action/arguments.sh
 . "$(dirname "${BASH_SOURCE[0]}")/arguments.sh"
+# shellcheck source=action/pictures.sh
+. "$(dirname "${BASH_SOURCE[0]}")/pictures.sh"
 
 # A failure here is not a verdict: exit code 1 would read as a regression.
 trap 'status=$?; remove_base; [ $status -eq 0 ] || exit 2' EXIT
@@ -88,3 +90,4 @@ output report-json "$folder/report.json"
 output report-markdown "$folder/report.md"
 output report-brief "$folder/brief.md"
 output_page
+output_picture $status

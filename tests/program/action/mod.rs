@@ -8,6 +8,7 @@ mod gitlab;
 mod inputs;
 mod install;
 mod page;
+mod pictures;
 mod profiles;
 mod record;
 mod run;
@@ -33,7 +34,7 @@ struct Job {
 }
 
 /// The programs that the scripts use. The others of the machine, `ptmem` and `cargo` above all, are not on the path.
-const TOOLS: [&str; 30] = [
+const TOOLS: [&str; 31] = [
     "awk",
     "base64",
     "bash",
@@ -58,6 +59,7 @@ const TOOLS: [&str; 30] = [
     "sha256sum",
     "shasum",
     "sleep",
+    "sort",
     "tail",
     "tar",
     "tee",
