@@ -56,7 +56,8 @@ Examples of limits:
 Metrics, in bytes per device: peak, baseline, end (allocated bytes); active, requested, reserved
 (peaks of these counters); fragmentation (reserved minus active at the reserved peak); stack (each
 stack's total at the peak); stack:GLOB (stacks with a matching label); phase (the peak inside every
-phase that both sides have); phase:GLOB (inside those with a matching name). Over all ranks: imbalance (the highest peak minus the median peak).
+phase that both sides have and no other encloses); phase:GLOB (inside those with a matching name).
+Over all ranks: imbalance (the highest peak minus the median peak).
 
 A limit on stack:GLOB replaces the limit on stack for the stacks that match. An option replaces the
 same limit in ptmem.toml.
