@@ -17,7 +17,8 @@ pub(super) fn compare(profiles: &Sides<Profile>, found: &mut Vec<Diagnostic>) {
     if !changed.is_empty() {
         found.push(Diagnostic::new(Code::VersionsDiffer, None, changed.join(", ")));
     }
-    if let Some(message) = same_code(before, after) {
+    if let Some(reason) = same_code(before, after) {
+        let message = format!("{reason}; install each checkout before it is recorded, or put it first on PYTHONPATH");
         found.push(Diagnostic::new(Code::SameCode, None, message));
     }
 }

@@ -75,7 +75,8 @@ fn a_repository_gets_the_files_of_a_gate() {
     // The configuration is valid as it is: a gate runs with it, and limits more than the peak.
     let gate = ptmem(place.path(), &["diff", &fixture("before.pkl"), &fixture("after.pkl"), "--format", "junit"]);
     assert_eq!(gate.status.code(), Some(1), "{}", text(&gate.stderr));
-    for limit in ["name=\"peak within 5 %\"", "name=\"end within 5 % + 1.00 MiB\"", "aten::_softmax within 4.00 MiB\""] {
+    for limit in ["name=\"peak within 5 %\"", "name=\"end within 5 % + 1.00 MiB\"", "aten::_softmax within 4.00 MiB\""]
+    {
         assert!(text(&gate.stdout).contains(limit), "{limit}: {}", text(&gate.stdout));
     }
 }

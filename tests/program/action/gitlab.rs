@@ -117,7 +117,7 @@ fn run_job_of_init(files: [&[&str]; 2]) -> (Job, Finished) {
     let workspace = job.path("workspace");
     job.set("CI_PROJECT_DIR", workspace).set("CI_MERGE_REQUEST_DIFF_BASE_SHA", base);
     let finished = job.run_file(&job.path("script.sh"));
-    assert!(!job.path("workspace/environment").exists());
+    assert!(!job.path("workspace/.ptmem/environment").exists());
     (job, finished)
 }
 
@@ -129,6 +129,13 @@ fn the_job_of_init_records_each_side_with_its_own_code() {
     let (job, finished) = run_job_of_init([&["record_memory.py"]; 2]);
     finished.says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
     assert!(job.read("workspace/memory.md").contains("53.80 MiB"));
+    // Beside the code, another copy of it would be found in its place, and be packed with it.
+    let folders =
+        fs::read_dir(job.path("workspace")).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir());
+    assert!(folders.into_iter().all(|folder| folder.file_name().to_string_lossy().starts_with('.')));
+    // A runner that keeps the folder cleans it, but not the repository.
+    job.git("workspace", &["clean", "-ffdx", "--quiet"]);
+    job.run_file(&job.path("script.sh")).says(1, "FAIL peak grew 53.80 MiB (+19.2 %)");
 }
 
 #[test]
