@@ -1,7 +1,7 @@
 """Runs when a Python starts under `ptmem simulate`: tells the library which CUDA PyTorch was built for, and records.
 
-PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well. The library puts it back where a
-program sets that variable anew.
+PYTHONPATH puts this file before a sitecustomize that was there already, which is run as well. The library puts it back
+where a program sets that variable anew.
 """
 
 import os
