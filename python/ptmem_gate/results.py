@@ -97,6 +97,8 @@ class Place:
 
     event: int
     """The event that it is just after; -1 for the start."""
+    step: Optional[int]
+    """The step that it lies in, from 0, where equal steps make up the history; else null."""
     phase: Optional[str]
     """The innermost phase that is open there, with its number."""
     allocated: int

@@ -150,6 +150,13 @@ impl Alignment {
         self.map.before_of(after)
     }
 
+    /// The number of the step, from 0, that a place lies in; `None` outside of all, and where no steps repeat.
+    #[must_use]
+    pub fn step(&self, side: Side, at: Position) -> Option<usize> {
+        let last = self.begun(side, at).checked_sub(1)?;
+        self.map.steps.of(side).and_then(|steps| steps.step(last))
+    }
+
     /// The number of allocations up to a moment.
     fn begun(&self, side: Side, at: Position) -> usize {
         self.born.of(side).partition_point(|born| *born <= at)

@@ -47,11 +47,12 @@ pub(super) fn common(runs: &Sides<Run<'_>>, paired: &Paired) -> Common {
         let names = names(runs, paired, side);
         let of_class = of_classes(run, &names, &mut symbols);
         let sequence = sequences.of_mut(side);
-        for (at, class) in run.device.trace.allocated() {
+        let trace = &run.device.trace;
+        for (at, class) in trace.begun().take_while(|(at, _)| *at < trace.dump()) {
             let symbol = of_class[class as usize];
             sequence.symbols.push(symbol);
             sequence.born.push(at);
-            let bytes = run.device.trace.classes[class as usize].requested;
+            let bytes = trace.classes[class as usize].requested;
             sized.of_mut(side).push(number(&mut by_size, (symbol, bytes)));
         }
     }

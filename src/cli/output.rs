@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
+use ptmem::profile::{Profile, Raise, saved};
 use ptmem::report::{Format, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -204,6 +205,15 @@ fn is_device(path: &Path) -> bool {
 /// Prints a note to standard error.
 pub(crate) fn print_note(text: &str) {
     print_message("note", AnsiColor::Cyan, text);
+}
+
+/// The text of a saved profile. Notes what it cannot answer.
+pub(crate) fn saved_text(profile: &Profile, bound: saved::Bound, raises: &[Raise]) -> String {
+    let saved::Written { text, coarse } = saved::write(profile, bound, raises);
+    for note in coarse {
+        print_note(&note.message);
+    }
+    text
 }
 
 /// Prints an error.

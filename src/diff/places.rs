@@ -25,6 +25,8 @@ pub struct ComparedPlaces {
 pub struct Place {
     /// Where it is.
     pub at: Position,
+    /// The step that repeats in which it lies, from 0; `None` where none does.
+    pub step: Option<u64>,
     /// The innermost phase that is open there.
     pub phase: Option<String>,
     /// Bytes allocated there.
@@ -80,10 +82,15 @@ impl ComparedPlaces {
         alignment: Option<&Alignment>,
         missing: &[Missing],
     ) -> Option<Self> {
-        let at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
+        let mut at = Sides { before: Place::compared(devices.before)?, after: Place::compared(devices.after)? };
         let allocated = &devices.before.figures.allocated;
-        let before_peak =
+        let mut before_peak =
             allocated.peak_at.zip(allocated.peak).map(|(at, bytes)| Place::new(devices.before, at, bytes));
+        if let Some(alignment) = alignment {
+            at.before.find_step(alignment, Side::Before);
+            at.after.find_step(alignment, Side::After);
+            before_peak.iter_mut().for_each(|peak| peak.find_step(alignment, Side::Before));
+        }
         Some(Self { at, before_peak, reason: apart(profiles, devices, alignment, missing) })
     }
 
@@ -105,7 +112,11 @@ impl ComparedPlaces {
 
 impl Place {
     fn new(device: &DeviceProfile, at: Position, allocated: u64) -> Self {
-        Self { at, phase: phase(device, at), allocated }
+        Self { at, step: None, phase: phase(device, at), allocated }
+    }
+
+    fn find_step(&mut self, alignment: &Alignment, side: Side) {
+        self.step = alignment.step(side, self.at).map(|step| step as u64);
     }
 
     /// The place whose stacks a profile has.

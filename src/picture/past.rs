@@ -28,7 +28,7 @@ impl<'p> Past<'p> {
         Some(Self {
             profile,
             device,
-            begun: if device.has_moves() { device.trace.begun() } else { Vec::new() },
+            begun: if device.has_moves() { device.trace.begun().collect() } else { Vec::new() },
             units: classes.map(|class| units.of(side, class.origin.into(), class.tags)).collect(),
         })
     }

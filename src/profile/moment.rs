@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::phases::{Phases, folded_name};
+use super::phases::{Phases, folded_name, place};
 use crate::phase::{Phase, Source};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Event, Snapshot, Tables};
@@ -232,7 +232,6 @@ impl<'r> NamedPhase<'r> {
 
     /// Those that a profile knows.
     pub(super) fn known(phases: &'r Phases) -> Vec<Self> {
-        let place = |events: u64| Position::of_count(usize::try_from(events).unwrap_or(usize::MAX));
         let named = phases.known_or_not().map(|phase| Self {
             source: phase.source,
             name: &phase.name,

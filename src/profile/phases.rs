@@ -10,7 +10,7 @@ use crate::phase::{self, Phase, Source};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
 use crate::text::{count, cut, thousands};
-use crate::trace::Levels;
+use crate::trace::{Levels, Trace};
 
 /// The most phases of a device that are looked at: occurrences, not names.
 pub const MOST_PHASES: usize = 65_536;
@@ -90,7 +90,6 @@ impl Phases {
 
     /// The places at which a step may begin.
     pub(crate) fn marks(&self) -> Vec<Mark> {
-        let place = |events: u64| Position::of_count(usize::try_from(events).unwrap_or(usize::MAX));
         let marks = self.known_or_not().map(|phase| Mark {
             name: phase.step.map_or(phase.name.to_string(), |number| format!("{}#{number}", phase.name)),
             source: phase.source,
@@ -181,9 +180,6 @@ pub(super) fn measured(
     if are_known(figures) {
         diagnostics.extend(irregular.diagnostics(device, cut));
     }
-    let mut borders: Vec<Position> = found.iter().flat_map(|phase| [phase.from, phase.to]).collect();
-    borders.sort_unstable();
-    let levels = Levels::new(&replay.trace, borders);
     let mut names: HashMap<(Source, &str), Named> = HashMap::new();
     let mut all = Vec::with_capacity(found.len());
     for phase in &found {
@@ -191,7 +187,6 @@ pub(super) fn measured(
         let next = names.len();
         let name = folded_name(text);
         let named = names.entry((phase.source, name)).or_insert_with(|| Named::new(next, name));
-        let held = levels.over(phase.from, phase.to);
         let occurrence = Occurrence {
             name: Arc::clone(&named.name),
             source: phase.source,
@@ -199,9 +194,9 @@ pub(super) fn measured(
             depth: 0,
             from: phase.from.count() as u64,
             to: phase.to.count() as u64,
-            start: held.start.allocated,
-            peak: held.peak.allocated,
-            end: held.end.allocated,
+            start: 0,
+            peak: 0,
+            end: 0,
             begins: phase.begins,
             ends: phase.ends,
             step: step_of_profiler(text),
@@ -209,7 +204,27 @@ pub(super) fn measured(
         named.occurrences += 1;
         all.push((named.index, occurrence));
     }
-    Phases::new(arrange(all), cut, figures)
+    let mut all = arrange(all);
+    hold(&mut all, &replay.trace);
+    Phases::new(all, cut, figures)
+}
+
+/// Measures the memory held in phases.
+pub(super) fn hold(phases: &mut [Occurrence], trace: &Trace) {
+    let mut borders: Vec<Position> = phases.iter().flat_map(|phase| [phase.from, phase.to]).map(place).collect();
+    borders.sort_unstable();
+    let levels = Levels::new(trace, borders);
+    for phase in phases {
+        let held = levels.over(place(phase.from), place(phase.to));
+        phase.start = held.start.allocated;
+        phase.peak = held.peak.allocated;
+        phase.end = held.end.allocated;
+    }
+}
+
+/// The place after a number of events.
+pub(super) fn place(events: u64) -> Position {
+    Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
 }
 
 impl Irregular {

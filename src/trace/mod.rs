@@ -218,12 +218,6 @@ impl Trace {
         times
     }
 
-    /// The blocks that events hand out, in order: the place just after each event, and the class. Unlike
-    /// [`Trace::begun`], without those that the final state implies.
-    pub fn allocated(&self) -> impl Iterator<Item = (Position, u32)> {
-        self.placed().take(self.symbols.len()).filter_map(|placed| self.begins(placed))
-    }
-
     /// The class of the block that an event hands out.
     #[must_use]
     pub fn begun_by(&self, event: u32) -> Option<&Class> {
@@ -334,15 +328,10 @@ impl Trace {
         at
     }
 
-    /// The blocks that came within the recording, in order: when, and the class of each.
-    #[must_use]
-    pub fn begun(&self) -> Vec<(Position, u32)> {
-        self.placed().filter_map(|placed| self.begins(placed)).collect()
-    }
-
-    /// The class of the block that a symbol hands out, with its place.
-    fn begins(&self, (at, symbol): (Position, u32)) -> Option<(Position, u32)> {
-        Some((at, self.moves[symbol as usize].begins()?.class))
+    /// The blocks that came within the recording, in order: when, and the class of each. Those that the final state
+    /// implies come last, at [`Trace::dump`].
+    pub fn begun(&self) -> impl Iterator<Item = (Position, u32)> {
+        self.placed().filter_map(|(at, symbol)| Some((at, self.moves[symbol as usize].begins()?.class)))
     }
 
     /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every

@@ -93,7 +93,7 @@ fn allocations(profile: &Profile, device: u32) -> Vec<u32> {
         _ => String::new(),
     });
     let keys: Vec<String> = keys.collect();
-    let begun: Vec<usize> = device.trace.allocated().map(|(_, class)| class as usize).collect();
+    let begun: Vec<usize> = device.trace.begun().map(|(_, class)| class as usize).collect();
     let stacks: HashSet<&String> = begun.iter().map(|&class| &keys[class]).collect();
     let is_by_size = stacks.len() < LEAST_STACKS;
     let mut known = HashMap::new();

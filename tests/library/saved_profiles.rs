@@ -131,7 +131,7 @@ fn profiles_are_small_and_always_the_same() {
     for path in fixtures().into_iter().chain(recorded()) {
         let first = text(&path);
         assert_eq!(text(&path), first, "{}", path.display());
-        assert!(first.len() < 300_000, "{}: {} bytes", path.display(), first.len());
+        assert!(first.len() < 110_000, "{}: {} bytes", path.display(), first.len());
         assert!(first.ends_with("}\n") && !first.contains('\r'));
         // Reading and writing gives the same file.
         assert_eq!(whole(&parse(&first, Options::default())), first, "{}", path.display());
@@ -148,7 +148,7 @@ fn a_line_that_moves_changes_the_lines_of_its_frames_alone() {
     assert_eq!(differing(&before.0, &moved.0), 3, "the source, the duration and the times alone");
     assert_eq!(before.1.lines().count(), moved.1.lines().count());
     let lines = differing(&before.1, &moved.1);
-    assert!(lines > 5 && lines < 30, "{lines}");
+    assert!(lines > 3 && lines < 15, "{lines}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn profiles_that_were_changed_are_refused() {
         ("\"implied\": 0", "\"implied\": 1", "has not one move for each event"),
         ("\"implied\": 0", "\"implied\": 99999999", "is longer than one can be"),
         ("\"moves\": [\n          \"", "\"moves\": [\n          \"-nosuch ", "cannot be read"),
-        ("\"held\":18", "\"held\":99999999999", "more blocks than a device can hold"),
+        ("0,0,18]]", "0,0,99999999999]]", "more blocks than a device can hold"),
         ("\"events\": ", "\"events\": -", "invalid value"),
         ("\"frames\":\"", "\"frames\":\"nosuch ", "there is no frame 'nosuch'"),
         ("\"peak\":", "\"peak\":1,\"peak\":", "duplicate field"),
@@ -251,7 +251,7 @@ fn profiles_that_were_changed_are_refused() {
     let codes: Vec<_> = read.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert_eq!(codes, ["unknown-diagnostic"]);
     // Sums that no memory could hold, without a figure beside them.
-    let huge = signed(&good.replace("\"requested\":1440000", "\"requested\":18446744073709551615"));
+    let huge = signed(&good.replace(",1440000]]", ",18446744073709551615]]"));
     let huge = profile::read(huge.as_bytes(), "x.json", Options::default()).unwrap();
     for &format in Format::ALL {
         format.render(Subject::Profile(&huge, None), &report::Options::default()).unwrap();

@@ -136,7 +136,7 @@ fn both_sides_are_compared_at_the_same_place_of_the_program() {
     let categories: i64 =
         device["categories"].as_array().unwrap().iter().map(|one| one["delta"].as_i64().unwrap()).sum();
     assert_eq!(categories, mib(10));
-    let place = |event: i64, bytes: i64| serde_json::json!({ "event": event, "phase": null, "allocated": mib(bytes) });
+    let place = |event: i64, bytes: i64| serde_json::json!({ "event": event, "step": 0, "phase": null, "allocated": mib(bytes) });
     let places = &device["places"];
     assert_eq!(places["before"], place(4, 30));
     assert_eq!(places["after"], place(4, 50));

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::DeviceDiff;
-use ptmem::profile::{Kind, Raise, saved};
+use ptmem::profile::{Kind, Raise};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
 use ptmem::verdict::{Comparison, Target, Verdict};
@@ -153,7 +153,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             ));
         }
     }
-    let text = saved::text_of(after, before.bound.and(after.bound), &raises);
+    let text = output::saved_text(after, before.bound.and(after.bound), &raises);
     output::write_file(path, text.as_bytes())?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };

@@ -31,7 +31,7 @@ pub(super) struct SavedProfile {
     pub(super) run: Option<RunFacts>,
     pub(super) devices: Vec<SavedDevice>,
     pub(super) diagnostics: Vec<SavedDiagnostic>,
-    pub(super) frames: BTreeMap<String, SavedFrame>,
+    pub(super) frames: BTreeMap<String, SavedFunction>,
     /// The digest of everything before it.
     pub(super) sha1: String,
 }
@@ -236,12 +236,15 @@ impl SavedHighest {
     }
 }
 
-/// A stack. Label and key, by the default grouping, are for readers: they follow from the frames.
+/// A stack.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct SavedStack {
+    /// By the default grouping, for readers: it follows from the frames. Nothing where it is that of the stack before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) label: String,
+    #[serde(skip)]
     pub(super) key: String,
-    /// The digest of its C++ frames, in hexadecimal.
+    /// The digest of its C++ frames, in hexadecimal, where some of them are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cpp: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,29 +264,19 @@ pub(super) struct SavedStack {
     pub(super) forward_frames: String,
 }
 
-/// Allocations that count as one.
+/// Allocations that count as one: numbers, of which zeros at the end are left out behind the second, and tags where there are some. The
+/// numbers are the bytes of a block; those that were asked for; bytes that a block may be smaller, and larger; blocks that
+/// are allocated before the first event, and those whose free is pending then; and 1 where blocks may have been pending.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SavedClass(
+    pub(super) Vec<u64>,
+    #[serde(default, skip_serializing_if = "SavedTags::is_empty")] pub(super) SavedTags,
+);
+
+/// The tags of a class.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct SavedClass {
-    pub(super) bytes: u64,
-    /// Nothing where it is as many as the block has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) requested: Option<u64>,
-    /// Blocks that are allocated before the first event.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) held: u64,
-    /// Blocks whose free is pending before the first event.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) pending: u64,
-    /// Bytes that a block may be smaller.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) below: u64,
-    /// Bytes that a block may be larger.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) above: u64,
-    /// True if blocks may have been pending before the first event.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) maybe_pending: bool,
+pub(super) struct SavedTags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metadata: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -296,6 +289,12 @@ pub(super) struct SavedClass {
     pub(super) shape: Option<String>,
 }
 
+impl SavedTags {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The moves of a history, folded.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedTrace {
@@ -306,12 +305,24 @@ pub(super) struct SavedTrace {
     pub(super) moves: Vec<String>,
 }
 
-/// Function, file, line; and for generated code the frame that it was generated from.
+/// The frames of a function: its name, its file, and their lines.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SavedFunction(pub(super) String, pub(super) String, pub(super) Vec<SavedLine>);
+
+/// The line of a frame; and for generated code the frame that it was generated from.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum SavedFrame {
-    Plain(String, String, serde_json::Number),
-    Generated(String, String, serde_json::Number, String),
+pub(super) enum SavedLine {
+    Plain(serde_json::Number),
+    Generated(serde_json::Number, String),
+}
+
+impl SavedLine {
+    /// Its number; 0 for one that is none.
+    pub(super) fn number(&self) -> i128 {
+        let (Self::Plain(line) | Self::Generated(line, _)) = self;
+        line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0)
+    }
 }
 
 /// The rules by which stacks were grouped for the bound.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
-pub use write::text_of;
+pub use write::{Written, text_of, write};
 
 use super::Moment;
 use crate::input::Document;

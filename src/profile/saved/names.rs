@@ -1,6 +1,6 @@
 //! Names for the frames in the file.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sha1::{Digest, Sha1};
 
@@ -10,26 +10,42 @@ use super::bounded::Kept;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
 
-/// Names for the frames of the stacks that are kept. Frames of the user always stay: the names of files depend on which
-/// other files there are.
-pub(super) fn frame_names(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> BTreeMap<FrameId, String> {
-    let tables = code.tables();
-    let mut frames = kept_frames(code, devices, kept);
-    frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
-    let mut names = BTreeMap::new();
-    let mut taken = HashSet::new();
-    let mut last = None;
-    let mut ordinal = 0;
-    for frame in frames {
-        let Content { name, filename, .. } = Content::new(tables, frame);
-        // Frames that differ in their line alone are numbered.
-        ordinal = if last == Some((name, filename)) { ordinal + 1 } else { 0 };
-        last = Some((name, filename));
-        let name = free_name(name, filename, ordinal, &taken);
-        taken.insert(name.clone());
-        names.insert(frame, name);
+/// The frames of the file: those of each function under the name that it has there.
+#[derive(Default)]
+pub(super) struct FrameNames {
+    pub(super) functions: BTreeMap<String, Vec<FrameId>>,
+    names: HashMap<FrameId, String>,
+}
+
+/// The name of a frame of a function: those that differ in their line alone are numbered.
+pub(super) fn frame_name(function: &str, number: usize) -> String {
+    if number == 0 { function.to_owned() } else { format!("{function}.{number}") }
+}
+
+impl FrameNames {
+    /// Names for the frames of the stacks that are kept. Frames of the user always stay: the names of files depend on
+    /// which other files there are.
+    pub(super) fn new(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Self {
+        let tables = code.tables();
+        let mut frames = kept_frames(code, devices, kept);
+        frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
+        let mut all = Self::default();
+        let mut taken = HashSet::new();
+        for frames in frames.chunk_by(|&a, &b| Content::new(tables, a).function() == Content::new(tables, b).function())
+        {
+            let (name, filename) = Content::new(tables, frames[0]).function();
+            let function = free_digest(&[name, filename], 4, &taken);
+            taken.insert(function.clone());
+            let names = frames.iter().enumerate().map(|(number, &frame)| (frame, frame_name(&function, number)));
+            all.names.extend(names);
+            all.functions.insert(function, frames.to_vec());
+        }
+        all
     }
-    names
+
+    pub(super) fn get(&self, frame: FrameId) -> Option<&str> {
+        self.names.get(&frame).map(String::as_str)
+    }
 }
 
 /// The frames that get a name.
@@ -61,22 +77,20 @@ struct Content<'t> {
 }
 
 impl<'t> Content<'t> {
+    fn function(&self) -> (&'t str, &'t str) {
+        (self.name, self.filename)
+    }
+
     fn new(tables: &'t Tables, frame: FrameId) -> Self {
         let Frame { name, filename, line, original } = *tables.frame(frame);
         Self { name: tables.string(name), filename: tables.string(filename), line, is_generated: original.is_some() }
     }
 }
 
-/// The shortest part of the digest of a function and its file, from four characters on, that is not taken.
-fn free_name(name: &str, filename: &str, ordinal: u32, taken: &HashSet<String>) -> String {
-    let suffix = if ordinal == 0 { String::new() } else { format!(".{ordinal}") };
-    free_digest(&[name, filename], &suffix, 4, taken)
-}
-
 /// The shortest part of the digest of texts, from `least` characters on, that is not taken.
-pub(super) fn free_digest(texts: &[&str], suffix: &str, least: usize, taken: &HashSet<String>) -> String {
+pub(super) fn free_digest(texts: &[&str], least: usize, taken: &HashSet<String>) -> String {
     let digest = base_36(&Sha1::digest(texts.join("\0")));
-    let mut candidates = (least..=digest.len()).map(|length| format!("{}{suffix}", &digest[..length]));
+    let mut candidates = (least..=digest.len()).map(|length| digest[..length].to_owned());
     let free = candidates.find(|name| !taken.contains(name));
     free.unwrap_or_else(|| format!("{digest}.{}", taken.len()))
 }

@@ -1,27 +1,34 @@
-//! Phases in the file: a line per name, with a list of each figure over its occurrences. Figures are kept as
-//! differences, which are 0 for the thousands of phases in which nothing may happen.
+//! Phases in the file: a line per name, with a list of each figure over its occurrences, as differences.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange};
+use super::super::phases::{MOST_PHASES, Occurrence, Phases, arrange, hold};
 use super::Error;
 use crate::phase::Source;
 use crate::text::{cut, printable};
+use crate::trace::Trace;
 
 /// All occurrences of a phase, by their order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedPhase {
     name: String,
     source: Source,
+    /// Events from one beginning to the next.
     from: Vec<u64>,
+    #[serde(skip)]
+    last: u64,
     events: Vec<u64>,
+    /// The memory held at its start; like the two that follow only where the history is kept coarsely.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     start: Vec<u64>,
     /// By how much the peak is above the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<u64>,
     /// By how much the end is below the peak.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     below: Vec<u64>,
     /// Which occurrences have no recorded beginning.
     unopened: Vec<u32>,
@@ -39,6 +46,7 @@ impl SavedPhase {
             name: name.to_owned(),
             source,
             from: Vec::new(),
+            last: 0,
             events: Vec::new(),
             start: Vec::new(),
             above: Vec::new(),
@@ -49,12 +57,15 @@ impl SavedPhase {
         }
     }
 
-    fn add(&mut self, phase: &Occurrence) {
-        self.from.push(phase.from);
+    fn add(&mut self, phase: &Occurrence, is_coarse: bool) {
+        self.from.push(phase.from - self.last);
+        self.last = phase.from;
         self.events.push(phase.to - phase.from);
-        self.start.push(phase.start);
-        self.above.push(phase.peak - phase.start);
-        self.below.push(phase.peak - phase.end);
+        if is_coarse {
+            self.start.push(phase.start);
+            self.above.push(phase.peak - phase.start);
+            self.below.push(phase.peak - phase.end);
+        }
         self.unopened.extend((!phase.begins).then_some(phase.number));
         self.unclosed.extend((!phase.ends).then_some(phase.number));
         self.steps.extend(phase.step);
@@ -66,27 +77,33 @@ impl SavedPhase {
     }
 
     fn has_equal_lists(&self) -> bool {
-        let figures = [&self.events, &self.start, &self.above, &self.below];
-        let steps = Some(&self.steps).filter(|steps| !steps.is_empty());
-        figures.into_iter().chain(steps).all(|list| list.len() == self.from.len())
+        let figures = [&self.start, &self.above, &self.below, &self.steps];
+        let figures = figures.into_iter().filter(|list| !list.is_empty());
+        figures.chain([&self.events]).all(|list| list.len() == self.from.len())
     }
 
     /// An occurrence, on a device that has `most` events.
-    fn occurrence(&self, index: usize, shared: &Arc<str>, most: u64, place: &str) -> Result<Occurrence, Error> {
-        let occurrence = self.unchecked_occurrence(index, shared);
+    fn occurrence(
+        &self,
+        (index, from): (usize, u64),
+        shared: &Arc<str>,
+        most: u64,
+        place: &str,
+    ) -> Result<Occurrence, Error> {
+        let occurrence = self.unchecked_occurrence((index, from), shared);
         let occurrence = occurrence.ok_or_else(|| self.damaged(place, "has figures that cannot be"))?;
-        if occurrence.to > most || index > 0 && self.from[index - 1] > occurrence.from {
+        if occurrence.to > most {
             return Err(self.damaged(place, "is beyond the events"));
         }
         Ok(occurrence)
     }
 
     /// An occurrence, wherever it lies; `None` where the sums of its figures do not exist.
-    fn unchecked_occurrence(&self, index: usize, shared: &Arc<str>) -> Option<Occurrence> {
+    fn unchecked_occurrence(&self, (index, from): (usize, u64), shared: &Arc<str>) -> Option<Occurrence> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        let from = self.from[index];
-        let start = self.start[index];
-        let peak = start.checked_add(self.above[index])?;
+        let [start, above, below] =
+            [&self.start, &self.above, &self.below].map(|list| list.get(index).copied().unwrap_or(0));
+        let peak = start.checked_add(above)?;
         Some(Occurrence {
             name: Arc::clone(shared),
             source: self.source,
@@ -96,7 +113,7 @@ impl SavedPhase {
             to: from.checked_add(self.events[index])?,
             start,
             peak,
-            end: peak.checked_sub(self.below[index])?,
+            end: peak.checked_sub(below)?,
             begins: self.unopened.binary_search(&number).is_err(),
             ends: self.unclosed.binary_search(&number).is_err(),
             step: self.steps.get(index).copied(),
@@ -105,7 +122,7 @@ impl SavedPhase {
 }
 
 /// The names in the order in which they first occur.
-pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
+pub(super) fn saved(phases: &Phases, is_coarse: bool) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.known_or_not() {
@@ -113,13 +130,18 @@ pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
             names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1
         });
-        names[place].add(phase);
+        names[place].add(phase, is_coarse);
     }
     names
 }
 
-/// The phases of a device that has `most` events, in their order.
-pub(super) fn read(saved: Vec<SavedPhase>, most: u64, place: &str) -> Result<Vec<Occurrence>, Error> {
+/// The phases of a device that has `most` events, in their order. The memory held in them follows from the trace.
+pub(super) fn read(
+    saved: Vec<SavedPhase>,
+    most: u64,
+    place: &str,
+    trace: Option<&Trace>,
+) -> Result<Vec<Occurrence>, Error> {
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
     for (index, phase) in saved.iter().enumerate() {
@@ -133,9 +155,15 @@ pub(super) fn read(saved: Vec<SavedPhase>, most: u64, place: &str) -> Result<Vec
         if !seen.insert((phase.source, Arc::clone(&shared))) {
             return Err(phase.damaged(place, "is there twice"));
         }
-        for i in 0..phase.from.len() {
-            all.push((index, phase.occurrence(i, &shared, most, place)?));
+        let mut from: u64 = 0;
+        for (number, &since) in phase.from.iter().enumerate() {
+            from = from.saturating_add(since);
+            all.push((index, phase.occurrence((number, from), &shared, most, place)?));
         }
     }
-    Ok(arrange(all))
+    let mut all = arrange(all);
+    if let Some(trace) = trace {
+        hold(&mut all, trace);
+    }
+    Ok(all)
 }

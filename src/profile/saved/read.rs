@@ -8,6 +8,7 @@ use super::super::totals::Held;
 use super::super::{DeviceProfile, Moment, NamedPhase, Options, Phases, Profile, Recording, Source};
 use super::figures::*;
 use super::format::*;
+use super::names::frame_name;
 use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
@@ -105,33 +106,25 @@ struct Reader {
 
 impl Reader {
     /// Takes in all frames, first those that others were generated from.
-    fn frames(&mut self, saved: &BTreeMap<String, SavedFrame>) -> Result<(), Error> {
-        for (id, frame) in saved {
-            if let SavedFrame::Plain(name, filename, line) = frame {
-                self.add_frame(id, name, filename, line, None);
-            }
-        }
-        for (id, frame) in saved {
-            if let SavedFrame::Generated(name, filename, line, original) = frame {
-                let original = self.frame(original)?;
-                self.add_frame(id, name, filename, line, Some(original));
+    fn frames(&mut self, saved: &BTreeMap<String, SavedFunction>) -> Result<(), Error> {
+        for is_generated in [false, true] {
+            for (id, SavedFunction(name, filename, lines)) in saved {
+                let name = self.tables.intern_string(name);
+                let filename = self.tables.intern_string(filename);
+                for (number, line) in lines.iter().enumerate() {
+                    let original = match line {
+                        SavedLine::Plain(_) => None,
+                        SavedLine::Generated(_, original) => Some(original),
+                    };
+                    if original.is_some() == is_generated {
+                        let original = original.map(|original| self.frame(original)).transpose()?;
+                        let frame = Frame { name, filename, line: line.number(), original };
+                        self.frames.insert(frame_name(id, number), self.tables.intern_frame(frame));
+                    }
+                }
             }
         }
         Ok(())
-    }
-
-    fn add_frame(
-        &mut self,
-        id: &str,
-        name: &str,
-        filename: &str,
-        line: &serde_json::Number,
-        original: Option<FrameId>,
-    ) {
-        let line = line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0);
-        let name = self.tables.intern_string(name);
-        let filename = self.tables.intern_string(filename);
-        self.frames.insert(id.to_owned(), self.tables.intern_frame(Frame { name, filename, line, original }));
     }
 
     fn frame(&self, id: &str) -> Result<FrameId, Error> {
@@ -214,7 +207,8 @@ impl Reader {
             checks: saved.checks,
             timeline: saved.timeline.map_or_else(|| Timeline::of(&trace), SavedTimeline::into_timeline),
         };
-        let phases = phases::read(saved.phases, saved.events, &place)?;
+        let coarse = saved.trace.is_none();
+        let phases = phases::read(saved.phases, saved.events, &place, (!coarse).then_some(&trace))?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
         let recording = Recording {
             device: saved.device,
@@ -228,7 +222,6 @@ impl Reader {
             (None, Moment::Aligned(_)) => figures.allocated.peak_at,
             (_, asked) => recording.position(asked),
         };
-        let coarse = saved.trace.is_none();
         let shown = shown_sums(&self.asked, figures.history);
         let sums: Vec<Sums> = saved
             .stacks

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use super::Error;
-use super::format::{SavedClass, SavedTrace};
+use super::format::{SavedClass, SavedTags, SavedTrace};
 use super::names::free_digest;
 use crate::snapshot::{StringId, Tables};
 use crate::text::cut;
@@ -34,7 +34,7 @@ impl Named {
         let mut names = vec![String::new(); classes.len()];
         let mut taken = HashSet::new();
         for class in order {
-            let name = free_digest(&[&contents[class]], "", 3, &taken);
+            let name = free_digest(&[&contents[class]], 3, &taken);
             taken.insert(name.clone());
             names[class] = name;
         }
@@ -92,20 +92,23 @@ impl SavedClass {
     pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
         let ClassTags { metadata, compile_context, module, purpose, shape, origin: _ } = class.tags;
         let text = |tag: Option<StringId>| tag.map(|tag| tables.string(tag).to_owned());
-        Self {
-            bytes: class.bytes,
-            requested: Some(class.requested).filter(|&requested| requested != class.bytes),
-            held: start.allocated.into(),
-            pending: start.pending.into(),
-            below: class.spread.below,
-            above: class.spread.above,
-            maybe_pending: class.maybe_pending,
+        let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
+        let [held, pending] = [start.allocated, start.pending].map(u64::from);
+        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into()];
+        while numbers.len() > 2 && numbers.last() == Some(&0) {
+            numbers.pop();
+        }
+        if numbers.len() == 2 && bytes == requested {
+            numbers.pop();
+        }
+        let tags = SavedTags {
             metadata: text(metadata),
             compile_context: text(compile_context),
             module: text(module),
             purpose: text(purpose),
             shape: text(shape),
-        }
+        };
+        Self(numbers, tags)
     }
 }
 
@@ -126,17 +129,21 @@ impl Classes {
         (origin, cpp): (Origin, Option<u64>),
         tables: &mut Tables,
     ) -> Result<(), Error> {
+        let SavedClass(numbers, tags) = saved;
+        let mut all = [0; 7];
+        all.iter_mut().zip(numbers).for_each(|(number, &saved)| *number = saved);
+        let [bytes, requested, below, above, held, pending, maybe_pending] = all;
         let count = |blocks: u64| u32::try_from(blocks).ok().filter(|_| blocks <= MOST_BLOCKS);
-        let start = count(saved.held).zip(count(saved.pending));
+        let start = count(held).zip(count(pending));
         let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
         let mut intern =
             |text: &Option<String>| -> Option<StringId> { text.as_ref().map(|text| tables.intern_string(text)) };
         let tags = ClassTags {
-            metadata: intern(&saved.metadata),
-            compile_context: intern(&saved.compile_context),
-            module: intern(&saved.module),
-            purpose: intern(&saved.purpose),
-            shape: intern(&saved.shape),
+            metadata: intern(&tags.metadata),
+            compile_context: intern(&tags.compile_context),
+            module: intern(&tags.module),
+            purpose: intern(&tags.purpose),
+            shape: intern(&tags.shape),
             origin: None,
         };
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
@@ -145,10 +152,10 @@ impl Classes {
         }
         self.all.push(Class {
             origin,
-            bytes: saved.bytes,
-            requested: saved.requested.unwrap_or(saved.bytes),
-            spread: Spread { below: saved.below, above: saved.above },
-            maybe_pending: saved.maybe_pending,
+            bytes,
+            requested: if numbers.len() == 1 { bytes } else { requested },
+            spread: Spread { below, above },
+            maybe_pending: maybe_pending != 0,
             tags,
             cpp,
         });

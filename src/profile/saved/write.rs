@@ -1,6 +1,6 @@
 //! From a profile to the text of its file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use serde::Serialize;
 
@@ -12,18 +12,38 @@ use super::bounded::{Kept, bounded};
 use super::figures::*;
 use super::format::*;
 use super::layout::Layout;
-use super::names::frame_names;
+use super::names::FrameNames;
 use super::trace::Named;
 use super::{Bound, DIGEST, SCHEMA, digest, phases};
-use crate::replay::{Origin, Position};
-use crate::snapshot::{FrameId, Tables};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::replay::{History as Recorded, Origin, Position};
+use crate::snapshot::{FrameId, StackId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
 
 /// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
 #[must_use]
 pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
+    write(profile, bound, raises).text
+}
+
+/// The text of a file, and what it cannot answer.
+#[derive(Debug)]
+pub struct Written {
+    /// The text.
+    pub text: String,
+    /// A note for every device whose history is kept coarsely.
+    pub coarse: Vec<Diagnostic>,
+}
+
+/// The profile as the text of a file, with what it cannot answer.
+#[must_use]
+pub fn write(profile: &Profile, bound: Bound, raises: &[Raise]) -> Written {
     let mut out = Vec::new();
-    let saved = saved_profile(profile, bound, raises);
+    let mut saved = saved_profile(profile, bound, raises);
+    let coarse = saved.devices.iter().filter(|device| device.trace.is_none());
+    let coarse: Vec<Diagnostic> =
+        coarse.filter(|device| device.history == Recorded::Recorded).map(|device| note_on(device.device)).collect();
+    saved.diagnostics.extend(coarse.iter().map(SavedDiagnostic::new));
     // Strings, numbers, and maps with string keys, written to memory: that cannot fail.
     let _ = saved.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
     let mut text = String::from_utf8(out).unwrap_or_default();
@@ -32,15 +52,25 @@ pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
         text.truncate(end);
     }
     let digest = digest(&text);
-    text + DIGEST + &digest + "\"\n}\n"
+    Written { text: text + DIGEST + &digest + "\"\n}\n", coarse }
+}
+
+/// The note on a device whose history is kept coarsely.
+fn note_on(device: u32) -> Diagnostic {
+    let message = "the history repeats too little to be kept whole. The saved profile does not know the stacks at other \
+                   moments than baseline, peak, end and the first failed allocation, nor steps, parts of the history, the \
+                   corresponding place of a comparison, and groups by tags; keep the snapshot for these";
+    Diagnostic::new(Code::HistoryCoarse, Some(device), message.to_owned())
 }
 
 fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProfile {
     let grouper = profile.grouper_by(GroupBy::Stack);
     let kept: Vec<_> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
-    let names = frame_names(grouper.code(), &profile.devices, &kept);
+    let names = FrameNames::new(grouper.code(), &profile.devices, &kept);
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
+    // That of a profile which is saved again is added anew.
+    let diagnostics = profile.diagnostics.iter().filter(|found| found.code != Code::HistoryCoarse);
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
@@ -53,8 +83,8 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
         devices: profile.devices.iter().zip(&kept).map(|(device, kept)| writer.device(device, kept)).collect(),
-        diagnostics: profile.diagnostics.iter().map(SavedDiagnostic::new).collect(),
-        frames: names.iter().map(|(&frame, name)| (name.clone(), writer.frame(frame))).collect(),
+        diagnostics: diagnostics.map(SavedDiagnostic::new).collect(),
+        frames: names.functions.iter().map(|(name, frames)| (name.clone(), writer.function(frames))).collect(),
         sha1: String::new(),
     }
 }
@@ -64,7 +94,7 @@ struct Writer<'p> {
     profile: &'p Profile,
     grouper: &'p Grouper<'p>,
     keys: ExactKeys<'p>,
-    names: &'p BTreeMap<FrameId, String>,
+    names: &'p FrameNames,
 }
 
 impl Writer<'_> {
@@ -91,10 +121,10 @@ impl Writer<'_> {
             ooms: self.ooms(device),
             timeline: history.trace.is_none().then(|| SavedTimeline::new(&figures.timeline)),
             cut: kept.cut.map(SavedCut::new),
+            phases: phases::saved(&device.phases, history.trace.is_none()),
             stacks: history.stacks,
             trace: history.trace,
             times: differences(&device.times),
-            phases: phases::saved(&device.phases),
             phases_cut: device.phases.cut,
             failed_request: device.failed_request.clone(),
         }
@@ -117,7 +147,7 @@ impl Writer<'_> {
             Attribution::Stack(stack) => SavedStack {
                 label: self.grouper.code().label_without_line(stack),
                 key: self.grouper.key(stack).0,
-                cpp: Some(format!("{:016x}", cpp.unwrap_or_else(|| self.keys.cpp(stack)))),
+                cpp: self.digest(stack, cpp).map(|digest| format!("{digest:016x}")),
                 frames: self.frame_list(&self.grouper.code().essential(stack)),
                 forward_frames: self.frame_list(self.profile.tables.forward(stack)),
                 ..nothing
@@ -132,22 +162,32 @@ impl Writer<'_> {
         }
     }
 
+    /// The digest of the C++ frames of a stack, where some of them are not in the file.
+    fn digest(&self, stack: StackId, known: Option<CppDigest>) -> Option<CppDigest> {
+        let is_cut = self.grouper.code().essential(stack).len() < self.profile.tables.stack(stack).len();
+        known.or_else(|| is_cut.then(|| self.keys.cpp(stack)))
+    }
+
     /// The names of frames, those that have one.
     fn frame_list(&self, frames: &[FrameId]) -> String {
-        let names: Vec<_> = frames.iter().filter_map(|frame| self.names.get(frame)).map(String::as_str).collect();
+        let names: Vec<&str> = frames.iter().filter_map(|&frame| self.names.get(frame)).collect();
         names.join(" ")
     }
 
-    fn frame(&self, id: FrameId) -> SavedFrame {
+    /// The frames of a function.
+    fn function(&self, frames: &[FrameId]) -> SavedFunction {
         let tables = &self.profile.tables;
-        let frame = tables.frame(id);
-        let name = tables.string(frame.name).to_owned();
-        let filename = tables.string(frame.filename).to_owned();
-        let line = line_number(frame.line);
-        match frame.original.and_then(|original| self.names.get(&original)) {
-            Some(original) => SavedFrame::Generated(name, filename, line, original.clone()),
-            None => SavedFrame::Plain(name, filename, line),
-        }
+        let first = tables.frame(frames[0]);
+        let lines = frames.iter().map(|&frame| {
+            let frame = tables.frame(frame);
+            let line = line_number(frame.line);
+            match frame.original.and_then(|original| self.names.get(original)) {
+                Some(original) => SavedLine::Generated(line, original.to_owned()),
+                None => SavedLine::Plain(line),
+            }
+        });
+        let [name, filename] = [first.name, first.filename].map(|text| tables.string(text).to_owned());
+        SavedFunction(name, filename, lines.collect())
     }
 }
 
@@ -181,6 +221,11 @@ impl History {
         }
         // By name, so that a change of size leaves the order alone.
         stacks.sort_by(|a, b| a.order().cmp(&b.order()));
+        for at in (1..stacks.len()).rev() {
+            if stacks[at].label == stacks[at - 1].label {
+                stacks[at].label.clear();
+            }
+        }
         Self { stacks, trace }
     }
 

@@ -74,13 +74,15 @@ impl<'a> PlacesReport<'a> {
 #[derive(Debug, Serialize)]
 struct PlaceReport<'a> {
     event: i64,
+    step: Option<u64>,
     phase: Option<&'a str>,
     allocated: u64,
 }
 
 impl<'a> PlaceReport<'a> {
     fn new(place: &'a Place) -> Self {
-        Self { event: place.at.event_index(), phase: place.phase.as_deref(), allocated: place.allocated }
+        let Place { at, step, phase, allocated } = place;
+        Self { event: at.event_index(), step: *step, phase: phase.as_deref(), allocated: *allocated }
     }
 }
 

@@ -291,10 +291,7 @@ fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/");
     let lines_of_a_map = MAPS.iter().any(|map| place.ends_with(map));
     let of_device = ["trace", "failed_request"].contains(&key);
-    saved && !["label", "key", "bytes"].contains(&key)
-        || lines_of_a_map
-        || of_device
-        || place.contains("/ooms/") && key == "frames"
+    saved || lines_of_a_map || of_device || place.contains("/ooms/") && key == "frames"
 }
 
 #[test]

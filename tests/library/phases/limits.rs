@@ -220,9 +220,11 @@ fn figures_of_phases_that_cannot_be_are_refused() {
         ("\"events\":[2,2]", "\"events\":[2,400]", "is beyond the events"),
         ("\"events\":[2,2]", "\"events\":[2,18446744073709551615]", "figures that cannot be"),
         ("\"from\":[0,2]", "\"from\":[3,2]", "is beyond the events"),
-        ("\"start\":[0,0]", "\"start\":[0,18446744073709551615]", "figures that cannot be"),
-        ("\"below\":[", "\"below\":[9999", "figures that cannot be"),
-        ("\"above\":[", "\"above\":[-", "invalid value"),
+        ("\"from\":[0,2]", "\"from\":[0,18446744073709551615]", "figures that cannot be"),
+        ("\"unopened\"", "\"start\":[0,18446744073709551615],\"above\":[1,1],\"unopened\"", "figures that cannot be"),
+        ("\"unopened\"", "\"below\":[9999,0],\"unopened\"", "figures that cannot be"),
+        ("\"unopened\"", "\"above\":[1],\"unopened\"", "different lengths"),
+        ("\"events\":[", "\"events\":[-", "invalid value"),
     ] {
         let message = refusal(from, to);
         assert!(message.contains(expected), "{from}: {message}");

@@ -164,6 +164,10 @@ codes! {
         "There are more phases than are looked at; the rest is left out."
         "Annotate fewer or coarser parts of the program.";
 
+    HistoryCoarse "history-coarse" Note
+        "The history repeats too little to be kept whole in a saved profile, which knows the stacks at a few moments alone."
+        "Keep the snapshot where other moments, steps or corresponding places matter.";
+
     PhasesIrregular "phases-irregular" Note
         "Annotated phases lack their beginning or end, or overlap."
         "Record whole steps, and end each phase before the one that holds it.";
