@@ -43,11 +43,11 @@ pub fn first_line(text: &str, width: usize) -> String {
 /// Ends a line that is not the whole text.
 const ELLIPSIS: &str = " …";
 
-/// The words of a text. Those within backticks are one word, unless no line has room for it.
+/// The words of a text. Those within backticks are one word, unless no line has room for it, and so is a number with its unit.
 fn words(text: &str, room: usize) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text;
-    while let Some(end) = quoted_end(rest).or_else(|| rest.find(' ')) {
+    while let Some(end) = quoted_end(rest).or_else(|| rest.find(' ')).map(|end| with_unit(rest, end)) {
         let word = &rest[..end];
         if word.width() <= room {
             words.push(word);
@@ -59,6 +59,17 @@ fn words(text: &str, room: usize) -> Vec<&str> {
     }
     words.push(rest);
     words
+}
+
+/// Units that stay on the line of their number.
+const UNITS: [&str; 6] = ["%", "B", "KiB", "MiB", "GiB", "TiB"];
+
+/// The end of the number that ends there with the unit behind it; else where it was.
+fn with_unit(text: &str, end: usize) -> usize {
+    let number = text[..end].ends_with(|c: char| c.is_ascii_digit());
+    let next = text.get(end + 1..).and_then(|rest| rest.split(' ').next()).filter(|_| number);
+    let unit = next.filter(|next| UNITS.contains(&next.trim_end_matches([',', ';', ')', '.'])));
+    unit.map_or(end, |unit| end + 1 + unit.len())
 }
 
 /// The end of the words that begin a text, where the first has a backtick that is not closed in it.
@@ -138,6 +149,7 @@ mod tests {
         assert_eq!(wrap("one `two three` four", 0, 2, 13), "one\n  `two three`\n  four");
         assert_eq!(wrap("one `two three four` five", 0, 2, 12), "one `two\n  three\n  four` five");
         assert_eq!(wrap("one `two three", 0, 2, 7), "one\n  `two\n  three");
+        assert_eq!(wrap("allowed 5 %, or 1.00 MiB (+3 %)", 0, 2, 11), "allowed\n  5 %, or\n  1.00 MiB\n  (+3 %)");
         assert_eq!(wrap("", 0, 2, 7), "");
         assert_eq!(wrap("f (some/long/path.py:7)", 0, 2, 12), "f\n  (some/\n  long/\n  path.py:7)");
         assert_eq!(wrap("f abcdefghij k", 0, 2, 7), "f\n  abcde\n  fghij\n  k");

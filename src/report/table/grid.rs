@@ -25,15 +25,17 @@ const NARROWEST_FRAMES: usize = 24;
 /// Terminals of this width and more have room for every column.
 const WIDE: usize = 96;
 
-/// Writes rows of a table, with the notes of each below it.
-pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room) -> fmt::Result {
+/// Writes rows of a table, with the notes of the first ones that have any below them.
+pub(super) fn write(out: &mut String, table: &Table, rows: &[&Row], room: Room, most_noted: usize) -> fmt::Result {
     let Some((name, figures)) = table.columns.split_last() else { return Ok(()) };
     let grid = Grid::new(table, figures, rows, room);
     let mut lines = grid.figures.lines();
     let head = lines.next().unwrap_or_default() + &name.head;
     writeln!(out, "{:INDENT$}{DIM}{}{DIM:#}", "", head.trim_end())?;
+    let mut noted = 0;
     for (row, line) in rows.iter().zip(lines) {
-        grid.row(out, row, line)?;
+        noted += usize::from(row.note.is_some());
+        grid.row(out, row, line, row.note.as_ref().filter(|_| noted <= most_noted))?;
     }
     Ok(())
 }
@@ -75,7 +77,7 @@ impl Grid {
         Self { figures: laid_out, name_start, name_room, note_indent, room }
     }
 
-    fn row(&self, out: &mut String, row: &Row, figures: String) -> fmt::Result {
+    fn row(&self, out: &mut String, row: &Row, figures: String, note: Option<&Note>) -> fmt::Result {
         let style = of_tone(row.tone);
         // Deep levels keep to the left half: the name is what one reads.
         let indent = (row.depth * 2).min(self.name_room / 2);
@@ -89,7 +91,7 @@ impl Grid {
         let text = format!("{figures}{:indent$}{name}", "");
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         writeln!(out, "{:INDENT$}{style}{}{style:#}", "", lines.join("\n"))?;
-        row.note.iter().try_for_each(|note| self.note(out, &note_text(note)))?;
+        note.iter().try_for_each(|note| self.note(out, &note_text(note)))?;
         let site = row.site.as_ref().filter(|_| row.shows_source);
         let excerpt = site.and_then(|site| site.excerpt.as_ref());
         excerpt.iter().try_for_each(|excerpt| self.source(out, excerpt))
@@ -189,7 +191,7 @@ mod tests {
     fn lines(width: usize) -> Vec<String> {
         let mut text = String::new();
         let table = table();
-        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(width))).unwrap();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(width)), 1).unwrap();
         text.lines().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 
@@ -213,7 +215,7 @@ mod tests {
         let columns = vec![Column::figure("change"), Column::words("stack")];
         let table = Table { columns, rows: vec![Row::new(Tone::Plain, cells)], ..Table::default() };
         let mut text = String::new();
-        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(30))).unwrap();
+        write(&mut text, &table, &table.rows.iter().collect::<Vec<_>>(), Room::new(Some(30)), 1).unwrap();
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.ends_with("run (a.py:7)\n          (+2 more lines)\n"), "{text}");
         assert_eq!(lines(29)[1..3], ["  +1.00 MiB  forward", "             (a/b.py:7)"]);

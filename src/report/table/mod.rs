@@ -35,6 +35,9 @@ const NARROWEST_TEXT: usize = 40;
 /// The widest name of a fact.
 const FACT_NAME: usize = 14;
 
+/// Rows that have their remarks below them: those that changed most.
+const MOST_NOTED: usize = 1;
+
 /// Checks that are listed.
 const MOST_CHECKS: usize = 10;
 
@@ -237,7 +240,10 @@ impl Page {
         let is_shown = |row: &&Row| self.more.is_none() || row.aside != Aside::LeftOut;
         let rows: Vec<&Row> = table.rows.iter().filter(is_shown).collect();
         self.left_out.metrics += (table.rows.len() - rows.len()) as u64;
-        grid::write(&mut self.text, table, &rows, self.room)?;
+        let noted = rows.iter().filter(|row| row.note.is_some()).count();
+        let most_noted = if self.more.is_some() { MOST_NOTED } else { usize::MAX };
+        self.left_out.manners += noted.saturating_sub(most_noted) as u64;
+        grid::write(&mut self.text, table, &rows, self.room, most_noted)?;
         match &table.below {
             Some(below) => writeln!(self.text, "  {DIM}{}{DIM:#}", self.whole(below, 2)),
             None => Ok(()),
@@ -318,7 +324,7 @@ impl Page {
             Some(_) => left_out.notes = notes.len() as u64,
             None => shown.extend(notes),
         }
-        let is_anything = !shown.is_empty() || left_out.metrics + left_out.notes > 0;
+        let is_anything = !shown.is_empty() || left_out.metrics + left_out.manners + left_out.notes > 0;
         if !has_verdict && is_anything {
             self.gap();
         }
