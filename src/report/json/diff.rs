@@ -2,9 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{
-    ChangeReport, CheckReport, FrameReport, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames,
-};
+use super::shared::{ChangeReport, CheckReport, Frames, Metrics, SidedDiagnostic, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::diff::{
     self, Apart, CategoryChange, CodeLine, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Side,
@@ -124,9 +122,9 @@ struct RowReport<'a> {
     /// Types and shapes of the tensors that the row consists of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shapes: Vec<SummedReport>,
-    frames: Vec<FrameReport<'a>>,
-    forward_frames: Vec<FrameReport<'a>>,
-    before_frames: Vec<FrameReport<'a>>,
+    frames: Frames<'a>,
+    forward_frames: Frames<'a>,
+    before_frames: Frames<'a>,
 }
 
 /// The lines of a row that the change of the code touches.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, FrameReport, TOOL, Tool, frames};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, TOOL, Tool, frames};
 use crate::leak::{DeviceLeaks, Growth, Leak, Point, Search};
 use crate::phase::steps::How;
 use crate::profile::{Bucket, Source};
@@ -65,8 +65,8 @@ struct RowReport<'a> {
     steps_judged: usize,
     end: u64,
     end_blocks: u64,
-    frames: Vec<FrameReport<'a>>,
-    forward_frames: Vec<FrameReport<'a>>,
+    frames: Frames<'a>,
+    forward_frames: Frames<'a>,
 }
 
 #[derive(Debug, Serialize)]

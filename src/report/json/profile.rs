@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::shared::{BudgetReport, CheckReport, DiagnosticReport, FrameReport, SourceReport, TOOL, Tool, frames};
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, SourceReport, TOOL, Tool, frames};
 use super::tree::{self, TreeReport};
 use crate::profile::{Bucket, DeviceProfile, HeldLine, Profile, StackTotal};
 use crate::replay::{Checks, Counter, Figures, Fragmentation, History, Oom};
@@ -74,7 +74,7 @@ struct OomReport<'a> {
     oom: Oom,
     demand: Option<u64>,
     fragmentation: Option<u64>,
-    frames: Vec<FrameReport<'a>>,
+    frames: Frames<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,8 +103,8 @@ struct StackReport<'a> {
     /// Types and shapes of the tensors that the row consists of, at the moment that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shapes: Vec<LineReport>,
-    frames: Vec<FrameReport<'a>>,
-    forward_frames: Vec<FrameReport<'a>>,
+    frames: Frames<'a>,
+    forward_frames: Frames<'a>,
 }
 
 /// One of the lines of code that a row sums, with its operator, at the moment that was asked for.

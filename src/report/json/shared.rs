@@ -126,7 +126,7 @@ impl RankNumbers {
 
 /// A frame of a stack.
 #[derive(Debug, serde::Serialize)]
-pub(super) struct FrameReport<'a> {
+struct FrameReport<'a> {
     name: &'a str,
     filename: &'a str,
     line: i128,
@@ -136,22 +136,38 @@ pub(super) struct FrameReport<'a> {
 /// one long name millions of times.
 const MOST_FRAME_TEXT: usize = 1 << 20;
 
-/// The frames of a stack, innermost first; none where there is no stack.
-pub(super) fn frames<'a>(tables: &'a Tables, ids: Option<&[FrameId]>) -> Vec<FrameReport<'a>> {
-    let mut text = 0;
-    let mut reports = Vec::new();
-    for &id in ids.unwrap_or_default() {
-        let frame = tables.frame(id);
-        let name = tables.string(frame.name);
-        let filename = tables.string(frame.filename);
-        text += name.len() + filename.len() + 64;
-        if text > MOST_FRAME_TEXT {
-            reports.push(FrameReport { name: "<more frames>", filename: "", line: 0 });
-            break;
-        }
-        reports.push(FrameReport { name, filename, line: frame.line });
+/// The frames of a stack, innermost first, which are looked up as they are written: a report may have millions.
+#[derive(Debug)]
+pub(super) struct Frames<'a> {
+    tables: &'a Tables,
+    ids: &'a [FrameId],
+}
+
+/// The frames of a stack; none where there is no stack.
+pub(super) fn frames<'a>(tables: &'a Tables, ids: Option<&'a [FrameId]>) -> Frames<'a> {
+    Frames { tables, ids: ids.unwrap_or_default() }
+}
+
+impl<'a> Frames<'a> {
+    fn report(&self, id: FrameId) -> FrameReport<'a> {
+        let frame = self.tables.frame(id);
+        let name = self.tables.string(frame.name);
+        FrameReport { name, filename: self.tables.string(frame.filename), line: frame.line }
     }
-    reports
+}
+
+impl Serialize for Frames<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = 0;
+        let fit = self.ids.iter().take_while(|id| {
+            let FrameReport { name, filename, .. } = self.report(**id);
+            text += name.len() + filename.len() + 64;
+            text <= MOST_FRAME_TEXT
+        });
+        let fit = fit.count();
+        let more = (fit < self.ids.len()).then_some(FrameReport { name: "<more frames>", filename: "", line: 0 });
+        serializer.collect_seq(self.ids[..fit].iter().map(|id| self.report(*id)).chain(more))
+    }
 }
 
 /// A diagnostic of one input.
