@@ -8,7 +8,10 @@ not state that something followed from values which are not known.
 """
 
 import argparse
+import contextlib
 import difflib
+import fnmatch
+import functools
 import json
 import pathlib
 import subprocess
@@ -16,47 +19,135 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Parts of the names of operators that a device has and the other not, or that only move values between them.
-OF_ONE_DEVICE = "_to_copy copy_ lift_fresh detach attention cudnn miopen mkldnn batch_norm thnn lstm gru _local_scalar"
-OF_ONE_DEVICE += (
-    " _foreach _fused empty alias is_pinned pin_memory _pack_padded _dropout bernoulli _assert_async record_function"
+# Functions that PyTorch runs by other operators on a GPU, by design: they count as one operator on both devices.
+AS_ONE = (
+    "torch.nn.functional.scaled_dot_product_attention",
+    "torch._VF.dropout",
+    "torch._VF.lstm",
+    "torch._VF.gru",
+    "torch._VF.rnn_tanh",
 )
+# Operators that are not compared, with the reason.
+LEFT_OUT = {
+    "move or name values, which a program for one device does not do": "_to_copy copy_ lift_fresh* detach* alias",
+    "pin memory of the host, for copies": "is_pinned* pin_memory _pin_memory",
+    "ask for libraries of a GPU, and arrange weights for them": "_use_cudnn* _use_miopen* _cudnn_rnn_flatten_weight",
+    "make what batch normalization keeps for the backward pass, empty on the CPU": "empty",
+}
+# Operators of one device, and the name that they have on the other. Their further results are of one device too.
+SAME = {"cudnn_batch_norm": "native_batch_norm", "cudnn_batch_norm_backward": "native_batch_norm_backward"}
+
+
+def hidden(function):
+    """The same function, whose lines are none of the program: their file has no name."""
+    function.__code__ = function.__code__.replace(co_filename="<notes>")
+    return function
+
+
+class Notes:
+    """The operators that a program runs, with the sizes of their results."""
+
+    def __init__(self, torch):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        self.torch, self.ran, self.paused = torch, [], 0
+
+        def dispatch(_, function, types, arguments=(), named=None):
+            result = function(*arguments, **(named or {}))
+            self.note(function.__name__.split(".")[0], result)
+            return result
+
+        self.mode = type("Mode", (TorchDispatchMode,), {"__torch_dispatch__": hidden(dispatch)})
+
+    def note(self, name, result):
+        if self.paused:
+            return
+        parts = [part for part in flat(result) if isinstance(part, self.torch.Tensor)]
+        sizes = [part._nested_tensor_size().tolist() if part.is_nested else list(part.shape) for part in parts]
+        self.ran.append([name, sizes])
+
+    @contextlib.contextmanager
+    def pause(self):
+        self.paused += 1
+        yield
+        self.paused -= 1
+
+    def as_one(self, name, function):
+        """The same function, noted as one operator, and its backward pass as another."""
+        torch = self.torch
+
+        class One(torch.autograd.Function):
+            @staticmethod
+            @hidden
+            def forward(context, shape, *values):
+                taken = [value.detach() if isinstance(value, torch.Tensor) else value for value in values]
+                for ours, value in zip(taken, values, strict=True):
+                    if isinstance(value, torch.Tensor):
+                        ours.requires_grad_(value.requires_grad)
+                arguments, named = torch.utils._pytree.tree_unflatten(taken, shape)
+                with self.pause(), torch.enable_grad():
+                    result = function(*arguments, **named)
+                    # Each device has the results in an order of its own.
+                    context.taken, context.result = taken, [part.contiguous() for part in flat(result)]
+                self.note(name, result)
+                return tuple(part.detach() for part in context.result)
+
+            @staticmethod
+            @hidden
+            def backward(context, *gradients):
+                wanted = [isinstance(value, torch.Tensor) and value.requires_grad for value in context.taken]
+                inputs = [value for value, take in zip(context.taken, wanted, strict=True) if take]
+                with self.pause():
+                    found = torch.autograd.grad(context.result, inputs, gradients, allow_unused=True)
+                    found = [part if part is None else part.contiguous() for part in found]
+                self.note(name + "_backward", found)
+                found = iter(found)
+                return None, *[next(found) if take else None for take in wanted]
+
+        @hidden
+        def call(*arguments, **named):
+            values, shape = torch.utils._pytree.tree_flatten((arguments, named))
+            results = One.apply(shape, *values)
+            return results if len(results) > 1 else results[0]
+
+        return call
+
+
+def flat(result):
+    return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
 def trace(name, device, path):
-    """Runs a program and writes the operators that it ran, with the sizes of their results."""
+    """Runs a program and writes what it ran."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
     sys.path.insert(0, str(HERE))
     import programs
 
-    ran = []
-
-    def note(_, function, types, arguments=(), named=None):
-        result = function(*arguments, **(named or {}))
-        parts = result if isinstance(result, (list, tuple)) else [result]
-        sizes = [tuple(part.shape) for part in parts if isinstance(part, torch.Tensor)]
-        ran.append(f"{function.__name__.split('.')[0].strip('_')} {sizes}")
-        return result
-
-    # Its file has no name, so that it is no line of the program.
-    note.__code__ = note.__code__.replace(co_filename="<mode>")
-    Note = type("Note", (TorchDispatchMode,), {"__torch_dispatch__": note})
-
+    notes = Notes(torch)
+    for place in AS_ONE:
+        owner, _, function = place.rpartition(".")
+        owner = functools.reduce(getattr, owner.split(".")[1:], torch)
+        setattr(owner, function, notes.as_one(function, getattr(owner, function)))
     torch.manual_seed(0)
     error = None
     try:
-        with Note():
+        with notes.mode():
             getattr(programs, name)(device)
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"[:200]
-    pathlib.Path(path).write_text(json.dumps({"ran": ran, "error": error}))
+    pathlib.Path(path).write_text(json.dumps({"ran": notes.ran, "error": error}))
 
 
-def compared(lines):
-    parts = OF_ONE_DEVICE.split()
-    return [line for line in lines if not any(part.strip("_") in line.split(" ")[0] for part in parts)]
+def compared(ran):
+    """The operators that both devices have, as text."""
+    left_out = " ".join(LEFT_OUT.values()).split()
+    lines = []
+    for name, sizes in ran:
+        if not any(fnmatch.fnmatch(name, pattern) for pattern in left_out):
+            sizes = sizes[:1] if name in SAME or name in SAME.values() else sizes
+            lines.append(f"{SAME.get(name, name).strip('_')} {sizes}")
+    return lines
 
 
 def run(options, name, folder):

@@ -174,9 +174,9 @@ def packed_sequences(device):
 
 def connectionist_loss(device):
     inputs = torch.rand(50, 4, 20).log_softmax(2).to(device).requires_grad_()
-    lengths = torch.full((4,), 50, dtype=torch.long)
+    lengths = torch.full((4,), 50, device=device)
     targets = torch.arange(40).remainder(19).add(1).view(4, 10).to(device)
-    functional.ctc_loss(inputs, targets, lengths, torch.tensor([10, 9, 8, 7])).backward()
+    functional.ctc_loss(inputs, targets, lengths, torch.tensor([10, 9, 8, 7]).to(device)).backward()
 
 
 def solver(device):
@@ -333,7 +333,7 @@ def set_prediction(device):
     import transformers
 
     config = transformers.DeformableDetrConfig(
-        use_timm_backbone=False, use_pretrained_backbone=False, d_model=32, encoder_layers=1, decoder_layers=1,
+        use_timm_backbone=False, use_pretrained_backbone=False, d_model=32, encoder_layers=1, decoder_layers=2,
         encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=32, decoder_ffn_dim=32, num_queries=10,
         backbone_config=transformers.ResNetConfig(
             embedding_size=8, hidden_sizes=[8, 16, 32, 32], depths=[1, 1, 1, 1], layer_type="basic",
@@ -342,10 +342,89 @@ def set_prediction(device):
     )  # fmt: skip
     model = transformers.DeformableDetrForObjectDetection(config).to(device)
     labels = [
-        {"class_labels": torch.tensor([1, 2]), "boxes": torch.tensor([[0.5, 0.5, 0.2, 0.2], [0.3, 0.3, 0.1, 0.4]])}
+        {"class_labels": torch.tensor([1, 0]), "boxes": torch.tensor([[0.5, 0.5, 0.2, 0.2], [0.3, 0.3, 0.1, 0.4]])}
     ]
     labels = [{name: value.to(device) for name, value in labels[0].items()}]
     step(model(torch.stack(images(device, 1)), labels=labels).loss, model)
+
+
+def masks_of_queries(device):
+    """Mask2Former: deformable attention, and masks that are matched with targets on the host."""
+    import transformers
+
+    config = transformers.Mask2FormerConfig(
+        backbone_config=transformers.SwinConfig(
+            image_size=128, embed_dim=16, depths=[1, 1, 1, 1], num_heads=[1, 1, 2, 2], window_size=4,
+            out_features=["stage1", "stage2", "stage3", "stage4"],
+        ),
+        feature_size=32, mask_feature_size=32, hidden_dim=32, encoder_feedforward_dim=32, encoder_layers=1,
+        decoder_layers=2, num_attention_heads=4, dim_feedforward=32, num_queries=10, train_num_points=100,
+    )  # fmt: skip
+    model = transformers.Mask2FormerForUniversalSegmentation(config).to(device)
+    masks, labels = boxes(device, 1)[0]["masks"].float(), torch.tensor([1, 2, 1]).to(device)
+    step(model(torch.stack(images(device, 1)), mask_labels=[masks], class_labels=[labels]).loss, model)
+
+
+def yolo(device):
+    from ultralytics.cfg import get_cfg
+    from ultralytics.nn.tasks import DetectionModel
+
+    model = DetectionModel("yolov8n.yaml", nc=3, verbose=False).to(device)
+    model.args = get_cfg()
+    targets = {"batch_idx": torch.tensor([0.0, 0.0, 1.0]), "cls": torch.tensor([[0.0], [2.0], [1.0]])}
+    targets["bboxes"] = torch.tensor([[0.5, 0.5, 0.4, 0.4], [0.3, 0.3, 0.2, 0.4], [0.6, 0.4, 0.5, 0.3]])
+    targets = {name: value.to(device) for name, value in targets.items()}
+    loss, _ = model({"img": torch.stack(images(device)), **targets})
+    step(loss.sum(), model, torch.optim.SGD)
+
+
+def sentences(device):
+    import pathlib
+    import tempfile
+
+    import sentence_transformers
+    import transformers
+
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two", "three"]
+        pathlib.Path(folder, "vocab.txt").write_text("\n".join(words))
+        config = transformers.BertConfig(
+            vocab_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+        )
+        transformers.BertModel(config).save_pretrained(folder)
+        transformers.BertTokenizer(vocab=str(pathlib.Path(folder, "vocab.txt"))).save_pretrained(folder)
+        model = sentence_transformers.SentenceTransformer(folder, device=device)
+        found = model.encode(["one two three", "two", "three one"], convert_to_tensor=True)
+        sentence_transformers.util.semantic_search(found, found, top_k=2)
+
+
+def experts(device):
+    """Megatron's layer of experts without capacity: each gets the tokens that the router gives it."""
+    from megatron.core import parallel_state
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+    from megatron.core.transformer.moe import moe_layer, moe_utils
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    torch._dynamo.config.disable = True
+    moe_utils.te_general_gemm = None  # It is not defined without Transformer Engine.
+    torch.distributed.init_process_group(
+        "gloo" if device == "cpu" else "nccl", rank=0, world_size=1, store=torch.distributed.HashStore()
+    )
+    parallel_state.initialize_model_parallel()
+    model_parallel_cuda_manual_seed(1)
+    if device == "cpu":
+        torch.cuda.current_device = lambda: "cpu"
+    config = TransformerConfig(
+        num_layers=1, hidden_size=16, num_attention_heads=2, ffn_hidden_size=32, num_moe_experts=4, moe_router_topk=2,
+        moe_token_dispatcher_type="allgather", add_bias_linear=False, use_cpu_initialization=True,
+        gradient_accumulation_fusion=False, moe_aux_loss_coeff=0.01,
+    )  # fmt: skip
+    parts = get_gpt_layer_local_spec(num_experts=4).submodules.mlp.submodules
+    layer = moe_layer.MoELayer(config, parts).to(device)
+    hidden, _ = layer(torch.rand(6, 2, 16).to(device).requires_grad_())
+    step(hidden.sum(), layer)
+    torch.distributed.destroy_process_group()
 
 
 def text_with_end(device):
@@ -362,4 +441,5 @@ PROGRAMS = """
     retinanet fcos ssd set_prediction graph_convolution graph_attention graph_pooling graphs_as_dense solver
     solver_of_known_function language_model masked_language_model mixture mixture_of_qwen greedy_generation
     generation_with_beams generation_by_chance generation_with_static_cache translation speech text_with_end
+    masks_of_queries yolo sentences experts
 """

@@ -20,6 +20,8 @@ type Parameters = Option<Arc<Box<[Parameter]>>>;
 
 /// Parameters of kernels by the function of the host that launches them.
 static KERNELS: Mutex<BTreeMap<usize, Parameters>> = Mutex::new(BTreeMap::new());
+/// Stands for all addresses, of which a kernel of unknown parameters may have any.
+const ANYWHERE: u64 = 0;
 /// Addresses that kernels in graphs have: each replay may write there.
 static IN_GRAPHS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
@@ -56,6 +58,15 @@ pub(crate) fn launched_with(parameters: &[Parameter], arguments: In<u64>, stream
         if captured {
             IN_GRAPHS.lock().insert(address);
         }
+    }
+}
+
+/// Notes a launch of a kernel of which nothing is known.
+pub(crate) fn launched_unknown(stream: Handle) {
+    if is_captured(stream) {
+        IN_GRAPHS.lock().insert(ANYWHERE);
+    } else if !is_computed(stream) {
+        doubt(ANYWHERE);
     }
 }
 
@@ -97,7 +108,9 @@ pub(crate) fn wrote_through(address: u64) {
 }
 
 fn doubt(address: u64) {
-    if let Some((at, size)) = blocks::holding(address) {
+    if address == ANYWHERE {
+        values::doubt(0, u64::MAX);
+    } else if let Some((at, size)) = blocks::holding(address) {
         values::doubt(at, size);
     }
 }

@@ -2,7 +2,7 @@
 
 import math
 
-from ptmem_simulate_values import ABSENT, LARGEST, SIZE, SUPPOSED, Work, flatten
+from ptmem_simulate_values import ABSENT, KNOWN, LARGEST, SIZE, SUPPOSED, Work, flatten
 
 
 def names(text):
@@ -15,12 +15,13 @@ EXACT = names("""
     _index_put_impl scatter index_copy index_fill index_put clamp clamp_min clamp_max maximum minimum abs neg
     sign floor ceil trunc relu amax amin aminmax max min logical_and logical_or logical_xor logical_not
     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift __lshift__
-    __rshift__ eq ne lt le gt ge all any isposinf isneginf signbit isin bucketize searchsorted count_nonzero
-    argmax argmin _cummax_helper _cummin_helper nonzero repeat_interleave bincount _unique2 unique_dim
-    unique_consecutive arange tril_indices triu_indices embedding fmax fmin unfold im2col equal nms
+    __rshift__ all any isposinf isneginf signbit isin bucketize searchsorted count_nonzero
+    argmax argmin _cummax_helper _cummin_helper nonzero repeat_interleave _unique _unique2 unique_dim
+    unique_consecutive tril_indices triu_indices embedding fmax fmin unfold im2col equal nms
 """)
 # Exact for whole numbers, and for others where `is_exact` says so.
 ARITHMETIC = names("""
+    eq ne lt le gt ge arange bincount
     add sub rsub mul div remainder fmod floor_divide pow sqrt square reciprocal sum cumsum prod cumprod round
     scatter_add index_add scatter_reduce addcmul addcdiv trace dot linspace histc gcd lcm _foreach_add
     _foreach_sub _foreach_mul _foreach_div _foreach_neg _foreach_pow _foreach_sqrt
@@ -32,7 +33,9 @@ MOST_ABSENT_FRACTIONS = 1
 ROUNDED = names("""
     exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf rsqrt mean var std norm
     linalg_vector_norm lerp _softmax _log_softmax atan atan2 acos asin sinh cosh logsumexp silu gelu
-    nan_to_num logit logaddexp
+    nan_to_num logit logaddexp mse_loss mse_loss_backward binary_cross_entropy binary_cross_entropy_backward
+    threshold_backward sigmoid_backward tanh_backward lgamma digamma polygamma erfc erfinv i0 sinc acosh asinh atanh
+    special_i0e special_i1 special_i1e special_entr special_erfcx special_ndtri special_zeta hypot xlogy igamma
     mm addmm bmm baddbmm mv addmv
 """)
 # Comparisons but equalities, and logic: operands that are not set pass in part.
@@ -41,7 +44,7 @@ CONDITIONS = names("""
 """)
 # Operators whose results have sizes that follow from values, which they read from the device.
 SIZED = names("""
-    nonzero _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
+    nonzero _unique _unique2 unique_dim unique_consecutive repeat_interleave bincount nms
 """)
 # Most elements of numbers that are not whole: steps, rates and scales, not tensors of data.
 MOST_FRACTIONS = 1 << 12
@@ -69,6 +72,8 @@ class Call:
         outs = {id(tensor) for tensor in flatten(value for name, value in named.items() if name.startswith("out"))}
         overwrites = overwrites or operator.base.endswith("_helper")
         only_written = written if overwrites else written & outs
+        # Nothing of what lay in the memory of the results stays.
+        self.overwrites = overwrites or written == outs
         self.read = [tensor for tensor in tensors if tensor.is_cuda and id(tensor) not in only_written]
         self.plain = all(is_plain(self.torch, tensor) for tensor in tensors)
         self.small = self.plain and all(bytes_of(tensor) <= LARGEST for tensor in tensors)
@@ -109,7 +114,8 @@ class Call:
 
     def work(self, results=None, trust=SUPPOSED, answer=None):
         """The work that gives the results these values, or none."""
-        return Work(self.engine, results, trust, answer, self.operator.written_of(self.arguments, self.named))
+        written = self.operator.written_of(self.arguments, self.named)
+        return Work(self.engine, results, trust, answer, written, self.overwrites)
 
     def hidden(self, tensor):
         """Values of a tensor that is not set: 1 for the share that passes conditions, 0 for the others."""
@@ -126,22 +132,25 @@ def is_power_of_two(number):
 
 def is_exact(call, results):
     """True if a device gives the same bits: whole numbers, and single operations that are rounded once."""
-    torch = call.torch
+    torch, base, other = call.torch, call.operator.base, call.value("other")
     kind = next((tensor.dtype for tensor in [*results, *call.tensors] if tensor.is_floating_point()), None)
     if kind is None:
-        return True
-    base, other = call.operator.base, call.value("other")
+        return base != "linspace"  # The host divides in another type.
     name = str(kind).split(".")[-1]
+    if isinstance(other, torch.Tensor) and not other.is_cuda and other.dim() == 0:
+        other = other.item()
     small = isinstance(other, (int, float)) and name in ("float16", "bfloat16")
     if small and torch.tensor(other, dtype=kind).item() != other:
         return False  # It is rounded to the type, or not, before the operation.
     if base in ("add", "sub", "rsub"):
         return call.value("alpha", 1) in (1, -1)
-    if base == "mul":
+    if base in ("mul", "eq", "ne", "lt", "le", "gt", "ge"):
         return True
     if base == "div":
-        by_tensor = isinstance(other, torch.Tensor) and other.is_cuda
-        return call.value("rounding_mode") is None and (by_tensor or is_power_of_two(other))
+        return call.value("rounding_mode") is None and (isinstance(other, torch.Tensor) or is_power_of_two(other))
+    if base == "arange":
+        whole = all(float(call.value(part, 1)).is_integer() for part in ("start", "step"))
+        return whole and bool((results[0].abs().double() < WHOLE[name]).all())
     if name not in ("float32", "float64"):
         return False
     if base in ("sqrt", "square", "reciprocal", "_foreach_mul", "_foreach_neg"):
@@ -149,7 +158,8 @@ def is_exact(call, results):
     if base in ("_foreach_add", "_foreach_sub"):
         return call.value("alpha", 1) == 1
     if base == "pow":
-        return call.value("exponent") == 2
+        exponent = call.value("exponent")
+        return isinstance(exponent, (int, float)) and exponent == 2
     if base == "round":
         return not call.value("decimals")
     if base in ("sum", "cumsum"):
@@ -210,8 +220,11 @@ def computed(call, trust=None):
     """The values that the host gives, as certain as the operands and the operator are."""
     base = call.operator.base
     results = call.compute()
-    if trust is not None and not all(result.isfinite().all() for result in results if result.is_floating_point()):
+    fractions = [result for result in results if result.is_floating_point()]
+    if trust is not None and not all(result.isfinite().all() for result in fractions):
         return call.work()  # A quotient or a logarithm of what is not set.
+    if call.trust() > KNOWN and any(result.isnan().any() for result in fractions):
+        return call.work()  # What a kernel may have changed since is no longer what it was.
     rounded = base in ROUNDED or (base in ARITHMETIC and not is_exact(call, results))
     if rounded or not is_written_once(call, results) or not fits(call, results):
         trust = SUPPOSED

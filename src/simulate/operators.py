@@ -19,7 +19,18 @@ from ptmem_simulate_calls import (
     computed,
     largest_result,
 )
-from ptmem_simulate_values import ABSENT, CONDITION, LARGEST, MOST_ABSENT, NUMBER, SIZE, SUPPOSED, Engine, flatten
+from ptmem_simulate_values import (
+    ABSENT,
+    CONDITION,
+    KNOWN,
+    LARGEST,
+    MOST_ABSENT,
+    NUMBER,
+    SIZE,
+    SUPPOSED,
+    Engine,
+    flatten,
+)
 
 
 def rule(operator, arguments, named, tensors):
@@ -83,66 +94,63 @@ def check(operator, arguments, named, tensors):
     return call.work(results)
 
 
-def spread(torch, rows, count, of):
+def spread(torch, rows, count, of, values=None, descending=True):
     """Indices below a number, for each row some, all different and spread evenly over the rows.
 
-    They begin in the middle: the first and last of a vocabulary mean something.
+    They begin in the middle: the first and last of a vocabulary mean something. Where there are values, they are those
+    of the largest or smallest, and only of equal ones those that would come first without values.
     """
-    first = torch.arange(rows)[:, None] * count
-    return (of // 2 + first + torch.arange(count)) % max(of, 1)
-
-
-def along(torch, shape, dim, count, keep=True):
-    """Such indices along a dimension of a shape."""
-    dim = dim % max(len(shape), 1)
-    others = [size for place, size in enumerate(shape) if place != dim]
-    of = shape[dim] if shape else 1
-    if count == of:
-        indices = torch.arange(of).expand(*others, of)
-    else:
-        indices = spread(torch, math.prod(others), count, of).view(*others, count)
-    indices = indices.movedim(-1, dim) if shape else indices.view(())
-    return indices if keep else indices.squeeze(dim)
+    first = of // 2 + torch.arange(rows)[:, None] * count
+    if values is None:
+        return (first + torch.arange(count)) % max(of, 1)
+    places = (first + torch.arange(of)) % max(of, 1)
+    # What is no number was computed from what is not known.
+    ordered = values.double().nan_to_num(0.0).gather(1, places).sort(dim=-1, descending=descending, stable=True)
+    return places.gather(1, ordered[1])[:, torch.arange(count) % max(of, 1)]
 
 
 def order(operator, arguments, named, tensors):
     """Indices of the largest or smallest elements."""
     call = Call(operator, arguments, named, tensors)
-    place = call.value("self")
-    if call.small and call.trust() < ABSENT:
+    torch, base, place = call.torch, operator.base, call.value("self")
+    trust = call.trust() if call.small else ABSENT
+    if trust == KNOWN:
         return ordered(call)
-    shape, torch = list(place.shape), call.torch
-    base = operator.base
-    if base == "topk":
-        indices = along(torch, shape, call.value("dim", -1), call.value("k"))
-    elif base == "sort":
-        dim = call.value("dim", -1)
-        indices = along(torch, shape, dim, shape[dim] if shape else 1)
-    elif call.value("dim") is None:
-        if base in ("max", "min"):
-            return call.work()  # Of all elements, without an index.
-        indices = torch.tensor(place.numel() // 2)
-    elif isinstance(call.value("dim"), int):
-        indices = along(torch, shape, call.value("dim"), 1, keep=call.value("keepdim", False))
-    else:
+    dim = call.value("dim", -1 if base in ("topk", "sort") else None)
+    if dim is None and base in ("max", "min"):
+        return computed(call) if trust < ABSENT else call.work()  # Of all elements, without an index.
+    if not (dim is None or isinstance(dim, int)):
         return call.work()
-    if indices.numel() * 8 > LARGEST:
+    shape = [place.numel()] if dim is None or not place.dim() else list(place.shape)
+    dim = 0 if len(shape) == 1 else dim % len(shape)
+    of = shape[dim]
+    count = {"topk": call.value("k"), "sort": of}.get(base, 1)
+    others = shape[:dim] + shape[dim + 1 :]
+    rows = math.prod(others)
+    if rows * count * 8 > LARGEST:
         return call.work()
-    return call.work([indices] if base in ("argmax", "argmin") else [None, indices])
+    values = call.engine.read(place)[0].reshape(shape) if trust < ABSENT else None
+    down = call.value("largest", True) if base == "topk" else call.value("descending", base in ("argmax", "max"))
+    in_rows = None if values is None else values.movedim(dim, -1).reshape(rows, of)
+    indices = spread(torch, rows, count, of, in_rows, down).view(*others, count).movedim(-1, dim)
+    keep = base in ("topk", "sort") or call.value("keepdim", False)
+    size = [*shape[:dim], *([count] if keep else []), *shape[dim + 1 :]] if place.dim() else []
+    largest = None if values is None else values.gather(dim, indices).reshape(size)
+    results = [largest, indices.reshape(size)]
+    return call.work(results[1:] if base in ("argmax", "argmin") else results)
 
 
 def ordered(call):
-    """The same of values that are set: which of equal ones comes first is not known."""
+    """The same of values that are known: which of equal ones comes first is not known."""
     base = call.operator.base
     if base not in ("topk", "sort") or call.value("stable"):
         return computed(call)
     values = call.engine.read(call.value("self"))[0]
     dim = call.value("dim", -1)
     ordered_values = values.sort(dim)[0] if values.dim() else values.view(1)
-    results = call.compute()
     equal = (ordered_values.diff(dim=dim if values.dim() else 0) == 0).any().item()
-    trust = min(call.trust(), SUPPOSED)
-    return call.work(results, [trust, SUPPOSED if equal else trust])
+    in_order = KNOWN if call.value("sorted") is not False else SUPPOSED
+    return call.work(call.compute(), [in_order, SUPPOSED if equal else in_order])
 
 
 def nonzero(operator, arguments, named, tensors):
@@ -162,13 +170,15 @@ def nonzero(operator, arguments, named, tensors):
 
 def unique(operator, arguments, named, tensors):
     """Elements that differ: of those that are not set, a share."""
+    if operator.base in ("_unique", "_unique2"):
+        arguments = (arguments[0], True, *arguments[2:])  # A device sorts them whether it is asked to or not.
     call = Call(operator, arguments, named, tensors)
     if call.small and call.trust() < ABSENT:
         return computed(call)
     place = call.read[0]
     dim = call.value("dim")
     call.engine.followed(SIZE)
-    count = place.numel() if dim is None or operator.base == "_unique2" else place.shape[dim]
+    count = place.numel() if dim is None else place.shape[dim]
     return call.work(answer=max(int(count * call.engine.keep), min(count, 1)))
 
 
@@ -256,15 +266,12 @@ def random(operator, arguments, named, tensors):
 
 
 def chosen(call):
-    """Indices by chance: those of the highest weights that are known, else spread over all."""
-    torch, weights, count = call.torch, call.value("self"), call.value("num_samples")
+    """Indices by chance: those of the highest weights, and spread over all where none are set."""
+    weights, count = call.value("self"), call.value("num_samples")
     shape, of = weights.shape[:-1], weights.shape[-1]
     rows = math.prod(shape)
-    if call.engine.trust(weights) < ABSENT:
-        best = call.engine.read(weights)[0].view(rows, of).argsort(-1, descending=True, stable=True)
-        places = torch.arange(count) % of
-        return call.work([best[:, places].view(*shape, count)])
-    return call.work([spread(torch, rows, count, of).view(*shape, count)])
+    values = call.engine.read(weights)[0].reshape(rows, of) if call.engine.trust(weights) < ABSENT else None
+    return call.work([spread(call.torch, rows, count, of, values).view(*shape, count)])
 
 
 def rules():
@@ -274,7 +281,7 @@ def rules():
     table.update(dict.fromkeys(("eq", "ne"), equality))
     table.update(dict.fromkeys(("all", "any"), check))
     table.update(dict.fromkeys(("topk", "sort", "argmax", "argmin", "max", "min"), order))
-    table.update(dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), unique))
+    table.update(dict.fromkeys(("_unique", "_unique2", "unique_dim", "unique_consecutive"), unique))
     table.update(dict.fromkeys(("random", "randperm", "multinomial"), random))
     table.update(nonzero=nonzero, copy=copy, fill=fill, _local_scalar_dense=read_number, nms=suppressed)
     return table

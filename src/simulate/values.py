@@ -25,6 +25,9 @@ TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div"))
 COMPOSITE = frozenset(("aten::copy_",))
 # Operators that make a tensor and fill it.
 MAKERS = frozenset(("tril_indices", "triu_indices"))
+# Overloads that PyTorch calls with a number in the memory of the device, which it cannot hand over to Python. The
+# operators that do so have a rule of their own.
+TAKES_NUMBERS_OF_DEVICE = frozenset(("aten::pow.Tensor_Tensor_out", "aten::isin.Tensor_Tensor_out"))
 WITH_NAMES = 3  # METH_VARARGS | METH_KEYWORDS
 
 
@@ -90,10 +93,11 @@ def flatten(values):
 class Work:
     """An operator that runs: what its results get at the end."""
 
-    __slots__ = ("answer", "earlier", "earlier_answer", "engine", "results", "trust", "written")
+    __slots__ = ("answer", "earlier", "earlier_answer", "engine", "overwrites", "results", "trust", "written")
 
-    def __init__(self, engine, results, trust, answer, written):
+    def __init__(self, engine, results, trust, answer, written, overwrites=False):
         self.engine, self.results, self.trust, self.answer, self.written = engine, results, trust, answer, written
+        self.overwrites = overwrites
         thread = engine.thread
         self.earlier_answer = thread.answer
         if answer is not None:
@@ -112,7 +116,7 @@ class Work:
         results = self.results or [None] * len(real)
         trusts = self.trust if isinstance(self.trust, list) else [self.trust] * len(real)
         for place, values, trust in zip(real, results, trusts):
-            self.engine.store(place, values, trust)
+            self.engine.store(place, values, trust, self.overwrites)
 
 
 class PerThread(threading.local):
@@ -147,7 +151,7 @@ class Engine:
             base, _, overload = name[len(start) :].partition(".")
             rule = rules.get(base) or rules.get(base.rstrip("_")) if name.startswith(start) else None
             on_device = name in COMPOSITE or public._dispatch_has_kernel_for_dispatch_key(name, "CUDA")
-            if rule is None or not on_device:
+            if rule is None or not on_device or name in TAKES_NUMBERS_OF_DEVICE:
                 continue
             if public._dispatch_has_kernel_for_dispatch_key(name, "BackendSelect") and base not in MAKERS:
                 continue  # It makes a tensor, and another operator fills it.
@@ -183,13 +187,16 @@ class Engine:
         trust = trusts.view(span, size).amax(1).as_strided(tensor.shape, strides).max().item()
         return values.view(tensor.dtype).as_strided(tensor.shape, strides), trust
 
-    def store(self, place, values, trust):
-        """Gives a tensor on the device values, or notes that it may have changed."""
+    def store(self, place, values, trust, overwrites):
+        """Gives a tensor on the device values, or notes that it has others, which are not known, or may have."""
         if not place.is_cuda or place.layout is not self.torch.strided or place.numel() == 0:
             return
         at, size = place.data_ptr(), place.element_size()
         if values is None or values.shape != place.shape or values.dtype != place.dtype:
-            self.library.doubt(at, self.span(place) * size)
+            if overwrites and place.is_contiguous():
+                self.library.write(at, place.numel() * size, 0, ABSENT)
+            else:
+                self.library.doubt(at, self.span(place) * size)
         elif place.is_contiguous():
             values = values.contiguous()
             self.library.write(at, values.numel() * size, values.data_ptr(), trust)

@@ -360,6 +360,11 @@ def supposed():
     assert tokens.min() >= 0
     assert tokens.max() < 1000
     assert not (torch.rand(4, device="cuda") == 0).any()
+    # Where only the best tokens are left, the others are known and those are not.
+    best, places = torch.randn(3, 1000, device="cuda").topk(10)
+    left = torch.full((3, 1000), float("-inf"), device="cuda").scatter_(1, places, best)
+    assert not (torch.multinomial(functional.softmax(left, -1), 1) == 0).any()
+    assert not (left.argmax(-1) == 0).any()
     _, experts = functional.softmax(logits, -1).topk(2)
     counts = functional.one_hot(experts, 8).sum((0, 1)).tolist()
     assert counts == [16] * 8, counts
@@ -387,6 +392,9 @@ def doubtful():
     zeros = torch.zeros(5, device="cuda")
     zeros.clone().uniform_().cpu()
     zeros.clone().normal_().cpu()
+    # Code that is compiled when it is needed may write anywhere.
+    torch.cuda.jiterator._create_jit_fn("template <typename T> T next(T x) { return x + 1; }")(zeros)
+    zeros.cpu()
     torch.zeros(4, 4, device="cuda").addmm_(torch.ones(4, 4, device="cuda"), torch.ones(4, 4, device="cuda")).cpu()
     torch.zeros(5, 4, 4, device="cuda").baddbmm_(
         torch.ones(5, 4, 4, device="cuda"), torch.ones(5, 4, 4, device="cuda")
@@ -394,7 +402,10 @@ def doubtful():
 
 
 def rounded():
-    """Values that a GPU may round in another way than the host, or write in another order: 6 of 7 that are read."""
+    """Values that a GPU may round in another way than the host, or write in another order: 10 of 14 reads.
+
+    Two of them are those of `bincount`, which asks for the largest number.
+    """
     thirds = torch.tensor([1.0, 2.0, 4.0], device="cuda") / torch.tensor(3.0, device="cuda")
     twice = torch.tensor([1, 1], device="cuda")
     thirds.exp().cpu()
@@ -403,6 +414,11 @@ def rounded():
     torch.zeros(3, device="cuda").index_put((twice,), thirds[:2]).cpu()
     torch.zeros(3, device="cuda").index_add(0, twice, thirds[:2]).cpu()
     (thirds * 1e30).to(torch.int32).cpu()
+    torch.arange(0, 1, 0.1, device="cuda").cpu()
+    (thirds.bfloat16() < 0.1).cpu()
+    (thirds.bfloat16() < 0.5).cpu()
+    twice.bincount(thirds[:2]).cpu()
+    thirds.clone().lgamma_().cpu()
     thirds.cpu()
 
 

@@ -128,6 +128,11 @@ def chosen_and_counted(device):
         "among": torch.isin(classes, borders),
         "highest_so_far": classes.cummax(0)[0],
         "powers": classes**2,
+        "powers_of_a_number": 2**classes,
+        "among_many": torch.isin(classes, torch.arange(2, 60, device=device)),
+        "number_among": torch.isin(3, classes),
+        "distinct_in_any_order": classes.unique(sorted=False).sort()[0],
+        "common_divisors": torch.gcd(classes, classes.flip(0)),
     }
 
 
@@ -154,6 +159,8 @@ def fractions(device):
                 "up": rates.ceil(),
                 "down": rates.floor(),
                 "cut": rates.to(torch.long),
+                "nearest": rates.round(),
+                "positions": torch.arange(3, 9, 2, dtype=kind, device=device),
                 "kept": (sizes.to(kind) * rates[1]).ceil().to(torch.long),
                 "other_type": rates.float().to(torch.bfloat16).double(),
                 "ordered": rates.sort()[0],

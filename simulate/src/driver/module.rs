@@ -23,8 +23,8 @@ static EMPTY_PROGRAM: [u8; 16] = [0; 16];
 
 /// Modules, with what is known of their code.
 static MODULES: Registry<Option<Arc<Module>>> = Registry::new();
-/// Parameters of functions: none where the code is not known.
-static FUNCTIONS: Registry<Arc<[Parameter]>> = Registry::new();
+/// Parameters of functions, where their code is known. Programs that NVRTC compiles have none here.
+static FUNCTIONS: Registry<Option<Arc<[Parameter]>>> = Registry::new();
 
 fn make(handle: Out<Handle>) -> CudaError {
     handle.set(new_handle());
@@ -57,7 +57,7 @@ pub extern "C" fn cuModuleUnload(module: Handle) -> CudaError {
 pub extern "C" fn cuModuleGetFunction(function: Out<Handle>, module: Handle, name: Text) -> CudaError {
     let module = MODULES.get(module).flatten();
     let parameters = name.get().and_then(|name| module?.parameters(name));
-    function.set(FUNCTIONS.insert(parameters.unwrap_or_default().into()));
+    function.set(FUNCTIONS.insert(parameters.map(Into::into)));
     CudaError::Success
 }
 
@@ -134,8 +134,9 @@ pub extern "C" fn cuOccupancyMaxActiveClusters(
 fn launched(function: Handle, arguments: In<u64>, stream: Handle) -> CudaError {
     ledger::count(Fact::Launches);
     streams::note_work(stream);
-    if let Some(parameters) = FUNCTIONS.get(function) {
-        kernels::launched_with(&parameters, arguments, stream);
+    match FUNCTIONS.get(function).flatten() {
+        Some(parameters) => kernels::launched_with(&parameters, arguments, stream),
+        None => kernels::launched_unknown(stream),
     }
     CudaError::Success
 }
