@@ -344,7 +344,8 @@ class Recorder:
     def dump_at_exit(self, failure):
         if self.failed and isinstance(failure, getattr(self.torch.cuda, "OutOfMemoryError", ())):
             return  # The snapshot of the moment when memory ran out stays.
-        if self.last is not None and failure is None:
+        # A worker that compiles asks the device what it can do, and makes no step.
+        if self.last is not None and failure is None and self.facts.allocates():
             self.facts.note_rank()
             made = "1 step" if self.steps == 1 else f"{self.steps} steps"
             rank = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""

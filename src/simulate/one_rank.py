@@ -229,6 +229,7 @@ def answer_as_gloo(public, c10d):
     make = getattr(alone, "_create_internal", alone)  # a constructor before 2.9
     gloo = c10d.ProcessGroupGloo
     alone._set_sequence_number_for_group = lambda self: None  # Gloo has numbers, this one has none.
+    alone._set_default_timeout = lambda self, timeout: None  # Nor does it wait for anybody.
 
     class Kind(type):
         def __call__(cls, store, rank, size, *_, **__):
