@@ -97,7 +97,7 @@ class Reader:
         shape = self.modules.shapes.of(operator, place) if self.modules.shapes is not None else ""
         self.blocks.pop(place, None)
         self.places[place] = len(self.allocated)
-        name = self.modules.names[module] or purposes.OUTSIDE.get(purpose, "")
+        name = self.modules.names[module] or purposes.OUTSIDE.get(purpose) or self.frames.place(event)
         self.allocated.append((name, purpose, shape))
         self.born.append(0 if by_frames or is_again else self.number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Optional
 
 PARAMETERS = "parameters"
@@ -20,6 +21,9 @@ WORKSPACES = ("orkspace", "CUDABlasHandle", "conv_plan")
 #: Code that passes calls on.
 BETWEEN = ("torch/_ops.py", "torch/_library/", "torch/utils/", "torch/_compile.py", "torch/_tensor.py")
 
+#: Code that allocates for whoever calls it.
+CALLED = ("torch/functional.py", "torch/nn/functional.py", "torch/autograd/")
+
 #: Code of PyTorch for several ranks that only calls the operators of the program.
 NOT_COMMUNICATION = (
     "torch/distributed/tensor/",
@@ -37,6 +41,7 @@ class Frames:
 
     def __init__(self) -> None:
         self._known: dict[int, Optional[str]] = {}
+        self._places: dict[int, str] = {}
 
     def purpose(self, event: dict[str, Any]) -> Optional[str]:
         """The purpose of an allocation that its stack shows, if it does."""
@@ -44,6 +49,23 @@ class Frames:
         if id(frames) not in self._known:
             self._known[id(frames)] = _purpose(frames)
         return self._known[id(frames)]
+
+    def place(self, event: dict[str, Any]) -> str:
+        """A row for memory outside of all modules: the function that asked for it; empty where no stack tells."""
+        frames = event.get("frames") or ()
+        if id(frames) not in self._places:
+            self._places[id(frames)] = _place(frames)
+        return self._places[id(frames)]
+
+
+def _place(frames: Any) -> str:
+    for frame in frames:
+        path = frame["filename"]
+        if path.endswith(".py") and not any(part in path for part in (*BETWEEN, *CALLED)):
+            # No dot: it would divide the name into a module and its part.
+            file = os.path.basename(path)[:-3]
+            return f"<outside of modules: {frame['name']} in {file}>"
+    return ""
 
 
 def _purpose(frames: Any) -> Optional[str]:
