@@ -189,7 +189,11 @@ class Engine:
 
     def store(self, place, values, trust, overwrites):
         """Gives a tensor on the device values, or notes that it has others, which are not known, or may have."""
-        if not place.is_cuda or place.layout is not self.torch.strided or place.numel() == 0:
+        if not place.is_cuda or place.layout is not self.torch.strided:
+            return
+        if values is not None and values.numel() != place.numel() and not self.thread.depth:
+            self.followed(SIZE)  # The operator found its size in another way than by what it was told.
+        if place.numel() == 0:
             return
         at, size = place.data_ptr(), place.element_size()
         if values is None or values.shape != place.shape or values.dtype != place.dtype:
