@@ -301,14 +301,14 @@ fn a_leak_may_miss_a_step() {
     assert_eq!(leak.blocks_per_step(), "0.8");
     let every = Options { min_share: 0.9, ..Options::default() };
     assert_eq!(steps(20, nearly).search(&every).leaks().count(), 0);
-    let second = |program: &mut Program, step: usize| {
+    let sizes = |program: &mut Program, step: usize| {
         if step.is_multiple_of(2) {
-            program.alloc("leak", "train:30", 2048);
+            program.alloc("leak", "train:30", 512 * (1 + step as u64 % 4));
         }
     };
-    assert_eq!(leaks(&steps(20, second)), []);
+    assert_eq!(leaks(&steps(20, sizes)), []);
     let half = Options { min_share: 0.5, ..Options::default() };
-    assert_eq!(steps(20, second).search(&half).leaks().count(), 1);
+    assert_eq!(steps(20, sizes).search(&half).leaks().count(), 1);
 }
 
 #[test]
@@ -465,16 +465,32 @@ fn growth_that_no_stack_shows_is_told() {
 
 /// Models are kept once per run of three batches: in a third of the steps.
 #[test]
-fn what_is_kept_once_in_several_steps_is_never_a_pass() {
-    let program = steps(24, |program, step| {
-        if step % 3 == 0 {
-            program.alloc(format!("model {step}"), "build:40", 64 * 1024);
-        }
-    });
-    let search = program.search(&Options::default());
-    assert_eq!(verdict(&search), Verdict::Inconclusive);
+fn what_is_kept_once_in_several_steps_is_found() {
+    let kept = |runs: &[usize], bytes: fn(usize) -> u64| {
+        steps(24, |program, step| {
+            if runs.contains(&step) {
+                program.alloc(format!("model {step}"), "build:40", bytes(step));
+            }
+        })
+    };
+    let runs = [0, 3, 6, 9, 12, 15, 18, 21];
+    let search = kept(&runs, |_| 64 * 1024).search(&Options::default());
+    let [leak] = &only_device(&search).leaks[..] else { panic!("{:#?}", search.devices) };
+    assert_eq!((leak.label.as_str(), leak.grew, leak.judged), ("build (job.py:40)", 7, 22));
+    assert_eq!((leak.bytes, verdict(&search)), (7 * 64 * 1024, Verdict::Regression));
+    // Neither is one of them left out, nor are they of different sizes, nor do they stop.
+    for other in [
+        kept(&[0, 3, 6, 12, 15, 18, 21], |_| 64 * 1024),
+        kept(&runs, |step| 64 * 1024 + 512 * step as u64),
+        kept(&runs[..5], |_| 64 * 1024),
+        kept(&[8, 16], |_| 64 * 1024),
+    ] {
+        assert_eq!(leaks(&other), []);
+    }
+    let search = kept(&runs, |step| 64 * 1024 + 512 * step as u64).search(&Options::default());
     let line = judge_leaks(&search, 0, false).headline().to_string();
     assert!(line.contains("allocated bytes grow; build (job.py:40) holds most of it"), "{line}");
+    assert_eq!(verdict(&search), Verdict::Inconclusive);
 }
 
 #[test]

@@ -47,6 +47,11 @@ fn a_program_that_failed_is_inconclusive_with_its_exception() {
     assert!(line.contains("the after is not a whole run: the program failed: ValueError: a bad batch"), "{line}");
     let (code, line) = gate(folder.path(), &failed(), &sound, &[]);
     assert_eq!((code, line.contains("the before is not a whole run")), (3, true), "{line}");
+    // The exit status of a program that ended after it had written the file, and what it said before.
+    for (value, told) in [(&sound, "exit status 7"), (&failed(), "ValueError: a bad batch")] {
+        let (code, line) = gate(folder.path(), &sound, &value.clone().with("ptmem_exit", 7), &[]);
+        assert_eq!((code, line.contains(told)), (3, true), "{line}");
+    }
     // A limit that half a run exceeds is exceeded.
     write(folder.path(), "failed.pkl", &failed());
     let check = |limit: &str| verdict(&ptmem(folder.path(), &["check", "failed.pkl", "--max", limit]));

@@ -394,14 +394,16 @@ fn a_program_that_fails_is_told_by_its_recording() {
     let place = TempDir::new().unwrap();
     let sound = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(3)\n"), "sound.pkl");
     assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
-    let script = format!("{TRAIN}\ntrain(1)\nraise ValueError('a bad batch')\n");
-    assert_eq!(record_script(&python, place.path(), &script, "failed.pkl").status.code(), Some(1));
-    let mut diff = Command::new(PTMEM);
-    diff.current_dir(place.path()).args(["diff", "sound.pkl", "failed.pkl", "--max-growth", "5%"]);
-    let output = diff.output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(3), "{stdout}");
-    assert!(stdout.contains("the program failed: ValueError: a bad batch"), "{stdout}");
+    for (failure, told) in [("ValueError('a bad batch')", "ValueError: a bad batch"), ("SystemExit(7)", "exit status 7")] {
+        let script = format!("{TRAIN}\ntrain(1)\nraise {failure}\n");
+        assert_ne!(record_script(&python, place.path(), &script, "failed.pkl").status.code(), Some(0));
+        let mut diff = Command::new(PTMEM);
+        diff.current_dir(place.path()).args(["diff", "sound.pkl", "failed.pkl", "--max-growth", "5%"]);
+        let output = diff.output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{stdout}");
+        assert!(stdout.contains(&format!("the program failed: {told}")), "{stdout}");
+    }
 }
 
 /// Without the variables that torchrun sets, as `mp.spawn` and Lightning start ranks.

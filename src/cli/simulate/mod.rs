@@ -14,10 +14,13 @@ pub(crate) mod stand_ins;
 mod summary;
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use ptmem::pickle::Writer;
 use ptmem::simulate::{self, Card, Fact, Ledger, Outcome, Rank, Settings};
 use ptmem::units::Size;
 
@@ -99,9 +102,16 @@ impl Run<'_> {
         }
         if exit_code == 0 {
             require_hook(&outcome.ledger)?;
-            if let Some(record) = record {
-                require_recording(record, &outcome, &folder.problems())?;
+        }
+        match record {
+            Some(record) if exit_code == 0 => require_recording(record, &outcome, &folder.problems())?,
+            // Steps that were recorded are whole, whatever comes after them.
+            Some(Record { steps: None, .. }) => {
+                for path in &outcome.recorded {
+                    add_exit(path, exit_code).with_context(|| format!("{path}: the exit status cannot be added"))?;
+                }
             }
+            _ => {}
         }
         Ok(exit_code)
     }
@@ -131,6 +141,13 @@ fn require_recording(record: &Record, outcome: &Outcome<'_>, problems: &[String]
         );
     }
     Ok(())
+}
+
+/// Adds an exit status to a recording: Python writes it before it ends, and does not tell the status that it will end with.
+fn add_exit(path: &str, status: u8) -> io::Result<()> {
+    let mut file = File::options().write(true).open(path)?;
+    file.seek(SeekFrom::End(-1))?;
+    file.write_all(&Writer::another_entry("ptmem_exit", status.into()))
 }
 
 /// Refuses a file in a folder that is not there, before the command has run for hours. The folder of a rank may come to

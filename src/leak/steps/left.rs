@@ -138,6 +138,14 @@ fn course(steps: &[(usize, Held)], judged: Range<usize>) -> Vec<u64> {
     course
 }
 
+/// Whether the same stays after every so many steps, such as a model after each run of three batches.
+fn has_period(steps: &[(usize, Held)], judged: Range<usize>) -> bool {
+    let (Some(first), Some(second), Some(last)) = (steps.first(), steps.get(1), steps.last()) else { return false };
+    let period = second.0 - first.0;
+    let is_even = steps.windows(2).all(|pair| pair[1].0 - pair[0].0 == period && pair[1].1 == pair[0].1);
+    steps.len() >= FEWEST && is_even && first.0 < judged.start + period && last.0 + period >= judged.end
+}
+
 /// Gives leaks of one label different ones.
 fn tell_apart(leaks: &mut [Leak], grouper: &Grouper<'_>) {
     let mut by_label: BTreeMap<String, Vec<(usize, StackId)>> = BTreeMap::new();
@@ -223,7 +231,8 @@ impl Left {
         let held = steps.iter().fold(Held::default(), |sum, (_, held)| sum.plus(*held));
         // Growth that has stopped is not a leak.
         let goes_on = steps.last().is_some_and(|(step, _)| step + 2 >= until);
-        if !goes_on || !options.is_steady(steps.len(), count) || held.bytes < options.min_growth.unwrap_or(1) {
+        let is_steady = goes_on && options.is_steady(steps.len(), count) || has_period(&steps, judged.from..until);
+        if !is_steady || held.bytes < options.min_growth.unwrap_or(1) {
             return None;
         }
         let stacks = NamedStack::by_size(&self.stacks, grouper);

@@ -24,7 +24,8 @@ const FEWEST: usize = 3;
 ///
 /// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
 /// stack that was freed: blocks that live for some steps by design do not leak, nor do the last step's own tensors. A
-/// stack leaks if it left blocks behind in nearly every step that counts, and still does.
+/// stack leaks if it left blocks behind in nearly every step that counts, or the same after every so many of them, and
+/// still does.
 #[must_use]
 pub fn search(profile: &Profile, options: &Options) -> Search {
     let grouper = profile.grouper();
@@ -238,10 +239,11 @@ impl DeviceSteps<'_> {
             ));
         }
         if leaked * 4 > self.allocated_in_judged() {
-            return Err(self.unnamed(
+            let most = leaks.first().map(|leak| format!("; {} holds most of it", leak.label)).unwrap_or_default();
+            return Err(self.unnamed(&format!(
                 "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \
-                 model or an answer, or leaks",
-            ));
+                 model or an answer, or leaks{most}"
+            )));
         }
         Ok(())
     }

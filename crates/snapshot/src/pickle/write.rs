@@ -45,6 +45,19 @@ impl Writer {
         self.bytes
     }
 
+    /// The bytes that take the place of the last one, [`opcode::STOP`], of a pickle whose value is a dictionary, and add an
+    /// entry to it.
+    #[must_use]
+    pub fn another_entry(key: &str, number: u64) -> Vec<u8> {
+        let open = vec![Container { adds: opcode::SETITEMS, items: 0 }];
+        let mut writer = Self { bytes: Vec::new(), references: 0, open };
+        writer.next();
+        writer.str(key);
+        writer.int(number);
+        writer.end();
+        writer.finish()
+    }
+
     /// Begins a list; its items follow, each after [`Writer::next`].
     pub fn begin_list(&mut self) {
         self.begin(opcode::EMPTY_LIST, opcode::APPENDS);
@@ -212,6 +225,21 @@ mod tests {
             let pair = Value::Tuple(vec![Value::F64(0.5), Value::Bool(true)]);
             assert_eq!(read(writer), Value::Dict(BTreeMap::from([(key("list"), list), (key("pair"), pair)])));
         }
+    }
+
+    #[test]
+    fn an_entry_is_added_at_the_end_of_a_dictionary() {
+        let mut writer = Writer::default();
+        writer.begin_dict();
+        writer.next();
+        writer.str("a");
+        writer.int(1);
+        writer.end();
+        let mut bytes = writer.finish();
+        bytes.pop();
+        bytes.extend(Writer::another_entry("b", 300));
+        let all = BTreeMap::from([(key("a"), Value::I64(1)), (key("b"), Value::I64(300))]);
+        assert_eq!(value_from_slice(&bytes, DeOptions::new()).unwrap(), Value::Dict(all));
     }
 
     #[test]

@@ -58,6 +58,7 @@ keys! {
     ExternalAnnotations = "external_annotations",
     TraceAllocOverflowed = "trace_alloc_overflowed",
     Ptmem = "ptmem",
+    PtmemExit = "ptmem_exit",
 }
 
 impl Key {

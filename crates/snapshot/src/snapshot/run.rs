@@ -322,6 +322,13 @@ impl RunFacts {
         failed.or(short)
     }
 
+    /// Takes in the exit status of a program whose end said nothing of a failure.
+    pub(super) fn end_with(&mut self, status: u64) {
+        if self.ending.as_ref().is_none_or(|ending| ending.kind == EndingKind::Whole) {
+            self.ending = Some(Ending { kind: EndingKind::Exception, message: format!("exit status {status}") });
+        }
+    }
+
     /// PyTorch's counters of a device.
     #[must_use]
     pub fn counters_of(&self, device: u32) -> Option<&DeviceCounters> {

@@ -112,7 +112,11 @@ impl Builder {
         let overflowed = if is_list { None } else { self.entry(root, Key::TraceAllocOverflowed) };
         self.finish_overflowed(overflowed, &mut devices);
         let run = if is_list { None } else { self.entry(root, Key::Ptmem) };
-        let run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
+        let mut run = run.and_then(|value| self.json(value)).and_then(RunFacts::of);
+        let exit = if is_list { None } else { self.entry(root, Key::PtmemExit) };
+        if let (Some(run), Some(status)) = (&mut run, exit.and_then(|value| self.unsigned(value))) {
+            run.end_with(status);
+        }
         for pass in run.iter().flat_map(|run| &run.passes).flat_map(|of| &of.passes) {
             self.tables.intern_string(&pass.name);
         }
