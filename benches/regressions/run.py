@@ -51,7 +51,8 @@ class Case:
 CASES = (
     Case(
         "causal_mask",
-        "a causal mask of all positions squared, made anew in each step",
+        "[a causal mask of all positions squared](https://github.com/huggingface/transformers/issues/29484), "
+        "made anew in each step",
         "transformers==4.37.2 tokenizers==0.15.2",
         "transformers==4.38.2 tokenizers==0.15.2",
         named="models/llama/modeling_llama.py:1074",
@@ -86,6 +87,18 @@ CASES = (
     Case(
         "attention_processor", "a processor that writes all scores", "diffusers==0.32.2", named="attention_processor.py"
     ),
+    Case(
+        "optimizer_foreach",
+        "[AdamW with all parameters at once](https://github.com/pytorch/pytorch/issues/97712)",
+        "",
+        named="optimizer_foreach.py:13",
+    ),
+    Case(
+        "prepared_weights",
+        "[weights made float32 for adapters](https://github.com/huggingface/peft/issues/1149)",
+        "peft==0.11.1 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
+        named="peft/utils/other.py:126",
+    ),
     Case("kept_losses", "losses kept as tensors", "", command="leak", named="kept_losses.py", steps=""),
     Case(
         "metric_state",
@@ -93,6 +106,14 @@ CASES = (
         "torchmetrics==1.4.0 lightning-utilities==0.15.2",
         command="leak",
         named="metric_state.py",
+        steps="",
+    ),
+    Case(
+        "retrieval_state",
+        "[a metric of rankings that keeps an epoch](https://github.com/Lightning-AI/torchmetrics/issues/2481)",
+        "torchmetrics==1.4.0 lightning-utilities==0.15.2",
+        command="leak",
+        named="retrieval_state.py:18",
         steps="",
     ),
     Case(

@@ -11,7 +11,7 @@ use similar::DiffOp;
 use super::Sides;
 use crate::profile::{DeviceProfile, Held, Member, StackTotal};
 use crate::snapshot::StackId;
-use crate::stack::{Code, GroupBy, Grouper, Paired};
+use crate::stack::{Code, Grouper, Paired};
 
 /// The part of their frames that two stacks share which are the same one at another place.
 const SAME_STACK: f64 = 0.5;
@@ -36,7 +36,7 @@ pub(super) fn follow(
     paired: &Paired,
 ) -> Option<Followed> {
     let is_known = devices.each().iter().all(|(_, device)| device.knows_stacks());
-    if !is_known || groupers.each().iter().any(|(_, grouper)| grouper.by() != GroupBy::Stack) {
+    if !is_known || groupers.each().iter().any(|(_, grouper)| !grouper.by().is_place()) {
         return None;
     }
     let stacks = devices.map(|device| &*device.stacks);

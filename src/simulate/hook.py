@@ -425,6 +425,9 @@ run_the_other_sitecustomize()
 sys.meta_path.insert(0, Finder("torch", prepare, (start_recorder, *ANSWERS)))
 sys.meta_path.insert(0, Finder("transformers.generation.utils", after=(later("answers", "end_generation"),)))
 sys.meta_path.insert(0, Finder("torchvision.extension", after=(later("operators", "install_vision"),)))
+# The list of files that torch.compile leaves alone; up to 2.2 it is the second.
+for name in ("trace_rules", "skipfiles"):
+    sys.meta_path.insert(0, Finder("torch._dynamo." + name, after=(later("answers", "hide_from_compiler"),)))
 sys.meta_path.insert(0, Finder("triton.common.build", after=(later("answers", "name_the_driver"),)))
 sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))
 # The library asks for it when the process takes memory of a device.
