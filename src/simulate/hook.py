@@ -344,9 +344,9 @@ class Recorder:
     def dump_at_exit(self, failure):
         if self.failed and isinstance(failure, getattr(self.torch.cuda, "OutOfMemoryError", ())):
             return  # The snapshot of the moment when memory ran out stays.
-        # A worker that compiles asks the device what it can do, and makes no step.
-        if self.last is not None and failure is None and self.facts.allocates():
-            self.facts.note_rank()
+        self.facts.note_rank()
+        # A process that only asks the device what it can do, such as a compile worker, makes no steps.
+        if self.last is not None and failure is None and (self.facts.rank or self.facts.allocates()):
             made = "1 step" if self.steps == 1 else f"{self.steps} steps"
             rank = f"rank {self.facts.rank[0]}: " if self.facts.rank else ""
             self.fail(f"{rank}the optimizer made {made}; expected {self.last}, the last of those to record")
@@ -387,7 +387,7 @@ class Recorder:
     def dump(self, ending, message=""):
         self.facts.note_rank()
         path = self.tools.path_of_rank(self.path, self.facts.rank)
-        # A process that only asks the device what it can do, such as a compile worker, has nothing to record.
+        # A process that took no memory has nothing to record.
         if not self.facts.allocates() or not self.claim(path):
             return
         snapshot = self.torch.cuda.memory._snapshot()
@@ -414,10 +414,10 @@ WAY_OUT = (
 )
 
 ANSWERS = (
+    later("operators", "install"),
     later("one_rank", "stand_for_peers") if ALONE else later("ranks", "exchange_objects"),
     later("ranks", "tell_sizes_of_splits"),
     later("ranks", "settle_buckets"),
-    later("operators", "install"),
     later("answers", "settle_threads"),
 )
 

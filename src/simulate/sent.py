@@ -1,7 +1,7 @@
 """Small values that ranks of a job send each other: the simulated NCCL moves none.
 
 What is known on the rank that sends it goes over the store of the job, up to 1 MiB: by broadcast, all-gather, messages,
-and reductions of whole numbers. What is not known there is not known here either. Functions of PyTorch's allocate what
+and reductions of whole numbers, also by those that return what they make. What is not known there is not known here either. Functions of PyTorch's allocate what
 they allocated before.
 """
 
@@ -10,8 +10,12 @@ import datetime
 import functools
 import pickle
 
+from ptmem_simulate_calls import Call
 from ptmem_simulate_operators import ENGINES
 from ptmem_simulate_values import KNOWN, LARGEST
+
+# Reductions of whole numbers, as functions of tensors.
+REDUCTIONS = {"sum": "sum", "max": "amax", "min": "amin"}
 
 # Seconds that a rank waits for a value of another.
 LONGEST_WAIT = 120
@@ -65,6 +69,8 @@ class ValueExchange:
             function = getattr(self, name)  # one object, by which PyTorch tells sends from receives
             for module in (self.c10d, self.public):
                 setattr(module, name, function)
+        names = ("all_reduce", "all_gather_into_tensor", "broadcast")
+        ENGINES[0].install("_c10d_functional", dict.fromkeys(names, self.functional))
 
     @contextlib.contextmanager
     def alone(self):
@@ -131,20 +137,40 @@ class ValueExchange:
     def all_reduce(self, tensor, op=None, group=None, async_op=False):
         kinds = self.public.ReduceOp
         op = kinds.SUM if op is None else op
-        names = ((kinds.SUM, "sum"), (kinds.MAX, "amax"), (kinds.MIN, "amin"))
-        reduced = next((name for kind, name in names if op == kind), None)
-        is_whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == self.torch.bool)
+        kind = next((name for name in REDUCTIONS if op == getattr(kinds, name.upper())), None)
         place = None
-        if reduced is not None and is_whole and self.moves(group, tensor):
+        if self.reduces(kind, tensor) and self.moves(group, tensor):
             place = self.place("reduce", self.ranks_of(group))
             self.say(place, tensor)
         done = self.run("all_reduce", tensor, op, group, async_op)
         if place is not None:
             heard = [self.hear(place, rank, tensor) for rank in self.ranks_of(group)]
             if all(values is not None for values in heard):
-                values = getattr(self.torch.stack(heard), reduced)(0).to(tensor.dtype)
-                ENGINES[0].store(tensor, values, KNOWN)
+                ENGINES[0].store(tensor, self.reduced(kind, heard), KNOWN)
         return done
+
+    def reduces(self, kind, tensor):
+        """True for reductions of whole numbers: those of others depend on the order of the ranks."""
+        is_whole = not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == self.torch.bool)
+        return is_whole and kind in REDUCTIONS
+
+    def reduced(self, kind, heard):
+        return getattr(self.torch.stack(heard), REDUCTIONS[kind])(0).to(heard[0].dtype)
+
+    def functional(self, operator, arguments, named, tensors):
+        """Values of a collective that returns what it makes: those of DTensor, and of compiled programs."""
+        call = Call(operator, arguments, named, tensors)
+        group = self.c10d._resolve_process_group(call.value("group_name"))
+        tensor, kind, source = call.value("input"), call.value("reduce_op"), call.value("src")
+        if not (kind is None or self.reduces(kind, tensor)) or not self.moves(group, tensor):
+            return call.work()
+        ranks = self.ranks_of(group)
+        place = self.place(operator.base, ranks)
+        self.say(place, tensor)
+        heard = [self.hear(place, rank, tensor) for rank in (ranks if source is None else [ranks[source]])]
+        if any(values is None for values in heard):
+            return call.work()
+        return call.work([self.torch.cat(heard) if kind is None else self.reduced(kind, heard)], KNOWN)
 
     def gather(self, name, given, tensor, parts, group, async_op):
         """Runs an all-gather of PyTorch's, and fills the part of each rank."""

@@ -22,7 +22,14 @@ MOST_ABSENT = 1 << 10
 # Operators that also take numbers for tensors where Python calls them.
 TAKES_NUMBERS = frozenset(("add", "sub", "mul", "div"))
 # Operators for all devices at once that end in a kernel or a copy.
-COMPOSITE = frozenset(("aten::copy_",))
+COMPOSITE = frozenset(
+    (
+        "aten::copy_",
+        "_c10d_functional::all_gather_into_tensor",
+        "_c10d_functional::all_reduce",
+        "_c10d_functional::broadcast",
+    )
+)
 # Operators that make a tensor and fill it.
 MAKERS = frozenset(("tril_indices", "triu_indices"))
 # Overloads that PyTorch calls with a number in the memory of the device, which it cannot hand over to Python. The

@@ -82,11 +82,15 @@ const AFTER: [(u64, u64, &str); 3] =
     [(108, 122, "Attention.forward"), (152, 167, "Mlp.forward"), (197, 207, "Layer.forward")];
 
 fn diff(folder: &Path, before: &Value, after: &Value) -> (Option<i32>, Json) {
+    diff_by(folder, before, after, "stack")
+}
+
+fn diff_by(folder: &Path, before: &Value, after: &Value, by: &str) -> (Option<i32>, Json) {
     for (name, recording) in [("before.pkl", before), ("after.pkl", after)] {
         fs::write(folder.join(name), pickle::write(recording, pickle::Options::default())).unwrap();
     }
     let options = ["--max-growth", "0", "--max-growth", "stack=1%", "--min-delta", "0", "--format", "json"];
-    let output = ptmem(folder, &[&["diff", "before.pkl", "after.pkl"], &options[..]].concat());
+    let output = ptmem(folder, &[&["diff", "before.pkl", "after.pkl", "--group-by", by], &options[..]].concat());
     let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     (output.status.code(), report["devices"][0]["stacks"].clone())
 }
@@ -98,6 +102,24 @@ fn a_decorator_that_went_leaves_no_row() {
     let one_sided = [(before(), of_run(after(6 * MIB), &AFTER)), (of_run(before(), &BEFORE), after(6 * MIB))];
     for (before, after) in names.into_iter().chain(one_sided) {
         assert_eq!(diff(folder.path(), &before, &after), (Some(0), json!([])));
+    }
+}
+
+/// A line that went to a function in a file of its own.
+#[test]
+fn what_moved_is_followed_by_line_function_and_file_too() {
+    let folder = tempfile::tempdir().unwrap();
+    const LAYER: (&str, &str, u64) = ("forward", MODEL, 206);
+    let stays = || Block { size: 6 * MIB, frames: vec![("forward", MODEL, 163), LAYER, TRAIN] };
+    let loss = || Block { size: 8 * MIB, frames: vec![("loss", "/repo/train.py", 12), TRAIN] };
+    let inner = Block { size: 4 * MIB, frames: vec![("forward", MODEL, 164), LAYER, TRAIN] };
+    let before = recording(&[stays(), inner, loss()]);
+    let file = "/repo/tower/activations.py";
+    let moved = Block { size: 4 * MIB, frames: vec![("activate", file, 103), ("forward", MODEL, 164), LAYER, TRAIN] };
+    let after = recording(&[stays(), moved, loss()]);
+    for by in ["stack", "line", "function", "file"] {
+        let (code, rows) = diff_by(folder.path(), &before, &after, by);
+        assert_eq!((code, &rows), (Some(0), &json!([])), "{by}: {rows}");
     }
 }
 

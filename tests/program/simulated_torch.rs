@@ -394,7 +394,9 @@ fn a_program_that_fails_is_told_by_its_recording() {
     let place = TempDir::new().unwrap();
     let sound = record_script(&python, place.path(), &format!("{TRAIN}\ntrain(3)\n"), "sound.pkl");
     assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
-    for (failure, told) in [("ValueError('a bad batch')", "ValueError: a bad batch"), ("SystemExit(7)", "exit status 7")] {
+    for (failure, told) in
+        [("ValueError('a bad batch')", "ValueError: a bad batch"), ("SystemExit(7)", "exit status 7")]
+    {
         let script = format!("{TRAIN}\ntrain(1)\nraise {failure}\n");
         assert_ne!(record_script(&python, place.path(), &script, "failed.pkl").status.code(), Some(0));
         let mut diff = Command::new(PTMEM);
@@ -404,6 +406,27 @@ fn a_program_that_fails_is_told_by_its_recording() {
         assert_eq!(output.status.code(), Some(3), "{stdout}");
         assert!(stdout.contains(&format!("the program failed: {told}")), "{stdout}");
     }
+}
+
+/// An operator that runs between two compiled parts calls functions of ours: PyTorch would compile them, and fail.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn the_functions_of_operators_are_not_compiled() {
+    let script = "
+import torch
+
+@torch.compile(backend='eager')
+def compiled(boxes):
+    torch._dynamo.graph_break()
+    return torch.add(boxes, 1), boxes.tolist(), torch.add(boxes.max().item(), 1)
+
+assert compiled(torch.arange(6.0, device='cuda').reshape(2, 3))[1] == [[0, 1, 2], [3, 4, 5]]
+";
+    let place = TempDir::new().unwrap();
+    let output = record_script(&python(), place.path(), script, "out.pkl");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(!stderr.contains("Dynamo does not know how to trace"), "{stderr}");
 }
 
 /// Without the variables that torchrun sets, as `mp.spawn` and Lightning start ranks.

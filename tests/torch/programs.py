@@ -246,6 +246,7 @@ def small_values():
     together = torch.zeros(4, dtype=own.dtype, device="cuda")
     dist.all_gather_into_tensor(together, own)
     assert together.tolist() == [10, 7, 11, 6], together
+    send_by_operators(own)
     # Both receive before they send.
     arrived = torch.zeros_like(own)
     work = dist.irecv(arrived, 1 - rank)
@@ -266,6 +267,21 @@ def small_values():
     dist.all_reduce(steps, dist.ReduceOp.MAX)
     train(nn.parallel.DistributedDataParallel(small_transformer().cuda(), device_ids=[rank]), steps=steps.item())
     dist.destroy_process_group()
+
+
+def send_by_operators(own):
+    """The collectives that return what they make: all ranks are those of the job."""
+    if not hasattr(torch.ops, "_c10d_functional") or not hasattr(torch.ops._c10d_functional, "broadcast"):
+        return  # Releases before 2.3.
+    operators, group = torch.ops._c10d_functional, torch.distributed.group.WORLD.group_name
+    for result, expected in (
+        (operators.all_reduce(own, "max", group), [11, 7]),
+        (operators.all_reduce(own, "sum", group), [21, 13]),
+        (operators.all_gather_into_tensor(own, 2, group), [10, 7, 11, 6]),
+        (operators.broadcast(own, 1, group), [11, 6]),
+    ):
+        result = operators.wait_tensor(result)
+        assert result.tolist() == expected, (result, expected)
 
 
 def checks():
