@@ -1,8 +1,8 @@
 """Small values that ranks of a job send each other: the simulated NCCL moves none.
 
 What is known on the rank that sends it goes over the store of the job, up to 1 MiB: by broadcast, all-gather, messages,
-and reductions of whole numbers, also by those that return what they make. What is not known there is not known here either. Functions of PyTorch's allocate what
-they allocated before.
+and reductions of whole numbers, also by those that return what they make. What is not known there is not known here
+either. Functions of PyTorch's allocate what they allocated before.
 """
 
 import contextlib
