@@ -115,7 +115,8 @@ class FakeTorch:
     def memory_stats(self, device: int) -> dict[str, Any]:
         self.counted += 1
         counter = {"all": {"current": self.allocated, "peak": self.allocated, "allocated": self.counted, "freed": 0}}
-        return {"allocated_bytes": counter, "allocation": counter}
+        reserved = {"all": {"current": 10 << 20, "peak": 10 << 20}}
+        return {"allocated_bytes": counter, "reserved_bytes": reserved, "allocation": counter}
 
     def record_function(self, name: str) -> Any:
         fake = self
@@ -143,6 +144,11 @@ class FakeTorch:
             is_available=lambda: self.cuda_is_built and self.has_gpu,
             memory_allocated=lambda device: self.allocated,
             device_count=lambda: 1,
+            current_device=lambda: 0,
+            get_device_properties=lambda device: SimpleNamespace(
+                name="Fake", major=9, minor=0, multi_processor_count=132
+            ),
+            mem_get_info=lambda device: (60 << 20, 100 << 20),
             empty_cache=lambda: None,
             OutOfMemoryError=OutOfMemoryError,
         )

@@ -251,6 +251,16 @@ def test_the_snapshot_says_how_the_program_failed(any_torch: FakeTorch, tmp_path
     assert (facts["steps"]["first"], facts["steps"]["last"]) == (1, 1)
 
 
+def test_the_snapshot_says_what_others_hold_of_the_card(any_torch: FakeTorch, tmp_path: Path) -> None:
+    path = tmp_path / "card.pkl"
+    with record(path) as recording:
+        run_steps(any_torch, recording, 1)
+    (card,) = facts_in(path)["cards"]
+    assert (card["name"], card["capability"], card["processors"]) == ("Fake", [9, 0], 132)
+    # Of 100 MiB, 60 are free and PyTorch has reserved 10.
+    assert (card["others"], card["communicators"]) == (30 << 20, [])
+
+
 def test_an_earlier_recording_is_not_left_where_nothing_is_recorded(torch: FakeTorch, tmp_path: Path) -> None:
     path = tmp_path / "last-week.pkl"
     path.write_bytes(b"old")

@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from datetime import timedelta
 
 import torch
 from programs import RANK, Layer, small_transformer, start_group
@@ -180,7 +179,6 @@ def gloo_beside_nccl():
     dist.all_gather(gathered, torch.full((4,), 7), group=host)
     assert all(part.tolist() == [7] * 4 for part in gathered), gathered
     dist.barrier(group=host)
-    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=99), host)
     dist.monitored_barrier(group=host)
     objects = [None] * WORLD
     dist.all_gather_object(objects, {"sizes": [3, 4]}, group=host)
