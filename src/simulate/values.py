@@ -194,7 +194,7 @@ class Engine:
         trust = trusts.view(span, size).amax(1).as_strided(tensor.shape, strides).max().item()
         return values.view(tensor.dtype).as_strided(tensor.shape, strides), trust
 
-    def store(self, place, values, trust, overwrites):
+    def store(self, place, values, trust, overwrites=False):
         """Gives a tensor on the device values, or notes that it has others, which are not known, or may have."""
         if not place.is_cuda or place.layout is not self.torch.strided:
             return
