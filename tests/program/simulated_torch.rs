@@ -455,7 +455,7 @@ if __name__ == '__main__':
     for (rank, steps) in [(0, "steps 1 to 2"), (1, "steps 1 to 3")] {
         let name = format!("out_rank{rank}.pkl");
         assert!(figures_of(place.path(), &name)["allocated"]["peak"].as_u64().unwrap() > 0);
-        let shown = Command::new(PTMEM).current_dir(place.path()).args(["show", &name]).output().unwrap();
+        let shown = Command::new(PTMEM).current_dir(place.path()).args(["show", "-v", &name]).output().unwrap();
         let told = format!("rank {rank} of 2, {steps}");
         assert!(String::from_utf8_lossy(&shown.stdout).contains(&told), "{}", String::from_utf8_lossy(&shown.stdout));
     }
