@@ -12,7 +12,7 @@ import sys
 import torch
 from torch import nn
 from torch.nn import functional
-from whole_numbers import fractions, sizes_and_positions
+from whole_numbers import boxes, fractions, sizes_and_positions
 
 COUNTERS = ("allocated", "active", "requested", "reserved")
 # Elements of 100 that pass a condition on values that are not known.
@@ -351,7 +351,7 @@ def generation():
 
 def values():
     """What kernels of PyTorch's compute of whole numbers is the same on the device and on the host."""
-    for compute in (sizes_and_positions, fractions):
+    for compute in (sizes_and_positions, boxes, fractions):
         on_device, on_host = compute("cuda"), compute("cpu")
         for name, expected in on_host.items():
             assert torch.equal(on_device[name].cpu(), expected), (name, on_device[name].cpu(), expected)

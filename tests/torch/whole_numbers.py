@@ -1,5 +1,10 @@
 """Whole numbers as programs keep them on a device: sizes, positions, masks, indices."""
 
+import importlib
+import importlib.util
+import os
+import sys
+
 import torch
 from torch.nn import functional
 
@@ -134,6 +139,17 @@ def chosen_and_counted(device):
         "distinct_in_any_order": classes.unique(sorted=False).sort()[0],
         "common_divisors": torch.gcd(classes, classes.flip(0)),
     }
+
+
+def boxes(device):
+    """Boxes that do not overlap others of a higher score, by an operator that finds their number by a mask of its own."""
+    if importlib.util.find_spec("torchvision") is None:
+        sys.path.append(os.path.join(os.path.dirname(__file__), "stand_ins"))
+    importlib.import_module("torchvision.extension")
+    corners = [[0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30], [0, 0, 10, 9], [50, 50, 60, 70]]
+    scores = torch.tensor([0.9, 0.8, 0.7, 0.95, 0.1]).to(device)
+    kept = torch.ops.torchvision.nms(torch.tensor(corners, dtype=torch.float32).to(device), scores, 0.5)
+    return {"kept_boxes": kept, "numbered_boxes": torch.arange(len(kept), device=device)}
 
 
 def fractions(device):

@@ -1,0 +1,1 @@
+"""What the tests need of torchvision, where it is not installed."""
