@@ -11,7 +11,7 @@ use similar::DiffOp;
 use super::Sides;
 use crate::profile::{DeviceProfile, Held, Member, StackTotal};
 use crate::snapshot::StackId;
-use crate::stack::{Code, Grouper, Paired};
+use crate::stack::{Code, GroupBy, Grouper, Paired};
 
 /// The part of their frames that two stacks share which are the same one at another place.
 const SAME_STACK: f64 = 0.5;
@@ -28,6 +28,12 @@ pub(super) struct Followed {
     pub(super) paired: Paired,
 }
 
+/// Whether stacks of this grouping are followed where code moved. By frames, a stack is what was recorded, to the last frame of
+/// C++, of which a saved profile keeps no more than a digest.
+fn is_followed(by: GroupBy) -> bool {
+    by.is_place() && by != GroupBy::Frames
+}
+
 /// Finds what moved between groups, and puts it into the groups of the after. `None` where nothing did, or where groups
 /// are no places in the code.
 pub(super) fn follow(
@@ -36,7 +42,7 @@ pub(super) fn follow(
     paired: &Paired,
 ) -> Option<Followed> {
     let is_known = devices.each().iter().all(|(_, device)| device.knows_stacks());
-    if !is_known || groupers.each().iter().any(|(_, grouper)| !grouper.by().is_place()) {
+    if !is_known || groupers.each().iter().any(|(_, grouper)| !is_followed(grouper.by())) {
         return None;
     }
     let stacks = devices.map(|device| &*device.stacks);

@@ -142,7 +142,7 @@ def chosen_and_counted(device):
 
 
 def boxes(device):
-    """Boxes that do not overlap others of a higher score, by an operator that finds their number by a mask of its own."""
+    """Boxes that do not overlap others of a higher score, by an operator that selects them by a mask of its own."""
     if importlib.util.find_spec("torchvision") is None:
         sys.path.append(os.path.join(os.path.dirname(__file__), "stand_ins"))
     importlib.import_module("torchvision.extension")

@@ -1,4 +1,4 @@
-"""One operator of torchvision: on the device, a kernel of its own marks the boxes that stay, and a mask selects them."""
+"""One operator of torchvision: a kernel of its own marks the boxes that stay on the device, and a mask selects them."""
 
 import torch
 
