@@ -86,6 +86,10 @@ def end_generation(utils):
 
 
 def hide_from_compiler(rules):
-    """Keeps torch.compile from compiling functions of ptmem, which operators call while a program is compiled."""
-    rules.SKIP_DIRS.append(os.path.dirname(os.path.abspath(__file__)))
+    """Keeps torch.compile from compiling functions of ptmem, which operators call while a program is compiled.
+
+    Hooks of modules, in a package beside these files, are compiled: they find out there that they have nothing to do.
+    """
+    folder = os.path.dirname(os.path.abspath(__file__))
+    rules.SKIP_DIRS += [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".py")]
     rules._recompile_re()
