@@ -45,7 +45,7 @@ impl Writer {
         self.bytes
     }
 
-    /// The bytes that take the place of the last one, [`opcode::STOP`], of a pickle whose value is a dictionary, and add an
+    /// The bytes that take the place of the last one, `STOP`, of a pickle whose value is a dictionary, and add an
     /// entry to it.
     #[must_use]
     pub fn another_entry(key: &str, number: u64) -> Vec<u8> {
