@@ -30,13 +30,13 @@ const SAME_MEMORY: i128 = 256;
 /// Sizes that differ by no more than this are the same.
 const SAME_SCALE: f64 = 0.01;
 
-/// Of this many allocations, one may have another stack where one side is the rest of the other.
+/// Where one side is the rest of the other, one allocation in this many may have another stack.
 const MISMATCH_PART: usize = 50;
 
 /// Number of allocations in a row by which a part of a round is recognised.
 const IN_A_ROW: usize = 8;
 
-/// What was aligned.
+/// The sequences that were aligned.
 pub(super) struct Aligned<'a> {
     pub(super) symbols: &'a Sides<Vec<u32>>,
     pub(super) steps: Sides<Option<Steps>>,
@@ -52,7 +52,7 @@ enum Answer {
     Unclear(Unclear),
 }
 
-/// What memory tells of a cut.
+/// What the memory that is held says about a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
     /// One side begins or ends with what the other holds there.
@@ -133,6 +133,16 @@ struct Question<'a> {
     scale: f64,
 }
 
+/// A pair with the allocation of `side` as `before`, or such a pair as it was.
+fn seen_from(side: Side, pair: Pair) -> Pair {
+    Pair { before: *pair.of(side), after: *pair.of(side.other()) }
+}
+
+/// The places of a pair counted from the other end of sequences of these lengths.
+fn from_the_end(pair: Pair, before: usize, after: usize) -> Pair {
+    Pair { before: before - 1 - pair.before, after: after - 1 - pair.after }
+}
+
 impl<'a> Question<'a> {
     fn new(
         runs: &'a Sides<Run<'a>>,
@@ -144,14 +154,10 @@ impl<'a> Question<'a> {
     ) -> Option<Self> {
         let mut own = aligned.symbols.of(side).clone();
         let mut whole = aligned.symbols.of(side.other()).clone();
-        let pair = |pair: &Pair| Pair { before: *pair.of(side), after: *pair.of(side.other()) };
-        let mut pairs: Vec<Pair> = order.iter().map(pair).collect();
+        let mut pairs: Vec<Pair> = order.iter().map(|pair| seen_from(side, *pair)).collect();
         if end == End::Tail {
             pairs.reverse();
-            pairs.iter_mut().for_each(|pair| {
-                pair.before = own.len() - 1 - pair.before;
-                pair.after = whole.len() - 1 - pair.after;
-            });
+            pairs.iter_mut().for_each(|pair| *pair = from_the_end(*pair, own.len(), whole.len()));
             own.reverse();
             whole.reverse();
         }
@@ -233,16 +239,9 @@ impl Question<'_> {
         let mut order: Vec<Pair> = moved_pairs.chain(rest).collect();
         if self.end == End::Tail {
             order.reverse();
+            order.iter_mut().for_each(|pair| *pair = from_the_end(*pair, self.own.len(), self.whole.len()));
         }
-        let place = |at: usize, length: usize| if self.end == End::Tail { length - 1 - at } else { at };
-        for pair in &mut order {
-            let own = place(pair.before, self.own.len());
-            let other = place(pair.after, self.whole.len());
-            *pair = match self.side {
-                Side::Before => Pair { before: own, after: other },
-                Side::After => Pair { before: other, after: own },
-            };
-        }
+        order.iter_mut().for_each(|pair| *pair = seen_from(self.side, *pair));
         order
     }
 

@@ -70,19 +70,22 @@ pub(super) fn common(runs: &Sides<Run<'_>>, paired: &Paired) -> Common {
 
 /// The groups of a side that go by the name of another one, with that name.
 fn names<'r>(runs: &Sides<Run<'r>>, paired: &Paired, side: Side) -> HashMap<&'r str, &'r str> {
-    let before = |group: usize| runs.before.totals[group].key.0.as_str();
-    let after = |group: usize| runs.after.totals[group].key.0.as_str();
+    let Sides { before, after } = runs;
     let mut of_after: HashMap<&str, &str> =
-        paired.pairs.iter().map(|&(old, new)| (prefix(after(new)), prefix(before(old)))).collect();
+        paired.pairs.iter().map(|&(old, new)| (name(after, new), name(before, old))).collect();
     let mut of_before = HashMap::new();
     for &(old, new) in &paired.parts {
-        let first = *of_after.entry(prefix(after(new))).or_insert(prefix(before(old)));
-        of_before.insert(prefix(before(old)), first);
+        let first = *of_after.entry(name(after, new)).or_insert(name(before, old));
+        of_before.insert(name(before, old), first);
     }
     match side {
         Side::Before => of_before,
         Side::After => of_after,
     }
+}
+
+fn name<'r>(run: &Run<'r>, group: usize) -> &'r str {
+    prefix(&run.totals[group].key.0)
 }
 
 fn prefix(key: &str) -> &str {

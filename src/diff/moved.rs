@@ -65,10 +65,14 @@ pub(super) fn follow(
         group_of.insert(stack, row.before[0]);
     }
     let before = devices.before.regrouped(groupers.before, &new, &group_of);
-    let is_left = |&(group, _): &(usize, usize)| before[group].bucket.is_some() || !before[group].members.is_empty();
-    paired.pairs.retain(is_left);
-    paired.parts.retain(is_left);
+    paired.pairs.retain(|&(group, _)| is_left(&before[group]));
+    paired.parts.retain(|&(group, _)| is_left(&before[group]));
     Some(Followed { before, paired })
+}
+
+/// Whether a group still has something after what moved went elsewhere.
+fn is_left(total: &StackTotal) -> bool {
+    total.bucket.is_some() || !total.members.is_empty()
 }
 
 /// Groups that are compared with each other, by their positions.

@@ -46,8 +46,8 @@ impl Places {
             match event.action {
                 Action::Alloc => places.allocations.push(index + 1),
                 Action::FreeRequested => {
-                    let completes = |next: &Event| next.action == Action::FreeCompleted && next.addr == event.addr;
-                    let is_completed = events.get(index + 1).is_some_and(completes);
+                    let next = events.get(index + 1).filter(|next| next.action == Action::FreeCompleted);
+                    let is_completed = next.is_some_and(|next| next.addr == event.addr);
                     places.frees.push(index + 1 + usize::from(is_completed));
                 }
                 Action::FreeCompleted

@@ -34,14 +34,13 @@ impl Recorded {
         let all = &snapshot.run.as_ref()?.modules;
         let modules = all.iter().find(|modules| modules.device == device)?.clone();
         let tags = tags(&modules, unfold, &mut snapshot.tables);
-        let tags_of = |number: u64| usize::try_from(number).ok().and_then(|number| tags.get(number)).copied();
         let of = snapshot.devices.get(&device)?;
         let events = snapshot.events_of(of).iter().zip(0_u32..);
         let mut allocations = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index);
         let mut borders = Vec::with_capacity(modules.allocations.len() + 1);
         for [count, number] in modules.allocations {
             let Some(first) = allocations.next() else { break };
-            borders.push((first, tags_of(number).unwrap_or_default()));
+            borders.push((first, tags_of(&tags, number).unwrap_or_default()));
             for _ in 1..count {
                 if allocations.next().is_none() {
                     break;
@@ -50,7 +49,7 @@ impl Recorded {
         }
         // Nothing is known of what follows.
         borders.extend(allocations.next().map(|index| (index, RecordedTags::default())));
-        let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(number)?)));
+        let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(&tags, number)?)));
         Some(Self { borders, blocks: blocks.collect() })
     }
 
@@ -68,6 +67,11 @@ impl Recorded {
         tags.purpose = purpose;
         tags.shape = shape;
     }
+}
+
+/// The tags of that number.
+fn tags_of(tags: &[RecordedTags], number: u64) -> Option<RecordedTags> {
+    tags.get(usize::try_from(number).ok()?).copied()
 }
 
 /// The tags that the numbers of a recording stand for.

@@ -66,17 +66,17 @@ fn highs(run: &DeviceProfile) -> Vec<Position> {
     highs
 }
 
-/// Of several questions the candidate that answers each best.
+/// The candidate that answers each question best.
 struct Highest(BTreeMap<Question, (f64, usize)>);
 
 /// Which moment is the peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Question {
-    /// Of a run.
+    /// The peak of a run.
     Run(usize),
-    /// At one of the places, as all runs predict it.
+    /// The peak at one of the places, as all runs predict it.
     Place(usize),
-    /// Of the last run, as the others predict it.
+    /// The peak of the last run, as the others predict it.
     Last,
 }
 

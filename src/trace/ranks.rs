@@ -141,16 +141,20 @@ impl Blocks {
     }
 }
 
+/// The moves of a trace in order, those of the dump last.
+fn moves(trace: &Trace) -> impl Iterator<Item = Move> + '_ {
+    trace.symbols.iter().chain(&trace.implied).map(|&symbol| trace.moves[symbol as usize])
+}
+
 impl Ranked {
     /// The moves of a trace with their ranks.
     #[must_use]
     pub fn new(trace: &Trace) -> Self {
-        let all = || trace.symbols.iter().chain(&trace.implied).map(|&symbol| trace.moves[symbol as usize]);
-        let mut blocks = Blocks::new(&trace.start, all());
+        let mut blocks = Blocks::new(&trace.start, moves(trace));
         let mut known = foldhash::HashMap::default();
         let mut ranked = Self { implied: trace.implied.len(), ..Self::default() };
         let mut ended = trace.ended.iter();
-        for one in all() {
+        for one in moves(trace) {
             let mut rank = 0;
             if let Some((block, &number)) = one.ends().and_then(|block| Some((block, ended.next()?))) {
                 let index = blocks.index[number as usize];

@@ -41,16 +41,19 @@ impl Named {
         Self { names }
     }
 
+    fn name(&self, class: u32) -> &str {
+        &self.names[class as usize]
+    }
+
     fn word(&self, (one, rank): (Move, u32)) -> String {
-        let name = |class: u32| &self.names[class as usize];
         let suffix = if rank == 0 { String::new() } else { format!(".{rank}") };
         match one {
             Move::Nothing => ".".to_owned(),
-            Move::Alloc(class) => format!("+{}", name(class)),
-            Move::Request(class) => format!("?{}{suffix}", name(class)),
-            Move::Free(Block { class, pending }) => format!("{}{}{suffix}", sign(pending), name(class)),
+            Move::Alloc(class) => format!("+{}", self.name(class)),
+            Move::Request(class) => format!("?{}{suffix}", self.name(class)),
+            Move::Free(Block { class, pending }) => format!("{}{}{suffix}", sign(pending), self.name(class)),
             Move::Replace(Block { class: gone, pending }, class) => {
-                format!("{}{}{suffix}+{}", sign(pending), name(gone), name(class))
+                format!("{}{}{suffix}+{}", sign(pending), self.name(gone), self.name(class))
             }
             Move::Reserve(bytes) => format!("^{bytes}"),
             Move::Release(bytes) => format!("_{bytes}"),
@@ -91,7 +94,6 @@ fn content(class: &Class, stack: &str, tables: &Tables) -> String {
 impl SavedClass {
     pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
         let ClassTags { metadata, compile_context, module, purpose, shape, origin: _ } = class.tags;
-        let text = |tag: Option<StringId>| tag.map(|tag| tables.string(tag).to_owned());
         let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
         let [held, pending] = [start.allocated, start.pending].map(u64::from);
         let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into()];
@@ -102,14 +104,18 @@ impl SavedClass {
             numbers.pop();
         }
         let tags = SavedTags {
-            metadata: text(metadata),
-            compile_context: text(compile_context),
-            module: text(module),
-            purpose: text(purpose),
-            shape: text(shape),
+            metadata: text(tables, metadata),
+            compile_context: text(tables, compile_context),
+            module: text(tables, module),
+            purpose: text(tables, purpose),
+            shape: text(tables, shape),
         };
         Self(numbers, tags)
     }
+}
+
+fn text(tables: &Tables, tag: Option<StringId>) -> Option<String> {
+    tag.map(|tag| tables.string(tag).to_owned())
 }
 
 /// The classes of a device that are read.
@@ -133,17 +139,14 @@ impl Classes {
         let mut all = [0; 7];
         all.iter_mut().zip(numbers).for_each(|(number, &saved)| *number = saved);
         let [bytes, requested, below, above, held, pending, maybe_pending] = all;
-        let count = |blocks: u64| u32::try_from(blocks).ok().filter(|_| blocks <= MOST_BLOCKS);
-        let start = count(held).zip(count(pending));
+        let start = block_count(held).zip(block_count(pending));
         let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
-        let mut intern =
-            |text: &Option<String>| -> Option<StringId> { text.as_ref().map(|text| tables.intern_string(text)) };
         let tags = ClassTags {
-            metadata: intern(&tags.metadata),
-            compile_context: intern(&tags.compile_context),
-            module: intern(&tags.module),
-            purpose: intern(&tags.purpose),
-            shape: intern(&tags.shape),
+            metadata: tags.metadata.as_deref().map(|text| tables.intern_string(text)),
+            compile_context: tags.compile_context.as_deref().map(|text| tables.intern_string(text)),
+            module: tags.module.as_deref().map(|text| tables.intern_string(text)),
+            purpose: tags.purpose.as_deref().map(|text| tables.intern_string(text)),
+            shape: tags.shape.as_deref().map(|text| tables.intern_string(text)),
             origin: None,
         };
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
@@ -165,22 +168,30 @@ impl Classes {
 
     /// The trace of a device with so many events.
     pub(super) fn trace(self, saved: &SavedTrace, events: u64, place: &str) -> Result<Trace, Error> {
-        let wrong = |what: &str| Error::Damaged(format!("the trace of {place} {what}"));
         let blocks: u64 = self.start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
         let length = events.checked_add(saved.implied).filter(|&length| length <= MOST_MOVES as u64);
-        let length = length.filter(|_| blocks <= MOST_BLOCKS).ok_or_else(|| wrong("is longer than one can be"))?;
+        let length =
+            length.filter(|_| blocks <= MOST_BLOCKS).ok_or_else(|| wrong(place, "is longer than one can be"))?;
         let moves = RefCell::new(Moves::default());
-        let symbol = |word: &str| moves.borrow_mut().symbol(word, &self.by_name);
-        let folded = Folded::parse(&saved.moves, symbol, length);
-        let folded = folded.map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+        let folded = Folded::parse(&saved.moves, |word: &str| moves.borrow_mut().symbol(word, &self.by_name), length);
+        let folded = folded.map_err(|error| wrong(place, &format!("cannot be read: {error}")))?;
         if folded.length() != Some(length) {
-            return Err(wrong("has not one move for each event"));
+            return Err(wrong(place, "has not one move for each event"));
         }
         let implied = usize::try_from(saved.implied).unwrap_or(usize::MAX);
         let ranked = Ranked { moves: moves.into_inner().all, symbols: folded.unfolded().collect(), implied };
         let trace = ranked.trace(self.all, self.start, saved.reserved.into());
-        trace.ok_or_else(|| wrong("frees a block that is not there"))
+        trace.ok_or_else(|| wrong(place, "frees a block that is not there"))
     }
+}
+
+/// A number of blocks that a device can hold.
+fn block_count(blocks: u64) -> Option<u32> {
+    u32::try_from(blocks).ok().filter(|_| blocks <= MOST_BLOCKS)
+}
+
+fn wrong(place: &str, what: &str) -> Error {
+    Error::Damaged(format!("the trace of {place} {what}"))
 }
 
 fn damaged(class: &str, what: &str) -> Error {
@@ -211,22 +222,21 @@ impl Moves {
 fn parse(word: &str, classes: &HashMap<String, u32>) -> Option<(Move, u32)> {
     let sign = word.chars().next()?;
     let rest = &word[sign.len_utf8()..];
-    let class = |name: &str| classes.get(name).copied();
     Some(match sign {
         '.' if rest.is_empty() => (Move::Nothing, 0),
-        '+' => (Move::Alloc(class(rest)?), 0),
+        '+' => (Move::Alloc(*classes.get(rest)?), 0),
         '^' => (Move::Reserve(rest.parse().ok()?), 0),
         '_' => (Move::Release(rest.parse().ok()?), 0),
         '?' => {
             let (name, rank) = ranked(rest)?;
-            (Move::Request(class(name)?), rank)
+            (Move::Request(*classes.get(name)?), rank)
         }
         '!' | '-' => {
             let (gone, begun) = rest.split_once('+').map_or((rest, None), |(gone, begun)| (gone, Some(begun)));
             let (name, rank) = ranked(gone)?;
-            let gone = Block { class: class(name)?, pending: sign == '!' };
+            let gone = Block { class: *classes.get(name)?, pending: sign == '!' };
             match begun {
-                Some(begun) => (Move::Replace(gone, class(begun)?), rank),
+                Some(begun) => (Move::Replace(gone, *classes.get(begun)?), rank),
                 None => (Move::Free(gone), rank),
             }
         }

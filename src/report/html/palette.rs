@@ -30,11 +30,14 @@ impl<'p> Palette<'p> {
         Self { own }
     }
 
+    fn own_colour(&self, category: &str) -> Option<usize> {
+        let place = self.own.iter().take(MOST_OWN).position(|name| *name == category)?;
+        Some(CATEGORIES.len() + BUCKETS.len() + place)
+    }
+
     /// The number of the colour of a category.
     pub(super) fn colour(&self, category: &str) -> usize {
-        let own = || self.own.iter().take(MOST_OWN).position(|name| *name == category);
-        let after_built_in = CATEGORIES.len() + BUCKETS.len();
-        built_in(category).or_else(|| Some(after_built_in + own()?)).unwrap_or(Self::SHARED)
+        built_in(category).or_else(|| self.own_colour(category)).unwrap_or(Self::SHARED)
     }
 }
 

@@ -237,8 +237,8 @@ impl Page {
         if let Some(title) = &table.title {
             self.title(title, &table.total)?;
         }
-        let is_shown = |row: &&Row| self.more.is_none() || row.aside != Aside::LeftOut;
-        let rows: Vec<&Row> = table.rows.iter().filter(is_shown).collect();
+        let shows_all = self.more.is_none();
+        let rows: Vec<&Row> = table.rows.iter().filter(|row| shows_all || row.aside != Aside::LeftOut).collect();
         self.left_out.metrics += (table.rows.len() - rows.len()) as u64;
         let noted = rows.iter().filter(|row| row.note.is_some()).count();
         let most_noted = if self.more.is_some() { MOST_NOTED } else { usize::MAX };
