@@ -187,9 +187,12 @@ pub struct Options {
     pub phases: PhaseOptions,
 }
 
+/// Default of [`Options::match_ratio`].
+const MATCH_RATIO: f64 = 0.75;
+
 impl Default for Options {
     fn default() -> Self {
-        Self { match_ratio: 0.75, phases: PhaseOptions::default() }
+        Self { match_ratio: MATCH_RATIO, phases: PhaseOptions::default() }
     }
 }
 

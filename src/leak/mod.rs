@@ -96,6 +96,9 @@ pub struct Options {
     pub allow_oom: bool,
 }
 
+/// Default of [`Options::min_share`].
+const MIN_SHARE: f64 = 0.8;
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -104,7 +107,7 @@ impl Default for Options {
             rules: Rules::default(),
             skip: None,
             min_growth: None,
-            min_share: 0.8,
+            min_share: MIN_SHARE,
             steps: Wanted::default(),
             device_memory: None,
             allow_oom: false,

@@ -165,6 +165,9 @@ fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
     code.python(stack).any(|frame| code.function(frame) == "_init_group" && code.file(frame).contains("torch/optim/"))
 }
 
+/// The percentage of the blocks left behind that must be made up for by older ones that are freed.
+const REPLACED: u64 = 80;
+
 /// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of
 /// the same size, a window is full that was filled before the recording began: nothing grows.
 struct Replaced {
@@ -204,7 +207,7 @@ impl Replaced {
             return false;
         }
         let Some(freed) = self.by_size.get(&size) else { return false };
-        options.is_steady(freed.steps.len(), judged) && freed.blocks * 10 >= all.blocks * 8
+        options.is_steady(freed.steps.len(), judged) && freed.blocks * 100 >= all.blocks * REPLACED
     }
 }
 

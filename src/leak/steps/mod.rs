@@ -20,6 +20,9 @@ const WARM_UP: usize = 1;
 /// Steps that are needed to recognise a leak.
 const FEWEST: usize = 3;
 
+/// Where steps are a guess and leave more than this percentage of what they allocate behind, they build something up.
+const MOST_LEFT: i128 = 25;
+
 /// Looks for leaks in one snapshot, or in a saved profile.
 ///
 /// A block counts as left behind if it is held where the last step begins and has already outlived, in steps, every block of the same
@@ -238,7 +241,7 @@ impl DeviceSteps<'_> {
                  may belong to one size each, such as graphs that are captured",
             ));
         }
-        if leaked * 4 > self.allocated_in_judged() {
+        if leaked * 100 > self.allocated_in_judged() * MOST_LEFT {
             let most = leaks.first().map(|leak| format!("; {} holds most of it", leak.label)).unwrap_or_default();
             return Err(self.unnamed(&format!(
                 "the steps are a guess, and much of what they allocate stays: something is built up, such as the layers of a \

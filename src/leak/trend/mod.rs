@@ -55,6 +55,12 @@ const SHORT: usize = 4;
 /// Growth must exceed the noise of the values by this factor.
 const ABOVE_NOISE: f64 = 5.0;
 
+/// An order is no chance from this many standard deviations on.
+const SURE: f64 = 2.6;
+
+/// The same of fewer than eight values, which cannot deviate further.
+const SURE_OF_FEW: f64 = 2.2;
+
 /// The further course of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
@@ -70,9 +76,7 @@ pub struct Forecast {
 /// does not count.
 #[must_use]
 pub fn forecast(values: &[u64], least: u64) -> Option<Forecast> {
-    /// The share of steps that must rise.
-    const SHARE: f64 = 0.8;
-    let trend = Trend::of(values, Threshold { bytes: least, share: SHARE })?;
+    let trend = Trend::of(values, Threshold { bytes: least, share: super::MIN_SHARE })?;
     Some(Forecast { per_point: trend.slope?, grows: trend.growth == Growing::Yes, since: trend.since })
 }
 
@@ -119,7 +123,7 @@ impl Trend {
             by_slope >= least
                 && ranks.rising_share() >= threshold.share
                 && float(by_slope) >= ABOVE_NOISE * course.noise
-                && (course.noise * 50.0 < float(by_slope) || ranks.is_significant(self.since == 0))
+                && (course.noise * 50.0 < float(by_slope) || ranks.is_significant())
         };
         if gained < least || !is_steady {
             return Growing::No;
@@ -170,16 +174,11 @@ impl Ranks {
         float(self.rising.into()) / float(pairs.max(1).into())
     }
 
-    /// True if noise alone would hardly ever be ordered like this: the test of Mann and Kendall. Stricter where the
-    /// beginning of the values was chosen.
-    fn is_significant(&self, is_whole: bool) -> bool {
+    /// True if noise alone would hardly ever be ordered like this: the test of Mann and Kendall.
+    fn is_significant(&self) -> bool {
         let count = float(self.values.into());
         let deviation = (count * (count - 1.0) * (2.0 * count + 5.0) / 18.0).sqrt();
-        let least = match self.values {
-            ..8 => 2.2,
-            _ if is_whole => 2.6,
-            _ => 3.0,
-        };
+        let least = if self.values < 8 { SURE_OF_FEW } else { SURE };
         float((self.rising - self.falling - 1).into()) > least * deviation
     }
 }

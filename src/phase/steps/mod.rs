@@ -93,6 +93,13 @@ const WINDOWS: usize = 10;
 /// Least number of rounds that count as steps.
 const FEWEST: usize = 5;
 
+/// Percentage of rounds, or of sizes, that are nearly all of them.
+const NEARLY_ALL: usize = 80;
+
+/// What follows the last step is at most this many times as long as the longest step: else the history goes on without
+/// steps.
+const LONGEST_REST: usize = 4;
+
 /// Finds the steps of a device; `None` where the names that were asked for do not occur, or there is no history.
 #[must_use]
 pub fn find(course: &Course, marks: &[Mark], code: &Code<'_>, wanted: &Wanted) -> Option<Steps> {
@@ -190,12 +197,17 @@ impl Steps {
         let begins: Vec<usize> = self.steps.iter().map(|step| step.from.count()).collect();
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max();
         let last = begins.last().map_or(0, |&last| course.events.saturating_sub(last));
-        begins.len() >= FEWEST && longest.is_some_and(|longest| last <= longest.saturating_mul(4))
+        begins.len() >= FEWEST && longest.is_some_and(|longest| last <= longest.saturating_mul(LONGEST_REST))
     }
+}
+
+/// True if a part of things is nearly all of them.
+fn nearly_all(part: usize, all: usize) -> bool {
+    part * 100 >= all * NEARLY_ALL
 }
 
 /// True if nearly every value and the one after it are related so.
 fn mostly(values: &[u64], are_related: fn(u64, u64) -> bool) -> bool {
     let related = values.windows(2).filter(|pair| are_related(pair[0], pair[1])).count();
-    related * 10 >= values.len() * 8
+    nearly_all(related, values.len())
 }

@@ -8,6 +8,12 @@ use crate::snapshot::StackId;
 /// A step calls no more optimizers than these.
 const MOST_IN_ROUND: usize = 8;
 
+/// Calls that are this alike, in thousandths, recur.
+const ALIKE: u64 = 700;
+
+/// Neighbours are at most this percentage as alike as calls that recur.
+const NEIGHBOURS_ALIKE: u64 = 75;
+
 /// A number of calls after which everything recurs.
 struct Period {
     lag: usize,
@@ -29,7 +35,7 @@ impl Steps {
         let next = likeness(rounds, 1);
         let periods = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
         let periods = periods.map(|lag| Period { lag, likeness: likeness(rounds, lag) });
-        let periods = periods.filter(|period| period.likeness >= 700 && period.likeness >= next * 4 / 3);
+        let periods = periods.filter(|period| period.likeness >= ALIKE && next * 100 <= period.likeness * NEIGHBOURS_ALIKE);
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         let best = periods.reduce(|best, other| if other.likeness > best.likeness + 50 { other } else { best });
         if let Some(Period { lag, .. }) = best {

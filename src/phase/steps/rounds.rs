@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Course, FEWEST, How, Step, Steps};
+use super::{Course, FEWEST, How, LONGEST_REST, Step, Steps, nearly_all};
 use crate::replay::Position;
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::Code;
@@ -16,6 +16,12 @@ const MOST_CANDIDATES: usize = 16;
 
 /// Stacks that are tried as the one that begins a step.
 const MOST_CLOCKS: usize = 8;
+
+/// A stack takes turns with another if it allocates once in this percentage of the rounds.
+const IN_TURN: usize = 90;
+
+/// Fewer stacks than these that take turns are a helper that is called in two ways.
+const FEWEST_STACKS: usize = 3;
 
 /// Steps without a name: in a training loop most lines allocate once, or some fixed number of times, in every round.
 /// The stack that comes first among those that allocate equally often, each between two of the others, begins a step.
@@ -106,7 +112,7 @@ impl<'c, 't> Rounds<'c, 't> {
     fn takes_turns(&self, stack: StackId, rounds: &[Range<usize>]) -> bool {
         let allocations = self.of_stack[&stack].iter().zip(rounds);
         let in_turn = allocations.filter(|(at, round)| round.contains(at)).count();
-        in_turn * 10 >= rounds.len() * 9
+        in_turn * 100 >= rounds.len() * IN_TURN
     }
 
     /// Whether rounds are steps, not the layers within one.
@@ -115,7 +121,7 @@ impl<'c, 't> Rounds<'c, 't> {
         // Rounds that stop long before the end are a part of the history, such as loading the weights.
         let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
         let last = self.course.events.saturating_sub(begins.last().copied().unwrap_or_default());
-        !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(4)
+        !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(LONGEST_REST)
     }
 
     /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers
@@ -129,14 +135,14 @@ impl<'c, 't> Rounds<'c, 't> {
         let rounds: Vec<Range<usize>> = begins.windows(2).map(|pair| pair[0]..pair[1]).collect();
         let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
         let longest = rounds.iter().map(Range::len).max().unwrap_or(0);
-        let is_over = self.course.events - last > longest.saturating_mul(4);
+        let is_over = self.course.events - last > longest.saturating_mul(LONGEST_REST);
         let within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call));
         let happens_once = within.filter_map(|(stack, _)| *stack).any(|stack| {
             let allocations = &self.of_stack[&stack];
             allocations.iter().all(|&at| at < first) || allocations.iter().all(|&at| at > last)
         });
         rounds.len() + 1 >= FEWEST
-            && whole * 10 >= rounds.len() * 8
+            && nearly_all(whole, rounds.len())
             && !is_over
             && !happens_once
             && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
@@ -152,12 +158,10 @@ impl<'c, 't> Rounds<'c, 't> {
     /// Whether most rounds hold rounds of their own, in which several stacks take turns.
     fn holds_shorter_rounds(&self, rounds: &[Range<usize>]) -> bool {
         let holds = rounds.iter().filter(|round| self.has_shorter_rounds(round)).count();
-        holds * 10 >= rounds.len() * 8
+        nearly_all(holds, rounds.len())
     }
 
     fn has_shorter_rounds(&self, round: &Range<usize>) -> bool {
-        /// Fewer stacks than these that take turns are a helper that is called in two ways.
-        const FEWEST_STACKS: usize = 3;
         let mut at: FxHashMap<Option<StackId>, Vec<usize>> = FxHashMap::default();
         for one in self.course.within(round) {
             at.entry(one.stack).or_default().push(one.event);
@@ -203,7 +207,7 @@ impl<'c, 't> Rounds<'c, 't> {
 
 /// True if nearly all of them are true.
 fn are_most(all: &[bool]) -> bool {
-    all.iter().filter(|is_true| **is_true).count() * 10 >= all.len() * 8
+    nearly_all(all.iter().filter(|is_true| **is_true).count(), all.len())
 }
 
 /// Whether of two places in a history one lies between each two of the other.

@@ -16,6 +16,9 @@ const ONE_SIDED: f64 = 0.25;
 /// function to one that is there already.
 const CONTRADICTS: f64 = 3.0;
 
+/// Functions that move this many lines more or less than the rest of their file are others.
+const APART: i64 = 20;
+
 /// The likeness of two groups.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
@@ -257,8 +260,6 @@ impl Pairing<'_> {
 
     /// The evidence of the lines of two functions: whether one stands where the other would after the move of its file.
     fn same_lines(&self, file: u64, old: &BTreeSet<u32>, new: &BTreeSet<u32>) -> f64 {
-        /// Functions further apart than that are others.
-        const APART: i64 = 20;
         let Some(moved) = shape_shift(old, new) else { return 0.0 };
         match self.shifts.get(&file) {
             _ if old.len() > 1 => 0.4,

@@ -12,7 +12,7 @@ mod text;
 pub use text::Malformed;
 
 /// The most items of a folded sequence. Real programs take up to 3,300; a history with more repeats too little.
-pub const MOST_ITEMS: usize = 1 << 14;
+pub const MOST_ITEMS: usize = 16_384;
 
 /// Loops may leave this many times as many items for rules to share: swapped neighbours and varied sizes left up to 14
 /// times as many.
