@@ -45,71 +45,42 @@
 //!
 //! # Stages
 //!
-//! Data flows one way. Each stage is a module with one input and one output type, and imports only what stands to its
-//! left or above.
+//! Data flows one way. Each stage is a module with one input and one output type, and imports none that stands to its right:
 //!
 //! ```text
-//! bytes ---> input ---> pickle -> snapshot -> replay -> profile -> diff -> verdict -> report
-//!                                    \-> phase ---^       |          |
-//!                                    \------> leak -------|----------|------^
-//!                                                         \-> tree --/--------------^
+//! bytes -> input -> pickle -> snapshot -> replay -> phase -> profile -> align -> diff -> leak -> verdict -> report
 //! ```
 //!
-//! The modules below are those whose types appear in results and options. The others are internal: they are public only
-//! with the feature `cli`, for the command line, the tests and the benchmarks of this package, and promise nothing.
+//! The modules below are those whose types appear in results and options. Others are public for the command line, the tests
+//! and the benchmarks of this package: they are hidden from this page, and promise nothing.
 
 #![warn(clippy::disallowed_methods)]
-// Without the command line, parts that only it, the tests and the benchmarks use stay behind.
-#![cfg_attr(not(feature = "cli"), allow(dead_code, unreachable_pub, unused_imports))]
 
-// An internal module is declared twice: an attribute cannot change whether it is public, and rustfmt does not find the
-// files of modules that a macro declares.
 pub mod align;
 mod api;
 pub mod budget;
 pub mod config;
 pub mod diff;
-#[cfg(not(feature = "cli"))]
-mod history;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod history;
 pub mod leak;
 pub mod patch;
-#[cfg(not(feature = "cli"))]
-mod phase;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod phase;
 mod picture;
 pub mod profile;
-#[cfg(not(feature = "cli"))]
-mod replay;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod replay;
 pub mod report;
-#[cfg(not(feature = "cli"))]
-mod scale;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod scale;
-#[cfg(not(feature = "cli"))]
-mod simulate;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod simulate;
 pub mod stack;
 pub mod trace;
-#[cfg(not(feature = "cli"))]
-mod tracks;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod tracks;
 pub mod tree;
-#[cfg(not(feature = "cli"))]
-mod trim;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod trim;
 pub mod verdict;
@@ -117,11 +88,8 @@ pub mod verdict;
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
 use ptmem_base::{interner, lines, text};
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use ptmem_snapshot::{input, pickle, snapshot};
-#[cfg(not(feature = "cli"))]
-use ptmem_snapshot::{input, pickle, snapshot};
 
 pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};

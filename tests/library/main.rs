@@ -8,6 +8,7 @@ mod large;
 mod support;
 
 mod align;
+mod architecture;
 mod code_changes;
 mod configuration_schema;
 mod cuts;

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What changes where a number that decides is 20 % smaller or larger: the last column of docs/architecture.md#numbers-that-decide.
+
+Copies the tree, lets each constant of that table be scaled by the environment in the copy, builds it once, and runs it over all
+recordings of fixtures/ and their pairs, both ways. Integers are rounded away from their value, so that they change.
+
+    python3 benches/thresholds.py [target/thresholds]
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TUNED = """
+/// A number scaled as the environment says: `NAME=FACTOR`. `PTMEM_ASKED` is a file for the names of numbers that are asked.
+pub fn tuned<T: Tune>(name: &'static str, value: T) -> T {
+    use std::sync::{Mutex, OnceLock};
+    static ASKED: Mutex<std::collections::BTreeSet<&str>> = Mutex::new(std::collections::BTreeSet::new());
+    static WANTED: OnceLock<(Option<std::ffi::OsString>, String, f64)> = OnceLock::new();
+    let (log, wanted, factor) = WANTED.get_or_init(|| {
+        let text = std::env::var("PTMEM_TUNED").unwrap_or_default();
+        let (name, factor) = text.split_once('=').unwrap_or(("", "1"));
+        (std::env::var_os("PTMEM_ASKED"), name.to_owned(), factor.parse().unwrap())
+    });
+    if let Some(log) = log.as_ref().filter(|_| ASKED.lock().unwrap().insert(name)) {
+        let mut log = std::fs::File::options().append(true).create(true).open(log).unwrap();
+        std::io::Write::write_all(&mut log, format!("{name}\\n").as_bytes()).unwrap();
+    }
+    if name == wanted { value.scaled(*factor) } else { value }
+}
+pub trait Tune: Copy { fn scaled(self, factor: f64) -> Self; }
+impl Tune for f64 { fn scaled(self, factor: f64) -> Self { self * factor } }
+macro_rules! whole { ($($t:ty)*) => { $(impl Tune for $t { fn scaled(self, factor: f64) -> Self {
+    let scaled = self as f64 * factor;
+    if factor < 1.0 { scaled.floor() as Self } else { scaled.ceil() as Self }
+} })* } }
+whole!(usize u64 i64 i128);
+"""
+
+
+def constants():
+    """The constants of the table: their names there, and the files that define them."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    rows = page.split("## Numbers that decide")[1].split("\n## ")[0]
+    for name in re.findall(r"`((?:\w+::)+[A-Z_]+)`", "".join(re.findall(r"^\|([^|]*)\|", rows, re.M))):
+        path, _, constant = name.rpartition("::")
+        ends = tuple("/" + path.replace("::", "/") + end for end in (".rs", "/mod.rs"))
+        files = [file for file in (ROOT / "src").rglob("*.rs") if str(file).endswith(ends)]
+        yield name, constant, next(file for file in files if f"const {constant}:" in file.read_text())
+
+
+def tune(copy):
+    """Lets the constants be scaled wherever the copy uses them: in the module that defines them, and those below it."""
+    for name, constant, file in constants():
+        folder = file.parent if file.name == "mod.rs" else file.with_suffix("")
+        is_public = f"pub const {constant}:" in file.read_text()
+        users = (ROOT / "src").rglob("*.rs") if is_public else [file, *folder.rglob("*.rs")]
+        for user in {copy / path.relative_to(ROOT) for path in users if path.name != "tests.rs"}:
+            text = user.read_text()
+            if user == copy / file.relative_to(ROOT) or f"const {constant}:" not in text:
+                # Comments, attributes, imports, messages and the definition stay.
+                kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const {constant}:|\{{{constant}\}}"
+                found = rf"({kept})|((?:\w+::)*\b{constant}\b)"
+                text = re.sub(found, lambda at: at[1] or f'ptmem_base::tuned("{name}", {at[2]})', text, flags=re.M)
+                user.write_text(text)
+    with (copy / "crates/base/src/lib.rs").open("a") as base:
+        base.write(TUNED)
+
+
+def build(work):
+    copy = work / "tree"
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for file in files.splitlines():
+        (copy / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / file, copy / file)
+    tune(copy)
+    subprocess.run(["cargo", "build", "--release", "--bin", "ptmem", "--target-dir", work.resolve() / "build"], cwd=copy, check=True)
+    return work / "build/release/ptmem"
+
+
+def parts(ptmem, path, work):
+    """Dumps of a recording after every twelfth of its events, and the last 70 % of it; none where it is short."""
+    shown = subprocess.run([ptmem, "show", path, "--format", "json"], capture_output=True, check=False).stdout or b"{}"
+    events = min((device["events"] for device in json.loads(shown).get("devices", []) if device["events"]), default=0)
+    windows = [f"..{events * part // 12 - 1}" for part in range(1, 13)] + [f"{events * 3 // 10}.."]
+    cuts = []
+    for number, window in enumerate(windows if events > 100 else []):
+        cuts.append(work / f"{path.name}-{number}.pkl")
+        if subprocess.run([ptmem, "trim", path, "--between", window, "-o", cuts[-1]], capture_output=True).returncode:
+            return []
+    return cuts
+
+
+def commands(ptmem, work):
+    """Recordings alone, series of dumps, and pairs: of a change, of two releases, and of a whole and a part, both ways."""
+    fixtures = ROOT / "fixtures"
+    files = sorted(path for end in ("*.pkl", "*.zst", "*.pt") for path in fixtures.rglob(end))
+    folders = sorted({path.parent for path in files if path.parent.parent == fixtures and path.suffix == ".pkl"})
+    pairs = [(path, Path(str(path).replace("before", "after"))) for path in [*files, *folders]]
+    pairs = [(before, after) for before, after in pairs if before != after and after.exists()]
+    pairs += [(fixtures / f"{before}.pkl", fixtures / "moved.pkl") for before in ("before", "after")]
+    changes = list(pairs)
+    releases = sorted(fixtures.glob("recorded/*.zst"))
+    pairs += [pair for pair in zip(releases, releases[1:]) if len({path.name.rsplit("-", 1)[0] for path in pair}) == 1]
+    yield from (["history", folder] for folder in folders)
+    for path in [*files, *folders]:
+        yield ["leak", path]
+        yield ["check", path, "--max", "peak=1TiB", "--strict"]
+        cuts = [] if path in folders else parts(ptmem, path, work)
+        if cuts:
+            yield ["doctor", path]
+            yield ["leak", *cuts[:12]]
+            yield ["history", *cuts[:12]]
+            yield ["scale", "--x", ",".join(map(str, range(1, 13))), *cuts[:12]]
+            others = [other for pair in changes if path in pair for other in pair]
+            pairs += [(whole, cut) for whole in dict.fromkeys([path, *others]) for cut in (cuts[7], cuts[12])]
+    for before, after in pairs:
+        for pair in ((before, after), (after, before)):
+            yield ["diff", *pair, "--max-growth", "peak=5%", "--max-growth", "stack=5%"]
+
+
+def told(ptmem, command, environment):
+    """The exit code, and all that is said but for the digits."""
+    form = [] if command[0] == "doctor" else ["--format", "json"]
+    done = subprocess.run([ptmem, *command, *form], env={**os.environ, **environment}, capture_output=True, text=True)
+    return done.returncode, re.sub(r"-?\d[\d.]*(e-?\d+)?", "0", done.stdout)
+
+
+def main():
+    work = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/thresholds").resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    ptmem = build(work)
+    log = work / "asked"
+    usual, asked = {}, {}
+    for command in map(tuple, commands(ptmem, work)):
+        log.write_text("")
+        usual[command] = told(ptmem, command, {"PTMEM_ASKED": str(log)})
+        asked[command] = log.read_text().split()
+    print(f"{len(usual)} runs", flush=True)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for name, _, _ in constants():
+            runs = [command for command in usual if name in asked[command]]
+            print(f"{name}: asked in {len(runs)}", flush=True)
+            for factor in ("0.8", "1.2"):
+                now = pool.map(lambda run, factor=factor: told(ptmem, run, {"PTMEM_TUNED": f"{name}={factor}"}), runs)
+                other = [(run, code) for run, (code, text) in zip(runs, now) if (code, text) != usual[run]]
+                verdicts = sum(code != usual[run][0] for run, code in other)
+                print(f"  x{factor}: {len(other)} say something else, {verdicts} with another exit code", flush=True)
+                for run, code in other[:5]:
+                    names = [Path(part).name for part in run[:4] if "=" not in str(part)]
+                    print(f"    {usual[run][0]} -> {code}:", *names, flush=True)
+
+
+if __name__ == "__main__":
+    main()

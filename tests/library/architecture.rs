@@ -1,0 +1,105 @@
+//! `docs/architecture.md` against the code.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const PAGE: &str = include_str!("../../docs/architecture.md");
+
+/// The cells of the first columns of the table that begins with a row.
+fn table(head: &str) -> Vec<Vec<&'static str>> {
+    let rows = PAGE.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
+}
+
+/// The names in backticks of a cell.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// The Rust files below a folder, with their texts.
+fn sources(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            found.insert(path, text);
+        }
+    }
+    found
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The modules that a line names from the root of the crate: `crate::{diff, leak}` or `crate::diff`.
+fn imported(line: &str) -> Vec<&str> {
+    let paths = line.split("crate::").skip(1).flat_map(|path| match path.strip_prefix('{') {
+        Some(group) => group.split(['}', ';']).next().unwrap_or_default().split(", ").collect(),
+        None => vec![path],
+    });
+    paths.map(|path| path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or("")).collect()
+}
+
+#[test]
+fn no_stage_imports_one_that_follows_it() {
+    let stages: Vec<&str> = table("| stage |").iter().flat_map(|row| names(row[0])).collect();
+    let mut seen = 0;
+    for folder in ["src", "crates/snapshot/src"].map(|folder| root().join(folder)) {
+        for (path, text) in sources(&folder) {
+            let module = path.strip_prefix(&folder).unwrap().iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+            if ["cli", "lib", "main", "gate", "launch", "program"].contains(&module) || path.ends_with("tests.rs") {
+                continue;
+            }
+            let place = stages.iter().position(|stage| *stage == module);
+            let place = place.unwrap_or_else(|| panic!("{module} is missing in docs/architecture.md"));
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+            for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for name in imported(line) {
+                    let other = stages.iter().position(|stage| *stage == name);
+                    assert!(other.is_none_or(|other| other <= place), "{}: {line}", path.display());
+                    seen += usize::from(other.is_some());
+                }
+            }
+        }
+    }
+    assert!(seen > 300, "{seen} imports");
+}
+
+/// A number as the table writes it: `1 << 20` is 1 MiB there, 16_384 is 16,384, and 0.75 may be 75 %.
+fn written(value: &str) -> Vec<String> {
+    let value = value.replace('_', "");
+    if let Some((factor, bits)) = value.split_once(" << ") {
+        let unit = BTreeMap::from([("20", "MiB"), ("30", "GiB")]);
+        return vec![format!("{factor} {}", unit[bits])];
+    }
+    let number: f64 = value.parse().unwrap();
+    let grouped = if number >= 10_000.0 { format!("{},{:03}", (number / 1000.0).floor(), number % 1000.0) } else { number.to_string() };
+    vec![grouped, format!("{} %", number * 100.0)]
+}
+
+#[test]
+fn the_numbers_that_decide_are_those_of_the_code() {
+    let sources = sources(&root().join("src"));
+    let mut count = 0;
+    for row in table("| number |") {
+        for name in names(row[0]) {
+            let (module, constant) = name.rsplit_once("::").unwrap_or_else(|| panic!("{name} has no module"));
+            let module = module.replace("::", "/");
+            let defined = sources.iter().find_map(|(path, text)| {
+                let ends = [format!("{module}.rs"), format!("{module}/mod.rs")];
+                let text = text.split(&format!("const {constant}: ")).nth(1)?;
+                ends.iter().any(|end| path.ends_with(end)).then_some(text)
+            });
+            let value = defined.unwrap_or_else(|| panic!("{name} is not defined")).split(['=', ';']).nth(1).unwrap();
+            let texts = written(value.trim());
+            assert!(texts.iter().any(|text| row[1].contains(text)), "{name}: {texts:?} are not in '{}'", row[1]);
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count} numbers");
+}
