@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What changes where a number that decides is 20 % smaller or larger: the last column of docs/architecture.md#numbers-that-decide.
+"""What changes if a number that decides is 20 % smaller or larger: the last column of a table in docs/architecture.md.
 
-Copies the tree, lets each constant of that table be scaled by the environment in the copy, builds it once, and runs it over all
-recordings of fixtures/ and their pairs, both ways. Integers are rounded away from their value, so that they change.
+Copies the tree, lets each constant of that table be scaled by the environment in the copy, builds it once, and runs it
+over the recordings of fixtures/, parts and pairs of them. Integers are rounded away from their value.
 
     python3 benches/thresholds.py [target/thresholds]
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TUNED = """
-/// A number scaled as the environment says: `NAME=FACTOR`. `PTMEM_ASKED` is a file for the names of numbers that are asked.
+/// A number, scaled where `PTMEM_TUNED` is `NAME=FACTOR`. `PTMEM_ASKED` is a file for the names that are asked.
 pub fn tuned<T: Tune>(name: &'static str, value: T) -> T {
     use std::sync::{Mutex, OnceLock};
     static ASKED: Mutex<std::collections::BTreeSet<&str>> = Mutex::new(std::collections::BTreeSet::new());
@@ -67,7 +67,9 @@ def tune(copy):
                 # Comments, attributes, imports, messages and the definition stay.
                 kept = rf"^\s*(?://|#).*|^\s*(?:pub )?use [^;]*;|const {constant}:|\{{{constant}\}}"
                 found = rf"({kept})|((?:\w+::)*\b{constant}\b)"
-                text = re.sub(found, lambda at: at[1] or f'ptmem_base::tuned("{name}", {at[2]})', text, flags=re.M)
+                text = re.sub(
+                    found, lambda at, name=name: at[1] or f'ptmem_base::tuned("{name}", {at[2]})', text, flags=re.M
+                )
                 user.write_text(text)
     with (copy / "crates/base/src/lib.rs").open("a") as base:
         base.write(TUNED)
@@ -80,7 +82,11 @@ def build(work):
         (copy / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / file, copy / file)
     tune(copy)
-    subprocess.run(["cargo", "build", "--release", "--bin", "ptmem", "--target-dir", work.resolve() / "build"], cwd=copy, check=True)
+    subprocess.run(
+        ["cargo", "build", "--release", "--bin", "ptmem", "--target-dir", work.resolve() / "build"],
+        cwd=copy,
+        check=True,
+    )
     return work / "build/release/ptmem"
 
 
@@ -98,7 +104,7 @@ def parts(ptmem, path, work):
 
 
 def commands(ptmem, work):
-    """Recordings alone, series of dumps, and pairs: of a change, of two releases, and of a whole and a part, both ways."""
+    """Recordings alone, series of dumps, and pairs both ways: of a change, of two releases, of a whole and a part."""
     fixtures = ROOT / "fixtures"
     files = sorted(path for end in ("*.pkl", "*.zst", "*.pt") for path in fixtures.rglob(end))
     folders = sorted({path.parent for path in files if path.parent.parent == fixtures and path.suffix == ".pkl"})
@@ -148,7 +154,7 @@ def main():
             runs = [command for command in usual if name in asked[command]]
             print(f"{name}: asked in {len(runs)}", flush=True)
             for factor in ("0.8", "1.2"):
-                now = pool.map(lambda run, factor=factor: told(ptmem, run, {"PTMEM_TUNED": f"{name}={factor}"}), runs)
+                now = pool.map(lambda run, scaled=f"{name}={factor}": told(ptmem, run, {"PTMEM_TUNED": scaled}), runs)
                 other = [(run, code) for run, (code, text) in zip(runs, now) if (code, text) != usual[run]]
                 verdicts = sum(code != usual[run][0] for run, code in other)
                 print(f"  x{factor}: {len(other)} say something else, {verdicts} with another exit code", flush=True)

@@ -251,7 +251,7 @@ fn git(folder: Option<&Path>) -> Command {
 /// A run of git.
 struct Running {
     child: Child,
-    /// Reads standard error, lest git waits for somebody to do so.
+    /// Reads standard error, so that git never waits for a reader.
     error: JoinHandle<Option<String>>,
 }
 

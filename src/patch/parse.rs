@@ -1,7 +1,7 @@
 //! Reads the output of `git diff --unified=0`.
 //!
-//! The text of the lines is skipped by the numbers in front of it, so that no line of a file is taken for a part of the
-//! format.
+//! A hunk's head says how many lines follow. They are skipped by that count, because a line of a file may look like a part
+//! of the format.
 
 use std::io::{self, BufRead};
 

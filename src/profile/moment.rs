@@ -127,7 +127,7 @@ impl Moment {
     /// The highest allocated bytes of a window `MOMENT..MOMENT`.
     ///
     /// # Errors
-    /// Where either end is no moment.
+    /// If either end cannot be read as a moment.
     pub fn between(window: &str) -> Result<Self, ParseMomentError> {
         // The name of a phase may hold two dots.
         let mut splits = window.match_indices("..").map(|(at, dots)| (&window[..at], &window[at + dots.len()..]));

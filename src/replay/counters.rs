@@ -1,4 +1,9 @@
 //! The counters over the history, once the size of every block is known.
+//!
+//! A [`Gauge`] is a counter: its value now, and the highest. Where the size of a block is not certain, its class has a
+//! [`Spread`]: the bytes by which the size may be too high (`below`: the truth may be that far below it) and too low
+//! (`above`). The spreads of all blocks that are held add up to the [`Margin`] of the counter. The allocated margin falls
+//! when a free is requested, the active one when it is completed, so each [`Change`] carries a [`Slack`] for either.
 
 use super::rounding::SHARED_POOL;
 use super::{FreeBlocks, Matched, Oom, Position, Timeline};
@@ -158,8 +163,7 @@ pub(super) struct Counters {
     pub(super) allocated_total: u128,
 }
 
-/// Runs the events forward. `pools` is what was left in its pool at each failed allocation, as far as that was looked
-/// at.
+/// Runs the events forward. `pools` has the free blocks of the pool at each failed allocation, for the first of them.
 pub(super) fn run(events: &[Event], tables: &Tables, trace: &Trace, pools: Vec<Option<FreeBlocks>>) -> Counters {
     let mut counters = Counters::at_start(trace);
     let changes: Vec<Change> = trace.moves.iter().map(|&one| Change::new(one, trace)).collect();

@@ -159,11 +159,11 @@ pub struct Maximum {
 #[non_exhaustive]
 pub enum ParseThresholdError {
     /// A metric that does not exist.
-    #[error("unknown metric '{found}'; accepted are {accepted}{}", nearest(found))]
+    #[error("unknown metric '{found}'; accepted are {}, {accepted}{}", Metric::ALL.map(Metric::name).join(", "), nearest(found))]
     Metric {
         /// Text as written.
         found: String,
-        /// Accepted names.
+        /// Accepted names besides those of metrics.
         accepted: &'static str,
     },
     /// A limit that cannot be read.
@@ -180,10 +180,12 @@ pub enum ParseThresholdError {
     Pattern(#[from] ParsePatternError),
 }
 
-const GROWTH_METRICS: &str = "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, \
-     stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB and imbalance";
-const MAXIMUM_METRICS: &str =
-    "peak, baseline, end, active, requested, reserved, fragmentation, stack, stack:GLOB, module:GLOB and imbalance";
+/// What growth limits accept besides metrics.
+const OF_GROWTH: &str =
+    "stack, stack:GLOB, stack-highest, stack-highest:GLOB, phase, phase:GLOB, module:GLOB and imbalance";
+
+/// What absolute limits accept besides metrics.
+const OF_MAXIMUM: &str = "stack, stack:GLOB, module:GLOB and imbalance";
 
 /// `; did you mean 'peak'?` where a metric is close.
 fn nearest(found: &str) -> String {
@@ -229,7 +231,7 @@ impl FromStr for Target {
     type Err = ParseThresholdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text, GROWTH_METRICS)
+        Self::parse(text, OF_GROWTH)
     }
 }
 
@@ -262,9 +264,9 @@ impl FromStr for Maximum {
             None if Metric::ALL.iter().any(|metric| metric.name() == text) => return Err(ParseThresholdError::NoSize),
             None => (Metric::Peak.name(), text),
         };
-        let target = Target::parse(name.trim(), MAXIMUM_METRICS)?;
+        let target = Target::parse(name.trim(), OF_MAXIMUM)?;
         if let Target::StackHighest(_) | Target::Phase(_) = target {
-            return Err(unknown_metric(name.trim(), MAXIMUM_METRICS));
+            return Err(unknown_metric(name.trim(), OF_MAXIMUM));
         }
         Ok(Self { target, limit: parse_size(size).map_err(ParseThresholdError::Size)? })
     }

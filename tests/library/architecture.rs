@@ -42,7 +42,9 @@ fn imported(line: &str) -> Vec<&str> {
         Some(group) => group.split(['}', ';']).next().unwrap_or_default().split(", ").collect(),
         None => vec![path],
     });
-    paths.map(|path| path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or("")).collect()
+    paths
+        .map(|path| path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or(""))
+        .collect()
 }
 
 #[test]
@@ -51,7 +53,8 @@ fn no_stage_imports_one_that_follows_it() {
     let mut seen = 0;
     for folder in ["src", "crates/snapshot/src"].map(|folder| root().join(folder)) {
         for (path, text) in sources(&folder) {
-            let module = path.strip_prefix(&folder).unwrap().iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+            let module =
+                path.strip_prefix(&folder).unwrap().iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
             if ["cli", "lib", "main", "gate", "launch", "program"].contains(&module) || path.ends_with("tests.rs") {
                 continue;
             }
@@ -78,7 +81,11 @@ fn written(value: &str) -> Vec<String> {
         return vec![format!("{factor} {}", unit[bits])];
     }
     let number: f64 = value.parse().unwrap();
-    let grouped = if number >= 10_000.0 { format!("{},{:03}", (number / 1000.0).floor(), number % 1000.0) } else { number.to_string() };
+    let grouped = if number >= 10_000.0 {
+        format!("{},{:03}", (number / 1000.0).floor(), number % 1000.0)
+    } else {
+        number.to_string()
+    };
     vec![grouped, format!("{} %", number * 100.0)]
 }
 

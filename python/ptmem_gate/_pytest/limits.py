@@ -16,7 +16,7 @@ ROUNDS = 6
 MARKER = """gpu_memory(max_growth="5%", max="12GiB", leak=True): record the GPU memory of the test and hold it to \
 limits. max_growth: over the profile stored beside the test file, of the peak or, as "METRIC=LIMIT", another metric; a \
 list holds several. max: absolute limits. leak: run the test several times, and fail if memory stays; a size such as \
-"1MiB" is how much may stay in each run. rounds: how often it runs then. strict: what cannot be trusted fails."""
+"1MiB" is how much may stay in each run. rounds: how often it runs then. strict: untrustworthy figures fail the test."""
 
 Several = Union[str, list[str], tuple[str, ...], None]
 

@@ -64,11 +64,11 @@ pub(crate) struct DiffArguments {
     pub(crate) allow_partial: bool,
     #[command(flatten)]
     pub(crate) trust: Trust,
-    /// REASON why the base has no recording. AFTER alone is held to absolute limits, and inconclusive where it keeps them;
-    /// with BEFORE, of an older commit, that is compared, and every report says so
+    /// REASON why the base has no recording. AFTER alone is held to absolute limits, and is inconclusive if it keeps them;
+    /// with a BEFORE of an older commit both are compared, and every report says so
     #[arg(long, value_name = "REASON", conflicts_with_all = ["suite", "update"], value_parser = NonEmptyStringValueParser::new(), help_heading = heading::TRUST)]
     pub(crate) no_before: Option<String>,
-    /// With --no-before, the base cannot have a recording yet: AFTER passes where it keeps absolute limits
+    /// With --no-before: the base cannot have a recording yet, so AFTER passes if it keeps the absolute limits
     #[arg(long, requires = "no_before", help_heading = heading::TRUST)]
     pub(crate) first: bool,
     /// Exit with 0 where only growth fails, or was not judged, and the pull request of this run of GitHub Actions has LABEL
@@ -91,7 +91,7 @@ pub(crate) struct DiffArguments {
         help_heading = heading::OUTPUT
     )]
     pub(crate) explain: bool,
-    /// Leave out how to accept growth that fails, for programs that have a way of their own
+    /// Leave out the instructions for accepting growth that fails, for tools that have their own
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(crate) no_acceptance: bool,
     #[command(flatten)]

@@ -20,7 +20,7 @@ pub(crate) struct LeakArguments {
     /// Fail only when all leaks of a device together exceed SIZE per snapshot or step [default: any leak fails]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = heading::LIMITS)]
     pub(crate) max_leak: Option<SizeArgument>,
-    /// Let memory run out; otherwise an out-of-memory event, of a series in the latest snapshot, is a failure
+    /// Accept out-of-memory events; otherwise one is a failure (of a series, one in the latest snapshot)
     #[arg(long, help_heading = heading::LIMITS)]
     pub(crate) allow_oom: bool,
     /// Ignore the first N snapshots or steps as warm-up [default: 0 snapshots, 1 step]

@@ -62,8 +62,7 @@ pub(crate) struct Capacity {
     /// Fail when the reserved peak leaves less than SIZE of --device-memory
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) min_headroom: Option<SizeArgument>,
-    /// Let memory run out, as programs do that probe for the largest batch; otherwise an out-of-memory event is a
-    /// regression
+    /// Accept out-of-memory events, as of a program that probes for the largest batch; otherwise one is a regression
     #[arg(long)]
     pub(crate) allow_oom: bool,
 }

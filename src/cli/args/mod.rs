@@ -86,8 +86,8 @@ pub(crate) enum Command {
     /// Write the compact profile of a snapshot, to keep as the stored before
     ///
     /// A profile is text of a few to a few hundred kilobytes that stands in for the snapshot in every other command.
-    /// It holds the figures, and every call stack with its bytes at the baseline, the peak, the end, the first
-    /// out-of-memory event, and the moment of --at.
+    /// It holds the whole history, folded: the figures, and every call stack with its bytes at any moment. Times and
+    /// addresses of single events are left out.
     Profile(ProfileArguments),
     /// Write the files that set a gate up: limits, a recording script, a workflow
     ///

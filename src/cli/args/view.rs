@@ -36,8 +36,8 @@ pub(crate) struct View {
     /// Name of the hidden marker in Markdown that identifies the comment on a pull request
     #[arg(long, value_name = "KEY", default_value = "default", value_parser = value::comment_key)]
     pub(crate) comment_key: String,
-    /// Address of the timeline as a picture, for Markdown in place of the chart: where --export svg=PATH will be found, such as
-    /// an artifact or a branch
+    /// Address at which the file of --export svg=PATH will be found, such as an artifact or a branch: Markdown shows that
+    /// picture of the timeline in place of its chart
     #[arg(long, value_name = "ADDRESS", value_parser = value::picture)]
     pub(crate) picture: Option<String>,
     /// Print all metrics, notes and whole warnings: a table without it counts what it leaves out

@@ -35,7 +35,8 @@ impl Steps {
         let next = likeness(rounds, 1);
         let periods = (2..=MOST_IN_ROUND).filter(|lag| rounds.len() >= lag * 3);
         let periods = periods.map(|lag| Period { lag, likeness: likeness(rounds, lag) });
-        let periods = periods.filter(|period| period.likeness >= ALIKE && next * 100 <= period.likeness * NEIGHBOURS_ALIKE);
+        let periods =
+            periods.filter(|period| period.likeness >= ALIKE && next * 100 <= period.likeness * NEIGHBOURS_ALIKE);
         // Take the shortest of equally good periods: two rounds in a row are a period too.
         let best = periods.reduce(|best, other| if other.likeness > best.likeness + 50 { other } else { best });
         if let Some(Period { lag, .. }) = best {

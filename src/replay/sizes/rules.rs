@@ -1,8 +1,16 @@
-//! Which allocator rules held when, as far as the file tells.
+//! Which allocator settings held at which time, as far as the file tells.
 //!
-//! A snapshot states the settings at the dump. They may have been others before (`_set_allocator_settings`), and
-//! releases before 2.3 state none. So a size that follows from the rules is certain only where the settings are: the
-//! final state and the addresses of later blocks confirm many decisions of the allocator, and contradict others.
+//! The size of a block follows from its request and from the settings. A snapshot states the settings at the dump; the
+//! program may have had others before (`_set_allocator_settings`), and releases before 2.3 state none. Each setting is
+//!
+//! * certain, if the program never set any or the user states them;
+//! * unconfirmed, if it is stated at the dump, or assumed, and nothing speaks against it. A size that another value would
+//!   change carries a bound, until a block of known size could only come from the stated value;
+//! * contradicted, up to the last block or segment that only another value can have made.
+//!
+//! For example, 3 MiB are requested, and the free block that serves them has 3.5 MiB. Ordinary segments leave the rest of
+//! 0.5 MiB with the block, expandable ones split it off. If the next block lies right behind the 3 MiB, segments were
+//! expandable; if the dump states otherwise, that contradicts it.
 
 mod confirmed;
 
@@ -114,27 +122,26 @@ fn maps(event: &Event) -> bool {
 pub(in crate::replay) struct Rules {
     pub(super) settings: AllocatorSettings,
     source: Source,
-    /// Settings whose stated value may not have held before something confirms it.
+    /// Settings whose stated value may not have held until something confirms it.
     unconfirmed: SettingSet,
-    /// True if anything but block sizes suggests that segments may have been expandable.
+    /// True if something other than block sizes suggests that segments may have been expandable.
     hints_at_expandable: bool,
-    /// True if segments may have been ordinary for a while although they are expandable at the dump.
+    /// True if segments are expandable at the dump, and may have been ordinary for a while.
     may_have_been_off: bool,
-    /// True if the text that was given last does not account for the stated settings.
+    /// True if the settings were given more than once: the last text does not account for all of those stated.
     is_given_twice: bool,
-    /// The last decision that was made by another value of each setting.
+    /// The last decision that contradicts each setting.
     contradicted: [Option<Position>; 3],
     /// The largest block that was split where `max_split_size_mb` could have forbidden it.
     largest_split: u64,
-    /// Settings that blocks which are older than the history confirm.
+    /// Settings confirmed by blocks that are older than the history.
     confirmed_at_start: SettingSet,
-    /// The roundings that a block of known size is too small for.
+    /// The roundings that are ruled out, because they give more than a block of known size has.
     roundings_out: [bool; rounding::ROUNDINGS],
-    /// From when on segments are as expandable, or not, as the settings say: those that everybody allocates from show
-    /// it.
+    /// The place from which on all segments of the shared pool are of the kind that the settings state.
     segments_agree_since: Option<Position>,
-    /// True if there are private pools at the start: nothing says whether a block in one is older than
-    /// [`segments_agree_since`](Self::segments_agree_since).
+    /// True if there are private pools at the start: a block in one may be older than
+    /// [`segments_agree_since`](Self::segments_agree_since), and nothing tells.
     starts_with_pools: bool,
     /// Sizes that no setting explains.
     pub(in crate::replay) unexplained: u64,
@@ -190,7 +197,7 @@ impl Rules {
         }
     }
 
-    /// Bytes by which a block may exceed its request at most where `max_split_size_mb` forbids to split it.
+    /// The most bytes by which a block may exceed its request where `max_split_size_mb` forbids splitting it.
     pub(super) fn most_rounding(&self) -> u64 {
         self.settings.max_non_split_rounding.unwrap_or(0).max(LARGE_BUFFER)
     }
@@ -212,13 +219,13 @@ impl Rules {
         self.learn_from_segment(true, now);
     }
 
-    /// Learns that an ordinary segment was made for everybody.
+    /// Learns that an ordinary segment was made for the shared pool.
     pub(super) fn learn_from_ordinary_segment(&mut self, now: Position) {
         self.learn_from_segment(false, now);
     }
 
-    /// Learns that an ordinary segment was made, nobody knows for which pool. A private one may keep such segments;
-    /// made for everybody, it shows that segments were not expandable then.
+    /// Learns that an ordinary segment was made for a pool that is not known. A private pool may have ordinary segments at
+    /// any time; in the shared one it would show that segments were not expandable then.
     pub(super) fn suspect_from_ordinary_segment(&mut self) {
         self.may_have_been_off |= self.settings.expandable_segments;
     }
@@ -385,8 +392,8 @@ impl Rules {
         }
     }
 
-    /// Settings of which another value than the stated one may have held. They are given together, so what contradicts
-    /// one of them opens all.
+    /// Settings that may have had another value than the stated one. A program gives them together, so where one is
+    /// contradicted, all may have been others.
     fn open(&self) -> SettingSet {
         let contradicted = self.contradictions();
         let is_switched = !self.settings.given && self.source != Source::Assumed && !contradicted.is_empty();
@@ -408,16 +415,16 @@ impl Rules {
         found
     }
 
-    /// True if the program may have switched its settings while it is recorded, or gave them more than once: it may
-    /// as well have switched to others and back between any two decisions, so none of them speaks for another.
+    /// True if the program may have switched its settings while it was recorded, or gave them more than once. It may then
+    /// have switched to others and back between any two decisions, so that one decision tells nothing about another.
     fn may_switch_back(&self) -> bool {
         let is_switched_within = self.contradicted.iter().flatten().any(|&at| at > Position::START);
         let is_switched = is_switched_within || self.may_have_been_off || self.is_given_twice;
         self.source == Source::Dump && !self.settings.given && is_switched
     }
 
-    /// True if sizes that no file states were rounded in a way that no single rounding explains: the program switched
-    /// its settings, so that none of its decisions speaks for another.
+    /// True if the file states no settings, and no single rounding explains all sizes: the program switched its settings,
+    /// so that one decision tells nothing about another.
     fn switches_unstated(&self) -> bool {
         let is_contradicted = self.contradicted[Setting::Rounding as usize].is_some();
         self.source == Source::Assumed && is_contradicted && self.roundings_out[1..].iter().all(|is_out| *is_out)

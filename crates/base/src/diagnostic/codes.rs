@@ -153,7 +153,7 @@ codes! {
         "Give the settings with --allocator-settings, as in PYTORCH_CUDA_ALLOC_CONF.";
 
     SettingsChanged "settings-changed" Distrusted
-        "Block sizes contradict the allocator settings: they were others for a part of the history, or the file does not state them. Sizes that depend on them carry a bound."
+        "Block sizes contradict the allocator settings: they were different for a part of the history, or the file does not state them. Sizes that depend on them carry a bound."
         "Set PYTORCH_CUDA_ALLOC_CONF once, before the process starts; for PyTorch before 2.3 also give it with --allocator-settings.";
 
     PeakAmbiguous "peak-ambiguous" Note
@@ -161,12 +161,12 @@ codes! {
         "Compare stacks at both moments (--at event:N), or record from the start of the process.";
 
     PhasesCut "phases-cut" Warning
-        "There are more phases than are looked at; the rest is left out."
+        "There are more phases than are examined; the rest are left out."
         "Annotate fewer or coarser parts of the program.";
 
     HistoryCoarse "history-coarse" Note
-        "The history repeats too little to be kept whole in a saved profile, which knows the stacks at a few moments alone."
-        "Keep the snapshot where other moments, steps or corresponding places matter.";
+        "The history repeats too little to be kept whole in a saved profile, which has the stacks at a few moments only."
+        "Keep the snapshot if other moments, steps or corresponding places matter.";
 
     PhasesIrregular "phases-irregular" Note
         "Annotated phases lack their beginning or end, or overlap."
@@ -182,7 +182,7 @@ codes! {
 
     FilesSkipped "files-skipped" Distrusted
         "Files of a series cannot be read and are left out."
-        "Move files that are no snapshots out of the folder, and record again what is broken.";
+        "Move files that are not snapshots out of the folder, and record damaged ones again.";
 
     FirstOfSeries "first-of-series" Distrusted
         "A series has one snapshot so far, so nothing can have grown."
@@ -193,8 +193,8 @@ codes! {
         "Wait for the next snapshots, or find out what changed since the one that is named.";
 
     RunFacts "run-facts" Note
-        "The recorder tells which steps the snapshot holds, of which versions and which commit."
-        "Nothing: compare them with those of the other side.";
+        "The recorder states which steps the snapshot holds, and the versions and the commit that it was made with."
+        "Nothing; compare them with those of the other side.";
 
     RunIncomplete "run-incomplete" Warning
         "The program failed while it was recorded, or made fewer steps than were to be recorded; limits are inconclusive."
@@ -202,10 +202,10 @@ codes! {
 
     CountersDisagree "counters-disagree" Distrusted
         "PyTorch's own counters differ from the figures that follow from the history."
-        "Let nothing in the program turn the history on, off or clear it; if it does not, report it.";
+        "Make sure that nothing in the program clears the history or turns it on or off; if nothing does, report a bug.";
 
     ImportedElsewhere "imported-elsewhere" Distrusted
-        "A package of the repository was imported from outside the checkout, and its code is another one."
+        "A package of the repository was imported from outside the checkout, and its code differs."
         "Install the checkout that is recorded (pip install -e .), or put it first on PYTHONPATH.";
 
     DeviceMissing "device-missing" Warning
@@ -253,11 +253,11 @@ codes! {
         "Check that other limits cover it; a limit on the phase by its name is inconclusive where a side lacks it.";
 
     VersionsDiffer "versions-differ" Note
-        "The two sides ran with other versions of Python, PyTorch or packages."
+        "The two sides ran with different versions of Python, PyTorch or packages."
         "Nothing, if the upgrade is what is compared; else install the same versions.";
 
     InputsDiffer "inputs-differ" Note
-        "The inputs of the two sides have other sizes: their figures differ for that alone."
+        "The inputs of the two sides differ in size, which alone changes the figures."
         "Record batches of one size, or seed the program (torch.manual_seed, and the generator of its data loader). 'ptmem doctor --again' tells what differs between two recordings of one program.";
 
     SameCode "same-code" Warning
@@ -277,12 +277,12 @@ codes! {
         "Nothing, until the acceptance expires.";
 
     LimitsLoosened "limits-loosened" Warning
-        "The configuration lets more pass than that of the base: the change loosens the limits that it is held to."
-        "Agree to the new limits as to any other part of the change; they hold for this comparison already.";
+        "The configuration allows more than that of the base: the change loosens the limits that it is judged by."
+        "Review the new limits like any other part of the change; they already apply to this comparison.";
 
     OtherBefore "other-before" Warning
         "The before is not a recording of the base, which cannot be recorded, but of an older commit."
-        "Read the growth as that since the older commit; a base that can be recorded again ends this.";
+        "Read the growth as that since the older commit; recording the base again ends this.";
 
     UnusedRule "unused-rule" Warning
         "A rule of the configuration matches nothing in any comparison."
