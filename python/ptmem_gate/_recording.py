@@ -95,9 +95,8 @@ def record(
     after_rank0.pkl, after_rank1.pkl, or wherever {rank} stands in the path. Raises RecordingError if nothing was
     recorded, and warns with RecordingWarning where the history was too short.
 
-    With `modules`, hooks of PyTorch note which nn.Module allocates, the purpose of the memory, and the passes of
-    training, for --group-by module, --group-by purpose and --phases. With `shapes`, they note types and shapes of
-    tensors too, which takes time for each operator.
+    With `modules`, hooks of PyTorch note which nn.Module allocates and the purpose of the memory, for --group-by module
+    and --group-by purpose. With `shapes`, they note types and shapes of tensors too, which takes time for each operator.
     """
     return Recording(path, Span.parse(steps), max_entries, modules, shapes)
 

@@ -33,7 +33,8 @@ pub(super) fn run(arguments: ShowArguments, output: &Output) -> Result<ExitCode>
         write_reports(Subject::Ranks(&readings), &arguments.view, &mut options, output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let profile = input::profile(&arguments.snapshot, &of_profile)?;
+    let mut profile = input::profile(&arguments.snapshot, &of_profile)?;
+    profile.note_lack_of_modules();
     require_moment(&profile)?;
     write_reports(Subject::Profile(&profile, None), &arguments.view, &mut options, output)?;
     Ok(ExitCode::SUCCESS)

@@ -42,8 +42,8 @@ pub struct PhaseRow {
     pub number: Sides<Option<u32>>,
     /// True if there is only this one of that name, the first.
     pub is_only: bool,
-    /// Number of phases around it.
-    pub depth: u32,
+    /// True if the program names it, and no phase around it.
+    pub is_outermost: bool,
     /// The most allocated bytes within it.
     pub peak: Change,
     /// True if it was recorded from its beginning to its end, on both sides.
@@ -123,7 +123,7 @@ pub(super) fn rows(
             source: named.source,
             number: Sides { before: old.map(|phase| phase.number), after: new.map(|phase| phase.number) },
             is_only: before.len() <= 1 && after.len() <= 1 && named.number == 0,
-            depth: named.depth,
+            is_outermost: named.is_outermost,
             peak: Change { before: old.map(|phase| phase.peak), after: new.map(|phase| phase.peak) },
             is_whole: [old, new].into_iter().flatten().all(Occurrence::is_whole),
         });

@@ -4,6 +4,7 @@ use super::alignment::PeakPlace;
 use super::{DeviceDiff, Row, Sides};
 use crate::align::{Alignment, Missing};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::phase::Source;
 use crate::profile::{DeviceProfile, Moment, Profile};
 use crate::replay::{History, Position};
 use crate::sides::Side;
@@ -125,10 +126,11 @@ impl Place {
     }
 }
 
-/// The name and number of the innermost phase that is open at a place.
+/// The name and number of the innermost phase that is open at a place, of those that the program names.
 pub(super) fn phase(device: &DeviceProfile, at: Position) -> Option<String> {
     let event = u64::from(at.event()?);
-    let open = device.phases.all.iter().filter(|phase| (phase.from..phase.to).contains(&event));
+    let named = device.phases.all.iter().filter(|phase| phase.source != Source::Pass);
+    let open = named.filter(|phase| (phase.from..phase.to).contains(&event));
     open.max_by_key(|phase| phase.depth).map(|phase| format!("{} #{}", phase.name, phase.number))
 }
 

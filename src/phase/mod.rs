@@ -1,8 +1,10 @@
 //! The named parts of a history: between the annotations of `record_function`, while events carry one `user_metadata` or
-//! `compile_context`, and the passes of training that a recorder saw.
+//! `compile_context`, and the passes of training that call stacks show.
 
 mod passes;
 pub mod steps;
+
+pub use passes::{PassName, Window, passes};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +27,7 @@ pub enum Source {
     Metadata,
     /// `compile_context` of events.
     CompileContext,
-    /// A pass of training that the recorder saw.
+    /// A pass of training that call stacks show.
     Pass,
 }
 
@@ -66,10 +68,9 @@ pub struct Phase {
 /// Annotations do not say which device they are about (their `device` is the current one of the thread, often another),
 /// so they count for all. Where the file has no times, there are no phases by annotations.
 #[must_use]
-pub fn phases(snapshot: &Snapshot, device: u32, events: &[Event]) -> Vec<Phase> {
+pub fn phases(snapshot: &Snapshot, events: &[Event]) -> Vec<Phase> {
     let mut phases = annotated(&snapshot.annotations, events);
     let tables = &snapshot.tables;
-    phases.extend(passes::of_device(snapshot, device, events));
     phases.extend(tagged(events, Source::Metadata, tables, |tags| tags.user_metadata));
     phases.extend(tagged(events, Source::CompileContext, tables, |tags| tags.compile_context));
     phases.sort_by_key(|phase| (phase.from, std::cmp::Reverse(phase.to), phase.source));

@@ -1,77 +1,173 @@
-//! The passes of training that a recorder saw: setup, forward, backward, optimizer.
+//! The passes of training, as call stacks show them: setup, forward, backward, optimizer.
+//!
+//! Only allocations have stacks here, so a pass begins just before its first one. It ends where the next pass begins, or
+//! where other code allocates; the loss, which lies between both, belongs to the forward pass.
 
-use super::{Phase, Source};
-use crate::replay::Position;
-use crate::snapshot::{Action, Event, RecordedPass, Snapshot};
+use strum::{EnumString, IntoStaticStr};
 
-/// The passes of a device.
-pub(super) fn of_device(snapshot: &Snapshot, device: u32, events: &[Event]) -> Vec<Phase> {
-    let all = snapshot.run.iter().flat_map(|run| &run.passes);
-    let passes: Vec<&RecordedPass> = all.filter(|of| of.device == device).flat_map(|of| &of.passes).collect();
-    if passes.is_empty() {
-        return Vec::new();
+use crate::replay::{Origin, Position};
+use crate::stack::{Code, Pass};
+use crate::trace::Trace;
+
+/// The name of a pass in reports and limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
+pub enum PassName {
+    /// What comes before the first pass, where the history begins with the program.
+    Setup,
+    /// The passes up to the end of the optimizer.
+    Step,
+    /// Modules run, and the loss follows.
+    Forward,
+    /// Autograd runs.
+    Backward,
+    /// The optimizer updates the parameters.
+    Optimizer,
+}
+
+impl PassName {
+    /// True for the name of a pass.
+    #[must_use]
+    pub fn is(name: &str) -> bool {
+        name.parse::<Self>().is_ok()
     }
-    let places = Places::new(events);
+}
+
+impl From<Pass> for PassName {
+    fn from(pass: Pass) -> Self {
+        match pass {
+            Pass::Forward => Self::Forward,
+            Pass::Backward => Self::Backward,
+            Pass::Optimizer => Self::Optimizer,
+        }
+    }
+}
+
+/// A pass of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedPass {
+    /// Its name.
+    pub name: PassName,
+    /// Just before its first event.
+    pub from: Position,
+    /// Just after its last event.
+    pub to: Position,
+}
+
+/// A part of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Just before its first event.
+    pub from: Position,
+    /// Just after its last event.
+    pub to: Position,
+}
+
+/// Part of a history in which a pass is seen to run, or code of no pass.
+#[derive(Debug, Clone, Copy)]
+struct Sighting {
+    pass: Option<Pass>,
+    from: Position,
+    /// Its end, where that is known.
+    to: Option<Position>,
+}
+
+/// The passes of a history, in the order in which they begin, steps before what they consist of. `optimizers` are the parts
+/// that PyTorch names as those of an optimizer, in order: one that updates in place allocates nothing.
+#[must_use]
+pub fn passes(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<NamedPass> {
+    let passes = joined(&sightings(trace, code, optimizers), trace.end());
+    let Some(first) = passes.first().copied() else { return passes };
     let mut found = Vec::with_capacity(passes.len());
-    for pass in passes {
-        let Some(name) = snapshot.tables.find_string(&pass.name) else { continue };
-        let from = pass.from.map_or(Position::START, |calls| places.after(calls));
-        let to = pass.to.map_or(Position::of_count(events.len()), |calls| places.after(calls));
-        found.push(Phase {
-            name,
-            source: Source::Pass,
-            occurrence: 0,
-            from,
-            to: to.max(from),
-            begins: pass.from.is_some(),
-            ends: pass.to.is_some(),
-            overlaps: false,
-        });
+    if first.from > Position::START && trace.start.iter().all(|start| start.allocated + start.pending == 0) {
+        found.push(NamedPass { name: PassName::Setup, from: Position::START, to: first.from });
     }
+    let mut rest = &passes[..];
+    while let Some(last) = rest.iter().position(|pass| pass.name == PassName::Optimizer) {
+        found.push(NamedPass { name: PassName::Step, from: rest[0].from, to: rest[last].to });
+        found.extend(&rest[..=last]);
+        rest = &rest[last + 1..];
+    }
+    found.extend(rest);
     found
 }
 
-/// The places of allocations and frees in a history.
-struct Places {
-    /// Number of events up to each allocation, itself included.
-    allocations: Vec<usize>,
-    /// The same of each free, with the event that completes it at once.
-    frees: Vec<usize>,
-}
-
-impl Places {
-    fn new(events: &[Event]) -> Self {
-        let mut places = Self { allocations: Vec::new(), frees: Vec::new() };
-        for (index, event) in events.iter().enumerate() {
-            match event.action {
-                Action::Alloc => places.allocations.push(index + 1),
-                Action::FreeRequested => {
-                    let next = events.get(index + 1).filter(|next| next.action == Action::FreeCompleted);
-                    let is_completed = next.is_some_and(|next| next.addr == event.addr);
-                    places.frees.push(index + 1 + usize::from(is_completed));
-                }
-                Action::FreeCompleted
-                | Action::SegmentAlloc
-                | Action::SegmentFree
-                | Action::SegmentMap
-                | Action::SegmentUnmap
-                | Action::Snapshot
-                | Action::Oom
-                | Action::Other(_) => {}
+/// The pass of each class of allocations.
+fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
+    let mut passes: Vec<Option<Pass>> = Vec::with_capacity(trace.classes.len());
+    for class in &trace.classes {
+        passes.push(match class.origin {
+            Origin::Stack(stack) => code.pass(stack),
+            Origin::BeforeRecording | Origin::NotRecorded | Origin::NoFrames | Origin::Others => None,
+        });
+    }
+    // Where C++ was not recorded, the threads of autograd have no frames.
+    if passes.contains(&Some(Pass::Forward)) && !passes.contains(&Some(Pass::Backward)) {
+        for (pass, class) in passes.iter_mut().zip(&trace.classes) {
+            if class.origin == Origin::NoFrames {
+                *pass = Some(Pass::Backward);
             }
         }
-        places
+    }
+    passes
+}
+
+/// Where passes are seen, in order.
+fn sightings(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Sighting> {
+    let of_class = pass_of_classes(trace, code);
+    let mut seen: Vec<Sighting> = Vec::new();
+    let mut optimizers = optimizers.iter().peekable();
+    for (index, &symbol) in trace.symbols.iter().enumerate() {
+        let place = Position::of_count(index);
+        while let Some(window) = optimizers.next_if(|window| window.to <= place) {
+            seen.push(window.end_of_optimizer(seen.last()));
+        }
+        let Some(block) = trace.moves[symbol as usize].begins() else { continue };
+        let window = optimizers.peek().filter(|window| window.from <= place);
+        let pass = of_class[block.class as usize];
+        let from = window.filter(|window| pass == Some(Pass::Optimizer) && !window.is_seen(seen.last()));
+        seen.push(Sighting { pass, from: from.map_or(place, |window| window.from), to: None });
+    }
+    for window in optimizers {
+        seen.push(window.end_of_optimizer(seen.last()));
+    }
+    seen
+}
+
+impl Window {
+    /// Its end. One in which nothing is allocated is seen from its beginning on.
+    fn end_of_optimizer(self, last: Option<&Sighting>) -> Sighting {
+        let from = if self.is_seen(last) { self.to } else { self.from };
+        Sighting { pass: Some(Pass::Optimizer), from, to: Some(self.to) }
     }
 
-    /// The place after so many allocations and frees.
-    fn after(&self, [allocations, frees]: [u64; 2]) -> Position {
-        let of_allocation = nth(&self.allocations, allocations);
-        Position::of_count(of_allocation.max(nth(&self.frees, frees)))
+    /// True if the last that was seen lies in it.
+    fn is_seen(self, last: Option<&Sighting>) -> bool {
+        last.is_some_and(|last| last.from >= self.from)
     }
 }
 
-/// The place after the first `count`; the last, where there are fewer.
-fn nth(places: &[usize], count: u64) -> usize {
-    let last = usize::try_from(count).unwrap_or(usize::MAX).min(places.len());
-    last.checked_sub(1).map_or(0, |last| places[last])
+/// Puts what was seen of one pass together.
+fn joined(seen: &[Sighting], end: Position) -> Vec<NamedPass> {
+    let mut passes: Vec<NamedPass> = Vec::new();
+    // Where the last of them ends, once that is known.
+    let mut until: Option<Position> = None;
+    for sighting in seen {
+        match (sighting.pass.map(PassName::from), passes.last_mut()) {
+            (Some(name), Some(last)) if last.name == name => until = sighting.to,
+            (Some(name), last) => {
+                if let Some(last) = last {
+                    let is_loss = (last.name, name) == (PassName::Forward, PassName::Backward);
+                    last.to = until.take().filter(|_| !is_loss).unwrap_or(sighting.from);
+                }
+                until = sighting.to;
+                passes.push(NamedPass { name, from: sighting.from, to: end });
+            }
+            (None, _) => until = until.or(Some(sighting.from)),
+        }
+    }
+    if let (Some(last), Some(until)) = (passes.last_mut(), until) {
+        last.to = until;
+    }
+    passes
 }

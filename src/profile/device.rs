@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use super::every::Interval;
 use super::exact::{self, Attribution, Sums, Totals};
 use super::lines::HeldLine;
-use super::phases::Phases;
+use super::phases::{Phases, are_known};
 use super::totals::{self, Bucket, Grouping, Held, StackTotal};
 use super::{Layout, Moment, NamedPhase, Recording};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
-use crate::stack::{Grouper, Key, Languages};
+use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Highest, Trace};
 
 /// Stacks that a saved profile does not list.
@@ -103,17 +103,33 @@ impl DeviceProfile {
 
     /// Looks at another moment.
     pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>) {
-        let at = Recording {
+        let at = self.place_of(moment);
+        if self.at != at {
+            self.at = at;
+            self.group(grouper);
+        }
+    }
+
+    /// The place of a moment that does not depend on times.
+    fn place_of(&self, moment: &Moment) -> Option<Position> {
+        let recording = Recording {
             device: self.device,
             figures: &self.figures,
             trace: &self.trace,
             phases: NamedPhase::known(&self.phases),
             times: None,
+        };
+        recording.position(moment)
+    }
+
+    /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
+    pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
+        if self.coarse.is_some() || self.cut.is_some() || !are_known(&self.figures) {
+            return;
         }
-        .position(moment);
-        if self.at != at {
-            self.at = at;
-            self.group(grouper);
+        self.phases.add_passes(&self.trace, code);
+        if self.at.is_none() && !moment.phase_names().is_empty() && !moment.needs_times() {
+            self.at = self.place_of(moment);
         }
     }
 

@@ -65,6 +65,9 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
     run.iter_mut().for_each(|run| count_modules(run, options.unfold));
     let keeps_annotations = snapshot.keeps_annotations;
     let code = super::code_of(&tables, None, &options.rules, run.as_ref());
+    for device in &mut devices {
+        device.add_passes(&code, &options.at);
+    }
     if let Some(every) = &options.every {
         every::divide(&mut devices, every, &code, Some(&snapshot))?;
     }

@@ -34,6 +34,7 @@ pub(crate) use moment::{NamedPhase, Recording};
 pub use open::{Opened, open, read};
 pub(crate) use origins::Origins;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
+pub(crate) use recorded::HOW_TO_RECORD;
 pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
 
 use crate::diagnostic::Diagnostic;

@@ -89,7 +89,7 @@ fn open_at(borders: &[(u32, Option<StringId>)], index: u32) -> Option<StringId> 
 /// The innermost open annotation from each of these events on.
 fn annotations(snapshot: &mut Snapshot, device: u32) -> Vec<(u32, Option<StringId>)> {
     let Some(of) = snapshot.devices.get(&device) else { return Vec::new() };
-    let mut open = phases(snapshot, device, snapshot.events_of(of));
+    let mut open = phases(snapshot, snapshot.events_of(of));
     open.retain(|phase| phase.source == Source::Annotation);
     let names: Vec<String> =
         open.iter().map(|phase| folded_name(snapshot.tables.string(phase.name)).to_owned()).collect();

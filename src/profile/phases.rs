@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic};
-use crate::phase::steps::Mark;
-use crate::phase::{self, Phase, Source};
+use crate::phase::steps::{Mark, OPTIMIZER};
+use crate::phase::{self, PassName, Phase, Source, Window};
 use crate::replay::{Figures, History, Position, Replay};
 use crate::snapshot::{Event, Snapshot};
+use crate::stack::Code;
 use crate::text::{count, cut, thousands};
 use crate::trace::{Levels, Trace};
 
@@ -30,6 +31,8 @@ pub struct Occurrence {
     pub number: u32,
     /// Number of other phases around it.
     pub depth: u32,
+    /// True if only passes of training lie around it, and it is none itself.
+    pub(crate) is_outermost: bool,
     /// Number of events before it.
     pub from: u64,
     /// Number of events before its end.
@@ -49,6 +52,31 @@ pub struct Occurrence {
 }
 
 impl Occurrence {
+    /// An occurrence whose memory is not measured yet, and whose beginning and end were recorded.
+    fn new(name: Arc<str>, source: Source, number: u32, from: Position, to: Position) -> Self {
+        Self {
+            name,
+            source,
+            number,
+            depth: 0,
+            is_outermost: true,
+            from: from.count() as u64,
+            to: to.count() as u64,
+            start: 0,
+            peak: 0,
+            end: 0,
+            begins: true,
+            ends: true,
+            step: None,
+        }
+    }
+
+    /// Where it lies, if PyTorch named it as a step of an optimizer.
+    fn step_of_optimizer(&self) -> Option<Window> {
+        let is_step = self.source == Source::Annotation && self.name.starts_with(OPTIMIZER);
+        is_step.then(|| Window { from: place(self.from), to: place(self.to) })
+    }
+
     /// Bytes gained from its beginning to its end.
     #[must_use]
     pub fn change(&self) -> i128 {
@@ -78,7 +106,7 @@ impl Phases {
     /// The phases of a device with these figures.
     pub(super) fn new(all: Vec<Occurrence>, cut: u64, figures: &Figures) -> Self {
         if are_known(figures) {
-            return Self { all, cut, unmeasured: Vec::new() };
+            return Self { all, cut, ..Self::default() };
         }
         Self { unmeasured: all, ..Self::default() }
     }
@@ -86,6 +114,30 @@ impl Phases {
     /// All of them, whether or not the memory held in them is known.
     pub(super) fn known_or_not(&self) -> impl Iterator<Item = &Occurrence> {
         self.all.iter().chain(&self.unmeasured)
+    }
+
+    /// Adds the passes of training that call stacks show, unless the program names its own.
+    pub(super) fn add_passes(&mut self, trace: &Trace, code: &Code<'_>) {
+        if self.cut > 0 || self.all.iter().any(|phase| PassName::is(&phase.name)) {
+            return;
+        }
+        let optimizers: Vec<Window> = self.all.iter().filter_map(Occurrence::step_of_optimizer).collect();
+        let mut passes: Vec<Occurrence> = Vec::new();
+        for pass in phase::passes(trace, code, &optimizers) {
+            let name: &'static str = pass.name.into();
+            let before = passes.iter().rev().find(|phase| &*phase.name == name);
+            let number = before.map_or(0, |phase| phase.number + 1);
+            let name = before.map_or_else(|| Arc::from(name), |phase| Arc::clone(&phase.name));
+            passes.push(Occurrence::new(name, Source::Pass, number, pass.from, pass.to));
+        }
+        passes.truncate(MOST_PHASES - self.all.len().min(MOST_PHASES));
+        hold(&mut passes, trace);
+        self.all = arrange(std::mem::take(&mut self.all).into_iter().chain(passes).enumerate().collect());
+    }
+
+    /// Those that a saved profile keeps: passes follow from its stacks.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Occurrence> {
+        self.known_or_not().filter(|phase| phase.source != Source::Pass)
     }
 
     /// The places at which a step may begin.
@@ -122,16 +174,20 @@ pub(super) fn folded_name(text: &str) -> &str {
 /// Puts occurrences in order and finds out how deep they lie. Those of one name and source share its text and stand in
 /// their order; `names` gives each its place among the names.
 pub(super) fn arrange(mut all: Vec<(usize, Occurrence)>) -> Vec<Occurrence> {
-    all.sort_by_key(|(name, phase)| (phase.from, Reverse(phase.to), phase.source, *name, phase.number));
-    let mut around: Vec<u64> = Vec::new();
+    all.sort_by_key(|(name, phase)| {
+        // PyTorch's own step of an optimizer is what that pass consists of.
+        (phase.from, Reverse(phase.to), phase.source != Source::Pass, phase.source, *name, phase.number)
+    });
+    let mut around: Vec<(u64, Source)> = Vec::new();
     let mut arranged = Vec::with_capacity(all.len());
     for (_, mut phase) in all {
         // A phase that ends before this one does not enclose it, nor those that follow inside it.
-        while around.last().is_some_and(|&to| to <= phase.from || to < phase.to) {
+        while around.last().is_some_and(|&(to, _)| to <= phase.from || to < phase.to) {
             around.pop();
         }
         phase.depth = u32::try_from(around.len()).unwrap_or(u32::MAX);
-        around.push(phase.to);
+        phase.is_outermost = phase.source != Source::Pass && around.iter().all(|(_, source)| *source == Source::Pass);
+        around.push((phase.to, phase.source));
         arranged.push(phase);
     }
     arranged
@@ -170,7 +226,7 @@ pub(super) fn measured(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Phases {
     let figures = &replay.figures;
-    let mut found = phase::phases(snapshot, device, events);
+    let mut found = phase::phases(snapshot, events);
     if figures.history != History::Recorded || found.is_empty() {
         return Phases::default();
     }
@@ -187,19 +243,12 @@ pub(super) fn measured(
         let next = names.len();
         let name = folded_name(text);
         let named = names.entry((phase.source, name)).or_insert_with(|| Named::new(next, name));
+        let name = Arc::clone(&named.name);
         let occurrence = Occurrence {
-            name: Arc::clone(&named.name),
-            source: phase.source,
-            number: named.occurrences,
-            depth: 0,
-            from: phase.from.count() as u64,
-            to: phase.to.count() as u64,
-            start: 0,
-            peak: 0,
-            end: 0,
             begins: phase.begins,
             ends: phase.ends,
             step: step_of_profiler(text),
+            ..Occurrence::new(name, phase.source, named.occurrences, phase.from, phase.to)
         };
         named.occurrences += 1;
         all.push((named.index, occurrence));

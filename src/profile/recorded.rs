@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashMap;
 
 use super::{DeviceProfile, Profile};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::replay::Allocation;
 use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use crate::stack::{GroupBy, folded_module};
 use crate::trace::ClassTags;
+
+/// The way to a recording with modules.
+pub(crate) const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
 
 /// Tags that a recorder gives an allocation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,6 +109,15 @@ pub(super) fn count_modules(run: &mut RunFacts, unfold: u32) {
 }
 
 impl Profile {
+    /// Notes how to record modules, where a recorder that can do so was not asked to.
+    pub fn note_lack_of_modules(&mut self) {
+        let is_of_recorder = self.run.as_ref().is_some_and(|run| !run.recorder.is_empty());
+        if is_of_recorder && !self.has_purposes() {
+            let message = format!("there is no memory by module and by purpose: {HOW_TO_RECORD}");
+            self.diagnostics.push(Diagnostic::new(Code::ModulesNotRecorded, None, message));
+        }
+    }
+
     /// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
     pub(crate) fn modules_of(&self, device: &DeviceProfile) -> BTreeMap<String, u64> {
         let mut held = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! The purpose of memory, as far as its stack shows it.
 
 use super::Code;
+use super::classify::Owner;
 use super::operator::Symbol;
 use crate::snapshot::StackId;
 
@@ -10,6 +11,40 @@ pub const CATEGORIES: [&str; 8] =
 
 /// The category of stacks that show no purpose.
 pub const OTHER: &str = "other";
+
+/// A pass of training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Modules run.
+    Forward,
+    /// Autograd runs, and modules that it runs again.
+    Backward,
+    /// An optimizer updates parameters.
+    Optimizer,
+}
+
+impl Code<'_> {
+    /// The pass in which a stack allocates, where its frames show one. The innermost decides, and what an optimizer calls
+    /// as its closure is not the optimizer.
+    #[must_use]
+    pub(crate) fn pass(&self, stack: StackId) -> Option<Pass> {
+        if self.is_backward(stack) {
+            return Some(Pass::Backward);
+        }
+        let mut calls_others = false;
+        for frame in self.python(stack) {
+            match (self.path(frame), self.function(frame)) {
+                (path, "_call_impl" | "__call__") if is_module(path) => return Some(Pass::Forward),
+                (path, "step") if path.starts_with("torch/optim/") && calls_others => return None,
+                (path, function) if path.starts_with("torch/optim/") && function != "zero_grad" => {
+                    return Some(Pass::Optimizer);
+                }
+                _ => calls_others |= matches!(self.owner(frame), Owner::User | Owner::Library),
+            }
+        }
+        None
+    }
+}
 
 /// The category of a stack. The first rule that holds for one of its frames decides.
 pub(super) fn of<'c>(code: &'c Code<'_>, stack: StackId) -> &'c str {

@@ -25,7 +25,7 @@ mod rules;
 
 use sha1::{Digest as _, Sha1};
 
-pub use category::{CATEGORIES, OTHER};
+pub use category::{CATEGORIES, OTHER, Pass};
 pub use checkout::Checkout;
 pub use classify::Owner;
 pub use code::{Code, Digest, Lines, Token};

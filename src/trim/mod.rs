@@ -183,7 +183,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
         let window = match &options.between {
             None => Some(whole),
             Some(between) => {
-                let phases = phase::phases(snapshot, id, events);
+                let phases = phase::phases(snapshot, events);
                 let recording = Recording {
                     device: id,
                     figures: &replay.figures,

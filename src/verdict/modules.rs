@@ -6,10 +6,7 @@ use super::accepted::Budget;
 use super::{Check, Growth, Judge, Maximum, Outcome, Target};
 use crate::diff::{Diff, Sides};
 use crate::pattern::Pattern;
-use crate::profile::{DeviceProfile, Profile};
-
-/// The way to a recording with modules.
-const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
+use crate::profile::{DeviceProfile, HOW_TO_RECORD, Profile};
 
 /// Bytes of the modules of a device at the moment that is compared, by path.
 pub(super) type Modules = BTreeMap<String, u64>;

@@ -22,8 +22,8 @@ fn excess(growth: &Growth, row: &PhaseRow) -> Option<i128> {
 pub(super) enum PhaseScope<'a> {
     /// Those whose name matches: one that a side lacks cannot be judged.
     Only(&'a Pattern),
-    /// The outermost ones that both sides have, but those with limits of their own. What is inside of them, such as PyTorch's
-    /// own steps of the optimizer, may grow below their peaks.
+    /// The outermost ones that the program names and both sides have, but those with limits of their own. What is inside of
+    /// them, such as PyTorch's own steps of the optimizer, may grow below their peaks.
     AllBut(Vec<&'a Pattern>),
 }
 
@@ -40,7 +40,7 @@ impl<'a> PhaseScope<'a> {
     fn holds(&self, row: &PhaseRow) -> bool {
         match self {
             Self::Only(pattern) => pattern.matches(&row.name),
-            Self::AllBut(others) => row.depth == 0 && !others.iter().any(|pattern| pattern.matches(&row.name)),
+            Self::AllBut(others) => row.is_outermost && !others.iter().any(|pattern| pattern.matches(&row.name)),
         }
     }
 }
@@ -211,7 +211,7 @@ impl Judge {
         if self.checks.iter().any(|check| check.is_of(&growth.target) && check.level == growth.level) {
             return;
         }
-        let is_empty = rows.clone().next().is_none();
+        let is_empty = !rows.clone().any(|row| pattern.is_some() || row.is_outermost);
         let reason = match pattern {
             None if thresholds.growth.iter().any(|other| !matches!(other.target, Target::Phase(_))) => return,
             Some(pattern) if rows.clone().any(|row| pattern.matches(&row.name)) => return,

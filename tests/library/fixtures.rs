@@ -217,7 +217,7 @@ fn annotated_phases_have_the_events_of_the_story() {
         let file = std::fs::File::open(folder().join(format!("{name}.pkl"))).unwrap();
         let snapshot = snapshot::read(file).unwrap();
         let (_, device) = snapshot.devices.first_key_value().unwrap();
-        let found = phase::phases(&snapshot, 0, snapshot.events_of(device));
+        let found = phase::phases(&snapshot, snapshot.events_of(device));
         let mut found: Vec<_> = found
             .iter()
             .filter(|phase| phase.source == phase::Source::Annotation)

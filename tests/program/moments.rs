@@ -81,7 +81,7 @@ fn a_moment_that_is_not_there_is_refused_with_what_is() {
     for (arguments, expected) in [
         (["show", "phases-after.pkl", "--at", "phase:forwrd:peak"], "the nearest phases are 'forward'"),
         (["show", "phases-after.pkl", "--at", "phase:forward#9:peak"], "there are 4 occurrences of 'forward'"),
-        (["show", "before.pkl", "--at", "phase:forward:peak"], "the history has no phases"),
+        (["show", "state-only.pkl", "--at", "phase:forward:peak"], "the history has no phases"),
         (["show", "before.pkl", "--between", "end..baseline"], "the earlier first"),
         (["show", "before.pkl", "--between", "baseline-end"], "invalid moment"),
         (["show", "before.pkl", "--at", "aligned"], "a moment of two snapshots"),

@@ -22,11 +22,6 @@ fn facts() -> Json {
             "allocations": [[1, 1], [1, 2], [1, 3]],
             "blocks": [[A + 16 * MIB, 4]],
         }],
-        "passes": [{"device": 0, "passes": [
-            {"name": "step", "from": [0, 0], "to": [3, 1]},
-            {"name": "forward", "from": [0, 0], "to": [2, 0]},
-            {"name": "backward", "from": [2, 0], "to": null},
-        ]}],
     })
 }
 
@@ -138,25 +133,79 @@ fn the_tree_and_the_page_go_by_module() {
     assert!(page.contains("layers"), "the flame graph has modules as frames");
 }
 
+/// An event with this stack, innermost frame first: files of PyTorch lie among installed packages.
+fn called(action: &str, addr: u64, size: u64, stack: &[(&str, &str)]) -> Value {
+    let frames = stack.iter().map(|(name, file)| {
+        let file =
+            if file.starts_with("torch/") { format!("/e/lib/python3.11/site-packages/{file}") } else { (*file).into() };
+        Value::dict([("name", (*name).into()), ("filename", file.as_str().into()), ("line", 7.into())])
+    });
+    let frames: Vec<Value> = frames.collect();
+    event(action, addr, size).with("frames", frames)
+}
+
+/// A step of training as PyTorch records it without hooks; activations have this size.
+fn step_of_training(size: u64) -> Value {
+    let main = ("<module>", "/repo/train.py");
+    let module = ("_call_impl", "torch/nn/modules/module.py");
+    let optimizer = ("_single_tensor_adam", "torch/optim/adam.py");
+    let engine = ("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)", "??");
+    let mut events = vec![
+        called("alloc", A, 4 * MIB, &[("convert", "torch/nn/modules/module.py"), main]),
+        called("alloc", A + 4 * MIB, MIB, &[main]), // data
+        called("alloc", A + 5 * MIB, size, &[("forward", "/repo/model.py"), module, main]),
+        called("alloc", A + 15 * MIB, MIB, &[("cross_entropy", "torch/nn/functional.py"), main]), // loss
+        called("alloc", A + 16 * MIB, 4 * MIB, &[engine]),
+    ];
+    events.extend(free(A + 5 * MIB, size));
+    events.extend(free(A + 15 * MIB, MIB));
+    events.push(called("alloc", A + 20 * MIB, MIB, &[main])); // norm of the gradients
+    events.push(called("alloc", A + 21 * MIB, 3 * MIB, &[optimizer, main]));
+    events.extend(free(A + 21 * MIB, 3 * MIB));
+    // The closure of the next step.
+    events.push(called(
+        "alloc",
+        A + 21 * MIB,
+        MIB,
+        &[("closure", "/repo/train.py"), ("step", "torch/optim/adam.py"), main],
+    ));
+    events.extend(free(A + 21 * MIB, MIB));
+    let blocks = [(4, true), (1, true), (11, false), (4, true), (1, true), (11, false)];
+    snapshot(vec![segment(A, &blocks.map(|(size, is_used)| (size * MIB, is_used)))], events)
+}
+
 #[test]
-fn passes_of_training_are_phases() {
-    let folder = recorded();
+fn passes_of_training_follow_from_call_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a.pkl", &step_of_training(2 * MIB));
+    write(folder.path(), "b.pkl", &step_of_training(3 * MIB));
+    // What follows from call stacks is not kept, so files that older releases wrote have passes too.
     run(folder.path(), &["profile", "a.pkl", "-o", "a.json"]);
+    assert!(!fs::read_to_string(folder.path().join("a.json")).unwrap().contains("\"pass\""));
     for file in ["a.pkl", "a.json"] {
         let device = report(folder.path(), file, &["--phases"]);
-        let phases = device["phases"].as_array().unwrap();
-        let figures = |name: &str| {
-            let phase = phases.iter().find(|phase| phase["name"] == name).unwrap();
-            assert_eq!(phase["source"], "pass");
+        let phases = device["phases"].as_array().unwrap().iter().map(|phase| {
             let bytes = ["start", "peak", "end"].map(|figure| phase[figure].as_u64().unwrap() / MIB);
-            (bytes, phase["ends"].as_bool().unwrap(), phase["depth"].as_u64().unwrap())
-        };
-        assert_eq!(figures("step"), ([2, 12, 7], true, 0), "{file}");
-        assert_eq!(figures("forward"), ([2, 12, 12], true, 1), "{file}");
-        assert_eq!(figures("backward"), ([12, 12, 7], false, 1), "{file}");
+            (phase["name"].as_str().unwrap().to_owned(), bytes, phase["depth"].as_u64().unwrap())
+        });
+        let expected = [
+            ("setup", [0, 5, 5], 0),
+            ("step", [5, 13, 10], 0),
+            ("forward", [5, 8, 8], 1),
+            ("backward", [8, 12, 9], 1),
+            ("optimizer", [10, 13, 10], 1),
+        ];
+        assert_eq!(phases.collect::<Vec<_>>(), expected.map(|(name, bytes, depth)| (name.to_owned(), bytes, depth)));
+        let gate = |limit: &str| verdict_of(folder.path(), &["diff", file, "b.pkl", "--max-growth", limit]);
+        assert_eq!(gate("phase:optimizer=0").0, 0, "{file}");
+        let (code, line) = gate("phase:forward=5%");
+        assert!(code == 1 && line.contains("phase forward grew 1.00 MiB"), "{file}: {line}");
+        // A limit on all phases is about those that the program names.
+        let (code, line) = gate("phase=0");
+        assert!(code == 3 && line.contains("neither side has any phases"), "{file}: {line}");
     }
-    let shown = run(folder.path(), &["show", "a.pkl", "--phases"]);
-    assert!(shown.contains("backward (does not end)"), "{shown}");
+    let shown = run(folder.path(), &["show", "a.json", "--at", "phase:backward:peak"]);
+    assert!(shown.contains("at the peak of backward (12.00 MiB)"), "{shown}");
 }
 
 fn verdict_of(folder: &Path, arguments: &[&str]) -> (i32, String) {

@@ -46,17 +46,6 @@ impl<T> Interner<T> {
         at
     }
 
-    /// The position of `item`, where it is known.
-    pub fn find<Q>(&self, item: &Q) -> Option<usize>
-    where
-        T: std::borrow::Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = self.hasher.hash_one(item);
-        let found = self.positions.find(hash, |&at| self.items[at as usize].borrow() == item);
-        found.map(|&at| at as usize)
-    }
-
     /// The number of `item`, which is stored as it is where it is new.
     pub fn number<Q>(&mut self, item: &Q) -> u32
     where

@@ -1,4 +1,4 @@
-"""Watches a program while it is recorded: passes of training, modules, purposes and shapes of memory.
+"""Watches a program while it is recorded: modules, purposes and shapes of memory.
 
 `ptmem simulate` copies this folder to the programs that it records: it imports nothing else of the package.
 """
@@ -34,7 +34,6 @@ class Watch:
         """Adds to the facts of a snapshot, and takes the marks out of its metadata."""
         if isinstance(snapshot, dict) and isinstance(snapshot.get("ptmem"), dict):
             snapshot["ptmem"]["modules"] = self._modules.facts(snapshot)
-            snapshot["ptmem"]["passes"] = self._passes.facts(snapshot)
 
     def stop(self) -> None:
         """Takes the hooks away."""

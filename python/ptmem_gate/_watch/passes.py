@@ -98,19 +98,6 @@ class Passes:
                 found.append((one.name, start if min(start) >= 0 else None, end))
         return found
 
-    def facts(self, snapshot: Any) -> list[dict[str, Any]]:
-        """The passes of each device on which something happened, for the facts of a snapshot."""
-        found = []
-        now = self.calls()
-        for device, trace in enumerate(snapshot["device_traces"]):
-            allocations = sum(event["action"] == "alloc" for event in trace)
-            made = now.get(device, (0, 0))[0] - self.start.get(device, (0, 0))[0]
-            # A history that lost its beginning has no places for them.
-            if allocations and allocations == made:
-                passes = [{"name": name, "from": start, "to": end} for name, start, end in self.of_device(device)]
-                found.append({"device": device, "passes": passes})
-        return found
-
 
 def _since(first: tuple[int, int], calls: tuple[int, int]) -> list[int]:
     return [calls[0] - first[0], calls[1] - first[1]]

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use ptmem::diagnostic::{Code, Diagnostic};
 use ptmem::diff::DeviceDiff;
+use ptmem::phase::Source;
 use ptmem::profile::{Kind, Raise};
 use ptmem::sides::Sides;
 use ptmem::units::{Delta, format_percent};
@@ -137,8 +138,9 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
     }
     let Changes { higher, lower, .. } = changes(comparison);
     let stacks_changed = comparison.diff.devices.iter().flat_map(|device| &device.rows).any(|row| row.delta() != 0);
-    let phases_changed =
-        comparison.diff.devices.iter().flat_map(|device| &device.phases).any(|row| row.delta() != Some(0));
+    let phases = comparison.diff.devices.iter().flat_map(|device| &device.phases);
+    // The file does not keep passes: they follow from the stacks that it lists.
+    let phases_changed = phases.filter(|row| row.source != Source::Pass).any(|row| row.delta() != Some(0));
     if higher.is_empty() && lower.is_empty() && !stacks_changed && !phases_changed {
         return Ok(format!("{name} stays as it is: nothing has changed"));
     }

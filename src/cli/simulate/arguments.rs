@@ -56,8 +56,7 @@ pub(crate) struct SimulateArguments {
     /// own: FILE with _rank0, _rank1 … before the suffix, or {rank} in FILE replaced.
     #[arg(long, value_name = "FILE[,steps=N]", help_heading = heading::OUTPUT)]
     pub(super) record: Option<Record>,
-    /// Record the nn.Module and the purpose of each allocation, and the passes of training: for --group-by module, --group-by
-    /// purpose and --phases
+    /// Record the nn.Module and the purpose of each allocation: for --group-by module and --group-by purpose
     #[arg(long, requires = "record", help_heading = heading::OUTPUT)]
     pub(super) modules: bool,
     /// Record type and shape of each tensor too, for --group-by shape and --explain: slower, as each operator is seen. It

@@ -85,7 +85,7 @@ impl Steps {
 const PROFILER: &str = "ProfilerStep#";
 
 /// The names of calls of an optimizer begin so.
-const OPTIMIZER: &str = "Optimizer.step#";
+pub(crate) const OPTIMIZER: &str = "Optimizer.step#";
 
 /// Default number of equal parts.
 const WINDOWS: usize = 10;

@@ -109,6 +109,7 @@ impl SavedPhase {
             source: self.source,
             number,
             depth: 0,
+            is_outermost: true,
             from,
             to: from.checked_add(self.events[index])?,
             start,
@@ -125,7 +126,7 @@ impl SavedPhase {
 pub(super) fn saved(phases: &Phases, is_coarse: bool) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
-    for phase in phases.known_or_not() {
+    for phase in phases.kept() {
         let place = *places.entry((phase.source, &*phase.name)).or_insert_with(|| {
             names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1

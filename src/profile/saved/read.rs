@@ -54,6 +54,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let code = super::super::code_of(&profile.tables, None, &profile.options.rules, profile.run.as_ref());
     let grouper = Grouper::of(code, profile.options.group_by);
     for device in &mut profile.devices {
+        device.add_passes(grouper.code(), &profile.options.at);
         device.group(&grouper);
         device.count_modules(profile.run.as_ref());
     }

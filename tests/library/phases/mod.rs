@@ -152,7 +152,7 @@ fn found(events: &[Event], marks: &[(&str, &str, i64)]) -> Vec<String> {
             marks.concat()
         )
     };
-    phase::phases(&snapshot, 0, &snapshot.events).iter().map(describe).collect()
+    phase::phases(&snapshot, &snapshot.events).iter().map(describe).collect()
 }
 
 /// Events at the times 10, 20, ….
@@ -354,7 +354,7 @@ proptest! {
     fn phases_of_any_history_are_what_the_counters_say(events in events(), marks in marks()) {
         let snapshot = snapshot_of(&events, &marks);
         let count = snapshot.events.len();
-        let found = phase::phases(&snapshot, 0, &snapshot.events);
+        let found = phase::phases(&snapshot, &snapshot.events);
         for phase in &found {
             prop_assert!(phase.from <= phase.to && phase.to.count() <= count, "{phase:?}");
         }

@@ -196,6 +196,10 @@ codes! {
         "The recorder states which steps the snapshot holds, and the versions and the commit that it was made with."
         "Nothing; compare them with those of the other side.";
 
+    ModulesNotRecorded "modules-not-recorded" Note
+        "The recorder was not asked for modules, so the memory has no rows by module, purpose or shape."
+        "Record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True), then show --group-by module or purpose.";
+
     RunIncomplete "run-incomplete" Warning
         "The program failed while it was recorded, or made fewer steps than were to be recorded; limits are inconclusive."
         "Mend the program, or record steps that it makes.";

@@ -22,8 +22,8 @@ use std::ops::Range;
 pub use copy::Copier;
 pub use error::{Damage, Error};
 pub use run::{
-    CardFacts, Counters, DeviceCounters, DeviceModules, DevicePasses, Ending, EndingKind, Followed, FunctionsOfFile,
-    OwnPackage, RecordedPass, RunFacts, Steps,
+    CardFacts, Counters, DeviceCounters, DeviceModules, Ending, EndingKind, Followed, FunctionsOfFile, OwnPackage,
+    RunFacts, Steps,
 };
 pub use settings::{AllocatorSettings, ParseSettingsError};
 pub use tables::{Frame, FrameId, StackId, StringId, Tables, Tags, TagsId};

@@ -54,29 +54,6 @@ pub struct RunFacts {
     /// Number of modules of each kind: of one path apart from the numbers of layers.
     #[serde(deserialize_with = "lenient", skip_serializing_if = "BTreeMap::is_empty")]
     pub module_counts: BTreeMap<String, u64>,
-    /// The passes of training, by device. A saved profile has them with its phases.
-    #[serde(deserialize_with = "lenient", skip_serializing)]
-    pub passes: Vec<DevicePasses>,
-}
-
-/// The passes of training on a device: setup, forward, backward, optimizer.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct DevicePasses {
-    /// Device ordinal.
-    pub device: u32,
-    /// In the order in which they begin.
-    pub passes: Vec<RecordedPass>,
-}
-
-/// A pass of training. Its ends are numbers of allocations and of frees in the recorded part before them.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct RecordedPass {
-    /// Its name.
-    pub name: String,
-    /// Its beginning; `None` before the recorded part.
-    pub from: Option<[u64; 2]>,
-    /// Its end; `None` where the program did not come to it.
-    pub to: Option<[u64; 2]>,
 }
 
 /// The modules (`nn.Module`) that allocated on a device, the purposes of the memory, and the shapes of its tensors. Each
@@ -283,7 +260,6 @@ impl RunFacts {
         for DeviceModules { names, purposes, shapes, .. } in &mut self.modules {
             [names, purposes, shapes].into_iter().flatten().for_each(shorten);
         }
-        self.passes.iter_mut().flat_map(|of| &mut of.passes).for_each(|pass| shorten(&mut pass.name));
         self.followed.truncate(MOST_FOLLOWED);
         for (what, _, line) in &mut self.followed {
             shorten(what);

@@ -165,12 +165,6 @@ impl Tables {
         StringId::from_index(self.strings.intern(&**text, |_| Arc::clone(text)))
     }
 
-    /// The number of a string, where it is known.
-    #[must_use]
-    pub fn find_string(&self, text: &str) -> Option<StringId> {
-        self.strings.find(text).map(StringId::from_index)
-    }
-
     /// Interns a string.
     pub fn intern_string(&mut self, text: &str) -> StringId {
         StringId::from_index(self.strings.intern(text, |text| Arc::from(text)))

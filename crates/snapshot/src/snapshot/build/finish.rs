@@ -117,9 +117,6 @@ impl Builder {
         if let (Some(run), Some(status)) = (&mut run, exit.and_then(|value| self.unsigned(value))) {
             run.end_with(status);
         }
-        for pass in run.iter().flat_map(|run| &run.passes).flat_map(|of| &of.passes) {
-            self.tables.intern_string(&pass.name);
-        }
         let lacks_block_addresses = self.blocks.iter().any(|draft| draft.address.is_none());
         Ok(Snapshot {
             tables: self.tables,
