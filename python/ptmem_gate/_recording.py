@@ -96,7 +96,8 @@ def record(
     recorded, and warns with RecordingWarning where the history was too short.
 
     With `modules`, hooks of PyTorch note which nn.Module allocates and the purpose of the memory, for --group-by module
-    and --group-by purpose. With `shapes`, they note types and shapes of tensors too, which takes time for each operator.
+    and --group-by purpose. With `shapes`, they note types and shapes of tensors too, which takes time for each
+    operator.
     """
     return Recording(path, Span.parse(steps), max_entries, modules, shapes)
 
