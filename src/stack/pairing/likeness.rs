@@ -187,7 +187,7 @@ impl Pairing<'_> {
         old.function == new.function && !self.after.lines.contains_key(old) && !self.before.lines.contains_key(new)
     }
 
-    fn weight(&self, token: &Token) -> f64 {
+    pub(super) fn weight(&self, token: &Token) -> f64 {
         if self.kept.contains(token) { 1.0 } else { ONE_SIDED }
     }
 

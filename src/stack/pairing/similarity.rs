@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::Token;
 use super::likeness::Score;
@@ -94,6 +94,7 @@ impl Pairing<'_> {
     ) -> Vec<(usize, usize)> {
         let mut scored: Vec<Scored> = candidates
             .into_iter()
+            .filter(|(before, after)| self.most_alike(*before, *after) >= ratio)
             .filter_map(|(before, after)| Some(Scored { score: self.score(before, after)?, before, after }))
             .filter(|scored| scored.score.ratio >= ratio && accept(&scored.score))
             .collect();
@@ -109,6 +110,34 @@ impl Pairing<'_> {
             }
         }
         chosen
+    }
+
+    /// The highest ratio that the score of two groups can have, by the functions of both in whatever order: to compare thousands
+    /// of long stacks in order would take minutes.
+    fn most_alike(&self, before: usize, after: usize) -> f64 {
+        let old = self.translated(&self.before.groups[before]);
+        let new = self.reduced(&self.after.groups[after]);
+        let mut left: FxHashMap<Token, usize> = FxHashMap::default();
+        old.iter().for_each(|token| *left.entry(*token).or_default() += 1);
+        let mut matched = 0.0;
+        for token in new.iter() {
+            if let Some(count @ 1..) = left.get_mut(token) {
+                *count -= 1;
+                matched += self.weight(token);
+            }
+        }
+        // All functions that one side alone knows may have become others.
+        matched += self.weight_of(&old, false).min(self.weight_of(&new, false));
+        2.0 * matched
+            / [&old, &new]
+                .map(|tokens| self.weight_of(tokens, true) + self.weight_of(tokens, false))
+                .iter()
+                .sum::<f64>()
+    }
+
+    /// The weight of the functions that both sides know, or of the others.
+    fn weight_of(&self, tokens: &[Token], is_kept: bool) -> f64 {
+        tokens.iter().filter(|token| self.kept.contains(token) == is_kept).map(|token| self.weight(token)).sum()
     }
 
     /// The function to blame in a group of the before, as the after calls it.
