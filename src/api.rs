@@ -1,6 +1,6 @@
 //! The five functions of the library.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use crate::diff::{self, PhaseOptions};
@@ -103,11 +103,7 @@ impl FindLeaksError {
 ///
 /// # Errors
 /// If the format cannot hold the result; with the types of this crate that does not happen.
-pub fn render<'r>(
-    result: impl Into<Subject<'r>>,
-    format: Format,
-    options: &report::Options,
-) -> Result<String, report::Error> {
+pub fn render<'r>(result: impl Into<Subject<'r>>, format: Format, options: &report::Options) -> io::Result<String> {
     format.render(result.into(), options)
 }
 

@@ -63,6 +63,7 @@ pub mod config;
 pub mod diff;
 #[doc(hidden)]
 pub mod history;
+mod json;
 pub mod leak;
 pub mod patch;
 #[doc(hidden)]
@@ -95,5 +96,5 @@ pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use leak::Options as LeakOptions;
 pub use profile::{DeviceProfile, Error as ReadError, Options as ReadOptions, Profile};
-pub use report::{Error as RenderError, Format, Options as RenderOptions, Subject};
+pub use report::{Format, Options as RenderOptions, Subject};
 pub use verdict::{Gate, Judgement, LeakGate, Thresholds, Verdict};

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use anstream::{AutoStream, ColorChoice};
+use anstream::{AutoStream, ColorChoice, StripStream};
 use anstyle::AnsiColor;
 use anyhow::{Result, anyhow, bail};
 use ptmem::profile::{Profile, Raise, saved};
-use ptmem::report::{Format, printable, wrap};
+use ptmem::report::{self, Format, printable, wrap};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use super::args::{ColorWhen, Export};
@@ -40,19 +40,56 @@ impl Output {
         asked_width().or_else(|| terminal_width(terminal_size_of(io::stdout())))
     }
 
-    /// Writes a file; `-` is standard output.
-    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<()> {
-        if path.as_os_str() == "-" { self.print(text) } else { write_file(path, text.as_bytes()) }
+    /// Writes a file of text, piece by piece; `-` is standard output.
+    pub(crate) fn write(&self, path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        if path.as_os_str() == "-" { self.print_with(content) } else { write_file_with(path, content) }
     }
 
     /// Writes a binary file; `-` is standard output.
     pub(crate) fn write_bytes(&self, path: &Path, bytes: &[u8]) -> Result<()> {
-        if path.as_os_str() == "-" { write_all(io::stdout().lock(), bytes) } else { write_file(path, bytes) }
+        if path.as_os_str() == "-" { printed(io::stdout().lock().write_all(bytes)) } else { write_file(path, bytes) }
     }
 
-    /// Prints a report. A closed pipe is not an error: its reader has seen enough.
+    /// Prints a text.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
-        write_all(AutoStream::new(io::stdout().lock(), self.color), text.as_bytes())
+        self.print_with(|out| out.write_all(text.as_bytes()))
+    }
+
+    /// Prints a text piece by piece.
+    pub(crate) fn print_with(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+        let mut stdout = AutoStream::new(io::stdout().lock(), self.color);
+        printed(content(&mut stdout).and_then(|()| stdout.flush()))
+    }
+
+    /// Writes a report in its formats: to the files of the exports, and to standard output.
+    pub(crate) fn report<F: Copy>(
+        &self,
+        exports: &[Export<F>],
+        format: F,
+        is_table: impl Fn(F) -> bool,
+        options: &report::Options,
+        write: impl Fn(F, &report::Options, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<()> {
+        // A table in a file is for people as well, but has no colours, and not the width of this terminal.
+        let of_files = report::Options { width: asked_width(), ..options.clone() };
+        for Export { format, path } in exports {
+            self.write(path, |out| match is_table(*format) {
+                true => {
+                    let mut text = StripStream::new(Vec::new());
+                    write(*format, &of_files, &mut text)?;
+                    out.write_all(&text.into_inner())
+                }
+                false => write(*format, &of_files, out),
+            })?;
+        }
+        self.print_with(|out| match is_table(format) && !is_utf8() {
+            true => {
+                let mut text = Vec::new();
+                write(format, options, &mut text)?;
+                out.write_all(in_ascii(&String::from_utf8_lossy(&text)).as_bytes())
+            }
+            false => write(format, options, out),
+        })
     }
 }
 
@@ -72,8 +109,9 @@ pub(crate) fn more(verbose: bool) -> Option<&'static str> {
     (!verbose).then_some(MORE)
 }
 
-fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+/// The result of printing. A closed pipe is not an error: its reader has seen enough.
+fn printed(result: io::Result<()>) -> Result<()> {
+    match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow!("standard output: cannot be written: {error}"))
         }
@@ -82,7 +120,7 @@ fn write_all(mut stdout: impl Write, bytes: &[u8]) -> Result<()> {
 }
 
 /// Whether the terminal shows more than ASCII, by the locale. An unset locale counts as UTF-8.
-pub(crate) fn is_utf8() -> bool {
+fn is_utf8() -> bool {
     let names = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter();
     let locale = names.filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     locale.is_none_or(|locale| {
@@ -92,7 +130,7 @@ pub(crate) fn is_utf8() -> bool {
 }
 
 /// The text of a table with the signs of its drawings in ASCII. Names keep theirs.
-pub(crate) fn in_ascii(text: &str) -> String {
+fn in_ascii(text: &str) -> String {
     text.chars().map(ascii).collect()
 }
 
@@ -113,15 +151,21 @@ fn ascii(sign: char) -> char {
     }
 }
 
-/// Writes a file as a whole or not at all: first a temporary file beside it, which then takes its name.
+/// Writes a file as a whole or not at all.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_file_with(path, |out| out.write_all(bytes))
+}
+
+/// Writes a file piece by piece, as a whole or not at all: first a temporary file beside it, which then takes its name.
+fn write_file_with(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let name = path.display();
     if path.is_dir() {
         bail!("{name}: is a directory; expected the name of a file to write");
     }
     // A device or pipe, such as /dev/stdout, is written to, not replaced.
     if is_device(path) {
-        return fs::write(path, bytes).map_err(|error| anyhow!("{name}: cannot be written: {error}"));
+        let written = fs::File::create(path).and_then(|mut device| content(&mut device));
+        return written.map_err(|error| anyhow!("{name}: cannot be written: {error}"));
     }
     // Writing through a link leaves the link in place.
     let target = match fs::canonicalize(path) {
@@ -129,11 +173,11 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
         Err(_) if path.is_symlink() => bail!("{name}: is a link to a file that does not exist"),
         Err(_) => path.to_owned(),
     };
-    replace(&target, bytes).map_err(|error| anyhow!("{name}: cannot be written: {error}"))
+    replace(&target, content).map_err(|error| anyhow!("{name}: cannot be written: {error}"))
 }
 
 /// Replaces a file, or makes it.
-fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
+fn replace(target: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ptmem-");
@@ -143,7 +187,7 @@ fn replace(target: &Path, bytes: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(folder)?;
-    file.write_all(bytes)?;
+    content(&mut file)?;
     #[cfg(unix)]
     if let Some(permissions) = earlier {
         file.as_file().set_permissions(permissions)?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use ptmem::report::{self, Format, Subject};
 
-use super::args::{Export, View};
+use super::args::View;
 use super::{checkout, output, sources, surroundings};
 
 /// The options of reports that all commands have in common.
@@ -41,14 +41,8 @@ pub(super) fn write_reports(
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
         options.sources = sources::read(&options.checkout, view.source);
     }
-    // A table in a file is for people as well, but has no colours, and not the width of this terminal.
-    let of_files = report::Options { width: output::asked_width(), ..options.clone() };
-    for Export { format, path } in &view.export {
-        let text = format.render(subject, &of_files)?;
-        let text = if *format == Format::Table { anstream::adapter::strip_str(&text).to_string() } else { text };
-        output.write(path, &text)?;
-    }
-    let text = view.format.render(subject, options)?;
-    let is_plain = view.format == Format::Table && !output::is_utf8();
-    output.print(&if is_plain { output::in_ascii(&text) } else { text })
+    let is_table = |format| format == Format::Table;
+    output.report(&view.export, view.format, is_table, options, |format, options, out| {
+        format.write(subject, options, out)
+    })
 }

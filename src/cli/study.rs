@@ -67,13 +67,9 @@ impl StudyView {
             run: surroundings::run(),
             ..report::Options::default()
         };
-        let of_files = report::Options { width: super::output::asked_width(), ..options.clone() };
-        for Export { format, path } in &self.export {
-            let text = format.render(study, &of_files)?;
-            output.write(path, &anstream::adapter::strip_str(&text).to_string())?;
-        }
-        let text = self.format.render(study, &options)?;
-        let is_plain = self.format == StudyFormat::Table && !super::output::is_utf8();
-        output.print(&if is_plain { super::output::in_ascii(&text) } else { text })
+        let is_table = |format| format == StudyFormat::Table;
+        output.report(&self.export, self.format, is_table, &options, |format, options, out| {
+            format.write(study, options, out)
+        })
     }
 }

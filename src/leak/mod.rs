@@ -395,7 +395,7 @@ impl Search {
     }
 
     /// All leaks with their devices, the fastest of each device first.
-    pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> {
+    pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> + Clone {
         self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
     }
 }

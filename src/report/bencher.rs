@@ -1,22 +1,23 @@
 //! Bencher Metric Format: per device the figures of the after.
 
 use std::collections::BTreeMap;
-
-use serde::Serialize;
+use std::io::{self, Write};
 
 use super::Subject;
 use super::series::series;
+use crate::json::{self, object};
 
-#[derive(Debug, Serialize)]
-struct Value {
-    value: u64,
+object! {
+    Value(value: u64) {
+        value,
+    }
 }
 
-pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> {
+pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, Value>> = BTreeMap::new();
     for series in series(subject) {
-        let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value { value }));
+        let figures = series.figures.into_iter().map(|(metric, value)| (metric, Value(value)));
         benchmarks.insert(series.name, figures.collect());
     }
-    Ok(crate::text::printable_json(serde_json::to_string_pretty(&benchmarks)?) + "\n")
+    json::write(&benchmarks, out)
 }

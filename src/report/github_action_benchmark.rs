@@ -1,23 +1,21 @@
 //! The JSON of github-action-benchmark (`customSmallerIsBetter`).
 
-use serde::Serialize;
+use std::io::{self, Write};
 
 use super::Subject;
 use super::series::series;
+use crate::json::{self, list, object};
 
-#[derive(Debug, Serialize)]
-struct Entry {
-    name: String,
-    unit: &'static str,
-    value: u64,
+object! {
+    Entry<'a>(series: &'a str, metric: &'a str, value: u64) {
+        name: format!("{series}: {metric}"),
+        unit: "bytes",
+        value,
+    }
 }
 
-pub(super) fn render(subject: Subject<'_>) -> Result<String, serde_json::Error> {
-    let mut entries = Vec::new();
-    for series in series(subject) {
-        for (metric, value) in series.figures {
-            entries.push(Entry { name: format!("{}: {metric}", series.name), unit: "bytes", value });
-        }
-    }
-    Ok(crate::text::printable_json(serde_json::to_string_pretty(&entries)?) + "\n")
+pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let series = series(subject);
+    let entries = series.iter().flat_map(|of| of.figures.iter().map(|(metric, value)| Entry(&of.name, metric, *value)));
+    json::write(&list(entries), out)
 }

@@ -29,6 +29,7 @@ mod weighed;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, Write};
 
 use strum::VariantArray;
 
@@ -132,29 +133,40 @@ impl Format {
         }
     }
 
-    /// Writes a result.
+    /// Writes a result, as it is worked out: JSON may be many times as large as the input.
     ///
     /// # Errors
-    /// If the format cannot represent the result, which the types of this crate rule out.
-    pub fn render(self, subject: Subject<'_>, options: &Options) -> Result<String, Error> {
-        Ok(match self {
+    /// If it cannot be written to `out`.
+    pub fn write(self, subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let text = match self {
             Self::Table => table::render(&View::new(subject, options), options),
-            Self::Json => json::render(subject, options)?,
+            Self::Json => return json::write(subject, options, out),
             Self::Markdown => markdown::render(&View::new(subject, options), options),
             Self::Html => html::render(subject, options)?,
             Self::Svg => html::render_svg(subject, options),
             Self::Github => github::render(subject, options),
-            Self::Gitlab => gitlab::render(subject, options)?,
+            Self::Gitlab => return gitlab::write(subject, options, out),
             Self::Junit => junit::render(subject, options),
-            Self::Sarif => sarif::render(subject, options)?,
-            Self::Csv => csv::render(subject, options)?,
-            Self::Folded => folded::render(subject),
-            Self::Speedscope => speedscope::render(subject)?,
-            Self::Bencher => bencher::render(subject)?,
-            Self::GithubActionBenchmark => github_action_benchmark::render(subject)?,
+            Self::Sarif => return sarif::write(subject, options, out),
+            Self::Csv => return csv::write(subject, options, out),
+            Self::Folded => return folded::write(subject, out),
+            Self::Speedscope => return speedscope::write(subject, out),
+            Self::Bencher => return bencher::write(subject, out),
+            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
             Self::GithubOutput => github_output::render(subject, options),
             Self::Brief => markdown::brief(&View::new(subject, options), options),
-        })
+        };
+        out.write_all(text.as_bytes())
+    }
+
+    /// The same as a text.
+    ///
+    /// # Errors
+    /// If the format cannot represent the result, which the types of this crate rule out.
+    pub fn render(self, subject: Subject<'_>, options: &Options) -> io::Result<String> {
+        let mut text = Vec::new();
+        self.write(subject, options, &mut text)?;
+        String::from_utf8(text).map_err(io::Error::other)
     }
 }
 
@@ -162,21 +174,6 @@ impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// Why a result cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The JSON writer failed.
-    #[error("the report cannot be written as JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The CSV writer failed.
-    #[error("the report cannot be written as CSV: {0}")]
-    Csv(String),
-    /// The history of the page cannot be packed.
-    #[error("the history of the page cannot be packed: {0}")]
-    Packed(#[from] std::io::Error),
 }
 
 /// Options of reports.
@@ -268,6 +265,11 @@ impl Options {
         is_in_checkout.then(|| run.line_address(&place.path, place.line))
     }
 
+    /// The number of things to list of as many as there are.
+    fn limit(&self, all: usize) -> usize {
+        if self.top == 0 { all } else { self.top.min(all) }
+    }
+
     /// Ranks of a job that are shown with all of their figures: the worst ones.
     fn ranks_in_full(&self) -> usize {
         if self.pictures { MOST_RANKS_IN_FULL } else { 1 }
@@ -291,7 +293,7 @@ impl Options {
     }
 
     /// The occurrences of phases to show of one snapshot.
-    fn phases_of<'d>(&self, device: &'d DeviceProfile) -> impl Iterator<Item = &'d Occurrence> + use<'d> {
+    fn phases_of<'d>(&self, device: &'d DeviceProfile) -> impl Iterator<Item = &'d Occurrence> + Clone + use<'d> {
         let skip = self.skip_first;
         device.phases.all.iter().filter(move |phase| phase.number >= skip)
     }

@@ -1,33 +1,28 @@
 //! The file format of speedscope: a profile per device whose samples are stacks and whose weights are bytes. A
 //! comparison has three: the before, the after, and what grew.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::io::{self, Write};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::weighed::{Flames, Weighed, Weight, flames};
-use super::{Error, Subject};
+use super::Subject;
+use super::weighed::{Owner, Weight, visit};
+use crate::json::{self, list, object, one};
 use crate::text::printable;
 use crate::tree;
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    #[serde(rename = "$schema")]
-    schema: &'static str,
-    name: &'static str,
-    exporter: String,
-    active_profile_index: usize,
-    shared: Shared,
-    profiles: Vec<Profile>,
-}
-
-/// Frames that all profiles refer to.
-#[derive(Debug, Default, Serialize)]
-struct Shared {
-    frames: Vec<Frame>,
-    #[serde(skip)]
-    places: HashMap<Frame, usize>,
+object! {
+    File<'a>(frames: &'a [Frame], profiles: &'a [Profile<'a>]) {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        name: "ptmem",
+        exporter: concat!("ptmem ", env!("CARGO_PKG_VERSION")),
+        activeProfileIndex: 0,
+        // Frames that all profiles refer to.
+        shared: one("frames", frames),
+        profiles,
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -39,19 +34,29 @@ struct Frame {
     line: Option<u32>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Profile {
-    #[serde(rename = "type")]
-    kind: &'static str,
+/// The stacks of a device under an aspect, the largest first.
+struct Profile<'a> {
     name: String,
-    unit: &'static str,
-    start_value: u64,
-    end_value: u64,
-    /// Stacks, the outermost frame first.
-    samples: Vec<Vec<usize>>,
-    /// Bytes of each.
-    weights: Vec<u64>,
+    /// Bytes and frames of each, the outermost frame first.
+    stacks: Vec<(u64, &'a [usize])>,
+}
+
+impl Serialize for Profile<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ProfileReport(&self.name, &self.stacks).serialize(serializer)
+    }
+}
+
+object! {
+    ProfileReport<'a>(name: &'a str, stacks: &'a [(u64, &'a [usize])]) {
+        "type": "sampled",
+        name,
+        unit: "bytes",
+        startValue: 0,
+        endValue: stacks.iter().fold(0_u64, |sum, (bytes, _)| sum.saturating_add(*bytes)),
+        samples: list(stacks.iter().map(|(_, frames)| frames)),
+        weights: list(stacks.iter().map(|(bytes, _)| bytes)),
+    }
 }
 
 /// One of the profiles of a device.
@@ -88,55 +93,54 @@ impl Aspect {
     }
 }
 
-pub(super) fn render(subject: Subject<'_>) -> Result<String, Error> {
+pub(super) fn write(subject: Subject<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut shared = Shared::default();
-    let mut profiles = Vec::new();
-    for device in flames(subject) {
-        for aspect in Aspect::ALL {
-            profiles.extend(profile(&device, aspect, &mut shared));
+    let mut devices: Vec<Device> = Vec::new();
+    visit(subject, &mut |owner, frames, bytes| {
+        if devices.last().is_none_or(|device| device.owner != *owner) {
+            devices.push(Device { owner: owner.clone(), stacks: Vec::new() });
         }
-    }
+        if let Some(device) = devices.last_mut() {
+            device.stacks.push((frames.iter().map(|frame| shared.place(frame)).collect(), bytes));
+        }
+    });
+    let profiles =
+        devices.iter().flat_map(|device| Aspect::ALL.into_iter().filter_map(|aspect| device.profile(aspect)));
+    let mut profiles: Vec<Profile<'_>> = profiles.collect();
     // speedscope opens no file without a profile.
     if profiles.is_empty() {
-        profiles.push(Profile::new("nothing is held".to_owned()));
+        profiles.push(Profile { name: "nothing is held".to_owned(), stacks: Vec::new() });
     }
-    let exporter = format!("ptmem {}", env!("CARGO_PKG_VERSION"));
-    let schema = "https://www.speedscope.app/file-format-schema.json";
-    let file = File { schema, name: "ptmem", exporter, active_profile_index: 0, shared, profiles };
-    Ok(crate::text::printable_json(serde_json::to_string(&file)?) + "\n")
+    json::write_line(&File(&shared.frames, &profiles), out)
 }
 
-/// The stacks of a device under an aspect, the largest first; `None` where it does not apply.
-fn profile(device: &Flames, aspect: Aspect, shared: &mut Shared) -> Option<Profile> {
-    let mut stacks: Vec<(u64, &Weighed)> =
-        device.stacks.iter().filter_map(|stack| Some((aspect.bytes(stack.bytes)?, stack))).collect();
-    if stacks.is_empty() {
-        return None;
-    }
-    stacks.retain(|(bytes, _)| *bytes > 0);
-    stacks.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    let name = device.name.as_deref().map_or(String::new(), |name| format!("{}, ", printable(name)));
-    let mut profile = Profile::new(format!("{name}{}{}", printable(&device.device), aspect.suffix()));
-    for (bytes, stack) in stacks {
-        profile.samples.push(stack.frames.iter().map(|frame| shared.place(frame)).collect());
-        profile.weights.push(bytes);
-        profile.end_value = profile.end_value.saturating_add(bytes);
-    }
-    Some(profile)
+/// The stacks of a device.
+struct Device {
+    owner: Owner,
+    /// The numbers of their frames, and their bytes.
+    stacks: Vec<(Vec<usize>, Weight)>,
 }
 
-impl Profile {
-    fn new(name: String) -> Self {
-        Self {
-            kind: "sampled",
-            name,
-            unit: "bytes",
-            start_value: 0,
-            end_value: 0,
-            samples: Vec::new(),
-            weights: Vec::new(),
+impl Device {
+    /// Its stacks under an aspect; `None` where it does not apply.
+    fn profile(&self, aspect: Aspect) -> Option<Profile<'_>> {
+        let stacks = self.stacks.iter().filter_map(|(frames, bytes)| Some((aspect.bytes(*bytes)?, &**frames)));
+        let mut stacks: Vec<(u64, &[usize])> = stacks.collect();
+        if stacks.is_empty() {
+            return None;
         }
+        stacks.retain(|(bytes, _)| *bytes > 0);
+        stacks.sort_by_key(|(bytes, _)| Reverse(*bytes));
+        let scope: String = self.owner.name.iter().map(|name| format!("{}, ", printable(name))).collect();
+        Some(Profile { name: format!("{scope}{}{}", printable(&self.owner.device), aspect.suffix()), stacks })
     }
+}
+
+/// The frames of all profiles, each once.
+#[derive(Default)]
+struct Shared {
+    frames: Vec<Frame>,
+    places: HashMap<Frame, usize>,
 }
 
 impl Shared {

@@ -1,15 +1,14 @@
 //! Reports on several profiles together: the memory over time, or over a number that was varied.
 
 use std::fmt;
+use std::io::{self, Write};
 
-use csv::WriterBuilder;
-use serde::Serialize;
-
+use super::csv::Table;
 use super::view::{View, view_of_history, view_of_scale};
-use super::{Error, Options, html, json, markdown, table};
+use super::{Options, html, json, markdown, table};
 use crate::history::{DeviceHistory, History};
+use crate::json::object;
 use crate::scale::{DeviceScale, Scale};
-use crate::text::printable;
 
 /// A result over several profiles.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +50,16 @@ impl StudyFormat {
     /// Writes a result.
     ///
     /// # Errors
-    /// If the format cannot represent the result, which the types of this crate rule out.
-    pub fn render(self, study: Study<'_>, options: &Options) -> Result<String, Error> {
-        Ok(match self {
+    /// If it cannot be written to `out`.
+    pub fn write(self, study: Study<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let text = match self {
             Self::Table => table::render(&view(study, options), options),
-            Self::Json => json::render_study(study)?,
+            Self::Json => return json::write_study(study, out),
             Self::Markdown => markdown::render(&view(study, options), options),
             Self::Html => html::render_view(&view(study, options), options)?,
-            Self::Csv => csv(study)?,
-        })
+            Self::Csv => return csv(study, out),
+        };
+        out.write_all(text.as_bytes())
     }
 }
 
@@ -76,82 +76,64 @@ fn view(study: Study<'_>, options: &Options) -> View {
     }
 }
 
-/// A figure, or the bytes of a stack, in one of the profiles.
-#[derive(Debug, Clone, Default, Serialize)]
-struct Record<'a> {
-    device: u32,
-    profile: String,
-    /// Seconds since 1970 of a commit, or what was varied.
-    at: String,
-    metric: &'static str,
-    label: &'a str,
-    bytes: Option<u64>,
-}
-
-impl<'a> Record<'a> {
-    /// A figure of the same device and profile.
-    fn of_figure(&self, metric: &'static str, bytes: Option<u64>) -> Self {
-        Self { metric, bytes, ..self.clone() }
-    }
-
-    /// The bytes of a stack of the same device and profile.
-    fn of_stack(&self, label: &'a str, bytes: u64) -> Self {
-        Self { metric: "stack", label, bytes: Some(bytes), ..self.clone() }
-    }
-}
-
-fn csv(study: Study<'_>) -> Result<String, Error> {
-    let mut out = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+/// Writes a row per figure or stack and profile.
+fn csv(study: Study<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut table = Table::new(out);
     let at = match study {
         Study::History(_) => "time",
         Study::Scale(_) => "x",
     };
-    out.write_record(["device", "profile", at, "metric", "label", "bytes"]).map_err(csv_error)?;
-    let records = match study {
-        Study::History(history) => history.devices.iter().flat_map(|device| of_history(history, device)).collect(),
-        Study::Scale(scale) => scale.devices.iter().flat_map(|device| of_scale(scale, device)).collect::<Vec<_>>(),
-    };
-    for record in records {
-        out.serialize(Record { label: &printable(record.label), ..record }).map_err(csv_error)?;
+    table.head(&["device", "profile", at, "metric", "label", "bytes"])?;
+    match study {
+        Study::History(of) => of.devices.iter().try_for_each(|device| rows_of_history(&mut table, of, device))?,
+        Study::Scale(of) => of.devices.iter().try_for_each(|device| rows_of_scale(&mut table, of, device))?,
     }
-    let bytes = out.into_inner().map_err(|error| Error::Csv(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| Error::Csv(error.to_string()))
+    table.finish()
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "as map_err gives it")]
-fn csv_error(error: ::csv::Error) -> Error {
-    Error::Csv(error.to_string())
+object! {
+    /// A figure, or the bytes of a stack, in one of the profiles.
+    Record<'a>(of: Profile<'a>, metric: &'static str, label: &'a str, bytes: Option<u64>) {
+        device: of.device,
+        profile: of.name,
+        at: of.at,
+        metric,
+        label,
+        bytes,
+    }
 }
 
-fn of_history<'h>(history: &History, device: &'h DeviceHistory) -> Vec<Record<'h>> {
-    let mut records = Vec::new();
+/// A device of a profile.
+#[derive(Clone, Copy)]
+struct Profile<'a> {
+    device: u32,
+    name: &'a str,
+    /// Seconds since 1970 of a commit, or what was varied.
+    at: &'a str,
+}
+
+fn rows_of_history(table: &mut Table<'_>, history: &History, device: &DeviceHistory) -> io::Result<()> {
     for (index, point) in history.points.iter().enumerate() {
         let Some(figures) = device.figures[index] else { continue };
-        let record = Record {
-            device: device.device,
-            profile: printable(&point.name),
-            at: point.commit.as_ref().map(|commit| commit.time.to_string()).unwrap_or_default(),
-            ..Record::default()
-        };
-        records.push(record.of_figure("peak", figures.peak));
-        records.push(record.of_figure("reserved", figures.reserved));
-        records.push(record.of_figure("end", Some(figures.end)));
-        let held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
-        records.extend(held.map(|stack| record.of_stack(&stack.label, stack.bytes(index))));
+        let time = point.commit.as_ref().map(|commit| commit.time.to_string()).unwrap_or_default();
+        let of = Profile { device: device.device, name: &point.name, at: &time };
+        table.row(None, &Record(of, "peak", "", figures.peak))?;
+        table.row(None, &Record(of, "reserved", "", figures.reserved))?;
+        table.row(None, &Record(of, "end", "", Some(figures.end)))?;
+        let mut held = device.stacks.iter().filter(|stack| stack.bytes(index) > 0);
+        held.try_for_each(|stack| table.row(None, &Record(of, "stack", &stack.label, Some(stack.bytes(index)))))?;
     }
-    records
+    Ok(())
 }
 
-fn of_scale<'s>(scale: &Scale, device: &'s DeviceScale) -> Vec<Record<'s>> {
-    let mut records = Vec::new();
+fn rows_of_scale(table: &mut Table<'_>, scale: &Scale, device: &DeviceScale) -> io::Result<()> {
     for (index, run) in scale.runs.iter().enumerate() {
-        let record =
-            Record { device: device.device, profile: printable(&run.path), at: run.x.to_string(), ..Record::default() };
-        records.push(record.of_figure("peak", device.peaks[index]));
-        records.push(record.of_figure("reserved", device.reserved[index]));
+        let of = Profile { device: device.device, name: &run.path, at: &run.x.to_string() };
+        table.row(None, &Record(of, "peak", "", device.peaks[index]))?;
+        table.row(None, &Record(of, "reserved", "", device.reserved[index]))?;
         let peak = device.forecasts.last().and_then(|forecast| device.moments.get(forecast.moment));
-        let stacks = peak.into_iter().flat_map(|moment| &moment.stacks);
-        records.extend(stacks.map(|stack| record.of_stack(&stack.track.label, stack.track.bytes(index))));
+        let mut stacks = peak.into_iter().flat_map(|moment| &moment.stacks).map(|stack| &stack.track);
+        stacks.try_for_each(|stack| table.row(None, &Record(of, "stack", &stack.label, Some(stack.bytes(index)))))?;
     }
-    records
+    Ok(())
 }

@@ -3,28 +3,24 @@
 use super::Subject;
 use super::place::Codes;
 use crate::diff::{Row, RowKind, Sides};
-use crate::profile::{DeviceProfile, Profile};
-use crate::snapshot::StackId;
+use crate::profile::Profile;
 use crate::stack::Code;
 use crate::tree::{self, Frame};
 use crate::verdict::{Gate, LeakGate};
 
-/// The stacks of a device.
-pub(super) struct Flames {
+/// What a stack belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
     /// The rank or comparison, where there are several.
     pub(super) name: Option<String>,
     /// The device, in words.
     pub(super) device: String,
-    /// The stacks that have bytes.
-    pub(super) stacks: Vec<Weighed>,
 }
 
-/// A stack, or a name in its place.
-pub(super) struct Weighed {
-    /// The outermost frame first.
-    pub(super) frames: Vec<Frame>,
-    /// Its bytes.
-    pub(super) bytes: Weight,
+impl Owner {
+    fn new(name: Option<&str>, device: String) -> Self {
+        Self { name: name.map(str::to_owned), device }
+    }
 }
 
 /// The bytes of a stack.
@@ -38,93 +34,72 @@ pub(super) enum Weight {
     Grows(i128),
 }
 
-/// The stacks of a result, by device.
-pub(super) fn flames(subject: Subject<'_>) -> Vec<Flames> {
+/// Takes the stacks of a result, those of one device after those of another, each with its frames, the outermost first, or a name in
+/// their place.
+pub(super) type Visit<'v> = &'v mut dyn FnMut(&Owner, Vec<Frame>, Weight);
+
+/// Shows each stack that has bytes. There may be many with many frames: those of one are made at a time.
+pub(super) fn visit(subject: Subject<'_>, visit: Visit<'_>) {
     match subject {
-        Subject::Gate(gate) => of_gate(gate),
-        Subject::Profile(profile, _) => of_profile(None, profile),
+        Subject::Gate(gate) => of_gate(gate, visit),
+        Subject::Profile(profile, _) => of_profile(None, profile, visit),
         Subject::Ranks(readings) => {
-            let all = readings.readings.iter();
-            all.flat_map(|reading| of_profile(Some(&reading.member.label), &reading.profile)).collect()
+            readings.readings.iter().for_each(|of| of_profile(Some(&of.member.label), &of.profile, visit));
         }
-        Subject::Leaks(gate) => of_leaks(gate),
+        Subject::Leaks(gate) => of_leaks(gate, visit),
     }
 }
 
-fn of_gate(gate: &Gate) -> Vec<Flames> {
+fn of_gate(gate: &Gate, visit: Visit<'_>) {
     let several = gate.comparisons.len() > 1 || !gate.ranks.is_empty();
     let mut known = Codes::default();
-    let mut flames = Vec::new();
     for comparison in &gate.comparisons {
         let codes = known.of(&comparison.diff);
-        let name = comparison.name.as_deref().filter(|_| several);
         for device in &comparison.diff.devices {
-            let held = device.rows.iter().filter(|row| row.kind != RowKind::PeakElsewhere);
-            let stacks = held.map(|row| Weighed {
-                frames: frames_of_row(row, &codes),
-                bytes: Weight::Compared(Sides { before: row.held.before.bytes, after: row.held.after.bytes }),
-            });
-            let stacks = stacks.filter(|stack| !matches!(stack.bytes, Weight::Compared(Sides { before: 0, after: 0 })));
-            let stacks = stacks.collect();
-            flames.push(Flames { name: name.map(str::to_owned), device: device.name(), stacks });
+            let owner = Owner::new(comparison.name.as_deref().filter(|_| several), device.name());
+            for row in device.rows.iter().filter(|row| row.kind != RowKind::PeakElsewhere) {
+                let held = row.held.map(|held| held.bytes);
+                if held != Sides::default() {
+                    visit(&owner, frames_of_row(row, &codes), Weight::Compared(held));
+                }
+            }
         }
     }
-    flames
 }
 
-fn of_profile(name: Option<&str>, profile: &Profile) -> Vec<Flames> {
+fn of_profile(name: Option<&str>, profile: &Profile, visit: Visit<'_>) {
     let code = profile.code();
-    let devices = profile.devices.iter();
-    devices
-        .map(|device| Flames {
-            name: name.map(str::to_owned),
-            device: format!("device {}", device.device),
-            stacks: of_device(device, &code),
-        })
-        .collect()
-}
-
-fn of_device(device: &DeviceProfile, code: &Code<'_>) -> Vec<Weighed> {
-    let mut stacks = Vec::new();
-    for total in device.listed(0, 1) {
-        if total.members.is_empty() {
-            stacks.push(Weighed { frames: vec![Frame::named(&*total.label)], bytes: Weight::Held(total.at.bytes) });
-        }
-        for member in total.members.iter().filter(|member| member.at.bytes > 0) {
-            let frames = frames_of(code, member.stack);
-            stacks.push(Weighed { frames, bytes: Weight::Held(member.at.bytes) });
+    for device in &profile.devices {
+        let owner = Owner::new(name, format!("device {}", device.device));
+        for total in device.listed(0, 1) {
+            if total.members.is_empty() {
+                visit(&owner, vec![Frame::named(&*total.label)], Weight::Held(total.at.bytes));
+            }
+            for member in total.members.iter().filter(|member| member.at.bytes > 0) {
+                visit(&owner, tree::frames(&code, member.stack), Weight::Held(member.at.bytes));
+            }
         }
     }
-    stacks
 }
 
-fn of_leaks(gate: &LeakGate) -> Vec<Flames> {
+fn of_leaks(gate: &LeakGate, visit: Visit<'_>) {
     let several = gate.findings.len() > 1;
-    let mut flames = Vec::new();
-    for finding in &gate.findings {
-        let search = &finding.search;
+    for search in gate.findings.iter().map(|finding| &finding.search) {
         let code = search.code();
-        for device in &search.devices {
-            let stacks = device.leaks.iter().map(|leak| Weighed {
-                frames: leak.stack.map_or_else(|| vec![Frame::named(&*leak.label)], |stack| frames_of(&code, stack)),
-                bytes: Weight::Grows(leak.bytes_per_step),
-            });
-            let name = search.name.clone().filter(|_| several);
-            flames.push(Flames { name, device: format!("device {}", device.device), stacks: stacks.collect() });
+        for (device, leak) in search.leaks() {
+            let owner = Owner::new(search.name.as_deref().filter(|_| several), format!("device {}", device.device));
+            let frames = leak.stack.map(|stack| tree::frames(&code, stack));
+            let frames = frames.unwrap_or_else(|| vec![Frame::named(&*leak.label)]);
+            visit(&owner, frames, Weight::Grows(leak.bytes_per_step));
         }
     }
-    flames
 }
 
 /// The frames of a row, as in the after where it exists there.
 fn frames_of_row(row: &Row, codes: &Sides<Code<'_>>) -> Vec<Frame> {
     match (row.stack.after, row.stack.before) {
-        (Some(stack), _) => frames_of(&codes.after, stack),
-        (None, Some(stack)) => frames_of(&codes.before, stack),
+        (Some(stack), _) => tree::frames(&codes.after, stack),
+        (None, Some(stack)) => tree::frames(&codes.before, stack),
         (None, None) => vec![Frame::named(&*row.label)],
     }
-}
-
-fn frames_of(code: &Code<'_>, stack: StackId) -> Vec<Frame> {
-    tree::frames(code, stack)
 }

@@ -65,7 +65,7 @@ impl Ledger {
     }
 
     /// Called functions without an implementation.
-    pub fn unanswered(&self) -> impl Iterator<Item = &Call> {
+    pub fn unanswered(&self) -> impl Iterator<Item = &Call> + Clone {
         self.calls.iter().filter(|call| call.kind == Kind::Asks)
     }
 }

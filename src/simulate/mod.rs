@@ -17,7 +17,7 @@ pub use fact::Fact;
 pub use followed::Followed;
 pub use imports::Imports;
 pub use ledger::{Call, Kind, Ledger};
-pub use report::{Outcome, PeerValue, Rank, json};
+pub use report::{Outcome, PeerValue, Rank, write_json};
 pub use stand_in::{PRELOADED, SONAMES, StandIn};
 
 /// The library for the system that ptmem was built for. Empty where there is none.

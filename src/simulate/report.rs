@@ -1,8 +1,11 @@
 //! The report at the end of a simulated run.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 
-use super::{Call, Fact, Followed, Kind, Ledger, Settings, Unsupported};
+use super::{Call, Fact, Followed, Kind, Ledger, Settings};
+use crate::json::{self, list, object};
 
 /// Version of the JSON report.
 const SCHEMA: &str = "ptmem.simulate/1";
@@ -46,127 +49,83 @@ pub struct PeerValue {
     pub times: u64,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    schema: &'static str,
-    tool: Tool,
-    gpu: Gpu<'a>,
-    command: &'a [String],
-    rank: Option<u32>,
-    world_size: Option<u32>,
-    exit_code: u8,
-    recorded: &'a [String],
-    peer_values: &'a [PeerValue],
-    processes: u64,
-    kernels: u64,
-    reads: u64,
-    reads_of_unset_values: u64,
-    reads_of_large_values: u64,
-    reads_of_doubtful_values: u64,
-    followed_from_unknown_values: Vec<Following<'a>>,
-    allocations_that_did_not_fit: u64,
-    highest_use: u64,
-    cudnn_plans: u64,
-    collectives: u64,
-    elapsed_times: u64,
-    graph_launches: u64,
-    not_simulated: Vec<Function>,
-    only_answered: Vec<Function>,
-}
-
-#[derive(Serialize)]
-struct Tool {
-    name: &'static str,
-    version: &'static str,
-}
-
-#[derive(Serialize)]
-struct Gpu<'a> {
-    name: &'a str,
-    compute_capability: String,
-    processors: u32,
-    memory: u64,
-    count: u32,
-    fill: u8,
-    keep: u32,
-    events: &'static str,
-    addresses: &'static str,
-    unsupported: &'static str,
-    cudnn_workspace: u64,
-}
-
-#[derive(Serialize)]
-struct Following<'a> {
-    what: &'static str,
-    count: u64,
-    first: Option<&'a str>,
-}
-
-fn following<'a>(outcome: &'a Outcome<'_>, kind: Followed) -> Option<Following<'a>> {
-    let count = outcome.ledger.fact(kind.fact());
-    let first = outcome.followed[kind as usize].as_deref();
-    (count > 0).then_some(Following { what: kind.words(true), count, first })
-}
-
-#[derive(Serialize)]
-struct Function {
-    name: &'static str,
-    calls: u64,
-}
-
-impl From<&Call> for Function {
-    fn from(call: &Call) -> Self {
-        Self { name: call.name, calls: call.calls }
-    }
-}
-
-/// A run for machines, with the calls that were only answered.
-///
-/// # Errors
-///
-/// None in practice: the report has no map with keys that are not text.
-pub fn json(outcome: &Outcome<'_>) -> Result<String, serde_json::Error> {
-    let Settings { card, gpus, memory, fill, keep, events, addresses, unsupported, cudnn_workspace } = outcome.settings;
-    let unsupported: Unsupported = *unsupported;
-    let ledger = &outcome.ledger;
-    let answered = ledger.calls().iter().filter(|call| call.kind != Kind::Asks);
-    let report = Report {
+object! {
+    Report<'a>(outcome: &'a Outcome<'a>, ledger: &'a Ledger) {
         schema: SCHEMA,
-        tool: Tool { name: "ptmem", version: env!("CARGO_PKG_VERSION") },
-        gpu: Gpu {
-            name: card.name,
-            compute_capability: card.capability_text(),
-            processors: card.processors,
-            memory: *memory,
-            count: *gpus,
-            fill: *fill,
-            keep: *keep,
-            events: events.name(),
-            addresses: addresses.name(),
-            unsupported: unsupported.name(),
-            cudnn_workspace: *cudnn_workspace,
-        },
-        command: &outcome.command,
+        tool: Tool(),
+        gpu: Gpu(outcome.settings),
+        command: outcome.command,
         rank: outcome.rank.map(|rank| rank.number),
         world_size: outcome.rank.map(|rank| rank.world_size),
         exit_code: outcome.exit_code,
-        recorded: &outcome.recorded,
-        peer_values: &outcome.peer_values,
+        recorded: outcome.recorded,
+        peer_values: outcome.peer_values,
         processes: ledger.fact(Fact::Processes),
         kernels: ledger.fact(Fact::Launches),
         reads: ledger.fact(Fact::Reads),
         reads_of_unset_values: ledger.fact(Fact::UnsetReads),
         reads_of_large_values: ledger.fact(Fact::LargeReads),
         reads_of_doubtful_values: ledger.fact(Fact::DoubtfulReads),
-        followed_from_unknown_values: Followed::ALL.iter().filter_map(|&kind| following(outcome, kind)).collect(),
+        followed_from_unknown_values: list(Followed::ALL.iter().filter_map(|&kind| following(outcome, kind))),
         allocations_that_did_not_fit: ledger.fact(Fact::OutOfMemory),
         highest_use: ledger.fact(Fact::HighestUse),
         cudnn_plans: ledger.fact(Fact::CudnnPlans),
         collectives: ledger.fact(Fact::Collectives),
         elapsed_times: ledger.fact(Fact::ElapsedTimes),
         graph_launches: ledger.fact(Fact::GraphLaunches),
-        not_simulated: ledger.unanswered().map(Function::from).collect(),
-        only_answered: answered.map(Function::from).collect(),
-    };
-    serde_json::to_string_pretty(&report).map(|text| crate::text::printable_json(text) + "\n")
+        not_simulated: list(ledger.unanswered().map(Function)),
+        only_answered: list(ledger.calls().iter().filter(|call| call.kind != Kind::Asks).map(Function)),
+    }
+}
+
+object! {
+    Tool() {
+        name: "ptmem",
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+object! {
+    Gpu<'a>(settings: &'a Settings) {
+        name: settings.card.name,
+        compute_capability: settings.card.capability_text(),
+        processors: settings.card.processors,
+        memory: settings.memory,
+        count: settings.gpus,
+        fill: settings.fill,
+        keep: settings.keep,
+        events: settings.events.name(),
+        addresses: settings.addresses.name(),
+        unsupported: settings.unsupported.name(),
+        cudnn_workspace: settings.cudnn_workspace,
+    }
+}
+
+object! {
+    Following<'a>(what: &'a str, count: u64, first: Option<&'a str>) {
+        what,
+        count,
+        first,
+    }
+}
+
+fn following<'a>(outcome: &'a Outcome<'_>, kind: Followed) -> Option<Following<'a>> {
+    let count = outcome.ledger.fact(kind.fact());
+    let first = outcome.followed[kind as usize].as_deref();
+    (count > 0).then_some(Following(kind.words(true), count, first))
+}
+
+object! {
+    Function<'a>(call: &'a Call) {
+        name: call.name,
+        calls: call.calls,
+    }
+}
+
+/// Writes a run for machines, with the calls that were only answered.
+///
+/// # Errors
+/// If it cannot be written to `out`.
+pub fn write_json(outcome: &Outcome<'_>, out: &mut dyn Write) -> io::Result<()> {
+    json::write(&Report(outcome, &outcome.ledger), out)
 }

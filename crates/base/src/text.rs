@@ -28,23 +28,6 @@ fn is_no_character(c: char) -> bool {
     matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// JSON in which the characters of strings that are not printable are escaped.
-#[must_use]
-pub fn printable_json(json: String) -> String {
-    if json.chars().all(|c| is_printable(c) || c == '\n') {
-        return json;
-    }
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_printable(c) || c == '\n' {
-            out.push(c);
-        } else {
-            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
-        }
-    }
-    out
-}
-
 /// A text as it may be printed: without control characters, which a file name can hold and which would
 /// move the cursor or start escape sequences.
 #[must_use]

@@ -98,7 +98,7 @@ impl Run<'_> {
         eprint_line(&summary(&outcome));
         if let Some(path) = &self.arguments.report {
             let path = alone.map_or(path.clone(), |alone| alone.job.file_of(alone.rank, path));
-            self.output.write(&path, &simulate::json(&outcome)?)?;
+            self.output.write(&path, |out| simulate::write_json(&outcome, out))?;
         }
         if exit_code == 0 {
             require_hook(&outcome.ledger)?;

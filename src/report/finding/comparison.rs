@@ -2,50 +2,40 @@
 
 use std::collections::HashMap;
 
-use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
+use super::{Explanation, Finding, MOST_ROWS, Row};
 use crate::diff::{self, DeviceDiff, RowKind, Sides};
 use crate::profile::DeviceProfile;
 use crate::report::Options;
 use crate::report::place::Place;
 use crate::stack::Code;
-use crate::text::printable;
 use crate::verdict::{About, Check, Comparison, Outcome};
 
 /// The rows of a comparison by device and key.
 type RowsByKey<'d> = HashMap<(Option<u32>, &'d str), &'d diff::Row>;
 
-pub(super) fn findings<'a>(comparison: &'a Comparison, codes: &Sides<Code<'_>>, options: &Options) -> Vec<Finding<'a>> {
+pub(super) fn findings<'a>(comparison: &'a Comparison, codes: &Sides<Code<'a>>, options: &Options) -> Vec<Finding<'a>> {
     let Comparison { diff, judgement, .. } = comparison;
     let mut rows = RowsByKey::new();
     for device in &diff.devices {
         rows.extend(device.rows.iter().map(|row| ((device.ordinal(), row.key.as_str()), row)));
     }
-    let mut found = Vec::new();
-    for check in &judgement.checks {
+    let findings = judgement.checks.iter().map(|check| {
         let device = diff.devices.iter().find(|device| device.ordinal() == check.device);
-        found.push(Finding {
-            comparison: comparison.name.as_deref(),
-            member: None,
-            device: device.map_or_else(|| ALL_DEVICES.to_owned(), DeviceDiff::name),
-            check,
-            sentence: printable(&judgement.sentence(check)),
-            explanation: device
-                .map(|device| explain(check, device, comparison, &rows, codes, options))
-                .unwrap_or_default(),
-        });
-    }
-    found
+        let explanation = device.map(|device| explain(check, device, comparison, &rows, codes, options));
+        Finding::new(check, judgement, device.map(DeviceDiff::name), explanation.unwrap_or_default())
+    });
+    findings.collect()
 }
 
 /// The stack that a check is about, or that explains a figure best.
-fn explain(
+fn explain<'a>(
     check: &Check,
     device: &DeviceDiff,
     comparison: &Comparison,
     rows: &RowsByKey<'_>,
-    codes: &Sides<Code<'_>>,
+    codes: &Sides<Code<'a>>,
     options: &Options,
-) -> Explanation {
+) -> Explanation<'a> {
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{ALL_DEVICES, Explanation, Finding};
+use super::{Explanation, Finding};
 use crate::report::Options;
 use crate::snapshot::StackId;
-use crate::text::printable;
 use crate::verdict;
 
 pub(super) fn findings<'a>(found: &'a verdict::Finding, options: &Options) -> Vec<Finding<'a>> {
@@ -13,19 +12,13 @@ pub(super) fn findings<'a>(found: &'a verdict::Finding, options: &Options) -> Ve
     let code = search.code();
     let stacks: HashMap<(u32, &str), Option<StackId>> =
         search.leaks().map(|(device, leak)| ((device.device, leak.key.as_str()), leak.stack)).collect();
-    let mut found = Vec::new();
-    for check in &judgement.checks {
+    let findings = judgement.checks.iter().map(|check| {
         let device = search.devices.iter().find(|device| Some(device.device) == check.device);
         let leak = check.device.zip(check.key.as_deref());
         let stack = leak.and_then(|leak| stacks.get(&leak).copied().flatten());
-        found.push(Finding {
-            comparison: search.name.as_deref(),
-            member: None,
-            device: device.map_or_else(|| ALL_DEVICES.to_owned(), |device| format!("device {}", device.device)),
-            check,
-            sentence: printable(&judgement.sentence(check)),
-            explanation: Explanation::of_stack(&code, stack, options),
-        });
-    }
-    found
+        let name = device.map(|device| format!("device {}", device.device));
+        let explanation = Explanation::of_stack(&code, stack, options);
+        Finding { comparison: search.name.as_deref(), ..Finding::new(check, judgement, name, explanation) }
+    });
+    findings.collect()
 }

@@ -14,12 +14,11 @@ use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::text::printable;
 use crate::units::{Delta, Size};
-use crate::verdict::{About, Check, Gate, IMBALANCE, Level, Member, Outcome, Readings};
+use crate::verdict::{About, Check, Gate, IMBALANCE, Judgement, Level, Member, Outcome, Readings};
 pub(super) use comparison::grew_most;
 pub(super) use ranks::across_ranks;
 
 /// A check with what explains it.
-#[derive(Debug)]
 pub(super) struct Finding<'a> {
     /// The name of the comparison, where there are several.
     pub(super) comparison: Option<&'a str>,
@@ -30,16 +29,16 @@ pub(super) struct Finding<'a> {
     pub(super) check: &'a Check,
     /// The check in words.
     pub(super) sentence: String,
-    pub(super) explanation: Explanation,
+    pub(super) explanation: Explanation<'a>,
 }
 
 /// The code that explains a check; none where the check passes or is inconclusive.
-#[derive(Debug, Default)]
-pub(super) struct Explanation {
+#[derive(Default)]
+pub(super) struct Explanation<'a> {
     /// The line of the user.
     pub(super) place: Option<Place>,
-    /// The call stack there, outermost frame first.
-    pub(super) stack: Vec<PlacedFrame>,
+    /// The call stack there.
+    pub(super) stack: Option<(Code<'a>, StackId)>,
     /// The stacks that changed most, or hold most.
     pub(super) rows: Vec<Row>,
 }
@@ -56,10 +55,14 @@ pub(super) enum Row {
 /// More rows than these explain nothing.
 const MOST_ROWS: usize = 10;
 
-/// Every device at once, as reports call it.
-const ALL_DEVICES: &str = "all devices";
+impl<'a> Finding<'a> {
+    /// A check of a judgement about devices that reports call `device`; all of them without one.
+    fn new(check: &'a Check, judgement: &Judgement, device: Option<String>, explanation: Explanation<'a>) -> Self {
+        let sentence = printable(&judgement.sentence(check));
+        let device = device.unwrap_or_else(|| "all devices".to_owned());
+        Self { comparison: None, member: None, device, check, sentence, explanation }
+    }
 
-impl Finding<'_> {
     /// Whether the gate fails by it, or is inconclusive.
     pub(super) fn is_bad(&self) -> bool {
         self.check.outcome != Outcome::Pass
@@ -69,9 +72,7 @@ impl Finding<'_> {
     pub(super) fn is_error(&self) -> bool {
         self.is_bad() && self.check.level == Level::Fail
     }
-}
 
-impl Finding<'_> {
     /// The check apart from its figures and lines, so that it is the same in every run.
     pub(super) fn identity(&self) -> String {
         let check = self.check;
@@ -81,11 +82,16 @@ impl Finding<'_> {
     }
 }
 
-impl Explanation {
-    /// The line and the frames of a stack.
-    fn of_stack(code: &Code<'_>, stack: Option<StackId>, options: &Options) -> Self {
+impl<'a> Explanation<'a> {
+    /// A stack and its line.
+    fn of_stack(code: &Code<'a>, stack: Option<StackId>, options: &Options) -> Self {
         let Some(stack) = stack else { return Self::default() };
-        Self { place: user_place(code, stack, options), stack: placed_frames(code, stack, options), rows: Vec::new() }
+        Self { place: user_place(code, stack, options), stack: Some((code.clone(), stack)), rows: Vec::new() }
+    }
+
+    /// The frames of the stack, the outermost first. There may be thousands of stacks: they are made when they are written.
+    pub(super) fn frames(&self, options: &Options) -> Vec<PlacedFrame> {
+        self.stack.as_ref().map(|(code, stack)| placed_frames(code, *stack, options)).unwrap_or_default()
     }
 }
 
@@ -148,7 +154,8 @@ fn of_gate<'a>(gate: &'a Gate, options: &Options) -> Vec<Finding<'a>> {
         let member = comparison.member.as_ref().zip(job.map(|job| job.name.as_deref()));
         let codes = known.of(&comparison.diff);
         let of_comparison = comparison::findings(comparison, &codes, options);
-        found.extend(of_comparison.into_iter().map(|finding| Finding { member, ..finding }));
+        let name = comparison.name.as_deref();
+        found.extend(of_comparison.into_iter().map(|finding| Finding { comparison: name, member, ..finding }));
     }
     found.extend(gate.ranks.iter().flat_map(ranks::findings));
     found

@@ -11,13 +11,9 @@ use crate::verdict::{Check, Level, Member, Outcome, Ranks, numbers};
 /// The checks of all ranks together.
 pub(super) fn findings(ranks: &Ranks) -> impl Iterator<Item = Finding<'_>> {
     let judgement = &ranks.judgement;
-    judgement.checks.iter().map(move |check| Finding {
-        comparison: ranks.name.as_deref(),
-        member: None,
-        device: "all ranks".to_owned(),
-        check,
-        sentence: printable(&judgement.sentence(check)),
-        explanation: Explanation::default(),
+    judgement.checks.iter().map(move |check| {
+        let finding = Finding::new(check, judgement, Some("all ranks".to_owned()), Explanation::default());
+        Finding { comparison: ranks.name.as_deref(), ..finding }
     })
 }
 

@@ -1,31 +1,24 @@
 //! The checks of one snapshot.
 
-use super::{ALL_DEVICES, Explanation, Finding, MOST_ROWS, Row};
+use super::{Explanation, Finding, MOST_ROWS, Row};
 use crate::profile::{DeviceProfile, Profile, StackTotal};
 use crate::report::Options;
 use crate::stack::Code;
-use crate::text::printable;
 use crate::verdict::{About, Check, Judgement, Outcome};
 
-pub(super) fn findings<'a>(profile: &Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
+pub(super) fn findings<'a>(profile: &'a Profile, judgement: &'a Judgement, options: &Options) -> Vec<Finding<'a>> {
     let code = profile.code();
-    let mut found = Vec::new();
-    for check in &judgement.checks {
+    let findings = judgement.checks.iter().map(|check| {
         let device = profile.devices.iter().find(|device| Some(device.device) == check.device);
-        found.push(Finding {
-            comparison: None,
-            member: None,
-            device: device.map_or_else(|| ALL_DEVICES.to_owned(), |device| format!("device {}", device.device)),
-            check,
-            sentence: printable(&judgement.sentence(check)),
-            explanation: device.map(|device| explain(check, device, &code, options)).unwrap_or_default(),
-        });
-    }
-    found
+        let name = device.map(|device| format!("device {}", device.device));
+        let explanation = device.map(|device| explain(check, device, &code, options)).unwrap_or_default();
+        Finding::new(check, judgement, name, explanation)
+    });
+    findings.collect()
 }
 
 /// The stack that holds most, before all one with a line of the user.
-fn explain(check: &Check, device: &DeviceProfile, code: &Code<'_>, options: &Options) -> Explanation {
+fn explain<'a>(check: &Check, device: &DeviceProfile, code: &Code<'a>, options: &Options) -> Explanation<'a> {
     if check.outcome != Outcome::Exceeded {
         return Explanation::default();
     }

@@ -1,6 +1,7 @@
 //! The data that the script of the page draws from, as JSON. It is part of the page, not a contract.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use serde::Serialize;
 
@@ -8,91 +9,151 @@ use super::chart::Axis;
 use super::packed::{self, Packed};
 use super::palette::Palette;
 use super::{flame, name, timeline};
+use crate::json::{self, list, object, one};
 use crate::picture::{Band, Curve, Event, EventKind, Moment, Picture, Spot};
-use crate::profile::Held;
+use crate::replay::Position;
+use crate::report::Options;
 use crate::report::place::Place;
 use crate::report::source::Excerpt;
 use crate::report::view::{Group, Section};
-use crate::report::{Error, Options};
-use crate::sides::{Side, Sides};
+use crate::sides::Side;
 use crate::tree::Frame;
 
 /// The longest line of a source file that is shown, in bytes.
 const LONGEST_LINE: usize = 200;
 
-#[derive(Serialize)]
-struct Data {
-    sections: Vec<SectionData>,
+/// The data of all sections, as it may stand within a script element: without any `<`.
+pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> io::Result<String> {
+    let mut all = Vec::with_capacity(sections.len());
+    for (_, section) in sections {
+        all.push(Histories { picture: section.picture.as_ref(), records: records(section.picture.as_ref())? });
+    }
+    let data = one("sections", list(all.iter().map(|of| SectionData(of, options))));
+    Ok(json::line(&data)?.replace('<', "\\u003c"))
 }
 
-#[derive(Serialize, Default)]
-struct SectionData {
-    compared: bool,
-    aligned: bool,
-    /// Names and titles of the scales.
-    axes: Vec<[&'static str; 2]>,
-    curves: Vec<CurveData>,
-    /// The histories by the names of their sides.
+/// The picture of a section, where it has one, with its histories by the names of their sides.
+struct Histories<'p> {
+    picture: Option<&'p Picture>,
     records: BTreeMap<&'static str, Packed>,
-    /// The labels of the rows.
-    rows: Vec<String>,
-    /// The categories with the numbers of their colours, the lowest of the stack first.
-    categories: Vec<(String, usize)>,
-    flame: FlameData,
 }
 
-/// A curve.
-#[derive(Serialize)]
-struct CurveData {
-    side: &'static str,
-    label: &'static str,
-    baseline: Option<u64>,
-    marks: Vec<MarkData>,
-    bands: Vec<BandData>,
-    /// Its points, where there is no history to draw it from.
-    points: Option<PointsData>,
+fn records(picture: Option<&Picture>) -> io::Result<BTreeMap<&'static str, Packed>> {
+    let mut records = BTreeMap::new();
+    for (side, record) in picture.into_iter().flat_map(|picture| picture.records.each()) {
+        if let Some(record) = record {
+            records.insert(timeline::class(Some(side)), packed::pack(record)?);
+        }
+    }
+    Ok(records)
 }
 
-/// The points of a coarse curve in columns; each number is the difference to the one before it.
-#[derive(Serialize)]
-struct PointsData {
-    time: Option<Vec<i64>>,
-    event: Vec<i64>,
-    allocated: Vec<i64>,
-    reserved: Option<Vec<i64>>,
+impl Histories<'_> {
+    /// Whether there is one for every curve.
+    fn are_all(&self) -> bool {
+        !self.records.is_empty() && self.picture.is_some_and(|picture| picture.curves.len() == self.records.len())
+    }
+}
+
+object! {
+    SectionData<'a>(of: &'a Histories<'a>, options: &'a Options) {
+        compared: of.picture.is_some_and(|picture| picture.is_compared),
+        aligned: of.picture.is_some_and(|picture| picture.is_aligned),
+        // Names and titles of the scales.
+        axes: list(of.picture.into_iter().flat_map(Axis::of).map(|axis| [axis.name(), axis.title()])),
+        curves: list(of.picture.into_iter().flat_map(|picture| &picture.curves).map(CurveData)),
+        records: of.records,
+        // The labels of the rows.
+        rows: list(of.picture.into_iter().flat_map(|picture| &picture.rows).map(|label| name(label))),
+        categories: of.picture.map(categories).unwrap_or_default(),
+        flame: of.picture.map(|picture| of_flame(picture, of.are_all(), options)).unwrap_or_default(),
+    }
+}
+
+/// The categories with the numbers of their colours, the lowest of the stack first.
+fn categories(picture: &Picture) -> Vec<(String, usize)> {
+    let palette = Palette::new(picture);
+    picture.categories.iter().map(|category| (name(category), palette.colour(category))).collect()
+}
+
+object! {
+    CurveData<'a>(curve: &'a Curve) {
+        side: timeline::class(curve.side),
+        label: curve.side.map_or("", Side::name),
+        baseline: curve.baseline,
+        marks: list(curve.events.iter().map(|event| MarkData(curve, event))),
+        bands: list(curve.bands.iter().map(BandData)),
+        // Its points, where there is no history to draw it from.
+        points: curve.is_coarse.then_some(PointsData(curve)),
+    }
+}
+
+object! {
+    /// The points of a coarse curve in columns; each number is the difference to the one before it.
+    PointsData<'a>(curve: &'a Curve) {
+        time: column(curve, Axis::Time),
+        event: column(curve, Axis::Event).unwrap_or_default(),
+        allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
+        reserved: reserved(curve).map(|bytes| differences(bytes.into_iter().map(signed))),
+    }
+}
+
+/// The reserved bytes of all points, where they are known.
+fn reserved(curve: &Curve) -> Option<Vec<u64>> {
+    curve.points.iter().map(|point| point.reserved).collect()
+}
+
+/// The places of the points of a curve on a scale, where all of them have one.
+fn column(curve: &Curve, axis: Axis) -> Option<Vec<i64>> {
+    let values: Option<Vec<i64>> = curve.points.iter().map(|point| axis.value(&point.spot)).collect();
+    values.map(|values| differences(values.into_iter()))
+}
+
+object! {
+    MarkData<'a>(curve: &'a Curve, event: &'a Event) {
+        kind: match event.kind {
+            EventKind::AllocatedPeak => "peak",
+            EventKind::ReservedPeak => "reserved",
+            EventKind::OutOfMemory { .. } => "failure",
+        },
+        at: spot(&event.spot),
+        bytes: event.bytes,
+        text: timeline::mark_text(curve, event),
+        // Of a failed allocation: what was asked for, and the largest free block that could have served it.
+        requested: match event.kind {
+            EventKind::OutOfMemory { requested, .. } => Some(requested),
+            EventKind::AllocatedPeak | EventKind::ReservedPeak => None,
+        },
+        largest: match event.kind {
+            EventKind::OutOfMemory { largest, .. } => largest,
+            EventKind::AllocatedPeak | EventKind::ReservedPeak => None,
+        },
+    }
+}
+
+object! {
+    BandData<'a>(band: &'a Band) {
+        name: name(&band.name),
+        depth: band.depth,
+        from: spot(&band.from),
+        to: spot(&band.to),
+        peak: band.peak,
+    }
 }
 
 /// A moment by program, time and event.
-type SpotData = [Option<i64>; 3];
-
-#[derive(Serialize)]
-struct MarkData {
-    kind: &'static str,
-    at: SpotData,
-    bytes: u64,
-    text: String,
-    /// Of a failed allocation: what was asked for, and the largest free block that could have served it.
-    requested: Option<u64>,
-    largest: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct BandData {
-    name: String,
-    depth: u32,
-    from: SpotData,
-    to: SpotData,
-    peak: u64,
+fn spot(spot: &Spot) -> [Option<i64>; 3] {
+    Axis::ALL.map(|axis| axis.value(spot))
 }
 
 #[derive(Serialize, Default)]
-struct FlameData {
+struct FlameData<'a> {
     frames: Vec<FrameData>,
     /// The caller of each node, -1 for the outermost.
     parent: Vec<i64>,
     /// The frame of each node.
     frame: Vec<usize>,
-    moments: Vec<MomentData>,
+    moments: Vec<MomentData<'a>>,
 }
 
 #[derive(Serialize, PartialEq, Eq, PartialOrd, Ord, Clone)]
@@ -107,114 +168,26 @@ struct FrameData {
     source: Option<String>,
 }
 
-#[derive(Serialize)]
-struct MomentData {
-    title: String,
-    /// The places on both sides: events before them.
-    before: Option<u64>,
-    after: Option<u64>,
-    /// What was held, where there is no history that tells it.
-    held: Option<HeldData>,
+object! {
+    MomentData<'a>(moment: &'a Moment, has_histories: bool) {
+        title: flame::title(&moment.kind),
+        // The places on both sides: events before them.
+        before: moment.at.before.map(Position::count),
+        after: moment.at.after.map(Position::count),
+        // What was held, where there is no history that tells it.
+        held: (!has_histories).then_some(HeldData(moment)),
+    }
 }
 
-#[derive(Serialize)]
-struct HeldData {
+object! {
     /// Nodes that hold memory themselves, each as the difference to the one before it.
-    node: Vec<i64>,
-    #[serde(rename = "beforeBytes")]
-    before_bytes: Vec<u64>,
-    #[serde(rename = "afterBytes")]
-    after_bytes: Vec<u64>,
-    #[serde(rename = "beforeBlocks")]
-    before_blocks: Vec<u64>,
-    #[serde(rename = "afterBlocks")]
-    after_blocks: Vec<u64>,
-}
-
-/// The data of all sections, as it may stand within a script element: without any `<`.
-pub(super) fn json(sections: &[(&Group, &Section)], options: &Options) -> Result<String, Error> {
-    let sections: Result<Vec<SectionData>, Error> =
-        sections.iter().map(|(_, section)| of_section(section, options)).collect();
-    let data = Data { sections: sections? };
-    Ok(crate::text::printable_json(serde_json::to_string(&data)?).replace('<', "\\u003c"))
-}
-
-fn of_section(section: &Section, options: &Options) -> Result<SectionData, Error> {
-    section.picture.as_ref().map_or_else(|| Ok(SectionData::default()), |picture| of_picture(picture, options))
-}
-
-fn of_picture(picture: &Picture, options: &Options) -> Result<SectionData, Error> {
-    let palette = Palette::new(picture);
-    let mut records = BTreeMap::new();
-    for (side, record) in picture.records.each() {
-        if let Some(record) = record {
-            records.insert(timeline::class(Some(side)), packed::pack(record)?);
-        }
+    HeldData<'a>(moment: &'a Moment) {
+        node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
+        beforeBytes: list(moment.own.iter().map(|(_, held)| held.before.bytes)),
+        afterBytes: list(moment.own.iter().map(|(_, held)| held.after.bytes)),
+        beforeBlocks: list(moment.own.iter().map(|(_, held)| held.before.blocks)),
+        afterBlocks: list(moment.own.iter().map(|(_, held)| held.after.blocks)),
     }
-    let has_all = picture.curves.len() == records.len() && !records.is_empty();
-    Ok(SectionData {
-        compared: picture.is_compared,
-        aligned: picture.is_aligned,
-        axes: Axis::of(picture).into_iter().map(|axis| [axis.name(), axis.title()]).collect(),
-        curves: picture.curves.iter().map(curve).collect(),
-        records,
-        rows: picture.rows.iter().map(|label| name(label)).collect(),
-        categories: picture.categories.iter().map(|category| (name(category), palette.colour(category))).collect(),
-        flame: of_flame(picture, has_all, options),
-    })
-}
-
-fn curve(curve: &Curve) -> CurveData {
-    CurveData {
-        side: timeline::class(curve.side),
-        label: curve.side.map_or("", Side::name),
-        baseline: curve.baseline,
-        marks: curve.events.iter().map(|event| mark(curve, event)).collect(),
-        bands: curve.bands.iter().map(band).collect(),
-        points: curve.is_coarse.then(|| points(curve)),
-    }
-}
-
-fn points(curve: &Curve) -> PointsData {
-    let reserved: Option<Vec<u64>> = curve.points.iter().map(|point| point.reserved).collect();
-    PointsData {
-        time: column(curve, Axis::Time),
-        event: column(curve, Axis::Event).unwrap_or_default(),
-        allocated: differences(curve.points.iter().map(|point| signed(point.allocated))),
-        reserved: reserved.map(|bytes| differences(bytes.into_iter().map(signed))),
-    }
-}
-
-/// The places of the points of a curve on a scale, where all of them have one.
-fn column(curve: &Curve, axis: Axis) -> Option<Vec<i64>> {
-    let values: Option<Vec<i64>> = curve.points.iter().map(|point| axis.value(&point.spot)).collect();
-    values.map(|values| differences(values.into_iter()))
-}
-
-fn mark(curve: &Curve, event: &Event) -> MarkData {
-    let mark = MarkData {
-        kind: "peak",
-        at: spot(&event.spot),
-        bytes: event.bytes,
-        text: timeline::mark_text(curve, event),
-        requested: None,
-        largest: None,
-    };
-    match event.kind {
-        EventKind::AllocatedPeak => mark,
-        EventKind::ReservedPeak => MarkData { kind: "reserved", ..mark },
-        EventKind::OutOfMemory { requested, largest } => {
-            MarkData { kind: "failure", requested: Some(requested), largest, ..mark }
-        }
-    }
-}
-
-fn band(band: &Band) -> BandData {
-    BandData { name: name(&band.name), depth: band.depth, from: spot(&band.from), to: spot(&band.to), peak: band.peak }
-}
-
-fn spot(spot: &Spot) -> SpotData {
-    Axis::ALL.map(|axis| axis.value(spot))
 }
 
 pub(super) fn signed(value: u64) -> i64 {
@@ -227,7 +200,7 @@ pub(super) fn differences(values: impl Iterator<Item = i64>) -> Vec<i64> {
     values.map(|value| value.wrapping_sub(std::mem::replace(&mut last, value))).collect()
 }
 
-fn of_flame(picture: &Picture, has_histories: bool, options: &Options) -> FlameData {
+fn of_flame<'a>(picture: &'a Picture, has_histories: bool, options: &Options) -> FlameData<'a> {
     let of = &picture.flame;
     let mut numbers: BTreeMap<FrameData, usize> = BTreeMap::new();
     let mut frames = Vec::new();
@@ -241,28 +214,8 @@ fn of_flame(picture: &Picture, has_histories: bool, options: &Options) -> FlameD
         frame.push(number);
     }
     let parent = of.nodes.iter().map(|node| node.parent.map_or(-1, |parent| signed(parent as u64)));
-    let moments = of.moments.iter().map(|of| moment(of, has_histories)).collect();
+    let moments = of.moments.iter().map(|of| MomentData(of, has_histories)).collect();
     FlameData { frames, parent: parent.collect(), frame, moments }
-}
-
-fn moment(moment: &Moment, has_histories: bool) -> MomentData {
-    MomentData {
-        title: flame::title(&moment.kind),
-        before: moment.at.before.map(|at| at.count() as u64),
-        after: moment.at.after.map(|at| at.count() as u64),
-        held: (!has_histories).then(|| held(moment)),
-    }
-}
-
-fn held(moment: &Moment) -> HeldData {
-    let own: Vec<&Sides<Held>> = moment.own.iter().map(|(_, held)| held).collect();
-    HeldData {
-        node: differences(moment.own.iter().map(|(node, _)| signed(*node as u64))),
-        before_bytes: own.iter().map(|held| held.before.bytes).collect(),
-        after_bytes: own.iter().map(|held| held.after.bytes).collect(),
-        before_blocks: own.iter().map(|held| held.before.blocks).collect(),
-        after_blocks: own.iter().map(|held| held.after.blocks).collect(),
-    }
 }
 
 fn frame_data(frame: &Frame, picture: &Picture, options: &Options) -> FrameData {

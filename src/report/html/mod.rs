@@ -19,8 +19,10 @@ mod timeline;
 
 pub(super) use svg::render as render_svg;
 
+use std::io;
+
 use super::view::View;
-use super::{Error, Options, Subject};
+use super::{Options, Subject};
 
 /// Rows of a table: more would make the page larger than a mail takes.
 const MOST_ROWS: usize = 300;
@@ -29,14 +31,14 @@ const MOST_ROWS: usize = 300;
 const LONGEST_NAME: usize = 512;
 
 /// Writes a report as a page.
-pub(super) fn render(subject: Subject<'_>, options: &Options) -> Result<String, Error> {
+pub(super) fn render(subject: Subject<'_>, options: &Options) -> io::Result<String> {
     let options = with_pictures(options);
     let view = View::new(subject, &options);
     Ok(page::page(&view, &options)?.into_string())
 }
 
 /// Writes a view without pictures of devices as a page.
-pub(super) fn render_view(view: &View, options: &Options) -> Result<String, Error> {
+pub(super) fn render_view(view: &View, options: &Options) -> io::Result<String> {
     Ok(page::page(view, options)?.into_string())
 }
 

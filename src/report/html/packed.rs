@@ -3,7 +3,7 @@
 //! Each number is written in groups of seven bits, the lowest first, with the sign in the lowest bit; the bytes of all
 //! columns are deflated together and written in base64. A recording repeats itself, so little is left of it.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use data_encoding::BASE64;
 use flate2::Compression;
@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::data::{differences, signed};
 use crate::picture::Record;
 use crate::replay::{Home, SegmentPart};
-use crate::report::Error;
 use crate::trace::{Measure, Move};
 
 /// Addresses are multiples of this on every device that PyTorch knows; others are kept to the byte.
@@ -64,7 +63,7 @@ impl Columns {
 }
 
 /// Packs a history.
-pub(super) fn pack(record: &Record) -> Result<Packed, Error> {
+pub(super) fn pack(record: &Record) -> io::Result<Packed> {
     let mut columns = Columns::default();
     add_classes(&mut columns, record);
     add_moves(&mut columns, record);

@@ -1,5 +1,6 @@
 //! The page: head, verdict, sections, and the data for the script.
 
+use std::io;
 use std::sync::LazyLock;
 
 use data_encoding::BASE64;
@@ -7,8 +8,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use super::{data, flame, growth, name, parts, ranks, steps, table, timeline};
+use crate::report::Options;
 use crate::report::view::{Block, Chart, CheckLine, Content, Group, Section, View, Visibility};
-use crate::report::{Error, Options};
 use crate::verdict::Standing;
 
 const STYLE: &str = include_str!("assets/page.css");
@@ -31,7 +32,7 @@ const SCRIPT: &str = concat!(
 const MOST_OPEN: usize = 4;
 
 /// The whole page.
-pub(super) fn page(view: &View, options: &Options) -> Result<Markup, Error> {
+pub(super) fn page(view: &View, options: &Options) -> io::Result<Markup> {
     let sections = view.sections();
     let data = data::json(&sections, options)?;
     Ok(html! {

@@ -7,7 +7,7 @@ use super::table::{badge, cell, stack_lines, summed, table};
 use crate::diff::Kind;
 use crate::report::Options;
 use crate::report::view::{
-    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChange, View,
+    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChanges, View,
 };
 use crate::units::Delta;
 use crate::verdict::Verdict;
@@ -130,9 +130,9 @@ fn call_stack(stack: &CallStack) -> Markup {
 }
 
 /// The differences between the call stacks of rows.
-pub(super) fn stack_changes(changes: &[StackChange]) -> Markup {
+pub(super) fn stack_changes(changes: &StackChanges) -> Markup {
     html! {
-        @for change in changes {
+        @for change in &changes.all {
             details.frames { summary { (change.delta) " " code { (name(&change.label)) } }
                 (summed(&change.summed)) (stack_lines(&change.lines)) }
         }

@@ -9,8 +9,6 @@ use crate::report::view::{
     Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Note, Row, StackLine, SummedLine, Table, Tone, Value,
 };
 use crate::sides::Sides;
-use crate::text::thousands;
-use crate::units::Size;
 use crate::verdict::Standing;
 
 /// Rows that are laid out when the page opens: the script draws the others as they come into view.
@@ -150,15 +148,7 @@ fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
 fn details(table: &Table, row: &Row) -> Vec<String> {
     let columns = table.columns.iter().zip(&row.cells).filter(|(column, _)| column.is_detail);
     let known = columns.filter(|(_, value)| !matches!(value, Value::Nothing | Value::Unknown));
-    known.map(|(column, value)| format!("{}: {}", column.head, figure(value))).collect()
-}
-
-/// A value in words, both sides where they differ.
-fn figure(value: &Value) -> String {
-    match value {
-        Value::Sizes(Sides { before, after }) if before != after => format!("{} → {}", Size(*before), Size(*after)),
-        _ => value.to_string(),
-    }
+    known.map(|(column, value)| format!("{}: {}", column.head, value.with_arrow())).collect()
 }
 
 /// Lines of the checkout, that of the row emphasised.
@@ -224,10 +214,6 @@ pub(super) fn cell(value: &Value) -> Markup {
                 code class=[frame.marked.then_some("marked")] { (name(&frame.frame.text())) }
             }
         },
-        Value::Counts(Sides { before, after }) if before != after => {
-            html! { (thousands(*before)) " → " (thousands(*after)) }
-        }
-        Value::Sizes(Sides { before, after }) if before != after => html! { (Size(*before)) " → " (Size(*after)) },
         Value::Nothing
         | Value::Unknown
         | Value::Missing
@@ -247,7 +233,7 @@ pub(super) fn cell(value: &Value) -> Markup {
         | Value::Distance(_)
         | Value::Error(_)
         | Value::Direction { .. }
-        | Value::Text(_) => html! { (name(&value.to_string())) },
+        | Value::Text(_) => html! { (name(&value.with_arrow())) },
     }
 }
 

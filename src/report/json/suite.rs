@@ -1,156 +1,97 @@
 //! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
 
-use serde::Serialize;
-
 use super::diff::DiffReport;
-use super::shared::{ChangeReport, CheckReport, RankNumbers, SidedDiagnostic, TOOL, Tool};
+use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
 use super::with_stacks;
-use crate::diff::{Metric, Row};
+use crate::diff::{Change, Metric, Row};
+use crate::json::{list, object};
 use crate::report::Options;
 use crate::report::known;
 use crate::report::ranks::{self, Compared, Others};
 use crate::verdict::{Comparison, Gate, Missing, Ranks};
 
-/// The report of several comparisons.
-#[derive(Debug, Serialize)]
-pub(super) struct SuiteReport<'a> {
-    schema: &'static str,
-    tool: Tool,
-    verdict: &'static str,
-    exit_code: u8,
-    comparisons: Vec<DiffReport<'a>>,
-    ranks: Vec<JobReport<'a>>,
+object! {
+    /// The report of several comparisons.
+    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [Job<'a>], options: &'a Options) {
+        schema: "ptmem.suite/1",
+        tool: Tool(),
+        verdict: gate.verdict().name(),
+        exit_code: gate.verdict().exit_code(),
+        comparisons: list(gate.comparisons.iter().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
+        ranks: list(jobs.iter().map(|job| JobReport(gate, job, options))),
+    }
 }
 
 /// The ranks of a job together.
-#[derive(Debug, Serialize)]
-struct JobReport<'a> {
-    name: Option<&'a str>,
-    before: Option<&'a str>,
-    after: Option<&'a str>,
-    verdict: &'static str,
-    missing: Vec<MissingReport<'a>>,
-    imbalance: ChangeReport,
-    median: Option<String>,
-    worst: Option<String>,
-    table: Vec<LineReport<'a>>,
-    stacks: Vec<RowReport>,
-    checks: Vec<CheckReport<'a>>,
-    diagnostics: Vec<SidedDiagnostic<'a>>,
+pub(super) struct Job<'a> {
+    pub(super) of: &'a Ranks,
+    pub(super) lines: &'a [Compared<'a>],
+    pub(super) others: Others<'a>,
 }
 
-#[derive(Debug, Serialize)]
-struct MissingReport<'a> {
-    name: &'a str,
-    rank: Option<u64>,
-    node: Option<u64>,
-    side: &'static str,
-    path: &'a str,
+/// Whether the stacks of a comparison are in the report: of a job, those of the first ranks are.
+fn has_stacks(comparison: &Comparison, jobs: &[Job<'_>], options: &Options) -> bool {
+    let mut listed = jobs.iter().flat_map(|job| with_stacks(job.lines, options));
+    comparison.member.is_none() || listed.any(|line| std::ptr::eq(line.of, comparison))
 }
 
-/// One device of one rank.
-#[derive(Debug, Serialize)]
-struct LineReport<'a> {
-    name: String,
-    comparison: Option<&'a str>,
-    rank: Option<u64>,
-    node: Option<u64>,
-    before_device: Option<u32>,
-    after_device: Option<u32>,
-    verdict: &'static str,
-    peak: ChangeReport,
-}
-
-/// A stack of the worst rank, and its change on the others.
-#[derive(Debug, Serialize)]
-struct RowReport {
-    label: String,
-    key: String,
-    delta: i128,
-    median: Option<i128>,
-    ranks: usize,
-}
-
-impl<'a> SuiteReport<'a> {
-    pub(super) fn new(gate: &'a Gate, options: &Options) -> Self {
-        let jobs: Vec<_> = gate.ranks.iter().map(|ranks| ranks::compared(gate, ranks)).collect();
-        let comparisons = gate.comparisons.iter().map(|comparison| {
-            let has_stacks = comparison.member.is_none() || is_listed(comparison, &jobs, options);
-            DiffReport::new(comparison, has_stacks, options)
-        });
-        Self {
-            schema: "ptmem.suite/1",
-            tool: TOOL,
-            verdict: gate.verdict().name(),
-            exit_code: gate.verdict().exit_code(),
-            comparisons: comparisons.collect(),
-            ranks: gate.ranks.iter().zip(&jobs).map(|(of, lines)| JobReport::new(gate, of, lines, options)).collect(),
-        }
+object! {
+    JobReport<'a>(gate: &'a Gate, job: &'a Job<'a>, options: &'a Options) {
+        name: job.of.name,
+        before: job.of.paths.before,
+        after: job.of.paths.after,
+        verdict: gate.headline_of_job(job.of).verdict.name(),
+        missing: list(job.of.missing.iter().map(MissingReport)),
+        imbalance: ChangeReport(job.of.imbalance),
+        median: job.others.median,
+        worst: job.lines.first().map(|line| &line.name),
+        table: list(job.lines.iter().map(LineReport)),
+        stacks: list(rows(job, options).iter().map(|(row, median)| RowReport(row, *median, &job.others))),
+        checks: list(job.of.judgement.checks.iter().map(CheckReport)),
+        diagnostics: list(ranks::diagnostics_of_gate(gate, job.of).iter().map(|(side, of)| SidedDiagnostic(*side, of))),
     }
 }
 
-/// Whether the comparison of a rank is one of those whose stacks are in the report.
-fn is_listed(comparison: &Comparison, jobs: &[Vec<Compared<'_>>], options: &Options) -> bool {
-    let mut listed = jobs.iter().flat_map(|lines| with_stacks(lines, options));
-    listed.any(|line| std::ptr::eq(line.of, comparison))
+/// The rows of the worst rank, each with its change on the rank in the middle.
+fn rows(job: &Job<'_>, options: &Options) -> Vec<(Row, Option<i128>)> {
+    let rows = job.lines.first().map(|line| line.rows(options)).unwrap_or_default();
+    let medians = ranks::medians_of_rows(&job.others, &rows);
+    rows.into_iter().zip(medians).collect()
 }
 
-impl<'a> JobReport<'a> {
-    fn new(gate: &'a Gate, of: &'a Ranks, lines: &[Compared<'a>], options: &Options) -> Self {
-        let others = Others::changes(lines);
-        let rows = lines.first().map(|line| line.rows(options)).unwrap_or_default();
-        let medians = ranks::medians_of_rows(&others, &rows);
-        let stacks = rows.iter().zip(medians).map(|(row, median)| RowReport::new(row, median, &others));
-        let diagnostics = ranks::diagnostics_of_gate(gate, of);
-        Self {
-            name: of.name.as_deref(),
-            before: of.paths.before.as_deref(),
-            after: of.paths.after.as_deref(),
-            verdict: gate.headline_of_job(of).verdict.name(),
-            missing: of.missing.iter().map(MissingReport::new).collect(),
-            imbalance: ChangeReport::new(of.imbalance),
-            median: others.median.map(str::to_owned),
-            worst: lines.first().map(|line| line.name.clone()),
-            table: lines.iter().map(LineReport::new).collect(),
-            stacks: stacks.collect(),
-            checks: of.judgement.checks.iter().map(CheckReport::new).collect(),
-            diagnostics: diagnostics.iter().map(|(side, found)| SidedDiagnostic::owned(*side, found)).collect(),
-        }
+object! {
+    /// A stack of the worst rank, and its change on the others.
+    RowReport<'a>(row: &'a Row, median: Option<i128>, others: &'a Others<'a>) {
+        label: row.label,
+        key: row.key,
+        delta: row.delta(),
+        median,
+        ranks: others.same(&row.key, row.delta()),
     }
 }
 
-impl<'a> MissingReport<'a> {
-    fn new(missing: &'a Missing) -> Self {
-        let RankNumbers { rank, node } = RankNumbers::of(&missing.member);
-        Self { name: &missing.member.label, rank, node, side: missing.side.name(), path: &missing.path }
+object! {
+    MissingReport<'a>(missing: &'a Missing) {
+        name: missing.member.label,
+        ..PlaceInJob(Some(&missing.member)),
+        side: missing.side.name(),
+        path: missing.path,
     }
 }
 
-impl<'a> LineReport<'a> {
-    fn new(line: &Compared<'a>) -> Self {
-        let RankNumbers { rank, node } = line.of.member.as_ref().map(RankNumbers::of).unwrap_or_default();
-        let peak = line.device.map(|device| known::change(Metric::Peak, device, &line.of.diff.profiles));
-        Self {
-            name: line.name.clone(),
-            comparison: line.of.name.as_deref(),
-            rank,
-            node,
-            before_device: line.device.and_then(|device| device.device.before),
-            after_device: line.device.and_then(|device| device.device.after),
-            verdict: line.of.judgement.verdict.name(),
-            peak: ChangeReport::new(peak.unwrap_or_default()),
-        }
+object! {
+    /// One device of one rank.
+    LineReport<'a>(line: &'a Compared<'a>) {
+        name: line.name,
+        comparison: line.of.name,
+        ..PlaceInJob(line.of.member.as_ref()),
+        before_device: line.device.and_then(|device| device.device.before),
+        after_device: line.device.and_then(|device| device.device.after),
+        verdict: line.of.judgement.verdict.name(),
+        peak: ChangeReport(peak(line)),
     }
 }
 
-impl RowReport {
-    fn new(row: &Row, median: Option<i128>, others: &Others<'_>) -> Self {
-        Self {
-            label: row.label.clone(),
-            key: row.key.clone(),
-            delta: row.delta(),
-            median,
-            ranks: others.same(&row.key, row.delta()),
-        }
-    }
+fn peak(line: &Compared<'_>) -> Change {
+    line.device.map(|device| known::change(Metric::Peak, device, &line.of.diff.profiles)).unwrap_or_default()
 }

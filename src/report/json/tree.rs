@@ -1,64 +1,56 @@
 //! The call tree as a flat list: nesting would be as deep as the stacks of the input.
 
-use serde::Serialize;
+use serde::ser::{Serialize, Serializer};
 
-use crate::diff::Sides;
-use crate::profile::{Held, others};
+use crate::json::object;
+use crate::profile::others;
 use crate::tree::{Layout, Line, Tree};
 
-/// A line of the call tree.
-#[derive(Debug, Serialize)]
-pub(super) struct TreeReport {
-    depth: usize,
-    name: String,
-    path: Option<String>,
-    line: Option<u32>,
-    #[serde(flatten)]
-    held: TreeHeld,
+/// The lines of a tree, of which each frame has at most `top` callees.
+pub(super) struct Lines {
+    tree: Tree,
+    layout: Layout,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum TreeHeld {
-    Held { bytes: u64, blocks: u64 },
-    Change { before: u64, after: u64, delta: i128, before_blocks: u64, after_blocks: u64 },
-}
+impl Lines {
+    /// Those of one snapshot.
+    pub(super) fn held(tree: Tree, top: usize) -> Self {
+        Self { tree, layout: Layout { top, least: 0, changes: false, fold: false } }
+    }
 
-/// The tree of one snapshot.
-pub(super) fn held(tree: &Tree, top: usize) -> Vec<TreeReport> {
-    let lines = tree.lines(Layout { top, least: 0, changes: false, fold: false });
-    lines.iter().map(|line| TreeReport::new(line, TreeHeld::held(line.held.after))).collect()
-}
-
-/// The tree of a comparison.
-pub(super) fn changes(tree: &Tree, top: usize) -> Vec<TreeReport> {
-    let lines = tree.lines(Layout { top, least: 1, changes: true, fold: false });
-    lines.iter().map(|line| TreeReport::new(line, TreeHeld::change(line.held))).collect()
-}
-
-impl TreeReport {
-    fn new(line: &Line<'_>, held: TreeHeld) -> Self {
-        let Some(node) = line.chain.last() else {
-            let name = if line.others == 0 { "[itself]".to_owned() } else { others(line.others) };
-            return Self { depth: line.depth, name, path: None, line: None, held };
-        };
-        let frame = &node.frame;
-        Self { depth: line.depth, name: frame.name.clone(), path: frame.path.clone(), line: frame.line, held }
+    /// Those of a comparison.
+    pub(super) fn changes(tree: Tree, top: usize) -> Self {
+        Self { tree, layout: Layout { top, least: 1, changes: true, fold: false } }
     }
 }
 
-impl TreeHeld {
-    fn held(held: Held) -> Self {
-        Self::Held { bytes: held.bytes, blocks: held.blocks }
+impl Serialize for Lines {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let lines = self.tree.lines(self.layout);
+        serializer.collect_seq(lines.iter().map(|line| LineReport(line, self.layout.changes)))
     }
+}
 
-    fn change(held: Sides<Held>) -> Self {
-        Self::Change {
-            before: held.before.bytes,
-            after: held.after.bytes,
-            delta: held.delta(),
-            before_blocks: held.before.blocks,
-            after_blocks: held.after.blocks,
-        }
+object! {
+    LineReport<'t>(of: &'t Line<'t>, changes: bool) {
+        depth: of.depth,
+        name: name(of),
+        path: of.chain.last().and_then(|node| node.frame.path.as_deref()),
+        line: of.chain.last().and_then(|node| node.frame.line),
+        bytes?: (!changes).then_some(of.held.after.bytes),
+        blocks?: (!changes).then_some(of.held.after.blocks),
+        before?: changes.then_some(of.held.before.bytes),
+        after?: changes.then_some(of.held.after.bytes),
+        delta?: changes.then(|| of.held.delta()),
+        before_blocks?: changes.then_some(of.held.before.blocks),
+        after_blocks?: changes.then_some(of.held.after.blocks),
+    }
+}
+
+fn name(line: &Line<'_>) -> String {
+    match (line.chain.last(), line.others) {
+        (Some(node), _) => node.frame.name.clone(),
+        (None, 0) => "[itself]".to_owned(),
+        (None, count) => others(count),
     }
 }

@@ -208,11 +208,11 @@ fn content(page: &mut Page, content: &Content) {
         Content::Timeline(curves) => timeline(page, curves),
         Content::CallStacks(stacks) => {
             let shown = page.add_all(stacks.stacks.iter().map(call_stack));
-            page.more(stacks.stacks.len() - shown, "stack", "stacks");
+            page.more(stacks.stacks.len() + stacks.more - shown, "stack", "stacks");
         }
         Content::StackChanges(changes) => {
-            let shown = page.add_all(changes.iter().map(stack_change));
-            page.more(changes.len() - shown, "stack", "stacks");
+            let shown = page.add_all(changes.all.iter().map(stack_change));
+            page.more(changes.all.len() + changes.more - shown, "stack", "stacks");
         }
         Content::Sentence(text) => {
             page.add(&format!("\n{}\n", sentence(text)));

@@ -4,10 +4,8 @@ use super::LONGEST_NAME;
 use super::escape::{code, prose, sentence, unbroken};
 use super::page::{Links, Page};
 use crate::report::view::{Align, Aside, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
-use crate::sides::Sides;
 use crate::stack::More;
-use crate::text::{cut, printable, shorten, thousands};
-use crate::units::Size;
+use crate::text::{cut, printable, shorten};
 use crate::verdict::Standing;
 
 /// Columns of a chain of frames.
@@ -51,13 +49,7 @@ pub(super) fn phrases(phrases: &[Phrase]) -> String {
 
 /// The text of a value that is no name.
 fn text(value: &Value) -> String {
-    match value {
-        Value::Counts(Sides { before, after }) if before != after => {
-            format!("{} → {}", thousands(*before), thousands(*after))
-        }
-        Value::Sizes(Sides { before, after }) if before != after => format!("{} → {}", Size(*before), Size(*after)),
-        value => prose(&value.to_string()),
-    }
+    prose(&value.with_arrow())
 }
 
 /// Adds the rows that fit, and the number of things that the others stand for.

@@ -164,7 +164,7 @@ pub(super) fn elsewhere<'a>(lines: &'a [Compared<'_>], options: &Options) -> Vec
         }
     }
     grew.sort_by_key(|stack| Reverse(stack.row.delta()));
-    grew.truncate(if options.top == 0 { usize::MAX } else { options.top });
+    grew.truncate(options.limit(grew.len()));
     grew
 }
 

@@ -118,22 +118,19 @@ fn is_sum_of_totals(total: &StackTotal) -> bool {
 
 /// The figure that each row has on the rank in the middle.
 pub(in crate::report) fn medians_of_rows(others: &Others<'_>, rows: &[Row]) -> Vec<Option<i128>> {
-    let stacks = rows.iter().filter(|row| !is_sum(row));
-    let listed: Vec<&str> = stacks.map(|row| row.key.as_str()).collect();
-    let figures = rows.iter().map(|row| match is_sum(row) {
-        true => others.rest_of_median(listed.iter().copied()),
-        false => others.of_median(&row.key),
-    });
-    figures.collect()
+    medians(others, rows.iter().map(|row| (!is_sum(row)).then_some(&*row.key)))
 }
 
 /// The figure that each stack of a snapshot has on the rank in the middle.
 pub(in crate::report) fn medians_of_stacks(others: &Others<'_>, totals: &[StackTotal]) -> Vec<Option<i128>> {
-    let stacks = totals.iter().filter(|total| !is_sum_of_totals(total));
-    let listed: Vec<&str> = stacks.map(|total| total.key.0.as_str()).collect();
-    let figures = totals.iter().map(|total| match is_sum_of_totals(total) {
-        true => others.rest_of_median(listed.iter().copied()),
-        false => others.of_median(&total.key.0),
+    medians(others, totals.iter().map(|total| (!is_sum_of_totals(total)).then_some(&*total.key.0)))
+}
+
+/// The figures of stacks by their keys, and that of all others where there is no key.
+fn medians<'k>(others: &Others<'_>, keys: impl Iterator<Item = Option<&'k str>> + Clone) -> Vec<Option<i128>> {
+    let all = keys.clone().map(|key| match key {
+        Some(key) => others.of_median(key),
+        None => others.rest_of_median(keys.clone().flatten()),
     });
-    figures.collect()
+    all.collect()
 }

@@ -17,7 +17,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Options;
 use super::view::{
     Acceptance, Aside, CallStack, CheckLine, Content, Fact, Group, Idle, MOST_SUMMED, Phrase, Remark, Row, Source,
-    StackChange, StackLine, SummedLine, Table, View, Visibility,
+    StackChange, StackChanges, StackLine, SummedLine, Table, View, Visibility,
 };
 use crate::diagnostic::Severity;
 use crate::lines::{fill, first_line, wrap};
@@ -204,7 +204,7 @@ impl Page {
                 timeline::write(&mut self.text, timeline, self.room)
             }
             Content::CallStacks(stacks) => stacks.stacks.iter().try_for_each(|stack| self.call_stack(stack)),
-            Content::StackChanges(changes) => changes.iter().try_for_each(|change| self.stack_change(change)),
+            Content::StackChanges(changes) => self.stack_changes(changes),
             Content::Sentence(sentence) => {
                 self.gap();
                 let sentence = self.whole(sentence, 2);
@@ -273,6 +273,14 @@ impl Page {
             writeln!(self.text, "    at {text}")?;
         }
         Ok(())
+    }
+
+    fn stack_changes(&mut self, changes: &StackChanges) -> fmt::Result {
+        changes.all.iter().try_for_each(|change| self.stack_change(change))?;
+        match changes.more as u64 {
+            0 => Ok(()),
+            more => writeln!(self.text, "\n  {DIM}and how {} changed{DIM:#}", count(more, "more stack", "more stacks")),
+        }
     }
 
     fn stack_change(&mut self, change: &StackChange) -> fmt::Result {

@@ -124,7 +124,8 @@ fn subject(comparison: &Comparison, check: &Check) -> Option<String> {
 
 /// A string as JSON and TOML both write it.
 fn quoted(text: &str) -> String {
-    crate::text::printable_json(serde_json::Value::from(text).to_string())
+    // Writing to memory cannot fail.
+    crate::json::line(&text).unwrap_or_default()
 }
 
 /// The bytes beyond the limit on growth of a check that fails.

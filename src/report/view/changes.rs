@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use super::device::{IN_STATE, curve, moment_name};
 use super::held::median_note;
-use super::stacks::tensors;
+use super::stacks::{first_ones, tensors};
 use super::{
     Aside, Block, CallStack, CallStacks, Column, Content, Fact, Mark, Note, Noun, Phrase, Row, Site, StackChange,
-    StackLine, SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
+    StackChanges, StackLine, SummedLine, Table, Timeline, Tone, Value, details, explain, phases, tree,
 };
 use crate::diff::{self, DeviceDiff, Kind, Metric, RowKind, RowLine};
 use crate::picture::Picture;
@@ -18,6 +18,7 @@ use crate::report::Options;
 use crate::report::known;
 use crate::report::ranks::{self, Compared, Others};
 use crate::sides::{Side, Sides};
+use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::tree as call_tree;
 use crate::units::Delta;
@@ -180,14 +181,16 @@ impl Changed<'_> {
         let codes = self.diff().codes();
         let mut blocks = vec![Block::open(Content::Table(self.table(&rows, &codes)))];
         if self.options.explain {
-            let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
-            blocks.push(Block::open(Content::StackChanges(stacks.map(|row| stack_change(row, &codes)).collect())));
+            blocks.push(Block::open(Content::StackChanges(stack_changes(&rows, &codes))));
         }
         blocks.extend(timelines);
-        let stacks: Vec<_> = rows.iter().filter_map(|row| self.call_stack(row, &codes.after)).collect();
-        if !stacks.is_empty() {
-            let title = "Call stacks of what grew";
-            blocks.push(Block::folded(Content::CallStacks(CallStacks { title, stacks })));
+        let grew = rows.iter().filter(|row| row.delta() > 0 && row.kind.is_memory());
+        let grew: Vec<_> = grew.filter_map(|row| Some((row, row.stack.after?))).collect();
+        // The rows of a page have their frames.
+        if !grew.is_empty() && !self.options.pictures {
+            let made = grew.iter().map(|(row, stack)| self.call_stack(row, *stack, &codes.after));
+            let stacks = CallStacks::new("Call stacks of what grew", made, grew.len());
+            blocks.push(Block::folded(Content::CallStacks(stacks)));
         }
         blocks
     }
@@ -289,16 +292,15 @@ impl Changed<'_> {
     }
 
     /// The call stack of a row that grew.
-    fn call_stack(&self, row: &diff::Row, after: &Code<'_>) -> Option<CallStack> {
-        let stack = row.stack.after.filter(|_| row.delta() > 0 && row.kind.is_memory())?;
-        Some(CallStack {
+    fn call_stack(&self, row: &diff::Row, stack: StackId, after: &Code<'_>) -> CallStack {
+        CallStack {
             amount: Value::Change(row.delta()),
             label: row.label.clone(),
             also: Vec::new(),
             lines: summed(row),
             frames: call_tree::frames(after, stack),
             site: Site::new(after, stack, self.options),
-        })
+        }
     }
 
     /// The curves of both sides on one scale.
@@ -323,6 +325,14 @@ fn row_tone(row: &diff::Row) -> Tone {
         (RowKind::Stack, Kind::Same | Kind::HeldEarlier | Kind::HeldLater)
         | (RowKind::Bucket(_) | RowKind::Others(_) | RowKind::PeakElsewhere, _) => Tone::Faint,
     }
+}
+
+/// How the stacks of the rows differ.
+fn stack_changes(rows: &[diff::Row], codes: &Sides<Code<'_>>) -> StackChanges {
+    let stacks = rows.iter().filter(|row| row.kind == RowKind::Stack);
+    let all = first_ones(stacks.clone().map(|row| stack_change(row, codes)), |change| change.lines.len());
+    let more = stacks.count() - all.len();
+    StackChanges { all, more }
 }
 
 fn stack_change(row: &diff::Row, codes: &Sides<Code<'_>>) -> StackChange {

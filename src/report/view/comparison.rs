@@ -35,12 +35,11 @@ pub(super) fn view(gate: &Gate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: gate.is_gated(),
-        failure: None,
         explanation: explanation(gate, options),
         acceptance: Acceptance::new(gate, options),
-        approval: None,
         overview: overview(gate, options),
         groups,
+        ..View::default()
     }
 }
 
@@ -208,9 +207,7 @@ fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
 
 /// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
 fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
-    let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let listed = &lines[..limit.min(lines.len())];
-    let rest = &lines[listed.len()..];
+    let (listed, rest) = lines.split_at(options.limit(lines.len()));
     let listed =
         listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
     let mut rows: Vec<Row> = listed.collect();
@@ -221,12 +218,11 @@ fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &
         cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
         rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
     }
-    for missing in job.missing.iter().take(limit) {
-        rows.push(missing_row(named(name, &missing.member.label), missing.side));
-    }
-    let more = job.missing.len().saturating_sub(limit);
-    if more > 0 {
-        rows.push(Row { others: Some(more), ..missing_row(named(name, &others(more)), Side::After) });
+    let (missing, more) = job.missing.split_at(options.limit(job.missing.len()));
+    rows.extend(missing.iter().map(|missing| missing_row(named(name, &missing.member.label), missing.side)));
+    if !more.is_empty() {
+        let row = missing_row(named(name, &others(more.len())), Side::After);
+        rows.push(Row { others: Some(more.len()), ..row });
     }
     rows
 }

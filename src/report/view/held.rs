@@ -11,6 +11,7 @@ use crate::profile::{Bucket, Held, HeldLine, HeldLines, Member, Moment, Profile,
 use crate::report::Options;
 use crate::report::ranks::{self, Others};
 use crate::sides::Sides;
+use crate::snapshot::StackId;
 use crate::stack::Code;
 use crate::tree;
 
@@ -77,9 +78,11 @@ impl Listing<'_> {
     fn blocks(&self) -> Vec<Block> {
         let code = self.profile.code();
         let mut blocks = vec![Block::open(Content::Table(self.table(&code)))];
-        let stacks = self.call_stacks(&code);
-        if !stacks.is_empty() {
-            blocks.push(Block::folded(Content::CallStacks(CallStacks { title: "Call stacks", stacks })));
+        let stacks: Vec<_> = self.stacks.iter().filter_map(|stack| Some((stack, stack.stack()?))).collect();
+        // The rows of a page have their frames.
+        if !stacks.is_empty() && !self.options.pictures {
+            let made = stacks.iter().map(|(stack, id)| self.call_stack(stack, *id, &code));
+            blocks.push(Block::folded(Content::CallStacks(CallStacks::new("Call stacks", made, stacks.len()))));
         }
         blocks
     }
@@ -166,18 +169,15 @@ impl Listing<'_> {
         tree::frames(code, id).iter().map(|frame| StackLine::Context(frame.text())).collect()
     }
 
-    fn call_stacks(&self, code: &Code<'_>) -> Vec<CallStack> {
-        let known = self.stacks.iter().filter_map(|stack| Some((stack, stack.stack()?)));
-        known
-            .map(|(stack, id)| CallStack {
-                amount: Value::Size((self.held)(stack).bytes),
-                label: stack.label.clone(),
-                also: Vec::new(),
-                lines: self.summed(stack, code),
-                frames: tree::frames(code, id),
-                site: Site::new(code, id, self.options),
-            })
-            .collect()
+    fn call_stack(&self, stack: &StackTotal, id: StackId, code: &Code<'_>) -> CallStack {
+        CallStack {
+            amount: Value::Size((self.held)(stack).bytes),
+            label: stack.label.clone(),
+            also: Vec::new(),
+            lines: self.summed(stack, code),
+            frames: tree::frames(code, id),
+            site: Site::new(code, id, self.options),
+        }
     }
 }
 

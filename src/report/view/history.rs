@@ -216,10 +216,9 @@ fn point_row(history: &History, device: &DeviceHistory, at: usize) -> Row {
 /// The largest stacks of the latest profile, over time.
 fn stacks(history: &History, device: &DeviceHistory, options: &Options) -> Table {
     let points = history.points.len();
-    let most = if options.top == 0 { device.stacks.len() } else { options.top.min(device.stacks.len()) };
-    let rest = &device.stacks[most..];
-    let mut rows: Vec<Row> = Vec::with_capacity(most + 1);
-    for stack in &device.stacks[..most] {
+    let (listed, rest) = device.stacks.split_at(options.limit(device.stacks.len()));
+    let mut rows: Vec<Row> = Vec::with_capacity(listed.len() + 1);
+    for stack in listed {
         let bytes: Vec<u64> = (0..points).map(|at| stack.bytes(at)).collect();
         rows.push(stack_row(Value::code(&*stack.label), &bytes));
     }

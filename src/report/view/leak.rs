@@ -36,12 +36,9 @@ pub(super) fn view(gate: &LeakGate, options: &Options) -> View {
     View {
         headline: Some(gate.headline()),
         is_gated: true,
-        failure: None,
-        explanation: None,
-        acceptance: None,
-        approval: None,
         overview: has_several.then(|| Overview { table: overview(&worst, options), is_in_groups: false }),
         groups: groups.collect(),
+        ..View::default()
     }
 }
 
@@ -64,8 +61,7 @@ fn overview(findings: &[&Finding], options: &Options) -> Table {
     let devices =
         findings.iter().flat_map(|finding| finding.search.devices.iter().map(move |device| (finding, device)));
     let mut rows: Vec<Row> = devices.map(|(finding, device)| overview_row(finding, device)).collect();
-    let limit = if options.top == 0 { rows.len() } else { options.top.min(rows.len()) };
-    let rest = rows.split_off(limit).len();
+    let rest = rows.split_off(options.limit(rows.len())).len();
     if rest > 0 {
         let cells = [Value::Nothing, Value::words(others(rest)), Value::Nothing, Value::Nothing, Value::Nothing];
         rows.push(Row { others: Some(rest), ..Row::new(Tone::Faint, cells) });
@@ -155,7 +151,7 @@ fn blocks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<Block
         contents.push(Content::Table(leaks(search, device, options)));
         let stacks = call_stacks(search, device, options);
         if !stacks.is_empty() {
-            contents.push(Content::CallStacks(CallStacks { title: "Call stacks", stacks }));
+            contents.push(Content::CallStacks(CallStacks { title: "Call stacks", stacks, more: 0 }));
         }
     }
     contents.into_iter().map(Block::open).collect()
@@ -250,11 +246,10 @@ fn totals(device: &DeviceLeaks, mode: Mode) -> Vec<Fact> {
 fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     let noun = device.nouns(search.mode);
     let per_step = format!("per {}", noun.one);
-    let limit = limit(device, options);
+    let (listed, rest) = device.leaks.split_at(options.limit(device.leaks.len()));
     let code = search.code();
-    let has_since = device.leaks[..limit].iter().any(|leak| leak.since.is_some());
-    let mut rows: Vec<Row> = device.leaks[..limit].iter().map(|of| leak(of, &code, has_since, options)).collect();
-    let rest = &device.leaks[limit..];
+    let has_since = listed.iter().any(|leak| leak.since.is_some());
+    let mut rows: Vec<Row> = listed.iter().map(|of| leak(of, &code, has_since, options)).collect();
     if !rest.is_empty() {
         let mut cells = vec![
             Value::Change(rest.iter().map(|leak| leak.bytes_per_step).sum()),
@@ -284,10 +279,6 @@ fn leaks(search: &Search, device: &DeviceLeaks, options: &Options) -> Table {
     }
 }
 
-fn limit(device: &DeviceLeaks, options: &Options) -> usize {
-    if options.top == 0 { device.leaks.len() } else { options.top.min(device.leaks.len()) }
-}
-
 /// The row of a leak, with the snapshot after which it began where any has one.
 fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row {
     let mut cells = vec![
@@ -304,7 +295,7 @@ fn leak(leak: &Leak, code: &Code<'_>, has_since: bool, options: &Options) -> Row
 
 fn call_stacks(search: &Search, device: &DeviceLeaks, options: &Options) -> Vec<CallStack> {
     let code = search.code();
-    let shown = device.leaks.iter().take(limit(device, options).min(MOST_STACKS));
+    let shown = device.leaks.iter().take(options.limit(MOST_STACKS));
     let known = shown.filter_map(|leak| Some((leak, leak.stack?)));
     known
         .map(|(leak, stack)| CallStack {

@@ -44,7 +44,7 @@ pub(crate) use mark::Mark;
 pub(crate) use remarks::{CheckLine, Checks, Remark};
 pub(crate) use scale::{bytes, rounded, view as view_of_scale};
 pub(crate) use site::Site;
-pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, SummedLine};
+pub(crate) use stacks::{CallStack, CallStacks, MOST_SUMMED, StackChange, StackChanges, SummedLine};
 pub(crate) use table::{Align, Aside, Column, Note, Noun, Row, Table, Tone};
 pub(crate) use timeline::{Curve, Marks, Timeline};
 pub(crate) use value::{Distance, Exactness, Label, LabelKind, Phrase, TreeFrame, Value};
@@ -236,7 +236,7 @@ pub(crate) enum Content {
     /// Call stacks of rows.
     CallStacks(CallStacks),
     /// Differences between the call stacks of rows before and after.
-    StackChanges(Vec<StackChange>),
+    StackChanges(StackChanges),
     /// A sentence in place of a table.
     Sentence(String),
 }

@@ -180,14 +180,13 @@ fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
     let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
     // The largest at the farthest place comes first.
     order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
-    let most = if options.top == 0 { order.len() } else { options.top.min(order.len()) };
-    let rest = &order[most..];
+    let (listed, rest) = order.split_at(options.limit(order.len()));
     let mut columns = vec![Column::figure(format!("x = {}", scale.runs.first().map_or(0.0, |run| run.x)))];
     columns.push(Column::figure(format!("x = {}", ahead.farthest)));
     columns.extend(ahead.forecast.map(|x| Column::figure(format!("x = {x}")).main()));
     columns.extend([Column::words("grows"), Column::words(scale.group_by.noun())]);
     let last = scale.runs.len().saturating_sub(1);
-    let mut rows: Vec<Row> = order[..most].iter().map(|stack| stack_row(stack, last, &ahead)).collect();
+    let mut rows: Vec<Row> = listed.iter().map(|stack| stack_row(stack, last, &ahead)).collect();
     if !rest.is_empty() {
         rows.push(rest_row(rest, last, &ahead));
     }

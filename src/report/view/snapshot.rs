@@ -49,11 +49,8 @@ pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &O
         headline: judgement.map(Judgement::headline),
         is_gated: judgement.is_some_and(|judgement| !judgement.checks.is_empty()),
         failure: failure(&active, options).filter(|_| judgement.is_none()),
-        explanation: None,
-        acceptance: None,
-        approval: None,
-        overview: None,
         groups: vec![group],
+        ..View::default()
     }
 }
 
@@ -139,12 +136,9 @@ pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
     View {
         is_gated: headline.is_some(),
         headline,
-        failure: None,
-        explanation: None,
-        acceptance: None,
-        approval: None,
         overview: Some(Overview { table: ranks, is_in_groups: true }),
         groups: vec![group],
+        ..View::default()
     }
 }
 
@@ -160,9 +154,7 @@ fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options:
 
 /// A row for each rank, the worst first, and one for the rest.
 fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
-    let limit = if options.top == 0 { usize::MAX } else { options.top };
-    let listed = &lines[..limit.min(lines.len())];
-    let rest = &lines[listed.len()..];
+    let (listed, rest) = lines.split_at(options.limit(lines.len()));
     let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
     if !rest.is_empty() {
         let mut cells = vec![Value::Nothing; 6];

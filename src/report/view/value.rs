@@ -198,6 +198,14 @@ impl Value {
         mark.map_or(Self::Nothing, |mark| Self::Mark { mark, limit: None })
     }
 
+    /// The text with an arrow between both sides, for formats that are not read in a terminal.
+    pub(crate) fn with_arrow(&self) -> String {
+        match self {
+            Self::Counts(_) | Self::Sizes(_) => self.to_string().replace("->", "→"),
+            _ => self.to_string(),
+        }
+    }
+
     /// The lowest and the highest of what is known of several changes.
     pub(crate) fn change_range(values: impl Iterator<Item = Option<i128>> + Clone) -> Self {
         match (values.clone().flatten().min(), values.flatten().max()) {

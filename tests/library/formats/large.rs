@@ -9,6 +9,7 @@ use ptmem::report::{Format, Options, Subject};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{self, Finding, Gate, LeakGate};
 use serde_json::Value;
+use std::io::{self, Write};
 
 /// More than the 5,000 results that code scanning shows, which is the largest number that a reader takes.
 const MANY: u64 = 5_200;
@@ -103,5 +104,40 @@ fn stacks_stay_within_what_readers_take(count: u64) {
         let rows = stacks.lines().skip(4).take_while(|line| line.starts_with('|')).count();
         assert_eq!(rows as u64 + left_out(stacks, " more stacks"), count, "{top} {max_bytes}");
         assert!(rows > 10 || top == 10, "{rows}");
+    }
+}
+
+/// Takes so many bytes and then breaks, and remembers the largest piece that it was given.
+struct Pipe {
+    left: usize,
+    largest: usize,
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.largest = self.largest.max(bytes.len());
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Otherwise a report of a small file could fill the memory, and a reader who has seen enough would wait for the rest.
+#[test]
+fn formats_with_a_part_for_each_stack_are_written_piece_by_piece() {
+    let [before, after] = many_stacks(MANY);
+    let gate = Gate { comparisons: vec![compare(None, before, after, &["stack=0"])], ranks: Vec::new() };
+    let gate = Subject::Gate(&gate);
+    let all = Options { top: 0, ..Options::default() };
+    for format in [Format::Json, Format::Sarif, Format::Gitlab, Format::Csv, Format::Folded, Format::Speedscope] {
+        let mut whole = Pipe { left: usize::MAX, largest: 0 };
+        format.write(gate, &all, &mut whole).unwrap();
+        let length = usize::MAX - whole.left;
+        assert!(length > 100_000 && whole.largest < 32 << 10, "{format}: {length} in pieces up to {}", whole.largest);
+        let broken = format.write(gate, &all, &mut Pipe { left: 50_000, largest: 0 });
+        assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::BrokenPipe, "{format}");
     }
 }
