@@ -59,7 +59,7 @@ CASES = (
     ),
     Case(
         "adapter_type",
-        "adapters of a model in float16 kept in float32",
+        "[adapters of a model in float16 kept in float32](https://github.com/huggingface/peft/pull/1706)",
         "peft==0.11.1 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         "peft==0.12.0 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         named="tuners/lora/layer.py:553",
@@ -74,18 +74,22 @@ CASES = (
     ),
     Case(
         "attention_weights",
-        "output_attentions=True takes the fused kernel away",
+        "[output_attentions=True takes the fused kernel away]"
+        "(https://github.com/huggingface/transformers/issues/31990)",
         "transformers==4.44.2 tokenizers==0.19.1",
         named="modeling_llama.py",
     ),
     Case(
         "outputs_in_float32",
-        "accelerate's outputs in float32",
+        "[accelerate's outputs in float32](https://github.com/huggingface/accelerate/issues/3477)",
         "accelerate==0.34.2",
         named="accelerate/utils/operations.py",
     ),
     Case(
-        "attention_processor", "a processor that writes all scores", "diffusers==0.32.2", named="attention_processor.py"
+        "attention_processor",
+        "[a processor that writes all scores](https://github.com/huggingface/diffusers/pull/3457)",
+        "diffusers==0.32.2",
+        named="attention_processor.py",
     ),
     Case(
         "optimizer_foreach",
@@ -99,10 +103,17 @@ CASES = (
         "peft==0.11.1 transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         named="peft/utils/other.py:126",
     ),
-    Case("kept_losses", "losses kept as tensors", "", command="leak", named="kept_losses.py", steps=""),
+    Case(
+        "kept_losses",
+        "[losses kept as tensors](https://github.com/microsoft/SpareNet/issues/12)",
+        "",
+        command="leak",
+        named="kept_losses.py",
+        steps="",
+    ),
     Case(
         "metric_state",
-        "a metric without thresholds",
+        "[a metric without thresholds](https://github.com/Lightning-AI/torchmetrics/issues/1461)",
         "torchmetrics==1.4.0 lightning-utilities==0.15.2",
         command="leak",
         named="metric_state.py",
@@ -118,7 +129,7 @@ CASES = (
     ),
     Case(
         "epoch_outputs",
-        "outputs kept until the end of the epoch",
+        "[outputs kept until the end of the epoch](https://github.com/Lightning-AI/pytorch-lightning/issues/15514)",
         "lightning==2.5.5 lightning-utilities==0.15.2 torchmetrics==1.4.0 aiohttp attrs multidict yarl aiosignal "
         "frozenlist propcache aiohappyeyeballs",
         command="leak",
@@ -127,7 +138,8 @@ CASES = (
     ),
     Case(
         "predictions",
-        "predictions of an evaluation gathered on the device",
+        "[predictions of an evaluation gathered on the device]"
+        "(https://github.com/huggingface/transformers/issues/7232)",
         "transformers==4.44.2 tokenizers==0.19.1 accelerate==0.34.2",
         command="leak",
         # Each step makes one tensor anew, and larger: no stack leaves blocks behind, but the pool grows.
