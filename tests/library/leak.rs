@@ -413,6 +413,28 @@ fn a_window_that_was_full_before_the_recording_is_no_leak() {
     assert_eq!((search.leaks().count(), verdict(&search)), (0, Verdict::Pass), "{:#?}", search.devices);
 }
 
+/// Batches that are loaded ahead, before the first step, by the line that loads the others: as deep as there are steps.
+#[test]
+fn a_queue_that_was_filled_before_the_first_step_is_no_leak() {
+    let ahead = |frees: bool| {
+        let mut program = Program::default();
+        (0..6).for_each(|batch| program.alloc(format!("batch {batch}"), "train:30", 1 << 20));
+        for step in 0..7 {
+            let name = format!("ProfilerStep#{step}");
+            program.mark("START", &name);
+            program.work();
+            program.alloc(format!("batch {}", step + 6), "train:30", 1 << 20);
+            if frees {
+                program.free(&format!("batch {step}"));
+            }
+            program.mark("END", &name);
+        }
+        leaks(&program)
+    };
+    assert_eq!(ahead(true), []);
+    assert_eq!(ahead(false).len(), 1);
+}
+
 #[test]
 fn what_is_freed_at_the_end_hides_no_leak() {
     let mut program = steps(12, |program, step| program.alloc(format!("leak {step}"), "train:30", 2048));

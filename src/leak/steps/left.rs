@@ -43,7 +43,7 @@ impl Lives {
         for life in device.lives.iter().filter(|life| life.born != Position::START && life.born < dump) {
             let Some(step) = steps.at(life.born) else { continue };
             let class = device.device.trace.classes[life.class as usize];
-            let attribution = (class.origin, class.cpp, class.tags.of(device.grouper.by()));
+            let attribution = device.attribution(&class);
             if (if life.born > end { dump } else { end }) < life.freed {
                 let survivors = lives.survivors.entry(attribution);
                 let survivors = survivors.or_insert_with(|| Survivors { class, by_step: BTreeMap::new() });
@@ -61,6 +61,10 @@ impl Lives {
 }
 
 impl DeviceSteps<'_> {
+    fn attribution(&self, class: &Class) -> Attribution {
+        (class.origin, class.cpp, class.tags.of(self.grouper.by()))
+    }
+
     /// The memory that the steps leave behind.
     pub(super) fn left_behind(&self) -> LeftBehind {
         let &Self { grouper, judged, options, .. } = self;
@@ -79,7 +83,9 @@ impl DeviceSteps<'_> {
             // Those of the last steps may still be freed as the others were.
             let until = judged.until(lifetime);
             let evidence: Vec<_> = by_step.range(judged.from..until.max(judged.from)).collect();
-            if evidence.is_empty() || replaced.replaces(&evidence, until.saturating_sub(judged.from), options) {
+            if evidence.is_empty()
+                || replaced.replaces(*attribution, &evidence, until.saturating_sub(judged.from), options)
+            {
                 continue;
             }
             left.lifetime = left.lifetime.max(lifetime);
@@ -168,10 +174,11 @@ fn is_state_of_optimizer(code: &Code<'_>, stack: StackId) -> bool {
 /// The percentage of the blocks left behind that must be made up for by older ones that are freed.
 const REPLACED: u64 = 80;
 
-/// Blocks from before the history that are freed in it. Where each step frees as many of them as it leaves behind of
-/// the same size, a window is full that was filled before the recording began: nothing grows.
+/// Blocks from before the judged steps that are freed in them. Where each step frees as many of them as it leaves behind of
+/// the same size, a window is full that was filled before: nothing grows. Blocks that are older than the history may be
+/// of any stack.
 struct Replaced {
-    by_size: FxHashMap<u64, Freed>,
+    by_size: FxHashMap<(Option<Attribution>, u64), Freed>,
 }
 
 /// Blocks of one size that are freed.
@@ -185,12 +192,14 @@ struct Freed {
 impl Replaced {
     fn new(device: &DeviceSteps<'_>) -> Self {
         let &DeviceSteps { steps, judged, .. } = device;
-        let mut by_size: FxHashMap<u64, Freed> = FxHashMap::default();
-        for old in device.lives.iter().filter(|life| life.born == Position::START && life.born < life.freed) {
+        let mut by_size: FxHashMap<_, Freed> = FxHashMap::default();
+        let begin = steps.steps.get(judged.from).map_or(Position::START, |first| first.from);
+        for old in device.lives.iter().filter(|life| life.born <= begin && life.born < life.freed) {
             let step = steps.at(old.freed).filter(|step| (judged.from..=judged.last).contains(step));
             if let Some(step) = step.filter(|_| old.freed < device.device.trace.dump()) {
-                let bytes = device.device.trace.classes[old.class as usize].bytes;
-                let freed = by_size.entry(bytes).or_default();
+                let class = &device.device.trace.classes[old.class as usize];
+                let of = (old.born != Position::START).then(|| device.attribution(class));
+                let freed = by_size.entry((of, class.bytes)).or_default();
                 freed.steps.insert(step);
                 freed.blocks += 1;
             }
@@ -198,16 +207,18 @@ impl Replaced {
         Self { by_size }
     }
 
-    /// True if such blocks make up for those that were left behind.
-    fn replaces(&self, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
+    /// True if such blocks make up for those that a stack left behind.
+    fn replaces(&self, of: Attribution, left: &[(&usize, &Held)], judged: usize, options: &Options) -> bool {
         // The blocks that one stack leaves behind are nearly always equal.
         let all = left.iter().fold(Held::default(), |sum, (_, held)| sum.plus(**held));
         let size = all.mean();
         if size.saturating_mul(all.blocks) != all.bytes {
             return false;
         }
-        let Some(freed) = self.by_size.get(&size) else { return false };
-        options.is_steady(freed.steps.len(), judged) && freed.blocks * 100 >= all.blocks * REPLACED
+        [None, Some(of)]
+            .into_iter()
+            .filter_map(|of| self.by_size.get(&(of, size)))
+            .any(|freed| options.is_steady(freed.steps.len(), judged) && freed.blocks * 100 >= all.blocks * REPLACED)
     }
 }
 
