@@ -24,21 +24,18 @@ impl Figures {
         (self.allocations, self.blocks)
     }
 
-    /// How close two sizes are: 1 for equal ones, 0 where one is nothing.
+    /// How close two sizes are, from 0 to 1: what both hold, else all that they allocated.
     pub(super) fn closeness(self, other: Self) -> f64 {
-        let smaller = self.size().min(other.size());
-        let larger = self.size().max(other.size());
+        let both_hold = self.bytes > 0 && other.bytes > 0;
+        let [one, another] = [self, other].map(|side| if both_hold { side.bytes } else { side.allocated_total });
+        let smaller = one.min(another);
+        let larger = one.max(another);
         if smaller == larger {
             return 1.0;
         }
         #[allow(clippy::cast_precision_loss, reason = "only compared with one half and with each other")]
         let share = smaller as f64 / larger as f64;
         share
-    }
-
-    /// The bytes that it held, else all that it allocated.
-    fn size(self) -> u64 {
-        if self.bytes > 0 { self.bytes } else { self.allocated_total }
     }
 }
 

@@ -162,7 +162,9 @@ impl Pairing<'_> {
             true
         } else if let Some(alike) = sites {
             alike >= SAME_FUNCTION || same_figures
-        } else if self.is_split_off(before, after) {
+        } else if self.is_split_off(before, after)
+            || before.figures.counts() == after.figures.counts() && are_one_apart(&old, &new)
+        {
             true
         } else {
             // One of them put a function in between: the next one that both know must be the same.
@@ -269,6 +271,14 @@ impl Pairing<'_> {
             _ => 0.0,
         }
     }
+}
+
+/// True if one of two stacks is the other with one more function: a call was put into a function of its own, which others call
+/// too, or taken out of it.
+fn are_one_apart(old: &[Token], new: &[Token]) -> bool {
+    let (shorter, longer) = if old.len() < new.len() { (old, new) } else { (new, old) };
+    let inside = shorter.iter().zip(longer).take_while(|(one, other)| one == other).count();
+    longer.len() == shorter.len() + 1 && shorter[inside..] == longer[inside + 1..]
 }
 
 /// More for two functions that get their memory in the same way.

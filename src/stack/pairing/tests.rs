@@ -62,6 +62,14 @@ fn no_function_becomes_one_that_is_there_already() {
 }
 
 #[test]
+fn a_call_may_leave_a_function_that_others_call() {
+    let before = [("hcm", 5), ("hm", 2)];
+    assert_eq!(pairs(&before, &[("cm", 5), ("hm", 2)]), [(0, 0), (1, 1)]);
+    // Another number of allocations is another call.
+    assert_eq!(pairs(&before, &[("cm", 4), ("hm", 2)]), [(1, 1)]);
+}
+
+#[test]
 fn functions_of_one_name_may_go_to_two_files() {
     let main = function(9, 'm');
     // `f` of file 1 calls itself under three names of classes, and goes to the files 2 and 3; less is held as well.
