@@ -260,7 +260,7 @@ codes! {
         "The two sides ran with different versions of Python, PyTorch or packages."
         "Nothing, if the upgrade is what is compared; else install the same versions.";
 
-    InputsDiffer "inputs-differ" Note
+    InputsDiffer "inputs-differ" Warning
         "The inputs of the two sides differ in size, which alone changes the figures."
         "Record batches of one size, or seed the program (torch.manual_seed, and the generator of its data loader). 'ptmem doctor --again' tells what differs between two recordings of one program.";
 
