@@ -37,27 +37,13 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
 /// The texts of files at the commit that is checked out around the working directory, by these paths from the root of the
 /// checkout; none where git cannot tell. Files that the commit lacks, large ones and binary ones are left out.
 pub(super) fn committed<'p>(paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
+    Repository::find().ok()?.texts_at("HEAD", paths)
+}
+
+/// The same at the merge base with `base`.
+pub(super) fn texts_at_base<'p>(base: &str, paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
     let repository = Repository::find().ok()?;
-    let prefix = repository.prefix();
-    // A request is a line.
-    let asked = paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
-    let asked: Vec<(&str, &str)> = asked.collect();
-    let requests: String = asked.iter().map(|(_, own)| format!("HEAD:{own}\n")).collect();
-    let mut command = repository.git();
-    command.args(["cat-file", "--batch"]).env("GIT_NO_LAZY_FETCH", "1").stdin(Stdio::piped());
-    let mut running = spawn(&mut command).ok()?;
-    let mut input = running.child.stdin.take()?;
-    // Git waits for somebody to read its answers before it reads all requests.
-    let writer = thread::spawn(move || input.write_all(requests.as_bytes()));
-    let mut answers = BufReader::new(running.output().ok()?);
-    let mut texts = BTreeMap::new();
-    for (path, _) in asked {
-        let Ok(text) = answer(&mut answers) else { break };
-        texts.extend(text.map(|text| (path, text)));
-    }
-    drop(answers);
-    let is_written = writer.join().is_ok_and(|written| written.is_ok());
-    (running.finish().ok()?.is_none() && is_written).then_some(texts)
+    repository.texts_at(&repository.merge_base(base).ok()?, paths)
 }
 
 /// The next answer of `git cat-file --batch`: a line with name, type and size, and the text; or a line that says why there is
@@ -196,6 +182,31 @@ impl Repository {
                 patch.widen_to_statements(side, &path, &text);
             }
         }
+    }
+
+    /// The texts of files at a commit.
+    fn texts_at<'p>(&self, commit: &str, paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
+        let prefix = self.prefix();
+        // A request is a line.
+        let asked =
+            paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
+        let asked: Vec<(&str, &str)> = asked.collect();
+        let requests: String = asked.iter().map(|(_, own)| format!("{commit}:{own}\n")).collect();
+        let mut command = self.git();
+        command.args(["cat-file", "--batch"]).env("GIT_NO_LAZY_FETCH", "1").stdin(Stdio::piped());
+        let mut running = spawn(&mut command).ok()?;
+        let mut input = running.child.stdin.take()?;
+        // Git waits for somebody to read its answers before it reads all requests.
+        let writer = thread::spawn(move || input.write_all(requests.as_bytes()));
+        let mut answers = BufReader::new(running.output().ok()?);
+        let mut texts = BTreeMap::new();
+        for (path, _) in asked {
+            let Ok(text) = answer(&mut answers) else { break };
+            texts.extend(text.map(|text| (path, text)));
+        }
+        drop(answers);
+        let is_written = writer.join().is_ok_and(|written| written.is_ok());
+        (running.finish().ok()?.is_none() && is_written).then_some(texts)
     }
 
     /// The text of a file at a commit; none where it is too large or cannot be had.

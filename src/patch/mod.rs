@@ -1,13 +1,13 @@
 //! The lines that a change of the code touches, as `git diff` tells them.
 
 mod parse;
-mod statements;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 pub use parse::ParseError;
 
+use crate::python::statements;
 use crate::sides::{Side, Sides};
 
 /// The lines that a change of the code touches, by file and side. Files of the before go by the name they had there.
@@ -80,7 +80,7 @@ impl Patch {
     /// over several lines names one of them, the change another.
     pub fn widen_to_statements(&mut self, side: Side, path: &str, text: &str) {
         let Some(lines) = self.files.of_mut(side).get_mut(path) else { return };
-        for statement in statements::over_several_lines(text) {
+        for statement in statements(text).into_iter().filter(|lines| lines.start() < lines.end()) {
             if lines.spans.iter().any(|span| span.changes(&statement)) {
                 let first = *statement.start();
                 lines.spans.push(Span { first, count: statement.end() - first + 1 });
@@ -90,5 +90,42 @@ impl Patch {
 
     fn touch(&mut self, side: Side, path: &str, span: Span) {
         self.files.of_mut(side).entry(path.to_owned()).or_default().spans.push(span);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODE: &str = "\
+x = f(1)  # (
+y = nn.Linear(
+    a,
+    [b, ')'],
+)
+def g(self): pass
+s = '''(
+'''
+t = 'it\\'s (' + \\
+    \"\\\\\"
+z = 1
+";
+
+    /// The lines of the code that a change touches, with their statements.
+    fn touched(first: u32, count: u32) -> Vec<u32> {
+        let mut patch = Patch::default();
+        patch.touch(Side::After, "m.py", Span { first, count });
+        patch.widen_to_statements(Side::After, "m.py", CODE);
+        (1..=12).filter(|&line| patch.touches(Side::After, "m.py", line)).collect()
+    }
+
+    #[test]
+    fn a_change_within_a_statement_touches_all_of_it() {
+        assert_eq!(touched(3, 1), [2, 3, 4, 5]);
+        // Lines are missing behind line 2, within the call; behind line 5 they are between two statements.
+        assert_eq!(touched(2, 0), [2, 3, 4, 5]);
+        assert_eq!(touched(5, 0), [0; 0]);
+        assert_eq!(touched(1, 1), [1]);
+        assert_eq!(touched(6, 3), [6, 7, 8]);
     }
 }

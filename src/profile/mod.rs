@@ -265,15 +265,20 @@ impl Profile {
     }
 
     /// True if functions have the names that they have within their classes.
-    pub(crate) fn has_qualified_names(&self) -> bool {
+    #[must_use]
+    pub fn has_qualified_names(&self) -> bool {
         !QualifiedNames::of(self.run.as_ref()).is_empty()
     }
 
     /// Groups stacks by the last part of the names of functions: another profile knows nothing else.
     pub(crate) fn forget_qualified_names(&mut self) {
         self.run.iter_mut().for_each(|run| run.functions.clear());
-        self.facts = None;
-        let code = code_of(&self.tables, None, &self.options.rules, None);
+        self.name_functions(QualifiedNames::default());
+    }
+
+    /// Groups stacks by these names of functions.
+    pub fn name_functions(&mut self, names: QualifiedNames<'_>) {
+        let code = Code::qualified(&self.tables, &self.options.rules, names);
         let facts = code.facts();
         let grouper = Grouper::of(code, self.options.group_by);
         for device in &mut self.devices {

@@ -2,13 +2,11 @@
 
 use super::Options;
 use super::place::Place;
+use crate::python::{Functions, TAB, indent, is_code};
 use crate::text::{cut, printable};
 
 /// Lines before and after the one that is marked.
 const CONTEXT: usize = 2;
-
-/// Columns of a tab.
-const TAB: usize = 8;
 
 /// The longest line, in bytes.
 const LONGEST_LINE: usize = 200;
@@ -37,9 +35,9 @@ impl Excerpt {
     pub(crate) fn new(place: &Place, function: &str, options: &Options) -> Option<Self> {
         let all = options.sources.get(&place.path)?;
         let at = usize::try_from(place.line).ok()?.checked_sub(1)?;
-        if at >= all.len() || !is_code(&all[at]) || !lies_in(all, at, function) {
-            return None;
-        }
+        all.get(at).filter(|line| is_code(line))?;
+        // What follows the line decides nothing.
+        Functions::new(&all[..=at].join("\n")).name(function, place.line)?;
         let shown = at.saturating_sub(CONTEXT)..all.len().min(at + CONTEXT + 1);
         let texts: Vec<String> =
             all[shown.clone()].iter().map(|line| line.trim_end().replace('\t', &" ".repeat(TAB))).collect();
@@ -65,52 +63,6 @@ impl ExcerptLine {
         let sign = if self.is_marked { '>' } else { ' ' };
         format!("{sign} {:>digits$}  {}", self.number, self.text).trim_end().to_owned()
     }
-}
-
-/// True for lines that Python can be at.
-fn is_code(line: &str) -> bool {
-    !line.trim().is_empty() && !line.trim_start().starts_with('#')
-}
-
-/// The columns in front of the text, with tabs as Python counts them.
-fn indent(line: &str) -> usize {
-    let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
-    blanks.fold(0, |columns, blank| if blank == '\t' { columns / TAB * TAB + TAB } else { columns + 1 })
-}
-
-/// True unless the innermost function or class around a line has another name. Functions without a name of their own
-/// (lambdas, comprehensions) may lie anywhere.
-fn lies_in(lines: &[String], at: usize, function: &str) -> bool {
-    let function = function.rsplit('.').next().unwrap_or(function);
-    if function.starts_with('<') && function != "<module>" {
-        return true;
-    }
-    function == enclosing(lines, at).unwrap_or("<module>")
-}
-
-/// The name of the function or class around a line.
-fn enclosing(lines: &[String], at: usize) -> Option<&str> {
-    let mut outside = indent(&lines[at]);
-    for line in lines[..at].iter().rev() {
-        // A bracket that closes the head of a function has the indent of the head.
-        let is_end_of_head = line.trim_start().starts_with([')', ']', '}']);
-        if !is_code(line) || is_end_of_head || indent(line) >= outside {
-            continue;
-        }
-        if let Some(name) = defined(line.trim_start()) {
-            return Some(name);
-        }
-        outside = indent(line);
-    }
-    None
-}
-
-/// The name that a line defines, if it is the head of a function or class.
-fn defined(line: &str) -> Option<&str> {
-    let line = line.strip_prefix("async ").unwrap_or(line);
-    let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?.trim_start();
-    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-    Some(&rest[..end])
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub use languages::Languages;
 pub use order::{InOrder, diff as differences, pair_in_order};
 pub use pairing::{Figures, Group, Paired, pair};
 pub use ptmem_base::label::{Label, More};
-pub use qualified::QualifiedNames;
+pub use qualified::{FunctionsOfTexts, QualifiedNames, names_by_texts};
 pub use rules::{CategoryRule, Rules};
 
 use crate::snapshot::{StackId, StringId, Tables};

@@ -2,8 +2,11 @@
 //! of a name alone; recorders add the others to the facts of the run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::snapshot::{FunctionsOfFile, RunFacts};
+use super::{Code, Owner};
+use crate::python;
+use crate::snapshot::{FrameId, FunctionsOfFile, RunFacts};
 
 /// The qualified names that are known of a run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +21,12 @@ impl<'r> QualifiedNames<'r> {
         Self { files: run.map_or(&[], |run| &run.functions) }
     }
 
+    /// Those of a list.
+    #[must_use]
+    pub fn listed(files: &'r [FunctionsOfFile]) -> Self {
+        Self { files }
+    }
+
     /// True if none is known.
     #[must_use]
     pub fn is_empty(self) -> bool {
@@ -28,6 +37,24 @@ impl<'r> QualifiedNames<'r> {
     pub(super) fn by_file(self) -> BTreeMap<&'r str, Functions<'r>> {
         self.files.iter().map(|(file, spans)| (file.as_str(), Functions::new(spans))).collect()
     }
+}
+
+/// The functions of files as their texts tell them; none of a file whose text is not known.
+pub type FunctionsOfTexts = BTreeMap<String, Option<Arc<python::Functions>>>;
+
+/// The names of the user's functions by the texts of their files, which go by their recorded paths; `None` where a frame does
+/// not fit a text: that is not the one that ran. Files without an entry tell nothing.
+#[must_use]
+pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<FunctionsOfFile>> {
+    let mut names: BTreeMap<&str, Vec<(u64, u64, String)>> = BTreeMap::new();
+    for (index, frame) in code.tables().frames().iter().enumerate() {
+        let id = FrameId::from_index(index);
+        let Some(functions) = texts.get(code.file(id)).filter(|_| code.owner(id) == Owner::User) else { continue };
+        let line = code.line(id)?;
+        let name = functions.as_ref()?.name(code.tables().string(frame.name), line)?;
+        names.entry(code.tables().string(frame.filename)).or_default().push((line.into(), line.into(), name));
+    }
+    Some(names.into_iter().map(|(file, functions)| (file.to_owned(), functions)).collect())
 }
 
 /// The functions of a file, by the last part of their names, in the order of their first lines: the first line, the last

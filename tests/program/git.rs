@@ -368,3 +368,66 @@ fn a_change_that_loosens_its_own_limits_says_so() {
     let output = checkout.ptmem(&["--git", "main", "--max-growth", "90%"]);
     assert!(text(&output.stdout).contains("the limit on the growth of peak is gone (5 %)"), "{}", text(&output.stdout));
 }
+
+/// Three classes with a `forward` each; that of the first is decorated.
+const MODEL: &str = "\
+import functools
+
+def traced(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+    return wrapper
+
+class Attention(Module):
+    @traced
+    def forward(self, x):
+        return torch.softmax(x)
+
+class Mlp(Module):
+    def forward(self, x):
+        return torch.gelu(x)
+
+class Layer(Module):
+    def forward(self, x):
+        return self.mlp(self.attention(x))
+";
+
+/// Recordings without facts, as PyTorch writes them: the decorator went, the attention shrank from 10 to 4 MiB, and the MLP
+/// grew from 10 to 16. `above` stands above the model at the base alone.
+fn undecorated(above: &str) -> Checkout {
+    const ATTENTION: [&str; 3] =
+        ["/ci/net/model.py:forward:12", "/ci/net/model.py:wrapper:6", "/ci/net/model.py:forward:20"];
+    const MLP: [&str; 2] = ["/ci/net/model.py:forward:16", "/ci/net/model.py:forward:20"];
+    const ATTENTION_AFTER: [&str; 2] = ["/ci/net/model.py:forward:11", "/ci/net/model.py:forward:19"];
+    const MLP_AFTER: [&str; 2] = ["/ci/net/model.py:forward:15", "/ci/net/model.py:forward:19"];
+    let checkout = Checkout::new("net/model.py");
+    checkout.git(&["switch", "--quiet", "main"]);
+    checkout.write("net/model.py", format!("{above}{MODEL}"));
+    checkout.commit("a model");
+    checkout.git(&["switch", "--quiet", "--create", "undecorated"]);
+    checkout.write("net/model.py", MODEL.replace("    @traced\n", ""));
+    checkout.commit("no decorator");
+    checkout.record(&[(&ATTENTION, 10), (&MLP, 10)], &[(&ATTENTION_AFTER, 4), (&MLP_AFTER, 16)]);
+    checkout
+}
+
+/// Changes of rows in MiB, by their labels.
+fn changes(output: &Output) -> Vec<(String, i64)> {
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["devices"][0]["stacks"].as_array().unwrap().iter();
+    rows.map(|row| (row["label"].as_str().unwrap().to_owned(), row["delta"].as_i64().unwrap() >> 20)).collect()
+}
+
+#[test]
+fn the_checkout_tells_functions_of_one_name_apart() {
+    let json = ["--git", "main", "--format", "json"];
+    let apart = undecorated("").ptmem(&json);
+    let rows = [("forward (net/model.py:15)".to_owned(), 6), ("forward (net/model.py:11)".to_owned(), -6)];
+    assert_eq!(changes(&apart), rows);
+    // Where the before is not of the base, the lines say so, and the checkout tells nothing.
+    let checkout = undecorated("# A remark.\n\n\n");
+    let unlike = checkout.ptmem(&json);
+    assert_ne!(changes(&unlike), rows);
+    assert_eq!(changes(&unlike), changes(&checkout.ptmem(&json[2..])));
+}

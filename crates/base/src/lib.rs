@@ -9,6 +9,7 @@ pub mod interner;
 pub mod label;
 pub mod lines;
 pub mod pattern;
+pub mod python;
 pub mod sides;
 pub mod text;
 pub mod units;

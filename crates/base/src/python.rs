@@ -1,13 +1,133 @@
-//! Finds the statements of a Python file that go over several lines.
+//! The statements of a Python file, and the functions and classes that they lie in. A text that is no Python has some, too.
 
 use std::ops::RangeInclusive;
 
-/// The lines of each statement of more than one line: those within brackets, those that a backslash joins, and long
-/// strings. Only the first line of a statement with a block belongs to it. A text that is no Python has some, too.
-pub(super) fn over_several_lines(text: &str) -> Vec<RangeInclusive<u32>> {
+/// Columns of a tab.
+pub const TAB: usize = 8;
+
+/// The lines of each statement: several are those within brackets, those that a backslash joins, and long strings. Only the
+/// head of a statement with a block belongs to it. Blank lines and comments count as statements of one line.
+#[must_use]
+pub fn statements(text: &str) -> Vec<RangeInclusive<u32>> {
     let mut scanner = Scanner { line: 1, first: 1, depth: 0, statements: Vec::new() };
     scanner.scan(text.as_bytes());
     scanner.statements
+}
+
+/// The functions and classes of a file.
+#[derive(Debug, Default)]
+pub struct Functions {
+    /// In the order in which they begin, so that an inner one follows the outer one.
+    all: Vec<Function>,
+}
+
+/// A function or a class.
+#[derive(Debug)]
+struct Function {
+    /// Its name within those around it, as `__qualname__` has it.
+    name: String,
+    /// What stands between its name and those within it.
+    separator: &'static str,
+    /// The one around it.
+    outer: Option<usize>,
+    indent: usize,
+    /// Its lines, from the first decorator on.
+    lines: RangeInclusive<u32>,
+    /// The last line of its head.
+    head: u32,
+}
+
+/// Python refuses deeper blocks.
+const DEEPEST: usize = 100;
+
+impl Functions {
+    /// Those of a text, by their indentation.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut all: Vec<Function> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut decorator = None;
+        for (first, last) in statements(text).into_iter().map(RangeInclusive::into_inner) {
+            let Some(line) = lines.get(first as usize - 1).filter(|line| is_code(line)) else { continue };
+            let indent = indent(line);
+            open.retain(|&outer| all[outer].indent < indent);
+            for &outer in &open {
+                all[outer].lines = *all[outer].lines.start()..=last;
+            }
+            let line = line.trim_start();
+            if line.starts_with('@') {
+                decorator = decorator.or(Some(first));
+                continue;
+            }
+            let first = decorator.take().unwrap_or(first);
+            if let Some((own, separator)) = defined(line).filter(|_| open.len() < DEEPEST) {
+                let outer = open.last().copied();
+                let name = outer.map_or_else(|| own.to_owned(), |outer| all[outer].within(own));
+                open.push(all.len());
+                all.push(Function { name, separator, outer, indent, lines: first..=last, head: last });
+            }
+        }
+        Self { all }
+    }
+
+    /// The qualified name of the function, class or module that runs a line, by its own name; `None` where another one runs
+    /// it. A lambda or a comprehension may lie anywhere. The head of a function, with its decorators, is run by what
+    /// lies around it, too.
+    #[must_use]
+    pub fn name(&self, function: &str, line: u32) -> Option<String> {
+        let own = function.rsplit('.').next().unwrap_or(function);
+        let mut next = self.all.partition_point(|function| *function.lines.start() <= line).checked_sub(1);
+        while let Some(index) = next {
+            let around = &self.all[index];
+            next = around.outer;
+            if !around.lines.contains(&line) {
+                continue;
+            }
+            if own.starts_with('<') && own != "<module>" {
+                return Some(around.within(own));
+            }
+            if around.name.rsplit('.').next() == Some(own) {
+                return Some(around.name.clone());
+            }
+            if line > around.head {
+                return None;
+            }
+        }
+        own.starts_with('<').then(|| own.to_owned())
+    }
+}
+
+impl Function {
+    /// The qualified name of what lies in it.
+    fn within(&self, own: &str) -> String {
+        format!("{}{}{own}", self.name, self.separator)
+    }
+}
+
+/// True for lines that Python can be at.
+#[must_use]
+pub fn is_code(line: &str) -> bool {
+    !line.trim().is_empty() && !line.trim_start().starts_with('#')
+}
+
+/// The columns in front of the text, with tabs as Python counts them.
+#[must_use]
+pub fn indent(line: &str) -> usize {
+    let blanks = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    blanks.fold(0, |columns, blank| if blank == '\t' { columns / TAB * TAB + TAB } else { columns + 1 })
+}
+
+/// The name that a line defines, if it is the head of a function or class, and what stands between it and names within.
+fn defined(line: &str) -> Option<(&str, &'static str)> {
+    let line = line.strip_prefix("async ").unwrap_or(line).trim_start();
+    let (rest, separator) = match line.strip_prefix("def ") {
+        Some(rest) => (rest, ".<locals>."),
+        None => (line.strip_prefix("class ")?, "."),
+    };
+    let rest = rest.trim_start();
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    Some((&rest[..end], separator))
 }
 
 struct Scanner {
@@ -65,9 +185,7 @@ impl Scanner {
 
     /// The end of a line that ends a statement.
     fn end(&mut self) {
-        if self.line > self.first {
-            self.statements.push(self.first..=self.line);
-        }
+        self.statements.push(self.first..=self.line);
         self.line += 1;
         self.first = self.line;
     }
@@ -80,9 +198,6 @@ fn until_line_break(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::patch::{Patch, Span};
-    use crate::sides::Side;
-
     const CODE: &str = "\
 x = f(1)  # (
 y = nn.Linear(
@@ -99,27 +214,80 @@ z = 1
 
     #[test]
     fn brackets_strings_and_backslashes_join_lines() {
-        assert_eq!(over_several_lines(CODE), [2..=5, 7..=8, 9..=10]);
-        assert_eq!(over_several_lines("f(\n"), [1..=2]);
-        assert_eq!(over_several_lines("'a\nb)\r\nc \\\r\nd"), [3..=4]);
-        assert_eq!(over_several_lines("'''"), []);
+        assert_eq!(statements(CODE), [1..=1, 2..=5, 6..=6, 7..=8, 9..=10, 11..=11, 12..=12]);
+        assert_eq!(statements("f(\n"), [1..=2]);
+        assert_eq!(statements("'a\nb)\r\nc \\\r\nd"), [1..=1, 2..=2, 3..=4]);
+        assert_eq!(statements("'''"), [1..=1]);
     }
 
-    /// The lines of the code that a change touches, with their statements.
-    fn touched(first: u32, count: u32) -> Vec<u32> {
-        let mut patch = Patch::default();
-        patch.touch(Side::After, "m.py", Span { first, count });
-        patch.widen_to_statements(Side::After, "m.py", CODE);
-        (1..=12).filter(|&line| patch.touches(Side::After, "m.py", line)).collect()
-    }
+    const NESTED: &str = "\
+import torch
+class Attention(nn.Module):
+    table = torch.ones(
+3)
+
+    @decorate(
+        1)
+    # Why it is decorated.
+    @torch.no_grad()
+    async  def forward(self, x=lambda:
+            0):
+        '''
+def forward(): not here
+        '''
+        def inner(): return x
+        y = [
+inner() for _ in x
+        ]
+
+# A comment.
+\tif y:
+\t\tclass Local:
+\t\t\tdef forward(self):
+\t\t\t\treturn x
+        return y \\
++ 1
+class Mlp: forward = lambda x: x
+def forward[T](x: T):
+  return x
+x = forward(1)
+";
 
     #[test]
-    fn a_change_within_a_statement_touches_all_of_it() {
-        assert_eq!(touched(3, 1), [2, 3, 4, 5]);
-        // Lines are missing behind line 2, within the call; behind line 5 they are between two statements.
-        assert_eq!(touched(2, 0), [2, 3, 4, 5]);
-        assert_eq!(touched(5, 0), [0; 0]);
-        assert_eq!(touched(1, 1), [1]);
-        assert_eq!(touched(6, 3), [6, 7, 8]);
+    fn functions_go_by_the_classes_and_functions_around_them() {
+        let functions = Functions::new(NESTED);
+        for (line, own, expected) in [
+            (1, "<module>", "<module>"),
+            (3, "Attention", "Attention"),
+            (4, "Attention", "Attention"),
+            (6, "forward", "Attention.forward"),
+            (6, "Attention", "Attention"),
+            (9, "forward", "Attention.forward"),
+            (10, "<lambda>", "Attention.forward.<locals>.<lambda>"),
+            (15, "inner", "Attention.forward.<locals>.inner"),
+            (15, "forward", "Attention.forward"),
+            (17, "<listcomp>", "Attention.forward.<locals>.<listcomp>"),
+            (17, "forward", "Attention.forward"),
+            (24, "forward", "Attention.forward.<locals>.Local.forward"),
+            (26, "forward", "Attention.forward"),
+            (27, "<lambda>", "Mlp.<lambda>"),
+            (29, "forward", "forward"),
+            (30, "<module>", "<module>"),
+            (30, "<genexpr>", "<genexpr>"),
+        ] {
+            assert_eq!(functions.name(own, line).as_deref(), Some(expected), "{own}:{line}");
+        }
+        for (line, own) in [
+            (1, "forward"),
+            (12, "Attention"),
+            (15, "<module>"),
+            (24, "Local"),
+            (29, "<module>"),
+            (30, "forward"),
+            (99, "f"),
+        ] {
+            assert_eq!(functions.name(own, line), None, "{own}:{line}");
+        }
+        assert_eq!(Functions::new("").name("<module>", 1).as_deref(), Some("<module>"));
     }
 }

@@ -16,6 +16,7 @@ use super::super::args::DiffArguments;
 use super::super::input::{self, require_moment};
 use super::super::ranks::{self, Found};
 use super::super::{advice, checkout, config, git, output};
+use super::names::Names;
 use super::pairs::Pair;
 use super::update::shell_word;
 
@@ -69,6 +70,8 @@ struct Run<'a> {
     today: Day,
     /// The change of the code, where rows are marked by it.
     patch: Option<Patch>,
+    /// Names of functions in the checkout.
+    names: Names,
     /// Whether both sides of a comparison are read at the same time.
     parallel: bool,
 }
@@ -81,7 +84,8 @@ pub(super) fn compare_all(
     config: &Config,
 ) -> Result<Gate> {
     let patch = arguments.git.as_deref().map(git::changed_lines).transpose()?;
-    let mut run = Run { pairs, arguments, config, today: config::today()?, patch, parallel: false };
+    let mut run =
+        Run { pairs, arguments, config, today: config::today()?, patch, names: Names::default(), parallel: false };
     let Plan { items, mut made } = run.plan(found)?;
     let jobs = ranks::jobs(arguments.view.jobs);
     // Few comparisons leave cores for both sides of each.
@@ -180,7 +184,12 @@ impl<'a> Run<'a> {
         if let Some(name) = pair.name.as_ref().filter(|_| !thresholds.limits_anything()) {
             bail!("comparison '{name}' has no limit, here or in ptmem.toml");
         }
-        let profiles = pair.context(self.read(item))?;
+        let mut profiles = pair.context(self.read(item))?;
+        let git = self.arguments.git.as_deref().zip(self.patch.as_ref());
+        // A saved profile has no names but those of its recording.
+        if let Some((base, patch)) = git.filter(|_| self.arguments.update.is_none()) {
+            self.names.give(&mut profiles, base, patch);
+        }
         self.require_updatable(&profiles)?;
         let mut diff = self.diff(pair, profiles);
         if output::is_same_file(item.files.before, item.files.after) {

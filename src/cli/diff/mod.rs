@@ -1,6 +1,7 @@
 //! `ptmem diff`: one comparison or those of a suite, and the stored before.
 
 mod compare;
+mod names;
 mod pairs;
 mod update;
 

@@ -1,0 +1,79 @@
+//! Names of functions within their classes, from the checkout, for recordings without them: PyTorch writes the last part of a
+//! name alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ptmem::patch::Patch;
+use ptmem::profile::Profile;
+use ptmem::python::Functions;
+use ptmem::sides::{Side, Sides};
+use ptmem::stack::{FunctionsOfTexts, QualifiedNames, names_by_texts};
+
+use super::super::{checkout, git, sources};
+
+/// The functions in the files of the checkout, each read once for all comparisons.
+#[derive(Default)]
+pub(super) struct Names {
+    known: Mutex<Sides<FunctionsOfTexts>>,
+}
+
+impl Names {
+    /// Groups the stacks of both sides by qualified names: those of the after by the checkout, those of the before by its
+    /// merge base with `base`. Both stay as they are where a side has names of its own, or was recorded from another code.
+    pub(super) fn give(&self, profiles: &mut Sides<Profile>, base: &str, patch: &Patch) {
+        if profiles.each().into_iter().any(|(_, profile)| profile.has_qualified_names() || !profile.lists_all_stacks())
+        {
+            return;
+        }
+        let files = checkout::files([profiles.before.code(), profiles.after.code()].into_iter());
+        let mut names = Sides::<Option<Vec<_>>>::default();
+        for (side, profile) in profiles.each() {
+            let code = profile.code();
+            let recorded = code.user_files().into_iter();
+            let paths = recorded.filter_map(|file| Some((file, path(file, side, &files, patch)?)));
+            let functions = self.functions(side, base, &paths.collect());
+            *names.of_mut(side) = names_by_texts(&code, &functions);
+        }
+        if let Sides { before: Some(before), after: Some(after) } = names {
+            profiles.before.name_functions(QualifiedNames::listed(&before));
+            profiles.after.name_functions(QualifiedNames::listed(&after));
+        }
+    }
+
+    /// The functions of recorded files, given the paths of these from the root of the checkout.
+    fn functions(&self, side: Side, base: &str, paths: &BTreeMap<&str, String>) -> FunctionsOfTexts {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.of_mut(side);
+        let wanted = paths.values().filter(|path| !known.contains_key(*path));
+        let wanted: BTreeMap<String, String> = wanted.map(|path| (path.clone(), path.clone())).collect();
+        if !wanted.is_empty() {
+            let texts = texts(side, base, &wanted);
+            let read = wanted.into_keys().map(|path| {
+                let functions = texts.get(&path).map(|text| Arc::new(Functions::new(text)));
+                (path, functions)
+            });
+            known.extend(read);
+        }
+        paths.iter().map(|(file, path)| ((*file).to_owned(), known[path].clone())).collect()
+    }
+}
+
+/// The path of a recorded file from the root of the checkout. A file of the before may have another name there, or be gone.
+fn path(file: &str, side: Side, files: &BTreeMap<String, String>, patch: &Patch) -> Option<String> {
+    let renamed = || patch.find(side, file).filter(|_| side == Side::Before);
+    let path = files.get(file).map(String::as_str).or_else(renamed)?;
+    Path::new(path).extension().is_some_and(|ending| ending == "py").then(|| path.to_owned())
+}
+
+/// The texts of files, by their paths from the root of the checkout.
+fn texts(side: Side, base: &str, paths: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    match side {
+        Side::Before => {
+            let texts = git::texts_at_base(base, paths.keys().map(String::as_str)).unwrap_or_default();
+            texts.into_iter().map(|(path, text)| (path.to_owned(), text)).collect()
+        }
+        Side::After => sources::read(paths, true).into_iter().map(|(path, lines)| (path, lines.join("\n"))).collect(),
+    }
+}
