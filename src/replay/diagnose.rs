@@ -287,7 +287,7 @@ impl Report<'_> {
                 Code::SegmentsUnknown,
                 format!(
                     "{} allocations lie outside every known segment; segment events are missing (skip_actions?), and \
-                     reserved bytes before the dump may be lower than counted",
+                     reserved bytes before the dump may be others than counted",
                     self.findings.unbacked
                 ),
             );

@@ -292,22 +292,11 @@ impl Trust<'_> {
     fn reserved(&self) -> Result<Counter, Error> {
         let gauge = &self.counters.reserved;
         let is_bounded = self.findings.history != History::StateOnly;
-        let errors = if self.findings.unbacked == 0 {
-            Errors::default()
-        } else {
-            // Segments whose beginning is not recorded are taken to be as old as the history, so the truth lies below:
-            // but it held what was active, and what is there at the end.
-            let Counters { active, active_margin, .. } = self.counters;
-            let least = (active.peak - self.counters.peak_margin(active_margin, active)).max(self.end.reserved);
-            Errors {
-                baseline: gauge.baseline - (active.baseline - active_margin.baseline).clamp(0, gauge.baseline.max(0)),
-                peak: (gauge.peak - least).max(0),
-            }
-        };
         if self.findings.is_least() {
             return self.least(gauge, self.end.reserved, false, "reserved");
         }
-        let errors = is_bounded.then_some(errors);
+        // Of a segment that nothing tells of, nobody knows when it was there, nor its size.
+        let errors = (is_bounded && self.findings.unbacked == 0).then(Errors::default);
         let is_known = self.findings.reserved_known() && !(is_bounded && self.contradicts_active());
         self.counter(gauge, self.end.reserved, errors, is_known, "reserved")
     }
