@@ -456,6 +456,23 @@ fn what_is_given_up_when_the_program_ends_leaked_until_then() {
     assert_eq!((leak.label.as_str(), leak.bytes_per_step, leak.end.bytes), ("train (job.py:30)", 2048, 11 * 2048));
 }
 
+/// A loop that evaluates and keeps the graphs of all losses, until the function returns.
+#[test]
+fn what_a_loop_without_names_keeps_to_its_end_is_found() {
+    let mut program = Program::default();
+    for batch in 0..10 {
+        program.work();
+        for part in 0..9 {
+            program.alloc(format!("{batch}.{part}"), &format!("evaluate:{}", 30 + part), 2048);
+        }
+    }
+    for batch in 0..10 {
+        (0..9).for_each(|part| program.free(&format!("{batch}.{part}")));
+    }
+    let search = program.search(&Options::default());
+    assert_eq!((search.leaks().count(), verdict(&search)), (1, Verdict::Regression), "{:#?}", search.devices);
+}
+
 #[test]
 fn growth_that_no_stack_shows_is_told() {
     let program = steps(12, |program, step| {

@@ -118,10 +118,15 @@ impl<'c, 't> Rounds<'c, 't> {
     /// Whether rounds are steps, not the layers within one.
     pub(super) fn are_steps(&self, begins: &[usize]) -> bool {
         let plausible: Vec<bool> = begins.windows(2).map(|pair| self.is_step(&(pair[0]..pair[1]))).collect();
-        // Rounds that stop long before the end are a part of the history, such as loading the weights.
-        let longest = begins.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-        let last = self.course.events.saturating_sub(begins.last().copied().unwrap_or_default());
-        !plausible.is_empty() && are_most(&plausible) && last <= longest.saturating_mul(LONGEST_REST)
+        !plausible.is_empty() && are_most(&plausible) && !self.are_over(begins)
+    }
+
+    /// Whether rounds stop long before the end: then they are a part of the history, such as loading the weights. What is
+    /// freed behind the last one is no sign of that: it may be all that they kept.
+    fn are_over(&self, begins: &[usize]) -> bool {
+        let longest = begins.windows(2).map(|pair| self.course.within(&(pair[0]..pair[1])).len()).max().unwrap_or(0);
+        let last = begins.last().copied().unwrap_or_default();
+        self.course.within(&(last..self.course.events)).len() > longest.saturating_mul(LONGEST_REST)
     }
 
     /// Whether each round is a call of the model, and all that goes on in there is part of some round. Of the layers
@@ -134,8 +139,6 @@ impl<'c, 't> Rounds<'c, 't> {
         };
         let rounds: Vec<Range<usize>> = begins.windows(2).map(|pair| pair[0]..pair[1]).collect();
         let whole = rounds.iter().filter(|round| self.frees_and_ends(round)).count();
-        let longest = rounds.iter().map(Range::len).max().unwrap_or(0);
-        let is_over = self.course.events - last > longest.saturating_mul(LONGEST_REST);
         let within = self.kinds.iter().filter(|(_, kind)| kind.python.starts_with(call));
         let happens_once = within.filter_map(|(stack, _)| *stack).any(|stack| {
             let allocations = &self.of_stack[&stack];
@@ -143,7 +146,7 @@ impl<'c, 't> Rounds<'c, 't> {
         });
         rounds.len() + 1 >= FEWEST
             && nearly_all(whole, rounds.len())
-            && !is_over
+            && !self.are_over(begins)
             && !happens_once
             && (self.calls_in_common(&rounds) < 2 || self.holds_shorter_rounds(&rounds))
     }
