@@ -125,7 +125,8 @@ impl Facts {
         let mut known: FxHashMap<&str, usize> = FxHashMap::default();
         for (frame, of_frame) in tables.frames().iter().zip(&mut self.frames) {
             let functions = names.get(tables.string(frame.filename)).filter(|_| of_frame.owner != Owner::Generated);
-            let Some(name) = functions.and_then(|functions| functions.name(tables.string(frame.name), frame.line))
+            let Some(name) =
+                functions.and_then(|functions| functions.name(written(tables.string(frame.name)), frame.line))
             else {
                 continue;
             };
@@ -189,7 +190,14 @@ impl Facts {
 
 /// The function of a frame, as much of it as anybody reads.
 pub(super) fn function(tables: &Tables, frame: FrameId) -> &str {
-    super::legible(tables.string(tables.frame(frame).name))
+    super::legible(written(tables.string(tables.frame(frame).name)))
+}
+
+/// The name of a function as it is written. torch.compile makes one of the rest of a function behind a break of the graph, and
+/// puts the line of the break into its name.
+pub(super) fn written(name: &str) -> &str {
+    let resumed = name.strip_prefix("torch_dynamo_resume_in_").and_then(|rest| rest.rsplit_once("_at_"));
+    resumed.map_or(name, |(function, _)| function)
 }
 
 /// The files that the frames of a snapshot lie in.
@@ -274,7 +282,7 @@ impl<'t> Functions<'t> {
 
     fn digest(&mut self, name: StringId) -> &Digest {
         let tables = self.tables;
-        self.digests.entry(name).or_insert_with(|| sha1(&[tables.string(name).as_bytes()]))
+        self.digests.entry(name).or_insert_with(|| sha1(&[written(tables.string(name)).as_bytes()]))
     }
 
     fn symbol(&mut self, name: StringId) -> Symbol<Span> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::facts::written;
 use super::{Code, Owner};
 use crate::python;
 use crate::snapshot::{FrameId, FunctionsOfFile, RunFacts};
@@ -51,7 +52,7 @@ pub fn names_by_texts(code: &Code<'_>, texts: &FunctionsOfTexts) -> Option<Vec<F
         let id = FrameId::from_index(index);
         let Some(functions) = texts.get(code.file(id)).filter(|_| code.owner(id) == Owner::User) else { continue };
         let line = code.line(id)?;
-        let name = functions.as_ref()?.name(code.tables().string(frame.name), line)?;
+        let name = functions.as_ref()?.name(written(code.tables().string(frame.name)), line)?;
         names.entry(code.tables().string(frame.filename)).or_default().push((line.into(), line.into(), name));
     }
     Some(names.into_iter().map(|(file, functions)| (file.to_owned(), functions)).collect())

@@ -61,6 +61,16 @@ fn library_code_below_the_line_of_the_user_is_named_as_well() {
 }
 
 #[test]
+fn the_rest_of_a_function_behind_a_break_of_its_graph_is_that_function() {
+    let resumed = |name: &'static str, line| {
+        [MM, (name, "/home/me/repo/model.py", line), ("forward", "/home/me/repo/model.py", 7)]
+    };
+    let before = resumed("torch_dynamo_resume_in_forward_at_9", 9);
+    assert_eq!(label(&before, &[]), "forward (model.py:9) aten::mm");
+    assert_eq!(key(GroupBy::Stack, &before), key(GroupBy::Stack, &resumed("torch_dynamo_resume_in_forward_at_12", 12)));
+}
+
+#[test]
 fn equal_labels_are_told_apart_by_their_callers() {
     let helper = ("forward", "/home/me/repo/model.py", 39);
     let main = ("<module>", "/home/me/repo/train.py", 3);
