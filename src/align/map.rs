@@ -4,6 +4,9 @@ use super::order::Pair;
 use super::steps::Steps;
 use crate::sides::Sides;
 
+/// Histories do not correspond where fewer allocations than those of the shorter one divided by this have a partner.
+const LEAST_PART: usize = 5;
+
 /// A stretch without partners that is longer than the longer history divided by this is missing on the other side.
 const WIDEST_GAP_PART: usize = 64;
 
@@ -24,9 +27,10 @@ pub(super) struct Map {
 impl Map {
     /// `order` and `lengths` are those of what is aligned.
     pub(super) fn new(steps: Sides<Option<Steps>>, order: &[Pair], lengths: Sides<usize>) -> Self {
+        let is_alike = order.len() >= lengths.before.min(lengths.after) / LEAST_PART;
         Self {
             steps,
-            pairs: corners(order),
+            pairs: if is_alike { corners(order) } else { Vec::new() },
             widest_gap: lengths.before.max(lengths.after).div_ceil(WIDEST_GAP_PART).max(SHORTEST_MISSING),
         }
     }
