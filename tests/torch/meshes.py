@@ -186,6 +186,13 @@ def gloo_beside_nccl():
     assert len(held) == WORLD
 
 
+def megatron():
+    """Where PTMEM_TEST_MEGATRON names the folder of Megatron-core."""
+    from gpt_of_megatron import train
+
+    train(pause=LOOK)
+
+
 def steered_by_rank_0():
     """Flags and sizes that rank 0 alone knows: not run unless it is named, as simulated ranks send no values."""
     held = [torch.ones(1000, device="cuda")]
@@ -216,6 +223,10 @@ ALL = (
     expert_parallel,
     gloo_beside_nccl,
 )
+MEGATRON = os.environ.get("PTMEM_TEST_MEGATRON")
+if MEGATRON:
+    sys.path.append(MEGATRON)
+    ALL += (megatron,)
 
 
 def main(path, *names):
