@@ -70,9 +70,10 @@ pub(super) fn run(arguments: LeakArguments, output: &Output) -> Result<ExitCode>
         device_memory: arguments.device.memory(&config),
         allow_oom: arguments.allow_oom || config.limits.allow_oom.unwrap_or_default(),
     };
+    let of_input = arguments.view.input.reading(&config);
     let reading = profile::Options {
-        max_input: arguments.view.input.max_input(),
-        allocator_settings: arguments.view.input.allocator_settings(&config),
+        max_input: of_input.max_input,
+        allocator_settings: of_input.allocator_settings,
         device: arguments.view.device,
         ..options.reading()
     };

@@ -12,13 +12,7 @@ use super::{config, output};
 pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
     let rules = args::rules(&config, &arguments.strip_prefix);
-    let options = profile::Options {
-        rules,
-        device: arguments.device,
-        max_input: arguments.input.max_input(),
-        allocator_settings: arguments.input.allocator_settings(&config),
-        ..profile::Options::default()
-    };
+    let options = profile::Options { rules, device: arguments.device, ..arguments.input.reading(&config) };
     output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
     input::require_whole_groups(&profile)?;

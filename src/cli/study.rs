@@ -46,9 +46,7 @@ impl StudyView {
             unfold: grouping.unfold,
             at: Moment::Peak,
             rules: grouping.rules(config),
-            max_input: self.input.max_input(),
-            allocator_settings: self.input.allocator_settings(config),
-            ..profile::Options::default()
+            ..self.input.reading(config)
         }
     }
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use ptmem::profile::{self, Opened};
+use ptmem::profile::Opened;
 use ptmem::trim::{self, Between, Trimmed};
 use ptmem::units::Size;
 
@@ -51,11 +51,7 @@ pub(super) fn run(arguments: &TrimArguments, output: &output::Output) -> Result<
     if output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{name}: is the snapshot itself; expected another file to write to");
     }
-    let reading = profile::Options {
-        max_input: arguments.input.max_input(),
-        allocator_settings: arguments.input.allocator_settings(&config),
-        ..profile::Options::default()
-    };
+    let reading = arguments.input.reading(&config);
     let Opened::Snapshot(snapshot, source) = input::open(&arguments.snapshot, &reading)? else {
         bail!("{name}: is a saved profile, which has no history to cut; expected a snapshot");
     };

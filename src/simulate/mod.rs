@@ -23,46 +23,29 @@ pub use stand_in::{PRELOADED, SONAMES, StandIn};
 /// The library for the system that ptmem was built for. Empty where there is none.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libptmem-simulate.so"));
 
-/// Code that the child's Python runs when it starts: versions for the library, and recording.
-pub const PYTHON_HOOK: &str = include_str!("hook.py");
+/// The folder of the package that the Python package has as well: passes of training, modules, purposes and shapes of memory.
+pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
-/// Module beside it, `ptmem_simulate_answers`: functions of PyTorch and transformers that ask for what no simulated GPU
-/// knows.
-pub const PYTHON_ANSWERS: &str = include_str!("answers.py");
-
-/// Module beside it, `ptmem_simulate_facts`, which the Python package has as well: facts about the run, and writing
-/// snapshots.
-pub const PYTHON_FACTS: &str = include_str!("../../python/ptmem_gate/_facts.py");
-
-/// Module beside it, `ptmem_simulate_ranks`: functions of PyTorch and DeepSpeed that ask other ranks.
-pub const PYTHON_RANKS: &str = include_str!("ranks.py");
-
-/// The Python file beside it that has ranks send each other small values.
-pub const PYTHON_SENT: &str = include_str!("sent.py");
-
-/// Module beside it, `ptmem_simulate_one_rank`: answers for the ranks of a job that do not exist.
-pub const PYTHON_ONE_RANK: &str = include_str!("one_rank.py");
-
-/// Module beside it, `ptmem_simulate_values`: values that operators write.
-pub const PYTHON_VALUES: &str = include_str!("values.py");
-
-/// Module beside it, `ptmem_simulate_calls`: what the host computes for an operator.
-pub const PYTHON_CALLS: &str = include_str!("calls.py");
-
-/// Module beside it, `ptmem_simulate_operators`: a rule for each operator.
-pub const PYTHON_OPERATORS: &str = include_str!("operators.py");
-
-/// Package beside it, `ptmem_simulate_watch`, which the Python package has as well: passes of training, modules, purposes
-/// and shapes of memory. The files of it by their names.
-pub const PYTHON_WATCH: [(&str, &str); 8] = [
-    ("__init__.py", include_str!("../../python/ptmem_gate/_watch/__init__.py")),
-    ("attribution.py", include_str!("../../python/ptmem_gate/_watch/attribution.py")),
-    ("belongings.py", include_str!("../../python/ptmem_gate/_watch/belongings.py")),
-    ("marks.py", include_str!("../../python/ptmem_gate/_watch/marks.py")),
-    ("modules.py", include_str!("../../python/ptmem_gate/_watch/modules.py")),
-    ("passes.py", include_str!("../../python/ptmem_gate/_watch/passes.py")),
-    ("purposes.py", include_str!("../../python/ptmem_gate/_watch/purposes.py")),
-    ("shapes.py", include_str!("../../python/ptmem_gate/_watch/shapes.py")),
+/// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head of each says
+/// what it does.
+pub const PYTHON: [(&str, &str); 17] = [
+    ("sitecustomize.py", include_str!("hook.py")),
+    ("ptmem_simulate_answers.py", include_str!("answers.py")),
+    ("ptmem_simulate_facts.py", include_str!("../../python/ptmem_gate/_facts.py")),
+    ("ptmem_simulate_ranks.py", include_str!("ranks.py")),
+    ("ptmem_simulate_sent.py", include_str!("sent.py")),
+    ("ptmem_simulate_one_rank.py", include_str!("one_rank.py")),
+    ("ptmem_simulate_values.py", include_str!("values.py")),
+    ("ptmem_simulate_calls.py", include_str!("calls.py")),
+    ("ptmem_simulate_operators.py", include_str!("operators.py")),
+    ("ptmem_simulate_watch/__init__.py", include_str!("../../python/ptmem_gate/_watch/__init__.py")),
+    ("ptmem_simulate_watch/attribution.py", include_str!("../../python/ptmem_gate/_watch/attribution.py")),
+    ("ptmem_simulate_watch/belongings.py", include_str!("../../python/ptmem_gate/_watch/belongings.py")),
+    ("ptmem_simulate_watch/marks.py", include_str!("../../python/ptmem_gate/_watch/marks.py")),
+    ("ptmem_simulate_watch/modules.py", include_str!("../../python/ptmem_gate/_watch/modules.py")),
+    ("ptmem_simulate_watch/passes.py", include_str!("../../python/ptmem_gate/_watch/passes.py")),
+    ("ptmem_simulate_watch/purposes.py", include_str!("../../python/ptmem_gate/_watch/purposes.py")),
+    ("ptmem_simulate_watch/shapes.py", include_str!("../../python/ptmem_gate/_watch/shapes.py")),
 ];
 
 /// Name of the environment variable that carries [`Settings::text`].

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ptmem::config::Config;
+use ptmem::profile;
 use ptmem::snapshot::AllocatorSettings;
 
 use super::heading;
@@ -35,13 +36,12 @@ pub(crate) struct InputArguments {
 }
 
 impl InputArguments {
-    /// In bytes.
-    pub(crate) fn max_input(&self) -> Option<u64> {
-        self.max_input.as_ref().map(|size| size.0)
-    }
-
-    /// The allocator settings of the command line, else of the configuration.
-    pub(crate) fn allocator_settings(&self, config: &Config) -> Option<AllocatorSettings> {
-        self.allocator_settings.clone().or_else(|| config.allocator_settings.clone())
+    /// The options by which a file is read. What the command line does not say, the configuration does.
+    pub(crate) fn reading(&self, config: &Config) -> profile::Options {
+        profile::Options {
+            max_input: self.max_input.map(|size| size.0),
+            allocator_settings: self.allocator_settings.clone().or_else(|| config.allocator_settings.clone()),
+            ..profile::Options::default()
+        }
     }
 }

@@ -48,10 +48,7 @@ impl Stacks {
             at: self.moment().unwrap_or_default(),
             device: view.device,
             rules: self.grouping.rules(config),
-            every: None,
-            max_input: view.input.max_input(),
-            allocator_settings: view.input.allocator_settings(config),
-            layout: false,
+            ..view.input.reading(config)
         }
     }
 }

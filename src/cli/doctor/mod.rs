@@ -35,12 +35,7 @@ pub(crate) struct DoctorArguments {
 
 pub(super) fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode> {
     let config = config::load(&arguments.config)?;
-    let options = profile::Options {
-        rules: rules(&config, &[]),
-        max_input: arguments.input.max_input(),
-        allocator_settings: arguments.input.allocator_settings(&config),
-        ..profile::Options::default()
-    };
+    let options = profile::Options { rules: rules(&config, &[]), ..arguments.input.reading(&config) };
     let profile = input::profile(&arguments.snapshot, &options)?;
     let mut findings = examine(&profile, &leak::search(&profile, &leak::Options::default()));
     if let Some(second) = &arguments.again {

@@ -222,20 +222,9 @@ fn fill(folder: &Path) -> io::Result<()> {
         fs::write(libraries.join(soname), stand_in.bytes())?;
     }
     let python = folder.join("python");
-    fs::create_dir(&python)?;
-    fs::write(python.join("sitecustomize.py"), simulate::PYTHON_HOOK)?;
-    fs::write(python.join("ptmem_simulate_answers.py"), simulate::PYTHON_ANSWERS)?;
-    fs::write(python.join("ptmem_simulate_ranks.py"), simulate::PYTHON_RANKS)?;
-    fs::write(python.join("ptmem_simulate_sent.py"), simulate::PYTHON_SENT)?;
-    fs::write(python.join("ptmem_simulate_facts.py"), simulate::PYTHON_FACTS)?;
-    fs::write(python.join("ptmem_simulate_one_rank.py"), simulate::PYTHON_ONE_RANK)?;
-    fs::write(python.join("ptmem_simulate_values.py"), simulate::PYTHON_VALUES)?;
-    fs::write(python.join("ptmem_simulate_calls.py"), simulate::PYTHON_CALLS)?;
-    fs::write(python.join("ptmem_simulate_operators.py"), simulate::PYTHON_OPERATORS)?;
-    let watch = python.join("ptmem_simulate_watch");
-    fs::create_dir(&watch)?;
-    for (name, text) in simulate::PYTHON_WATCH {
-        fs::write(watch.join(name), text)?;
+    fs::create_dir_all(python.join(simulate::PYTHON_WATCH))?;
+    for (name, text) in simulate::PYTHON {
+        fs::write(python.join(name), text)?;
     }
     File::create(folder.join("ledger"))?.set_len(Ledger::file_size())
 }

@@ -55,7 +55,7 @@ impl Axes {
             svg.chart width="100%" height=(ABOVE + self.height + BELOW) role="group" aria-label=(description) {
                 svg.lines x="0" y=(ABOVE) width="100%" height=(self.height) viewBox=(format!("0 0 {SPAN} {SPAN}"))
                     preserveAspectRatio="none" { (lines) }
-                (self.grid())
+                (grid(self.top, |bytes| self.down(bytes)))
                 (marks)
                 g.scale aria-hidden="true" {
                     @for (at, text) in labels {
@@ -64,18 +64,6 @@ impl Axes {
                     }
                 }
                 (self.device())
-            }
-        }
-    }
-
-    fn grid(&self) -> Markup {
-        html! {
-            g.grid aria-hidden="true" {
-                @for tick in ticks(self.top) {
-                    @let y = self.down(tick);
-                    line x1="0" x2="100%" y1=(y) y2=(y) {}
-                    text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
-                }
             }
         }
     }
@@ -94,6 +82,19 @@ impl Axes {
                 }
             } @else {
                 g.failure { text x="100%" dx="-4" y="12" text-anchor="end" { (text) ", far above" } }
+            }
+        }
+    }
+}
+
+/// Lines at round sizes up to the top of a chart, each so far from the top of the picture as `down` says.
+pub(super) fn grid(top: u64, down: impl Fn(u64) -> Milli) -> Markup {
+    html! {
+        g.grid aria-hidden="true" {
+            @for tick in ticks(top) {
+                @let y = down(tick);
+                line x1="0" x2="100%" y1=(y) y2=(y) {}
+                text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
             }
         }
     }

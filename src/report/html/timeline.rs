@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::axes::grid;
 use super::chart::{Axis, Chart};
 use super::name;
 use super::palette::Palette;
-use super::scale::{Milli, SPAN, tick_label, ticks};
+use super::scale::{Milli, SPAN};
 use crate::picture::{Band, Curve, Event, EventKind, Picture};
 use crate::sides::Side;
 use crate::stack::OTHER;
@@ -138,7 +139,7 @@ pub(super) fn plot(chart: &Chart<'_>, description: &str) -> Markup {
                 @if let Some(curve) = chart.picture.curves.last() { (areas(chart, curve)) }
                 @for curve in &chart.picture.curves { (lines(chart, curve)) }
             }
-            (grid(chart))
+            (grid(chart.top, |bytes| down(chart, bytes)))
             @for curve in &chart.picture.curves {
                 @for event in &curve.events { (mark(chart, curve, event)) }
             }
@@ -170,18 +171,6 @@ fn down(chart: &Chart<'_>, bytes: u64) -> Milli {
 
 fn percent(place: Milli) -> String {
     format!("{place}%")
-}
-
-fn grid(chart: &Chart<'_>) -> Markup {
-    html! {
-        g.grid aria-hidden="true" {
-            @for tick in ticks(chart.top) {
-                @let y = down(chart, tick);
-                line x1="0" x2="100%" y1=(y) y2=(y) {}
-                text x="4" y=(Milli(y.0 - 3_000)) { (tick_label(tick)) }
-            }
-        }
-    }
 }
 
 fn areas(chart: &Chart<'_>, curve: &Curve) -> Markup {
