@@ -104,7 +104,7 @@ def parts(ptmem, path, work):
 
 
 def commands(ptmem, work):
-    """Recordings alone, series of dumps, and pairs both ways: of a change, of two releases, of a whole and a part."""
+    """Recordings alone, series of dumps, and pairs both ways: of a change, releases, programs, a whole and a part."""
     fixtures = ROOT / "fixtures"
     files = sorted(path for end in ("*.pkl", "*.zst", "*.pt") for path in fixtures.rglob(end))
     folders = sorted({path.parent for path in files if path.parent.parent == fixtures and path.suffix == ".pkl"})
@@ -112,6 +112,8 @@ def commands(ptmem, work):
     pairs = [(before, after) for before, after in pairs if before != after and after.exists()]
     pairs += [(fixtures / f"{before}.pkl", fixtures / "moved.pkl") for before in ("before", "after")]
     changes = list(pairs)
+    # Two programs have little in common.
+    pairs += zip(files, files[1:])
     releases = sorted(fixtures.glob("recorded/*.zst"))
     pairs += [pair for pair in zip(releases, releases[1:]) if len({path.name.rsplit("-", 1)[0] for path in pair}) == 1]
     yield from (["history", folder] for folder in folders)
