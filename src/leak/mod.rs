@@ -20,13 +20,14 @@ pub use trend::{Forecast, course_changes, forecast};
 use std::sync::Arc;
 
 use crate::budget::{DeviceBudget, DeviceMemory};
-use crate::diagnostic::{Advice, Diagnostic};
+use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::phase::steps::How;
 pub use crate::phase::steps::Wanted;
 use crate::profile::{self, Bucket, Held, Moment, Oom, Source};
 use crate::snapshot::{StackId, Tables};
-use crate::stack::{Code, GroupBy, More, Rules};
+use crate::stack::{self, GroupBy, More, Rules};
 use crate::text;
+use crate::units::Delta;
 
 /// The subject of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
@@ -143,10 +144,11 @@ fn share(grew: usize, judged: usize) -> f64 {
 }
 
 /// The memory that a leak holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum LeakMetric {
     /// Allocated bytes.
+    #[default]
     Allocated,
     /// Reserved bytes that are not active.
     Fragmentation,
@@ -161,7 +163,7 @@ impl LeakMetric {
 }
 
 /// A stack that leaks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Leak {
     /// The memory that it holds.
@@ -224,6 +226,26 @@ fn sort(leaks: &mut [Leak]) {
 
 /// The label of reserved memory that nothing uses.
 const FRAGMENTATION: &str = "<fragmentation>";
+
+impl Leak {
+    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does.
+    fn fragmentation(figures: Self) -> Self {
+        let name = FRAGMENTATION.to_owned();
+        Self { metric: LeakMetric::Fragmentation, label: name.clone(), key: name, ..figures }
+    }
+}
+
+/// The remark on such memory. `nouns` are the units of the search.
+fn fragmentation_grows(device: u32, nouns: Nouns, per_step: i128, bytes: i128) -> Diagnostic {
+    let message = format!(
+        "reserved bytes that nothing uses grow by {} per {}, {} in all. The pool grows although what is allocated does not; \
+         look at sizes that vary, or set expandable_segments",
+        Delta(per_step).to_string().trim_start_matches('+'),
+        nouns.one,
+        Delta(bytes).to_string().trim_start_matches('+'),
+    );
+    Diagnostic::new(Code::FragmentationGrows, device, message)
+}
 
 /// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,7 +315,7 @@ impl From<String> for Unclear {
 }
 
 /// The growth on one device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceLeaks {
     /// Device ordinal.
@@ -323,24 +345,7 @@ pub struct DeviceLeaks {
 impl DeviceLeaks {
     /// A device whose leaks are not clear.
     fn unclear(device: u32, reason: String) -> Self {
-        Self { unclear: Some(reason.into()), ..Self::nothing(device) }
-    }
-
-    /// A device without results yet.
-    fn nothing(device: u32) -> Self {
-        Self {
-            device,
-            how: None,
-            points: Vec::new(),
-            skip: 0,
-            judged: 0,
-            leaks: Vec::new(),
-            growth: Growth::default(),
-            unclear: None,
-            failure: None,
-            grows_most: None,
-            budget: None,
-        }
+        Self { device, unclear: Some(reason.into()), ..Self::default() }
     }
 
     /// The units of the search: snapshots, steps, or parts of a history that are neither.
@@ -384,8 +389,8 @@ pub struct Search {
 impl Search {
     /// The frames of its stacks.
     #[must_use]
-    pub fn code(&self) -> Code<'_> {
-        Code::new(&self.tables, &self.rules)
+    pub fn code(&self) -> stack::Code<'_> {
+        stack::Code::new(&self.tables, &self.rules)
     }
 
     /// The frames that [`Leak::stack`] refers to.

@@ -6,13 +6,14 @@ use super::Device;
 use crate::diagnostic::{Advice, Code, Diagnostic};
 use crate::leak::trend::{Growing, Threshold, Trend};
 use crate::leak::{
-    DeviceLeaks, FRAGMENTATION, Failure, Growth, Leak, LeakMetric, Names, Options, Point, Unclear, WORTH_TELLING, sort,
+    DeviceLeaks, Failure, Growth, Leak, LeakMetric, Mode, Names, Options, Point, Unclear, WORTH_TELLING,
+    fragmentation_grows, sort,
 };
 use crate::profile::{Bucket, DeviceProfile, Held, Profile, StackTotal};
 use crate::snapshot::StackId;
-use crate::stack::{Grouper, More};
+use crate::stack::Grouper;
 use crate::text::count;
-use crate::units::{Delta, Size};
+use crate::units::Size;
 
 /// The device of the latest snapshot, as far as leaks refer to it.
 struct Latest<'p> {
@@ -45,7 +46,8 @@ impl Device {
                 .zip(latest)
                 .map(|(memory, latest)| memory.budget(latest.run.as_ref(), self.device)),
             failure: latest.zip(self.index).and_then(|(latest, index)| self.failure(&latest.devices[index], options)),
-            ..DeviceLeaks::nothing(self.device)
+            device: self.device,
+            ..DeviceLeaks::default()
         };
         let latest = latest
             .zip(self.index)
@@ -162,13 +164,6 @@ impl Device {
         let first = held[trend.since];
         let end = held.last().copied().unwrap_or_default();
         Leak {
-            metric: LeakMetric::Allocated,
-            label: String::new(),
-            key: String::new(),
-            bucket: None,
-            stack: None,
-            also: Vec::new(),
-            more: More::None,
             bytes: trend.gain(values),
             blocks: i128::from(end.blocks) - i128::from(first.blocks),
             bytes_per_step: trend.slope.unwrap_or_default(),
@@ -177,6 +172,7 @@ impl Device {
             judged: trend.steps,
             end,
             course: held.iter().map(|held| held.bytes).collect(),
+            ..Leak::default()
         }
     }
 
@@ -216,23 +212,12 @@ impl Device {
         let course = Course::of(&unused, options).filter(|course| course.trend.growth == Growing::Yes)?;
         let leak = self.leak(&course, skip);
         // A pool that grows with what is allocated is a little larger than that, and so is what nothing uses.
-        (leak.bytes * 2 > pool.gain(&reserved)).then(|| Leak {
-            metric: LeakMetric::Fragmentation,
-            label: FRAGMENTATION.to_owned(),
-            key: FRAGMENTATION.to_owned(),
-            ..leak
-        })
+        (leak.bytes * 2 > pool.gain(&reserved)).then(|| Leak::fragmentation(leak))
     }
 
     fn pool_grows(&self, leaks: &[Leak]) -> Option<Diagnostic> {
         let leak = leaks.iter().find(|leak| leak.metric == LeakMetric::Fragmentation)?;
-        let message = format!(
-            "reserved bytes that nothing uses grow by {} per snapshot, {} in all. The pool grows although what is allocated \
-             does not; look at sizes that vary, or set expandable_segments",
-            Delta(leak.bytes_per_step).to_string().trim_start_matches('+'),
-            Delta(leak.bytes).to_string().trim_start_matches('+'),
-        );
-        Some(Diagnostic::new(Code::FragmentationGrows, self.device, message))
+        Some(fragmentation_grows(self.device, Mode::Series.nouns(), leak.bytes_per_step, leak.bytes))
     }
 
     /// A remark where something rose in the last snapshots, too few to be called a leak.

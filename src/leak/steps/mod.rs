@@ -134,7 +134,8 @@ impl DeviceSteps<'_> {
             points: self.points(),
             skip: self.judged.from,
             judged: self.judged.count(),
-            ..DeviceLeaks::nothing(self.device.device)
+            device: self.device.device,
+            ..DeviceLeaks::default()
         };
         match self.require_steps().and_then(|()| self.leaks()) {
             Ok(leaks) if leaks.is_empty() => found.grows_most = self.grows_most(),

@@ -3,11 +3,10 @@
 use super::FEWEST;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::leak::slope::{rounded, slope};
-use crate::leak::{DeviceLeaks, FRAGMENTATION, Growth, Leak, LeakMetric, Mode, Options, Point, WORTH_TELLING};
+use crate::leak::{DeviceLeaks, Growth, Leak, LeakMetric, Mode, Options, Point, WORTH_TELLING, fragmentation_grows};
 use crate::phase::steps::How;
 use crate::profile::Held;
-use crate::stack::More;
-use crate::units::{Delta, Size};
+use crate::units::Size;
 
 impl DeviceLeaks {
     /// Adds the growth of the totals, and returns remarks on it. `peak` is that of allocated bytes.
@@ -48,32 +47,18 @@ impl DeviceLeaks {
         let unused = self.totals(|point| point.fragmentation)?;
         let gain = steady_gain(&unused, options)?;
         let per_step = self.growth.fragmentation.filter(|_| gain.bytes * 2 > reserved.bytes)?;
-        let message = format!(
-            "reserved bytes that nothing uses grow by {} per step, {} in all. The pool grows although what is allocated does \
-             not; look at sizes that vary, or set expandable_segments",
-            Delta(per_step).to_string().trim_start_matches('+'),
-            Size(gain.bytes),
-        );
         if self.how != Some(How::Windows) && self.pool_outgrows_need(options) {
-            self.leaks.push(Leak {
-                metric: LeakMetric::Fragmentation,
-                label: FRAGMENTATION.to_owned(),
-                key: FRAGMENTATION.to_owned(),
-                bucket: None,
-                stack: None,
-                also: Vec::new(),
-                more: More::None,
+            self.leaks.push(Leak::fragmentation(Leak {
                 bytes: gain.bytes.into(),
-                blocks: 0,
                 bytes_per_step: per_step,
-                since: None,
                 grew: gain.grew,
                 judged: unused.len() - 1,
                 end: Held { bytes: unused.last().copied().unwrap_or_default(), blocks: 0 },
                 course: unused,
-            });
+                ..Leak::default()
+            }));
         }
-        Some(Diagnostic::new(Code::FragmentationGrows, Some(self.device), message))
+        Some(fragmentation_grows(self.device, Mode::Steps.nouns(), per_step, gain.bytes.into()))
     }
 
     /// True if the pool grows beyond the most that any step needs: memory that steps of growing size leave free at
