@@ -1,11 +1,11 @@
 //! The allocations of both sides in order, in numbers that both share: those of the groups of stacks that are the same.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
 use super::{LEAST_ALLOCATIONS, LEAST_STACKS, Run};
+use crate::interner::Interner;
 use crate::profile::Bucket;
 use crate::sides::{Side, Sides};
 use crate::stack::Paired;
@@ -38,8 +38,8 @@ pub(super) struct Common {
 /// order tells nothing, and allocations of other sizes have other numbers. `paired` are the groups of both that are the
 /// same ones.
 pub(super) fn common(runs: &Sides<Run<'_>>, paired: &Paired) -> Common {
-    let mut symbols = HashMap::new();
-    let mut by_size = FxHashMap::default();
+    let mut symbols = Interner::default();
+    let mut by_size = Interner::default();
     let mut sequences = Sides::<Sequence>::default();
     let mut sized = Sides::<Vec<u32>>::default();
     for side in Side::BOTH {
@@ -53,7 +53,7 @@ pub(super) fn common(runs: &Sides<Run<'_>>, paired: &Paired) -> Common {
             sequence.symbols.push(symbol);
             sequence.born.push(at);
             let bytes = trace.classes[class as usize].requested;
-            sized.of_mut(side).push(number(&mut by_size, (symbol, bytes)));
+            sized.of_mut(side).push(by_size.number(&(symbol, bytes)));
         }
     }
     let stacks = sequences.each().map(|(_, sequence)| counts(&sequence.symbols).len());
@@ -93,33 +93,22 @@ fn prefix(key: &str) -> &str {
 }
 
 /// The symbol of every class.
-fn of_classes(run: &Run<'_>, names: &HashMap<&str, &str>, symbols: &mut HashMap<String, u32>) -> Vec<u32> {
+fn of_classes(run: &Run<'_>, names: &HashMap<&str, &str>, symbols: &mut Interner<String>) -> Vec<u32> {
     let mut known = FxHashMap::default();
     let mut of_classes = Vec::with_capacity(run.device.trace.classes.len());
     for class in &run.device.trace.classes {
         let symbol = known.entry((class.origin, class.cpp)).or_insert_with(|| {
             let key = match (class.origin, class.cpp) {
                 (Origin::Stack(stack), _) => run.grouper.key(stack).0,
-                (Origin::Others, Some(start)) => format!("{start:016x}"),
+                (Origin::Bucket(Bucket::Others), Some(start)) => format!("{start:016x}"),
                 _ => Bucket::NoFrames.label().to_owned(),
             };
             let key = prefix(&key);
-            let next = index(symbols.len());
-            *symbols.entry((*names.get(key).unwrap_or(&key)).to_owned()).or_insert(next)
+            symbols.number(*names.get(key).unwrap_or(&key))
         });
         of_classes.push(*symbol);
     }
     of_classes
-}
-
-/// The number of an item, a new one if it has none.
-fn number<T: Hash + Eq>(known: &mut FxHashMap<T, u32>, item: T) -> u32 {
-    let next = index(known.len());
-    *known.entry(item).or_insert(next)
-}
-
-fn index(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 /// How often each symbol occurs.

@@ -252,12 +252,12 @@ pub(crate) fn print_note(text: &str) {
 }
 
 /// The text of a saved profile. Notes what it cannot answer.
-pub(crate) fn saved_text(profile: &Profile, bound: saved::Bound, raises: &[Raise]) -> String {
-    let saved::Written { text, coarse } = saved::write(profile, bound, raises);
+pub(crate) fn saved_text(profile: &Profile, bound: saved::Bound, raises: &[Raise]) -> Result<String, saved::Error> {
+    let saved::Written { text, coarse } = saved::write(profile, bound, raises)?;
     for note in coarse {
         print_note(&note.message);
     }
-    text
+    Ok(text)
 }
 
 /// Prints an error.

@@ -20,7 +20,7 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
     let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 }.and(profile.bound);
-    let text = output::saved_text(&profile, bound, &profile.raises);
+    let text = output::saved_text(&profile, bound, &profile.raises)?;
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

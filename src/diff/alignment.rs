@@ -109,8 +109,8 @@ impl PeakPlace {
         let class = device.trace.begun_by(event)?;
         let (label, key) = match class.origin {
             Origin::Stack(stack) => (grouper.code().label(stack), grouper.key(stack).0),
-            Origin::Others => return None,
-            Origin::NoFrames | Origin::NotRecorded | Origin::BeforeRecording => {
+            Origin::Bucket(Bucket::Others) => return None,
+            Origin::Bucket(Bucket::NoFrames | Bucket::NotRecorded | Bucket::BeforeRecording) => {
                 (Bucket::NoFrames.label().to_owned(), Bucket::NoFrames.label().to_owned())
             }
         };

@@ -40,8 +40,9 @@ pub(super) fn changes(devices: Sides<Option<&DeviceProfile>>, groupers: &Sides<G
     let mut by_name: BTreeMap<(usize, String), Sides<u64>> = BTreeMap::new();
     for (side, device) in devices.each() {
         for total in device.map(|device| device.grouped(groupers.of(side))).unwrap_or_default() {
+            let bytes = total.at.bytes;
             let held = by_name.entry((place(&total.label), total.label)).or_default().of_mut(side);
-            *held = held.saturating_add(total.at.bytes);
+            *held = held.saturating_add(bytes);
         }
     }
     let changes = by_name.into_iter().map(|((_, name), held)| CategoryChange { name, held });

@@ -7,7 +7,7 @@ use strum::{EnumString, IntoStaticStr};
 
 use crate::replay::{Origin, Position};
 use crate::stack::{Code, Pass};
-use crate::trace::Trace;
+use crate::trace::{Bucket, Trace};
 
 /// The name of a pass in reports and limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
@@ -98,13 +98,13 @@ fn pass_of_classes(trace: &Trace, code: &Code<'_>) -> Vec<Option<Pass>> {
     for class in &trace.classes {
         passes.push(match class.origin {
             Origin::Stack(stack) => code.pass(stack),
-            Origin::BeforeRecording | Origin::NotRecorded | Origin::NoFrames | Origin::Others => None,
+            Origin::Bucket(_) => None,
         });
     }
     // Where C++ was not recorded, the threads of autograd have no frames.
     if passes.contains(&Some(Pass::Forward)) && !passes.contains(&Some(Pass::Backward)) {
         for (pass, class) in passes.iter_mut().zip(&trace.classes) {
-            if class.origin == Origin::NoFrames {
+            if class.origin == Origin::Bucket(Bucket::NoFrames) {
                 *pass = Some(Pass::Backward);
             }
         }

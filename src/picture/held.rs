@@ -4,92 +4,86 @@ use super::Pictured;
 use super::flame::{Holdings, MomentKind};
 use super::past::Past;
 use super::units::Units;
-use crate::align::Alignment;
 use crate::diff::RowKind;
-use crate::profile::{DeviceProfile, Held, Moment, Owned};
+use crate::profile::{DeviceProfile, Held, Moment};
 use crate::replay::Position;
 use crate::sides::{Side, Sides};
 
-/// One of the moments at which a profile keeps the memory of each stack.
-type Kept = fn(&Owned) -> Held;
-
 /// The memory of all units at all moments.
 pub(super) fn holdings(pictured: &Pictured<'_>, pasts: &Sides<Option<Past<'_>>>, units: &mut Units<'_>) -> Holdings {
-    let kept = kept_moments(pictured);
-    let mut moments: Vec<_> = kept.iter().map(|(kind, at, _)| (kind.clone(), *at)).collect();
-    let has_aligned = kept.iter().any(|(kind, ..)| *kind == MomentKind::Aligned);
-    let aligned = pictured.alignment.filter(|_| !has_aligned).and_then(|alignment| aligned_peak(pictured, alignment));
-    moments.extend(aligned.map(|at| (MomentKind::Aligned, at)));
-    let mut holdings = Holdings::new(moments);
+    // A profile that was cut down to its rows has only the moment of the report.
+    let mut devices = pictured.devices.each().into_iter();
+    let is_cut = devices.all(|(_, device)| device.is_none_or(|device| device.trace.classes.is_empty()));
+    let mut holdings = Holdings::new(moments(pictured, is_cut));
+    if is_cut {
+        add_rows(&mut holdings, pictured, units);
+        return holdings;
+    }
     for (side, past) in pasts.each() {
         let Some(past) = past else { continue };
-        for (owned, &unit) in past.device.owned().zip(&past.units) {
-            for (moment, (_, _, held)) in kept.iter().enumerate() {
-                holdings.add(moment, unit, side, held(&owned));
-            }
-        }
-        if let Some(at) = aligned.and_then(|at| *at.of(side)) {
+        for moment in 0..holdings.moments.len() {
+            let (kind, at) = &holdings.moments[moment];
+            let Some(at) = place(past.device, kind, *at.of(side), moment == 0) else { continue };
             let blocks = past.device.trace.blocks_at(at).into_iter().zip(&past.device.trace.classes);
             for ((blocks, class), &unit) in blocks.zip(&past.units) {
-                let held = Held { bytes: class.bytes.saturating_mul(blocks), blocks };
-                holdings.add(kept.len(), unit, side, held);
+                holdings.add(moment, unit, side, Held::of(class, blocks));
             }
         }
-    }
-    if pictured.devices.each().iter().all(|(_, device)| device.is_none_or(|device| device.owned().next().is_none())) {
-        add_rows(&mut holdings, pictured, units);
     }
     holdings
 }
 
-/// The peak of the after, and the same place of the program in the before.
-fn aligned_peak(pictured: &Pictured<'_>, alignment: &Alignment) -> Option<Sides<Option<Position>>> {
-    let at = pictured.devices.after?.figures.allocated.peak_at?;
-    Some(Sides { before: alignment.before_of(at), after: Some(at) })
+/// Where the memory of a moment is counted. Where the report is about a peak without a history, that is the dump.
+fn place(device: &DeviceProfile, kind: &MomentKind, at: Option<Position>, is_asked: bool) -> Option<Position> {
+    match kind {
+        _ if is_asked => device.at,
+        MomentKind::End => Some(device.trace.dump()),
+        MomentKind::Asked(_) | MomentKind::Peak | MomentKind::Aligned | MomentKind::Baseline | MomentKind::Oom => at,
+    }
 }
 
-/// The moments that every profile keeps, the one that the report is about first.
-fn kept_moments(pictured: &Pictured<'_>) -> Vec<(MomentKind, Sides<Option<Position>>, Kept)> {
+/// The moments of a picture, the one that the report is about first.
+fn moments(pictured: &Pictured<'_>, is_cut: bool) -> Vec<(MomentKind, Sides<Option<Position>>)> {
     let asked =
         pictured.profiles.after.or(pictured.profiles.before).map_or(Moment::Peak, |profile| profile.options.at.clone());
-    let of_asked: (MomentKind, Kept) = match asked {
-        Moment::Peak => (MomentKind::Peak, |owned| owned.at),
-        Moment::Baseline => (MomentKind::Baseline, |owned| owned.at),
-        Moment::End => (MomentKind::End, |owned| owned.at),
-        Moment::Oom => (MomentKind::Oom, |owned| owned.at),
-        Moment::Aligned(_) if !is_each_peak(pictured) => (MomentKind::Aligned, |owned| owned.at),
-        Moment::Aligned(_) => (MomentKind::Peak, |owned| owned.at),
-        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => {
-            (MomentKind::Asked(asked), |owned| owned.at)
+    let mut kinds = vec![match asked {
+        Moment::Peak => MomentKind::Peak,
+        Moment::Baseline => MomentKind::Baseline,
+        Moment::End => MomentKind::End,
+        Moment::Oom => MomentKind::Oom,
+        Moment::Aligned(_) if !is_each_peak(pictured) => MomentKind::Aligned,
+        Moment::Aligned(_) => MomentKind::Peak,
+        Moment::Event(_) | Moment::Time(_) | Moment::Phase(_) | Moment::Between(_) => MomentKind::Asked(asked),
+    }];
+    if !is_cut {
+        for kind in [MomentKind::Peak, MomentKind::Baseline, MomentKind::End, MomentKind::Oom] {
+            if kind != kinds[0] {
+                kinds.push(kind);
+            }
         }
-    };
-    let others: [(MomentKind, Kept); 4] = [
-        (MomentKind::Peak, |owned| owned.peak),
-        (MomentKind::Baseline, |owned| owned.baseline),
-        (MomentKind::End, |owned| owned.end),
-        (MomentKind::Oom, |owned| owned.oom),
-    ];
-    // A profile that was cut down to its rows has only the moment of the report.
-    let is_cut = pictured.devices.each().iter().all(|(_, of)| of.is_none_or(|device| device.owned().next().is_none()));
-    let others = others.into_iter().filter(|(kind, _)| *kind != of_asked.0 && !is_cut).collect::<Vec<_>>();
-    let mut moments = vec![of_asked];
-    moments.extend(others);
-    let placed = moments.into_iter().map(|(kind, held)| {
-        let at = position(pictured, &kind);
-        (kind, at, held)
+    }
+    let placed = kinds.into_iter().map(|kind| {
+        let at = pictured.devices.map(|device| device.and_then(|device| position_on(device, &kind)));
+        (kind, at)
     });
-    placed.filter(|(kind, at, _)| *kind != MomentKind::Oom || at.before.or(at.after).is_some()).collect()
+    let placed = placed.filter(|(kind, at)| *kind != MomentKind::Oom || at.before.or(at.after).is_some());
+    let mut moments: Vec<_> = placed.collect();
+    if moments.iter().all(|(kind, _)| *kind != MomentKind::Aligned) {
+        moments.extend(aligned_peak(pictured).map(|at| (MomentKind::Aligned, at)));
+    }
+    moments
+}
+
+/// The peak of the after, and the same place of the program in the before.
+fn aligned_peak(pictured: &Pictured<'_>) -> Option<Sides<Option<Position>>> {
+    let at = pictured.devices.after?.figures.allocated.peak_at?;
+    Some(Sides { before: pictured.alignment?.before_of(at), after: Some(at) })
 }
 
 /// True if each side is looked at at its own peak.
 fn is_each_peak(pictured: &Pictured<'_>) -> bool {
     let devices = [pictured.devices.before, pictured.devices.after];
     devices.into_iter().flatten().all(|device| device.at == device.figures.allocated.peak_at)
-}
-
-/// The position of a moment on each side.
-fn position(pictured: &Pictured<'_>, kind: &MomentKind) -> Sides<Option<Position>> {
-    pictured.devices.map(|device| device.and_then(|device| position_on(device, kind)))
 }
 
 fn position_on(device: &DeviceProfile, kind: &MomentKind) -> Option<Position> {

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use super::{Pictured, units::Units};
-use crate::profile::{Attribution, DeviceProfile, Profile};
+use crate::profile::{DeviceProfile, Profile};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StringId;
 use crate::stack::{GroupBy, Grouper};
+use crate::trace::Origin;
 
 /// A device of one side, with what is worked out once.
 pub(super) struct Past<'p> {
@@ -29,7 +30,7 @@ impl<'p> Past<'p> {
             profile,
             device,
             begun: if device.has_moves() { device.trace.begun().collect() } else { Vec::new() },
-            units: classes.map(|class| units.of(side, class.origin.into(), class.tags)).collect(),
+            units: classes.map(|class| units.of(side, class.origin, class.tags)).collect(),
         })
     }
 
@@ -48,16 +49,16 @@ impl<'p> Past<'p> {
         let grouper = Grouper::new(&self.profile.tables, GroupBy::Category, &self.profile.options.rules);
         let mut names: Vec<String> = Vec::new();
         let purposes = Grouper::new(&self.profile.tables, GroupBy::Purpose, &self.profile.options.rules);
-        let mut known: HashMap<(Attribution, Option<StringId>), u32> = HashMap::new();
+        let mut known: HashMap<(Origin, Option<StringId>), u32> = HashMap::new();
         let classes = self.device.trace.classes.iter();
-        let classes = classes.map(|class| (Attribution::from(class.origin), class.tags.purpose));
+        let classes = classes.map(|class| (class.origin, class.tags.purpose));
         let categories = classes.map(|(owner, purpose)| {
             *known.entry((owner, purpose)).or_insert_with(|| {
                 let name = match owner {
                     // What the recorder saw is better than what the stack shows.
                     _ if purpose.is_some() => purposes.tagged(purpose).1,
-                    Attribution::Stack(stack) => grouper.label(stack),
-                    Attribution::Bucket(bucket) => bucket.label().to_owned(),
+                    Origin::Stack(stack) => grouper.label(stack),
+                    Origin::Bucket(bucket) => bucket.label().to_owned(),
                 };
                 let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
                     names.push(name);

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 
 use super::Pictured;
-use crate::profile::Attribution;
 use crate::sides::{Side, Sides};
 use crate::snapshot::StackId;
 use crate::stack::{Code, GroupBy, Grouper};
-use crate::trace::ClassTags;
+use crate::trace::{ClassTags, Origin};
 use crate::tree::{self, Frame, module_frames};
 
 /// The stacks of one or both sides, numbered as they come.
@@ -75,13 +74,13 @@ impl<'p> Units<'p> {
     }
 
     /// The number of the unit that memory belongs to: its module where they are what is grouped by, else its stack.
-    pub(super) fn of(&mut self, side: Side, owner: Attribution, tags: ClassTags) -> u32 {
+    pub(super) fn of(&mut self, side: Side, owner: Origin, tags: ClassTags) -> u32 {
         if let Some(label) = self.module(side, tags) {
             return self.named(label.clone(), Path::Module(label));
         }
         match owner {
-            Attribution::Stack(stack) => self.of_stack(side, stack),
-            Attribution::Bucket(bucket) => self.of_label(bucket.label()),
+            Origin::Stack(stack) => self.of_stack(side, stack),
+            Origin::Bucket(bucket) => self.of_label(bucket.label()),
         }
     }
 

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use super::every::Interval;
-use super::exact::{self, Attribution, Sums, Totals};
+use super::exact::{self, Totals};
 use super::lines::HeldLine;
 use super::phases::{Phases, are_known};
-use super::totals::{self, Bucket, Grouping, Held, StackTotal};
+use super::totals::{self, Grouping, Held, StackTotal, Sums};
 use super::{Layout, Moment, NamedPhase, Recording};
 use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
-use crate::trace::{Highest, Trace};
+use crate::trace::{Bucket, Origin, Trace};
 
 /// Stacks that a saved profile does not list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Number of their groups.
     pub stacks: usize,
@@ -61,9 +63,9 @@ pub struct DeviceProfile {
     pub failed_stacks: Vec<Option<StackId>>,
     /// All that happened. Dropped where nothing asks any more.
     pub trace: Trace,
-    /// The most that every class held, where the trace has classes alone and no moves: a saved profile of a history that
-    /// repeats too little.
-    pub(crate) coarse: Option<Vec<Highest>>,
+    /// For every class the number of its allocations that the trace leaves out, where a saved profile has those blocks alone
+    /// that are held at a few moments, since the history repeats too little.
+    pub(crate) coarse: Option<Vec<u64>>,
     /// The totals of every class of the trace.
     pub(super) sums: Vec<Sums>,
 }
@@ -144,26 +146,23 @@ impl DeviceProfile {
 
     /// Adds up the classes at the moments, and puts them into groups.
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
-        if self.coarse.is_none() {
-            self.sums = exact::sums(&self.trace, &self.figures, self.at);
-        }
+        self.sums = exact::sums(&self.trace, &self.figures, self.at, self.coarse.as_ref());
         let totals = self.totals(grouper);
         let cut = self.cut.map_or(0, |cut| cut.stacks);
         let mut grouping = Grouping::new(&totals.all, grouper, cut);
         let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
-        let highest = match &self.coarse {
-            Some(coarse) => highest_of_single(coarse, &groups, grouping.totals.len()),
-            None => self.trace.highest(&groups, grouping.totals.len()).into_iter().map(Some).collect(),
-        };
+        let highest = self.trace.highest(&groups, grouping.totals.len());
         let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
-            total.highest = highest;
+            // Several stacks hold their most at several moments.
+            let is_single = total.members.len() < 2 && total.bucket != Some(Bucket::Others);
+            total.highest = Some(highest).filter(|_| self.coarse.is_none() || is_single);
             total.shapes = shapes;
         }
         self.stacks = grouping.finish(grouper);
         self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
         for exact in totals.all.iter().filter(|exact| exact.sums.allocations > 0) {
-            if let Some(stack) = exact.attribution.stack() {
+            if let Some(stack) = exact.origin.stack() {
                 self.recorded_frames |= grouper.languages(stack);
             }
         }
@@ -200,7 +199,7 @@ impl DeviceProfile {
     /// The key of the group that each class of the trace belongs to.
     pub(crate) fn keys(&self, grouper: &Grouper<'_>) -> Vec<Key> {
         let totals = self.totals(grouper);
-        let groups = totals.all.iter().map(|one| totals::group(one.attribution, one.tag, one.cpp, grouper).key);
+        let groups = totals.all.iter().map(|one| totals::group(one.origin, one.tag, one.cpp, grouper).key);
         let keys: Vec<Key> = groups.collect();
         totals.of_class.iter().map(|&total| keys[total as usize].clone()).collect()
     }
@@ -216,7 +215,7 @@ impl DeviceProfile {
     /// profile.
     #[must_use]
     pub fn has_forward_frames(&self, tables: &Tables) -> bool {
-        let mut stacks = self.trace.classes.iter().filter_map(|class| Attribution::from(class.origin).stack());
+        let mut stacks = self.trace.classes.iter().filter_map(|class| class.origin.stack());
         stacks.any(|stack| !tables.forward(stack).is_empty())
     }
 
@@ -243,9 +242,9 @@ impl DeviceProfile {
         let totals = self.totals(grouper);
         let mut of_exact = Vec::with_capacity(totals.all.len());
         for exact in &totals.all {
-            let group = match exact.attribution {
-                Attribution::Bucket(bucket) => of_bucket.get(&bucket),
-                Attribution::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
+            let group = match exact.origin {
+                Origin::Bucket(bucket) => of_bucket.get(&bucket),
+                Origin::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
             };
             let group = group.copied().unwrap_or_default();
             groups[group].add_exact(exact);
@@ -304,7 +303,7 @@ impl DeviceProfile {
         let mut others = StackTotal::others(rest.len() + self.cut.map_or(0, |cut| cut.stacks));
         let mut left = rest.iter().copied().chain(cut).peekable();
         if left.peek().is_some() {
-            left.for_each(|total| others.add(&total.sums()));
+            left.for_each(|total| others.sums.add(&total.sums));
             listed.push(others);
         }
         listed
@@ -317,15 +316,4 @@ fn lines_of(held: BTreeMap<StringId, Held>, tables: &Tables) -> Vec<HeldLine> {
     let mut lines: Vec<HeldLine> = lines.collect();
     lines.sort_by(|a, b| b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)));
     lines
-}
-
-/// The highest of groups of a single class. Several hold their most at several moments.
-pub(super) fn highest_of_single(coarse: &[Highest], groups: &[u32], count: usize) -> Vec<Option<Highest>> {
-    let mut highest = vec![None; count];
-    let mut classes = vec![0_u32; count];
-    for (&of_class, &group) in coarse.iter().zip(groups) {
-        classes[group as usize] += 1;
-        highest[group as usize] = Some(of_class).filter(|_| classes[group as usize] == 1);
-    }
-    highest
 }

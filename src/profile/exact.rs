@@ -1,119 +1,23 @@
 //! The totals of every class, before they are put into groups. Every byte is attributed; unknown memory has a name.
 
-use std::cmp::Reverse;
-
 use rustc_hash::FxHashMap;
 
 use super::DeviceProfile;
-use super::totals::{Bucket, Held, Member};
+use super::totals::{Held, Sums};
 use crate::replay::{Figures, Origin, Position};
 use crate::snapshot::{Copier, StackId, StringId, Tables};
 use crate::stack::{CppDigest, ExactKeys, GroupBy};
 use crate::trace::{Class, Trace};
 
-/// The owner of some memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Attribution {
-    /// A known stack.
-    Stack(StackId),
-    /// The bucket in place of an unknown stack.
-    Bucket(Bucket),
-}
-
-impl Attribution {
-    /// The stack, where it is known.
-    pub(crate) fn stack(self) -> Option<StackId> {
-        match self {
-            Self::Stack(stack) => Some(stack),
-            Self::Bucket(_) => None,
-        }
-    }
-}
-
-impl Attribution {
-    /// The bucket, where the stack is not known.
-    pub(super) fn bucket(self) -> Option<Bucket> {
-        match self {
-            Self::Stack(_) => None,
-            Self::Bucket(bucket) => Some(bucket),
-        }
-    }
-}
-
-impl From<Origin> for Attribution {
-    fn from(origin: Origin) -> Self {
-        match origin {
-            Origin::Stack(stack) => Self::Stack(stack),
-            Origin::BeforeRecording => Self::Bucket(Bucket::BeforeRecording),
-            Origin::NotRecorded => Self::Bucket(Bucket::NotRecorded),
-            Origin::NoFrames => Self::Bucket(Bucket::NoFrames),
-            Origin::Others => Self::Bucket(Bucket::Others),
-        }
-    }
-}
-
-/// Memory that was held at the moments that a profile knows, and that was allocated in the history.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
-    pub(super) baseline: Held,
-    pub(super) peak: Held,
-    pub(super) end: Held,
-    /// When the first allocation failed, if one did.
-    pub(super) oom: Held,
-    /// At the moment that was asked for.
-    pub(super) at: Held,
-    /// Bytes that were asked for of those; 0 where a saved profile does not say.
-    pub(super) requested: u64,
-    pub(super) allocations: u64,
-    pub(super) allocated_total: u64,
-}
-
-impl Sums {
-    pub(super) fn add(&mut self, other: &Self) {
-        let pairs = [
-            (&mut self.baseline, other.baseline),
-            (&mut self.peak, other.peak),
-            (&mut self.end, other.end),
-            (&mut self.oom, other.oom),
-            (&mut self.at, other.at),
-        ];
-        for (sum, part) in pairs {
-            *sum = sum.plus(part);
-        }
-        self.requested = self.requested.saturating_add(other.requested);
-        self.allocations = self.allocations.saturating_add(other.allocations);
-        self.allocated_total = self.allocated_total.saturating_add(other.allocated_total);
-    }
-
-    /// One stack of a group, with what it holds.
-    pub(super) fn of_member(&self, stack: StackId) -> Member {
-        Member { stack, at: self.at, requested: self.requested, oom: self.oom }
-    }
-
-    /// The most bytes at any of the moments.
-    pub(super) fn largest(&self) -> u64 {
-        [self.baseline, self.peak, self.end, self.oom, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
-    }
-
-    fn order(&self) -> impl Ord + use<> {
-        Reverse((self.at.bytes, self.peak.bytes, self.allocated_total))
-    }
-}
-
-/// The totals of every class of a trace. `at` is the moment that was asked for.
-pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Vec<Sums> {
+/// The totals of every class of a trace. `at` is the moment that was asked for; `unlisted` are the allocations of every
+/// class that the trace leaves out, if it does.
+pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>, unlisted: Option<&Vec<u64>>) -> Vec<Sums> {
     let moments = [Some(Position::START), figures.allocated.peak_at, Some(trace.dump()), figures.first_oom(), at];
     let blocks = moments.map(|moment| moment.map(|moment| trace.blocks_at(moment)).unwrap_or_default());
-    let times = trace.times_before(trace.end());
-    let mut allocations = vec![0_u64; trace.classes.len()];
-    for (block, &times) in trace.moves.iter().zip(&times).filter_map(|(one, times)| Some((one.begins()?, times))) {
-        allocations[block.class as usize] += times;
-    }
-    let sums = trace.classes.iter().zip(allocations).enumerate().map(|(class, (of, allocations))| {
-        let [baseline, peak, end, oom, at] = blocks.each_ref().map(|blocks| {
-            let blocks = blocks.get(class).copied().unwrap_or(0);
-            Held { bytes: of.bytes.saturating_mul(blocks), blocks }
-        });
+    let sums = trace.classes.iter().zip(trace.allocations()).enumerate().map(|(class, (of, listed))| {
+        let allocations = unlisted.map_or(listed, |unlisted| listed.saturating_add(unlisted[class]));
+        let [baseline, peak, end, oom, at] =
+            blocks.each_ref().map(|blocks| Held::of(of, blocks.get(class).copied().unwrap_or(0)));
         let requested = of.requested.saturating_mul(at.blocks);
         let allocated_total = of.bytes.saturating_mul(allocations);
         Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
@@ -124,7 +28,7 @@ pub(super) fn sums(trace: &Trace, figures: &Figures, at: Option<Position>) -> Ve
 /// The totals of one stack, or of one stack with one tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
-    pub(super) attribution: Attribution,
+    pub(super) origin: Origin,
     /// The tag of its allocations, where they are told apart by one.
     pub(super) tag: Option<StringId>,
     /// The digest of all its C++ frames, where some of them were dropped.
@@ -150,7 +54,7 @@ impl Totals {
             let next = u32::try_from(all.len()).unwrap_or(u32::MAX);
             let place = *known.entry((class.origin, class.cpp, tag)).or_insert(next);
             if place == next {
-                all.push(Exact { attribution: class.origin.into(), tag, cpp: class.cpp, sums: Sums::default() });
+                all.push(Exact { origin: class.origin, tag, cpp: class.cpp, sums: Sums::default() });
             }
             all[place as usize].sums.add(sums);
             of_class.push(place);
@@ -171,11 +75,9 @@ impl Totals {
             equal.sort_by_cached_key(|&place| {
                 let exact = &all[place];
                 let tag = exact.tag.map(|tag| tables.string(tag));
-                match exact.attribution {
-                    Attribution::Bucket(bucket) => (Some(bucket), None, tag, None),
-                    Attribution::Stack(stack) => {
-                        (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack)))
-                    }
+                match exact.origin {
+                    Origin::Bucket(bucket) => (Some(bucket), None, tag, None),
+                    Origin::Stack(stack) => (None, Some(keys.of(stack, exact.cpp)), tag, Some(forward(tables, stack))),
                 }
             });
         }
@@ -204,7 +106,7 @@ pub(super) fn compact(from: &Tables, devices: &mut [DeviceProfile]) -> Tables {
             if let Origin::Stack(stack) = &mut class.origin {
                 *stack = copy.stack(*stack);
             }
-            class.tags.all_mut().for_each(|tag| *tag = copy.string(*tag));
+            class.tags = class.tags.map(|tag| copy.string(*tag));
         }
         device.copy_failed_stacks(&mut copy);
     }

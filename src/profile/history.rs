@@ -1,36 +1,10 @@
-//! What pictures ask of a device: the memory of each class at the moments that a profile knows, and the times of places.
+//! The times of places.
 
-use super::{DeviceProfile, Held};
+use super::DeviceProfile;
 use crate::replay::Position;
 use crate::snapshot::Event;
 
-/// The memory of one class at the moments that a profile knows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Owned {
-    /// Held before the first event.
-    pub(crate) baseline: Held,
-    /// Held at the allocated peak.
-    pub(crate) peak: Held,
-    /// Held at the end.
-    pub(crate) end: Held,
-    /// Held when the first allocation failed, if one did.
-    pub(crate) oom: Held,
-    /// Held at the moment that was asked for.
-    pub(crate) at: Held,
-}
-
 impl DeviceProfile {
-    /// The memory of every class at the moments that a profile knows, in their order.
-    pub(crate) fn owned(&self) -> impl Iterator<Item = Owned> {
-        self.sums.iter().map(|sums| Owned {
-            baseline: sums.baseline,
-            peak: sums.peak,
-            end: sums.end,
-            oom: sums.oom,
-            at: sums.at,
-        })
-    }
-
     /// Microseconds from the first event of any device to a place, as far as the times that are kept tell.
     pub(crate) fn time_us(&self, at: Position) -> Option<u64> {
         let next = self.times.partition_point(|&(place, _)| place < at);

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::trace::Highest;
+pub use crate::trace::{Bucket, Highest};
 pub use device::{Cut, DeviceProfile};
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
@@ -35,7 +35,7 @@ pub use open::{Opened, open, read};
 pub(crate) use origins::Origins;
 pub use phases::{MOST_PHASES, Occurrence, Phases};
 pub(crate) use recorded::HOW_TO_RECORD;
-pub use totals::{Bucket, Held, Identity, Member, StackTotal, identity, others};
+pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
 
 use crate::diagnostic::Diagnostic;
 pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
@@ -43,8 +43,6 @@ use crate::snapshot::Copier;
 pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
 use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
 use crate::text::nearest;
-pub(crate) use exact::Attribution;
-pub(crate) use history::Owned;
 
 /// The kind of input that a profile was computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
@@ -69,7 +67,7 @@ impl Kind {
 }
 
 /// Where a profile came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Path as the user gave it.
     pub path: String,
@@ -105,7 +103,7 @@ pub struct Options {
 }
 
 /// The reason for which the figures of a stored before were raised.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raise {
     /// The reason that the user gave.
     pub reason: String,

@@ -14,21 +14,13 @@ use crate::trace::ClassTags;
 /// The way to a recording with modules.
 pub(crate) const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
 
-/// Tags that a recorder gives an allocation.
-#[derive(Debug, Clone, Copy, Default)]
-struct RecordedTags {
-    module: Option<StringId>,
-    purpose: Option<StringId>,
-    shape: Option<StringId>,
-}
-
 /// The tags of the allocations of one device.
 #[derive(Debug)]
 pub(super) struct Recorded {
     /// The tags from each of these events on, in order.
-    borders: Vec<(u32, RecordedTags)>,
+    borders: Vec<(u32, ClassTags)>,
     /// Those of blocks from before, by address.
-    blocks: FxHashMap<u64, RecordedTags>,
+    blocks: FxHashMap<u64, ClassTags>,
 }
 
 impl Recorded {
@@ -52,7 +44,7 @@ impl Recorded {
             }
         }
         // Nothing is known of what follows.
-        borders.extend(allocations.next().map(|index| (index, RecordedTags::default())));
+        borders.extend(allocations.next().map(|index| (index, ClassTags::default())));
         let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(&tags, number)?)));
         Some(Self { borders, blocks: blocks.collect() })
     }
@@ -66,7 +58,7 @@ impl Recorded {
             }
             None => self.blocks.get(&allocation.addr).copied(),
         };
-        let RecordedTags { module, purpose, shape } = found.unwrap_or_default();
+        let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
         tags.module = module;
         tags.purpose = purpose;
         tags.shape = shape;
@@ -74,18 +66,19 @@ impl Recorded {
 }
 
 /// The tags of that number.
-fn tags_of(tags: &[RecordedTags], number: u64) -> Option<RecordedTags> {
+fn tags_of(tags: &[ClassTags], number: u64) -> Option<ClassTags> {
     tags.get(usize::try_from(number).ok()?).copied()
 }
 
 /// The tags that the numbers of a recording stand for.
-fn tags(modules: &DeviceModules, unfold: u32, tables: &mut Tables) -> Vec<RecordedTags> {
+fn tags(modules: &DeviceModules, unfold: u32, tables: &mut Tables) -> Vec<ClassTags> {
     let mut all = Vec::with_capacity(modules.names.len());
     for (place, name) in modules.names.iter().enumerate() {
-        all.push(RecordedTags {
+        all.push(ClassTags {
             module: intern(&folded_module(name, unfold), tables),
             purpose: modules.purposes.get(place).and_then(|purpose| intern(purpose, tables)),
             shape: modules.shapes.get(place).and_then(|shape| intern(shape, tables)),
+            ..ClassTags::default()
         });
     }
     all

@@ -2,54 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::ops::Add;
+use std::ops::{Add, Deref};
 
-use super::exact::{Attribution, Exact, Sums};
+use super::exact::Exact;
 use super::lines::HeldLine;
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy, Grouper, Key, distinct_labels};
-use crate::trace::{Class, Highest};
-
-/// Memory whose stack is not known, or rows that stand for several stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Bucket {
-    /// Alive at the end, never allocated in the history, and without frames.
-    BeforeRecording,
-    /// Freed in the history, never allocated in it.
-    NotRecorded,
-    /// Allocated in the history without frames.
-    NoFrames,
-    /// Stacks that are not listed.
-    Others,
-}
-
-impl Bucket {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::BeforeRecording, Self::NotRecorded, Self::NoFrames, Self::Others];
-
-    /// Identifier in machine-readable output.
-    #[must_use]
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::BeforeRecording => "before-recording",
-            Self::NotRecorded => "allocation-not-recorded",
-            Self::NoFrames => "no-frames",
-            Self::Others => "others",
-        }
-    }
-
-    /// The name of its row.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::BeforeRecording => "<before recording>",
-            Self::NotRecorded => "<allocation not recorded>",
-            Self::NoFrames => "<no frames>",
-            Self::Others => "<others>",
-        }
-    }
-}
+use crate::trace::{Bucket, Class, Highest, Origin};
 
 /// Memory that is held at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -61,6 +20,12 @@ pub struct Held {
 }
 
 impl Held {
+    /// Blocks of a class.
+    #[must_use]
+    pub fn of(class: &Class, blocks: u64) -> Self {
+        Self { bytes: class.bytes.saturating_mul(blocks), blocks }
+    }
+
     /// Mean size of a block in bytes, rounded down; 0 where there is none.
     #[must_use]
     pub fn mean(self) -> u64 {
@@ -89,6 +54,53 @@ impl From<Held> for i128 {
     }
 }
 
+/// Memory that was held at the moments that a profile knows, and that was allocated in the history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sums {
+    /// Held before the first event.
+    pub baseline: Held,
+    /// Held at the allocated peak.
+    pub peak: Held,
+    /// Held at the end.
+    pub end: Held,
+    /// Held when the first allocation failed, if one did.
+    pub oom: Held,
+    /// Held at the moment that was asked for.
+    pub at: Held,
+    /// Bytes that were asked for of those.
+    pub requested: u64,
+    /// `alloc` events.
+    pub allocations: u64,
+    /// Block bytes of those.
+    pub allocated_total: u64,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Self) {
+        *self = Self {
+            baseline: self.baseline + other.baseline,
+            peak: self.peak + other.peak,
+            end: self.end + other.end,
+            oom: self.oom + other.oom,
+            at: self.at + other.at,
+            requested: self.requested.saturating_add(other.requested),
+            allocations: self.allocations.saturating_add(other.allocations),
+            allocated_total: self.allocated_total.saturating_add(other.allocated_total),
+        };
+    }
+
+    /// The most bytes at any of the moments.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        [self.baseline, self.peak, self.end, self.oom, self.at].map(|held| held.bytes).into_iter().max().unwrap_or(0)
+    }
+
+    pub(super) fn order(&self) -> impl Ord + use<> {
+        Reverse((self.at.bytes, self.peak.bytes, self.allocated_total))
+    }
+}
+
 /// One exact stack of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
@@ -114,22 +126,8 @@ pub struct StackTotal {
     pub bucket: Option<Bucket>,
     /// The stacks of the group, the largest at the moment that was asked for first.
     pub members: Vec<Member>,
-    /// Held before the first event.
-    pub baseline: Held,
-    /// Held at the allocated peak.
-    pub peak: Held,
-    /// Held at the end.
-    pub end: Held,
-    /// Held when the first allocation failed, if one did.
-    pub oom: Held,
-    /// Held at the moment that was asked for.
-    pub at: Held,
-    /// Bytes that were asked for of those; 0 where a saved profile does not say.
-    pub requested: u64,
-    /// `alloc` events.
-    pub allocations: u64,
-    /// Block bytes of those.
-    pub allocated_total: u64,
+    /// What it held, and what it allocated.
+    pub sums: Sums,
     /// The most that it held at any moment; `None` where a saved profile does not say.
     pub highest: Option<Highest>,
     /// Number of modules that it sums, where it is of modules.
@@ -141,24 +139,8 @@ pub struct StackTotal {
 
 impl StackTotal {
     fn new(label: String, key: Key, bucket: Option<Bucket>) -> Self {
-        let Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total } = Sums::default();
-        Self {
-            label,
-            key,
-            bucket,
-            members: Vec::new(),
-            baseline,
-            peak,
-            end,
-            oom,
-            at,
-            requested,
-            allocations,
-            allocated_total,
-            highest: None,
-            modules: 0,
-            shapes: Vec::new(),
-        }
+        let sums = Sums::default();
+        Self { label, key, bucket, members: Vec::new(), sums, highest: None, modules: 0, shapes: Vec::new() }
     }
 
     /// A group for a stack, without what it holds.
@@ -173,9 +155,10 @@ impl StackTotal {
 
     /// Adds an exact stack.
     pub(super) fn add_exact(&mut self, exact: &Exact) {
-        let Exact { attribution, ref sums, .. } = *exact;
-        self.members.extend(attribution.stack().map(|stack| sums.of_member(stack)));
-        self.add(sums);
+        let &Exact { origin, ref sums, .. } = exact;
+        let &Sums { at, requested, oom, .. } = sums;
+        self.members.extend(origin.stack().map(|stack| Member { stack, at, requested, oom }));
+        self.sums.add(sums);
     }
 
     /// The row for this many stacks that are not listed.
@@ -197,36 +180,20 @@ impl StackTotal {
         let (&first, others) = groups.split_first()?;
         let mut joined = first.clone();
         for other in others {
-            joined.add(&other.sums());
+            joined.sums.add(&other.sums);
             joined.members.extend(&other.members);
             joined.highest = None;
         }
         joined.members.sort_by_key(|member| Reverse(member.at));
         Some(joined)
     }
+}
 
-    /// The most bytes at any of the moments.
-    #[must_use]
-    pub fn largest(&self) -> u64 {
-        self.sums().largest()
-    }
+impl Deref for StackTotal {
+    type Target = Sums;
 
-    pub(super) fn sums(&self) -> Sums {
-        let &Self { baseline, peak, end, oom, at, requested, allocations, allocated_total, .. } = self;
-        Sums { baseline, peak, end, oom, at, requested, allocations, allocated_total }
-    }
-
-    pub(super) fn add(&mut self, other: &Sums) {
-        let mut sums = self.sums();
-        sums.add(other);
-        self.baseline = sums.baseline;
-        self.peak = sums.peak;
-        self.end = sums.end;
-        self.oom = sums.oom;
-        self.at = sums.at;
-        self.requested = sums.requested;
-        self.allocations = sums.allocations;
-        self.allocated_total = sums.allocated_total;
+    fn deref(&self) -> &Sums {
+        &self.sums
     }
 }
 
@@ -250,10 +217,10 @@ pub struct Identity {
 /// The group that memory of a class belongs to.
 #[must_use]
 pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
-    let attribution = Attribution::from(class.origin);
+    let origin = class.origin;
     let tag = class.tags.of(grouper.by());
-    let Group { key, bucket } = group(attribution, tag, class.cpp, grouper);
-    let label = label(attribution, bucket, tag, grouper, 0);
+    let Group { key, bucket } = group(origin, tag, class.cpp, grouper);
+    let label = label(origin, bucket, tag, grouper, 0);
     Identity { key, label, bucket }
 }
 
@@ -265,38 +232,27 @@ pub(super) struct Group {
 }
 
 /// The group that memory belongs to.
-pub(super) fn group(
-    attribution: Attribution,
-    tag: Option<StringId>,
-    cpp: Option<CppDigest>,
-    grouper: &Grouper<'_>,
-) -> Group {
+pub(super) fn group(origin: Origin, tag: Option<StringId>, cpp: Option<CppDigest>, grouper: &Grouper<'_>) -> Group {
     let is_tag = grouper.by().is_tag();
-    match attribution {
-        Attribution::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
-        Attribution::Stack(exact) if grouper.by() == GroupBy::Frames => {
+    match origin {
+        Origin::Stack(_) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
+        Origin::Stack(exact) if grouper.by() == GroupBy::Frames => {
             Group { key: grouper.exact(exact, cpp), bucket: None }
         }
-        Attribution::Stack(known) => Group { key: grouper.key(known), bucket: None },
+        Origin::Stack(known) => Group { key: grouper.key(known), bucket: None },
         // Tagged memory has a group even without frames.
-        Attribution::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
+        Origin::Bucket(Bucket::NoFrames) if is_tag => Group { key: grouper.tagged(tag).0, bucket: None },
         // Memory of any age lies in a pool, and may belong to a module.
-        Attribution::Bucket(_) if is_tag && tag.is_some() => Group { key: grouper.tagged(tag).0, bucket: None },
-        Attribution::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket) },
+        Origin::Bucket(_) if is_tag && tag.is_some() => Group { key: grouper.tagged(tag).0, bucket: None },
+        Origin::Bucket(bucket) => Group { key: Key(bucket.label().to_owned()), bucket: Some(bucket) },
     }
 }
 
-fn label(
-    attribution: Attribution,
-    bucket: Option<Bucket>,
-    tag: Option<StringId>,
-    grouper: &Grouper<'_>,
-    cut: usize,
-) -> String {
-    match (bucket, attribution) {
+fn label(origin: Origin, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>, cut: usize) -> String {
+    match (bucket, origin) {
         (Some(Bucket::Others), _) => others(cut),
         (Some(bucket), _) => bucket.label().to_owned(),
-        (None, Attribution::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
+        (None, Origin::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
         (None, _) => grouper.tagged(tag).1,
     }
 }
@@ -332,13 +288,13 @@ impl Grouping {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
         for exact in stacks {
-            let &Exact { attribution, tag, cpp, .. } = exact;
-            let Group { key, bucket } = group(attribution, tag, cpp, grouper);
+            let &Exact { origin, tag, cpp, .. } = exact;
+            let Group { key, bucket } = group(origin, tag, cpp, grouper);
             let next = u32::try_from(grouping.totals.len()).unwrap_or(u32::MAX);
             let index = match by_key.get(&key) {
                 Some(&index) => index,
                 None => {
-                    let label = label(attribution, bucket, tag, grouper, cut);
+                    let label = label(origin, bucket, tag, grouper, cut);
                     grouping.totals.push(StackTotal::new(label, key.clone(), bucket));
                     by_key.insert(key, next);
                     next

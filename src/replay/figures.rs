@@ -38,6 +38,7 @@ pub(super) fn measure(
     let pending = MaybePending::at_start(&lifetimes, census.count(Action::FreeRequested));
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
+    let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
     let tracer = Tracer {
         snapshot,
         events: view.events(),
@@ -46,7 +47,7 @@ pub(super) fn measure(
         pending: &pending,
         names: wanted.names,
     };
-    let Traced { trace, numbers } = tracer.trace(dump);
+    let Traced { trace, numbers } = tracer.trace(of_event, dump);
     let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, &numbers));
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);

@@ -29,10 +29,12 @@ mod sizes;
 mod state;
 mod stated;
 
+pub(crate) use counters::TIMELINE_POINTS;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::Bucket;
 pub use crate::trace::{Origin, Position};
 pub use layout::{Layout, SegmentPart};
 pub use moves::Namer;
@@ -110,9 +112,9 @@ impl Allocation {
     pub fn origin(&self, snapshot: &Snapshot) -> Origin {
         match self.stack {
             Some(stack) if snapshot.tables.has_frames(stack) => Origin::Stack(stack),
-            _ if self.born != Position::START => Origin::NoFrames,
-            _ if self.basis == Basis::FinalState => Origin::BeforeRecording,
-            _ => Origin::NotRecorded,
+            _ if self.born != Position::START => Origin::Bucket(Bucket::NoFrames),
+            _ if self.basis == Basis::FinalState => Origin::Bucket(Bucket::BeforeRecording),
+            _ => Origin::Bucket(Bucket::NotRecorded),
         }
     }
 }
@@ -292,7 +294,7 @@ impl History {
 }
 
 /// The figures of one device.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Figures {
     /// The kind of history.
@@ -308,16 +310,20 @@ pub struct Figures {
     /// Reserved but not active bytes.
     pub fragmentation: Fragmentation,
     /// Number of `alloc` events.
+    #[serde(rename = "allocations")]
     pub allocation_count: u64,
     /// Number of frees (completions, or requests where those were skipped).
+    #[serde(rename = "frees")]
     pub free_count: u64,
     /// Block bytes of all `alloc` events together.
     pub allocated_total: u64,
-    /// Failed allocations.
+    /// Failed allocations. A saved profile has them with their stacks.
+    #[serde(skip)]
     pub ooms: Vec<Oom>,
     /// The self-checks.
     pub checks: Checks,
     /// A coarse curve.
+    #[serde(skip)]
     pub timeline: Timeline,
 }
 

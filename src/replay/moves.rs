@@ -101,8 +101,9 @@ impl Moves {
 }
 
 impl Tracer<'_> {
-    /// The trace up to the last event, and from there to the final state.
-    pub(super) fn trace(&self, dump: Position) -> Traced {
+    /// The trace up to the last event, and from there to the final state. `symbols` are [`Lifetimes::of_event`], whose memory
+    /// the symbols of the moves take.
+    pub(super) fn trace(&self, mut symbols: Vec<u32>, dump: Position) -> Traced {
         let Classes { all: classes, of_allocation, .. } = self.classes(dump);
         let mut numbers = vec![0; of_allocation.len()];
         let start = self.number_older(&of_allocation, classes.len(), &mut numbers);
@@ -116,9 +117,9 @@ impl Tracer<'_> {
             ended: Vec::new(),
         };
         let mut replaced = self.lifetimes.replaced.iter().peekable();
-        let mut symbols = Vec::with_capacity(self.events.len());
-        for (i, (event, &index)) in self.events.iter().zip(&self.lifetimes.of_event).enumerate() {
+        for (i, (event, symbol)) in self.events.iter().zip(&mut symbols).enumerate() {
             let now = Position::after(i);
+            let index = *symbol;
             let one = if index == NONE {
                 segment_move(event)
             } else if self.lifetimes.allocations[index as usize].born == now {
@@ -127,7 +128,7 @@ impl Tracer<'_> {
             } else {
                 recorder.end(index, now)
             };
-            symbols.push(recorder.moves.symbol(one));
+            *symbol = recorder.moves.symbol(one);
         }
         let implied = self.imply(&mut recorder, dump);
         let Recorder { moves, ended, numbers, .. } = recorder;

@@ -28,6 +28,7 @@ mod levels;
 mod moves;
 mod position;
 mod ranks;
+mod thin;
 
 pub use levels::{Level, Levels, Part};
 pub use moves::{Block, Life, Measure, Move, Spread};
@@ -37,39 +38,114 @@ pub use ranks::Ranked;
 use std::hash::{Hash, Hasher};
 use std::iter::repeat_n;
 
+use serde::{Deserialize, Serialize};
+
 use crate::snapshot::{StackId, StringId};
 use crate::stack::{CppDigest, GroupBy};
+
+/// Memory whose stack is not known, or rows that stand for several stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Bucket {
+    /// Alive at the end, never allocated in the history, and without frames.
+    BeforeRecording,
+    /// Freed in the history, never allocated in it.
+    NotRecorded,
+    /// Allocated in the history without frames.
+    NoFrames,
+    /// Stacks that are not listed.
+    Others,
+}
+
+impl Bucket {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::BeforeRecording, Self::NotRecorded, Self::NoFrames, Self::Others];
+
+    /// Identifier in machine-readable output.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::BeforeRecording => "before-recording",
+            Self::NotRecorded => "allocation-not-recorded",
+            Self::NoFrames => "no-frames",
+            Self::Others => "others",
+        }
+    }
+
+    /// The name of its row.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::BeforeRecording => "<before recording>",
+            Self::NotRecorded => "<allocation not recorded>",
+            Self::NoFrames => "<no frames>",
+            Self::Others => "<others>",
+        }
+    }
+}
 
 /// To whom the bytes of an allocation belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// A known call stack.
     Stack(StackId),
-    /// Alive at the end, never allocated inside the history, and without frames.
-    BeforeRecording,
-    /// Freed inside the history, never allocated in it.
-    NotRecorded,
-    /// Allocated inside the history without frames.
-    NoFrames,
-    /// Stacks that a saved profile does not list.
-    Others,
+    /// The bucket in place of an unknown stack.
+    Bucket(Bucket),
+}
+
+impl Origin {
+    /// The stack, where it is known.
+    #[must_use]
+    pub fn stack(self) -> Option<StackId> {
+        match self {
+            Self::Stack(stack) => Some(stack),
+            Self::Bucket(_) => None,
+        }
+    }
 }
 
 /// The tags of allocations that groupings read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct ClassTags {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClassTags<T = StringId> {
     /// `user_metadata` at the allocation.
-    pub metadata: Option<StringId>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<T>,
     /// `compile_context` at the allocation.
-    pub compile_context: Option<StringId>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub compile_context: Option<T>,
     /// The module that allocated, or to which the memory belongs.
-    pub module: Option<StringId>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub module: Option<T>,
     /// The purpose of the memory.
-    pub purpose: Option<StringId>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<T>,
     /// Type and shape of the tensor.
-    pub shape: Option<StringId>,
-    /// The annotation around the allocation, or its pool, whichever was asked for.
-    pub origin: Option<StringId>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub shape: Option<T>,
+    /// The annotation around the allocation, or its pool, whichever was asked for. No file has it.
+    #[serde(skip, default = "none")]
+    pub origin: Option<T>,
+}
+
+/// The default of a tag. (That of serde would ask for one of the type.)
+fn none<T>() -> Option<T> {
+    None
+}
+
+impl<T> Default for ClassTags<T> {
+    fn default() -> Self {
+        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None, origin: None }
+    }
+}
+
+impl<T> ClassTags<T> {
+    /// The same tags under other names.
+    pub fn map<U>(&self, mut name: impl FnMut(&T) -> U) -> ClassTags<U> {
+        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
+        let [metadata, compile_context, module, purpose, shape, origin] =
+            [metadata, compile_context, module, purpose, shape, origin].map(|tag| tag.as_ref().map(&mut name));
+        ClassTags { metadata, compile_context, module, purpose, shape, origin }
+    }
 }
 
 impl ClassTags {
@@ -90,12 +166,6 @@ impl ClassTags {
             | GroupBy::File
             | GroupBy::Category => None,
         }
-    }
-
-    /// All of them that there are.
-    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut StringId> {
-        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
-        [metadata, compile_context, module, purpose, shape, origin].into_iter().flatten()
     }
 }
 
@@ -156,6 +226,26 @@ pub struct Highest {
     pub bytes: u64,
     /// The moment.
     pub at: Position,
+}
+
+/// What groups of classes hold while moves are gone through.
+struct Running {
+    held: Vec<u64>,
+    /// Of every move the group that it takes bytes from, and the one that it gives some to.
+    changes: Vec<[Option<(usize, u64)>; 2]>,
+}
+
+impl Running {
+    /// Makes a move. Gives the group that it gave bytes to, with what that holds now.
+    fn step(&mut self, symbol: u32) -> Option<(usize, u64)> {
+        let [freed, begun] = self.changes[symbol as usize];
+        if let Some((group, bytes)) = freed {
+            self.held[group] = self.held[group].saturating_sub(bytes);
+        }
+        let (group, bytes) = begun?;
+        self.held[group] = self.held[group].saturating_add(bytes);
+        Some((group, self.held[group]))
+    }
 }
 
 /// The history of one device.
@@ -291,39 +381,33 @@ impl Trace {
         blocks
     }
 
-    /// Bytes of groups of classes before the first event.
-    fn held_at_start(&self, groups: &[u32], count: usize) -> Vec<u64> {
+    /// Bytes of groups of classes before the first event, and how moves change them. `groups` has the group of every class.
+    fn running(&self, groups: &[u32], count: usize) -> Running {
         let mut held = vec![0_u64; count];
         for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
             let held = &mut held[group as usize];
             *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
         }
-        held
+        let mut changes = Vec::with_capacity(self.moves.len());
+        for one in &self.moves {
+            let classes = [one.frees(), one.begins().map(|block| block.class)];
+            let of_class = classes.map(|class| class.map(|class| class as usize));
+            changes.push(of_class.map(|class| class.map(|class| (groups[class] as usize, self.classes[class].bytes))));
+        }
+        Running { held, changes }
     }
 
     /// Bytes of groups of classes at places, which are in order: for each place those of every group.
     #[must_use]
     pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
-        let mut held = self.held_at_start(groups, count);
+        let mut running = self.running(groups, count);
+        let mut placed = self.placed().peekable();
         let mut at = Vec::with_capacity(places.len());
-        let mut passed = 0;
         for &place in places {
-            let to = if place >= self.dump() { usize::MAX } else { place.count() };
-            let until = to.min(self.symbols.len() + self.implied.len());
-            for i in passed..until {
-                let symbol = self.symbols.get(i).or_else(|| self.implied.get(i - self.symbols.len()));
-                let Some(one) = symbol.map(|&symbol| self.moves[symbol as usize]) else { break };
-                if let Some(class) = one.frees() {
-                    let held = &mut held[groups[class as usize] as usize];
-                    *held = held.saturating_sub(self.classes[class as usize].bytes);
-                }
-                if let Some(block) = one.begins() {
-                    let held = &mut held[groups[block.class as usize] as usize];
-                    *held = held.saturating_add(self.classes[block.class as usize].bytes);
-                }
+            while let Some((_, symbol)) = placed.next_if(|&(at, _)| at <= place) {
+                running.step(symbol);
             }
-            passed = until.max(passed);
-            at.push(held.clone());
+            at.push(running.held.clone());
         }
         at
     }
@@ -338,24 +422,12 @@ impl Trace {
     /// class.
     #[must_use]
     pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
-        let mut held = self.held_at_start(groups, count);
-        let mut most: Vec<Highest> = held.iter().map(|&bytes| Highest { bytes, at: Position::START }).collect();
-        let of_class: Vec<_> =
-            groups.iter().zip(&self.classes).map(|(&group, class)| (group as usize, class.bytes)).collect();
-        let begun = self.moves.iter().map(|one| one.begins().map(|block| of_class[block.class as usize]));
-        let begun: Vec<_> = begun.collect();
-        let freed = self.moves.iter().map(|one| one.frees().map(|class| of_class[class as usize]));
-        let freed: Vec<_> = freed.collect();
+        let mut running = self.running(groups, count);
+        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START });
+        let mut most: Vec<Highest> = start.collect();
         for (at, symbol) in self.placed() {
-            if let Some((group, bytes)) = freed[symbol as usize] {
-                held[group] = held[group].saturating_sub(bytes);
-            }
-            if let Some((group, bytes)) = begun[symbol as usize] {
-                let now = held[group].saturating_add(bytes);
-                held[group] = now;
-                if now > most[group].bytes {
-                    most[group] = Highest { bytes: now, at };
-                }
+            if let Some((group, bytes)) = running.step(symbol).filter(|&(group, bytes)| bytes > most[group].bytes) {
+                most[group] = Highest { bytes, at };
             }
         }
         most

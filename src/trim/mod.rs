@@ -10,10 +10,11 @@ mod between;
 use std::collections::HashMap;
 
 use crate::phase;
-use crate::profile::{Attribution, Moment, NamedPhase, Recording};
+use crate::profile::{Moment, NamedPhase, Recording};
 use crate::replay::{self, Allocation, Position, Replay, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
+use crate::trace::Origin;
 use crate::units::Size;
 
 pub use between::{Between, ParseBetweenError};
@@ -261,9 +262,9 @@ impl History<'_> {
         for allocation in allocations {
             let origin = allocation.origin(snapshot);
             let group = *groups.entry(origin).or_insert_with(|| {
-                let key = match Attribution::from(origin) {
-                    Attribution::Stack(stack) => grouper.key(stack).0,
-                    Attribution::Bucket(bucket) => bucket.label().to_owned(),
+                let key = match origin {
+                    Origin::Stack(stack) => grouper.key(stack).0,
+                    Origin::Bucket(bucket) => bucket.label().to_owned(),
                 };
                 let next = held.len();
                 let group = *keys.entry(key).or_insert(next);

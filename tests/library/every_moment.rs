@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use ptmem::profile::saved::{Bound, text_of};
-use ptmem::profile::{self, Bucket, Moment, Options, Profile};
+use ptmem::profile::{self, Moment, Options, Profile};
 use ptmem::replay::{self, Origin, Position};
 use ptmem::snapshot;
 use ptmem::stack::{GroupBy, Grouper};
@@ -43,10 +43,7 @@ fn rows(profile: &Profile, device: usize) -> Vec<String> {
 fn key(origin: Origin, grouper: &Grouper<'_>) -> String {
     let bucket = match origin {
         Origin::Stack(stack) => return grouper.key(stack).0,
-        Origin::BeforeRecording => Bucket::BeforeRecording,
-        Origin::NotRecorded => Bucket::NotRecorded,
-        Origin::NoFrames => Bucket::NoFrames,
-        Origin::Others => Bucket::Others,
+        Origin::Bucket(bucket) => bucket,
     };
     bucket.label().to_owned()
 }
@@ -58,7 +55,7 @@ fn a_saved_profile_knows_every_event() {
         let name = path.display();
         let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
         let mut live = profile::read(File::open(&path).unwrap(), "x.pkl", Options::default()).unwrap();
-        let text = text_of(&live, Bound::default(), &[]);
+        let text = text_of(&live, Bound::default(), &[]).unwrap();
         let mut saved = profile::read(text.as_bytes(), "x.json", Options::default()).unwrap();
         for (index, (&id, device)) in snapshot.devices.iter().enumerate() {
             let allocations = replay::run(&snapshot, id, device).unwrap().allocations;

@@ -14,7 +14,7 @@ fn load(name: &str) -> Profile {
 }
 
 fn saved(profile: &Profile) -> String {
-    profile::saved::text_of(profile, profile::saved::Bound::default(), &[])
+    profile::saved::text_of(profile, profile::saved::Bound::default(), &[]).unwrap()
 }
 
 fn read(text: &str) -> Profile {

@@ -98,7 +98,7 @@ fn profiles_that_do_not_list_all_stacks_are_inconclusive_where_it_matters() {
     };
     let cut = |step: usize| {
         let profile = program(step).profile("whole.pkl");
-        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]);
+        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]).unwrap();
         let options = profile::Options { at: Moment::End, ..profile::Options::default() };
         profile::read(text.as_bytes(), "cut.json", options).unwrap()
     };
@@ -237,7 +237,7 @@ fn folder_of(name: &str, blocks: &[usize]) -> std::path::PathBuf {
     fs::create_dir_all(&folder).unwrap();
     for (night, profile) in nights(blocks).iter().enumerate() {
         let all = profile::saved::Bound { top: 0, min_bytes: 0 };
-        let text = profile::saved::text_of(profile, all, &[]);
+        let text = profile::saved::text_of(profile, all, &[]).unwrap();
         fs::write(folder.join(format!("night-{night:02}.json")), text).unwrap();
     }
     folder

@@ -220,7 +220,7 @@ fn what_cannot_be_known_is_not_told() {
     assert!(text.contains("the free memory of its pool is unknown"), "{text}");
     let json = Format::Json.render(Subject::Profile(&profile, None), &report::Options::default()).unwrap();
     assert!(json.contains("\"pool_free\": null") && json.contains("\"demand\": null"), "{json}");
-    assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), Bound::default(), &[]), whole(&profile));
+    assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), Bound::default(), &[]).unwrap(), whole(&profile));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn table(profile: &Profile, top: usize) -> String {
 }
 
 fn whole(profile: &Profile) -> String {
-    text_of(profile, Bound::default(), &[])
+    text_of(profile, Bound::default(), &[]).unwrap()
 }
 
 fn parse(text: &str, at: Moment) -> Profile {
@@ -316,7 +316,7 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
     assert!(diff.devices[0].rows.iter().all(|row| row.change == diff::Kind::Same && row.held.before == row.held.after));
     assert_eq!(diff.devices[0].rows.iter().map(|row| row.held.after.bytes).sum::<u64>(), 56 * MIB);
     // A bound keeps what held most at any of the moments.
-    let short = text_of(&load(&late(), Moment::Peak), Bound { top: 0, min_bytes: 9 * MIB }, &[]);
+    let short = text_of(&load(&late(), Moment::Peak), Bound { top: 0, min_bytes: 9 * MIB }, &[]).unwrap();
     let short = parse(&short, Moment::Oom);
     assert_eq!(short.devices[0].allocated_at(), 56 * MIB);
     assert!(short.devices[0].stacks.iter().any(|stack| stack.label.starts_with("keep_5")));

@@ -19,7 +19,7 @@ fn load(path: &Path, group_by: GroupBy) -> Profile {
 }
 
 fn whole(profile: &Profile) -> String {
-    text_of(profile, Bound::default(), &[])
+    text_of(profile, Bound::default(), &[]).unwrap()
 }
 
 fn text(path: &Path) -> String {
@@ -162,7 +162,7 @@ fn what_a_bound_leaves_out_is_summed() {
 
 fn sum_with_bound_is_that_without(path: &Path, bound: Bound) {
     let live = load(path, GroupBy::Stack);
-    let text = text_of(&live, bound, &[]);
+    let text = text_of(&live, bound, &[]).unwrap();
     let short = parse(&text, Options::default());
     assert_eq!(short.bound, bound);
     for (short, live) in short.devices.iter().zip(&live.devices) {

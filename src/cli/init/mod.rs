@@ -67,7 +67,7 @@ fn stored(snapshot: &Path) -> Result<File> {
     if profile.source.kind == Kind::Profile {
         bail!("{}: is a saved profile; expected a snapshot", snapshot.display());
     }
-    Ok(File { path: PROFILE, text: output::saved_text(&profile, saved::Bound::default(), &[]) })
+    Ok(File { path: PROFILE, text: output::saved_text(&profile, saved::Bound::default(), &[])? })
 }
 
 /// The facts about the repository.

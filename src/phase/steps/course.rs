@@ -40,7 +40,7 @@ impl Course {
             let class = &trace.classes[life.class as usize];
             let stack = match class.origin {
                 Origin::Stack(stack) => Some(stack),
-                Origin::BeforeRecording | Origin::NotRecorded | Origin::NoFrames | Origin::Others => None,
+                Origin::Bucket(_) => None,
             };
             allocations.push(Allocated { event, stack, requested: class.requested, freed: life.freed });
         }

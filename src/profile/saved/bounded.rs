@@ -2,22 +2,21 @@
 
 use std::collections::HashMap;
 
-use super::super::exact::{Attribution, Sums};
-use super::super::totals::Bucket;
+use super::super::totals::Sums;
 use super::super::{Cut, DeviceProfile};
 use super::Bound;
 use crate::stack::{CppDigest, Grouper};
-use crate::trace::{Class, Origin};
+use crate::trace::{Bucket, Class, Origin};
 
 /// The classes of a device, of which some have lost their stack, and how many stacks that are.
-pub(super) struct Kept {
+pub(super) struct Bounded {
     pub(super) classes: Vec<Class>,
     pub(super) cut: Option<Cut>,
 }
 
 /// The classes of a device within a bound. `grouper` groups by stack.
-pub(super) fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> Kept {
-    let mut kept = Kept { classes: device.trace.classes.clone(), cut: device.cut };
+pub(super) fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> Bounded {
+    let mut kept = Bounded { classes: device.trace.classes.clone(), cut: device.cut };
     let beyond = beyond(device, grouper, bound);
     if let Some(&largest) = beyond.values().max() {
         for class in &mut kept.classes {
@@ -25,7 +24,7 @@ pub(super) fn bounded(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Boun
                 && beyond.contains_key(&grouper.key(stack).0)
             {
                 class.cpp = digest_of(&grouper.key(stack).0);
-                class.origin = Origin::Others;
+                class.origin = Origin::Bucket(Bucket::Others);
             }
         }
         let earlier = kept.cut.unwrap_or(Cut { stacks: 0, largest: 0 });
@@ -43,7 +42,7 @@ fn digest_of(key: &str) -> Option<CppDigest> {
 fn beyond(device: &DeviceProfile, grouper: &Grouper<'_>, bound: Bound) -> HashMap<String, u64> {
     let mut sums: HashMap<String, Sums> = HashMap::new();
     for exact in device.totals(grouper).all {
-        if let Attribution::Stack(stack) = exact.attribution {
+        if let Origin::Stack(stack) = exact.origin {
             sums.entry(grouper.key(stack).0).or_default().add(&exact.sums);
         }
     }

@@ -5,25 +5,24 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Bound;
-use super::figures::{SavedOom, SavedTimeline};
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::profile::exact::Sums;
-use crate::profile::{Cut, Held, Highest, Kind, Raise, Source};
-use crate::replay::{Checks, Counter, Fragmentation, History, Position};
+use crate::profile::{Cut, Raise, Source};
+use crate::replay::{Figures, Oom};
 use crate::snapshot::RunFacts;
+use crate::trace::ClassTags;
 
 /// The whole file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SavedProfile {
     pub(super) schema: String,
     pub(super) tool: Tool,
-    pub(super) source: SavedSource,
+    pub(super) source: Source,
     /// Grouping of labels and keys.
     pub(super) group_by: String,
     pub(super) bound: Bound,
     pub(super) rules: SavedRules,
-    pub(super) raises: Vec<SavedRaise>,
+    pub(super) raises: Vec<Raise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
     /// True if the release keeps annotations in its snapshots.
     pub(super) keeps_annotations: bool,
@@ -41,44 +40,6 @@ pub(super) struct SavedProfile {
 pub(super) struct Tool {
     pub(super) name: String,
     pub(super) version: String,
-}
-
-/// The snapshot that the profile was computed from.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedSource {
-    pub(super) path: String,
-    pub(super) bytes: u64,
-    pub(super) kind: Kind,
-}
-
-impl SavedSource {
-    pub(super) fn new(source: &Source) -> Self {
-        // Only the name: a repository should not keep the folders of one machine.
-        let name = source.path.rsplit(['/', '\\']).next().unwrap_or_default();
-        Self { path: name.to_owned(), bytes: source.bytes, kind: source.kind }
-    }
-
-    pub(super) fn into_source(self) -> Source {
-        let Self { path, bytes, kind } = self;
-        Source { path, bytes, kind }
-    }
-}
-
-/// A reason for which figures were raised.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedRaise {
-    pub(super) reason: String,
-    pub(super) changes: Vec<String>,
-}
-
-impl SavedRaise {
-    pub(super) fn new(raise: &Raise) -> Self {
-        Self { reason: raise.reason.clone(), changes: raise.changes.clone() }
-    }
-
-    pub(super) fn into_raise(self) -> Raise {
-        Raise { reason: self.reason, changes: self.changes }
-    }
 }
 
 /// A diagnostic.
@@ -113,26 +74,16 @@ pub(super) struct SavedDevice {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) ran_over: bool,
     pub(super) actions: BTreeMap<String, u64>,
-    pub(super) history: History,
     pub(super) languages: Vec<String>,
-    pub(super) allocated: Counter,
-    pub(super) active: Counter,
-    pub(super) requested: Counter,
-    pub(super) reserved: Counter,
-    pub(super) fragmentation: Fragmentation,
-    pub(super) checks: Checks,
-    pub(super) allocations: u64,
-    pub(super) frees: u64,
-    pub(super) allocated_total: u64,
+    #[serde(flatten)]
+    pub(super) figures: Figures,
     pub(super) ooms: Vec<SavedOom>,
-    pub(super) cut: Option<SavedCut>,
+    pub(super) cut: Option<Cut>,
+    /// True if the trace has those blocks alone that are held at a few moments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) coarse: bool,
     pub(super) stacks: Vec<SavedStack>,
-    /// Nothing where the history is kept coarsely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) trace: Option<SavedTrace>,
-    /// The curves of a history that is kept coarsely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) timeline: Option<SavedTimeline>,
+    pub(super) trace: SavedTrace,
     /// Places and their times, each as the difference to the one before.
     pub(super) times: Vec<(u32, u64)>,
     pub(super) phases: Vec<SavedPhase>,
@@ -142,98 +93,14 @@ pub(super) struct SavedDevice {
     pub(super) failed_request: Option<String>,
 }
 
-/// Stacks that are not listed.
+/// A failed allocation.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct SavedCut {
-    pub(super) stacks: usize,
-    pub(super) largest: u64,
-}
-
-impl SavedCut {
-    pub(super) fn new(cut: Cut) -> Self {
-        Self { stacks: cut.stacks, largest: cut.largest }
-    }
-
-    pub(super) fn cut(&self) -> Cut {
-        Cut { stacks: self.stacks, largest: self.largest }
-    }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// The sums of a stack or a tag; those that are 0 are left out.
-#[derive(Debug, Default, Clone, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct SavedSums {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) baseline: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) peak: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) end: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) oom: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) baseline_blocks: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) peak_blocks: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) end_blocks: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) oom_blocks: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) allocations: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) allocated_total: u64,
-}
-
-impl SavedSums {
-    pub(super) fn new(sums: &Sums) -> Self {
-        Self {
-            baseline: sums.baseline.bytes,
-            peak: sums.peak.bytes,
-            end: sums.end.bytes,
-            oom: sums.oom.bytes,
-            baseline_blocks: sums.baseline.blocks,
-            peak_blocks: sums.peak.blocks,
-            end_blocks: sums.end.blocks,
-            oom_blocks: sums.oom.blocks,
-            allocations: sums.allocations,
-            allocated_total: sums.allocated_total,
-        }
-    }
-
-    /// The sums, with those of the moment that is shown.
-    pub(super) fn sums(&self, shown: fn(&Sums) -> Held) -> Sums {
-        let sums = Sums {
-            baseline: Held { bytes: self.baseline, blocks: self.baseline_blocks },
-            peak: Held { bytes: self.peak, blocks: self.peak_blocks },
-            end: Held { bytes: self.end, blocks: self.end_blocks },
-            oom: Held { bytes: self.oom, blocks: self.oom_blocks },
-            at: Held::default(),
-            requested: 0,
-            allocations: self.allocations,
-            allocated_total: self.allocated_total,
-        };
-        Sums { at: shown(&sums), ..sums }
-    }
-}
-
-/// The most bytes that a stack held, and the event just before.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct SavedHighest(u64, i64);
-
-impl SavedHighest {
-    pub(super) fn new(highest: Highest) -> Self {
-        Self(highest.bytes, highest.at.event_index())
-    }
-
-    pub(super) fn highest(self) -> Highest {
-        Highest { bytes: self.0, at: Position::of_event_index(self.1) }
-    }
+pub(super) struct SavedOom {
+    #[serde(flatten)]
+    pub(super) oom: Oom,
+    /// The stack of the request.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) frames: String,
 }
 
 /// A stack.
@@ -252,12 +119,6 @@ pub(super) struct SavedStack {
     /// Its classes by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) classes: BTreeMap<String, SavedClass>,
-    /// Its totals, where the history is kept coarsely.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) sums: Option<SavedSums>,
-    /// The most that it held, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) highest: Option<SavedHighest>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) frames: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -266,33 +127,16 @@ pub(super) struct SavedStack {
 
 /// Allocations that count as one: numbers, of which zeros at the end are left out behind the second, and tags where there are some. The
 /// numbers are the bytes of a block; those that were asked for; bytes that a block may be smaller, and larger; blocks that
-/// are allocated before the first event, and those whose free is pending then; and 1 where blocks may have been pending.
+/// are allocated before the first event, and those whose free is pending then; 1 where blocks may have been pending; and
+/// allocations that a coarse trace leaves out.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedClass(
     pub(super) Vec<u64>,
-    #[serde(default, skip_serializing_if = "SavedTags::is_empty")] pub(super) SavedTags,
+    #[serde(default, skip_serializing_if = "has_no_tags")] pub(super) ClassTags<String>,
 );
 
-/// The tags of a class.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct SavedTags {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) metadata: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) compile_context: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) module: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) purpose: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) shape: Option<String>,
-}
-
-impl SavedTags {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+fn has_no_tags(tags: &ClassTags<String>) -> bool {
+    *tags == ClassTags::default()
 }
 
 /// The moves of a history, folded.

@@ -5,7 +5,6 @@
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
 mod bounded;
-mod figures;
 mod format;
 mod layout;
 mod names;
@@ -23,6 +22,7 @@ pub use write::{Written, text_of, write};
 use super::Moment;
 use crate::input::Document;
 use crate::stack::GroupBy;
+use trace::MOST_MOVES;
 
 pub use crate::input::PROFILE_SCHEMA as SCHEMA;
 
@@ -73,6 +73,14 @@ pub enum Error {
         "a saved profile keeps the times of few events, so that '{0}' is not known; give the snapshot itself, or event:N"
     )]
     Times(Moment),
+    /// More events than a file can stand for.
+    #[error("device {device} has {events} events, and a saved profile can have {MOST_MOVES}; record fewer")]
+    TooLong {
+        /// Device ordinal.
+        device: u32,
+        /// Number of its events.
+        events: u64,
+    },
     /// Something that the history of a device would have to tell, where that is kept coarsely.
     #[error(
         "the history of device {device} repeats too little to be kept whole in a saved profile, which does not know {asked}; \

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha1::{Digest, Sha1};
 
 use super::super::DeviceProfile;
-use super::super::exact::Attribution;
-use super::bounded::Kept;
+use super::bounded::Bounded;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
 
@@ -25,7 +24,7 @@ pub(super) fn frame_name(function: &str, number: usize) -> String {
 impl FrameNames {
     /// Names for the frames of the stacks that are kept. Frames of the user always stay: the names of files depend on
     /// which other files there are.
-    pub(super) fn new(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Self {
+    pub(super) fn new(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Bounded]) -> Self {
         let tables = code.tables();
         let mut frames = kept_frames(code, devices, kept);
         frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
@@ -49,12 +48,12 @@ impl FrameNames {
 }
 
 /// The frames that get a name.
-fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Kept]) -> Vec<FrameId> {
+fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Bounded]) -> Vec<FrameId> {
     let tables = code.tables();
     let mut wanted = vec![false; tables.frames().len()];
     let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
     let classes = kept.iter().flat_map(|kept| &kept.classes);
-    let totals = classes.filter_map(|class| Attribution::from(class.origin).stack());
+    let totals = classes.filter_map(|class| class.origin.stack());
     for stack in totals.chain(failed) {
         for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {
             wanted[frame.index()] = true;
@@ -89,13 +88,13 @@ impl<'t> Content<'t> {
 
 /// The shortest part of the digest of texts, from `least` characters on, that is not taken.
 pub(super) fn free_digest(texts: &[&str], least: usize, taken: &HashSet<String>) -> String {
-    let digest = base_36(&Sha1::digest(texts.join("\0")));
+    let digest = base_62(&Sha1::digest(texts.join("\0")));
     let mut candidates = (least..=digest.len()).map(|length| digest[..length].to_owned());
     let free = candidates.find(|name| !taken.contains(name));
     free.unwrap_or_else(|| format!("{digest}.{}", taken.len()))
 }
 
-fn base_36(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+fn base_62(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     bytes.iter().map(|byte| char::from(DIGITS[usize::from(*byte) % DIGITS.len()])).collect()
 }

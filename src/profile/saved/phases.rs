@@ -21,15 +21,6 @@ pub(super) struct SavedPhase {
     #[serde(skip)]
     last: u64,
     events: Vec<u64>,
-    /// The memory held at its start; like the two that follow only where the history is kept coarsely.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    start: Vec<u64>,
-    /// By how much the peak is above the start.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    above: Vec<u64>,
-    /// By how much the end is below the peak.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    below: Vec<u64>,
     /// Which occurrences have no recorded beginning.
     unopened: Vec<u32>,
     /// Which occurrences have no recorded end.
@@ -48,24 +39,16 @@ impl SavedPhase {
             from: Vec::new(),
             last: 0,
             events: Vec::new(),
-            start: Vec::new(),
-            above: Vec::new(),
-            below: Vec::new(),
             unopened: Vec::new(),
             unclosed: Vec::new(),
             steps: Vec::new(),
         }
     }
 
-    fn add(&mut self, phase: &Occurrence, is_coarse: bool) {
+    fn add(&mut self, phase: &Occurrence) {
         self.from.push(phase.from - self.last);
         self.last = phase.from;
         self.events.push(phase.to - phase.from);
-        if is_coarse {
-            self.start.push(phase.start);
-            self.above.push(phase.peak - phase.start);
-            self.below.push(phase.peak - phase.end);
-        }
         self.unopened.extend((!phase.begins).then_some(phase.number));
         self.unclosed.extend((!phase.ends).then_some(phase.number));
         self.steps.extend(phase.step);
@@ -77,12 +60,11 @@ impl SavedPhase {
     }
 
     fn has_equal_lists(&self) -> bool {
-        let figures = [&self.start, &self.above, &self.below, &self.steps];
-        let figures = figures.into_iter().filter(|list| !list.is_empty());
-        figures.chain([&self.events]).all(|list| list.len() == self.from.len())
+        let steps = Some(&self.steps).filter(|steps| !steps.is_empty());
+        steps.into_iter().chain([&self.events]).all(|list| list.len() == self.from.len())
     }
 
-    /// An occurrence, on a device that has `most` events.
+    /// An occurrence, on a device that has `most` events. The memory held in it follows from the trace.
     fn occurrence(
         &self,
         (index, from): (usize, u64),
@@ -90,31 +72,19 @@ impl SavedPhase {
         most: u64,
         place: &str,
     ) -> Result<Occurrence, Error> {
-        let occurrence = self.unchecked_occurrence((index, from), shared);
-        let occurrence = occurrence.ok_or_else(|| self.damaged(place, "has figures that cannot be"))?;
-        if occurrence.to > most {
-            return Err(self.damaged(place, "is beyond the events"));
-        }
-        Ok(occurrence)
-    }
-
-    /// An occurrence, wherever it lies; `None` where the sums of its figures do not exist.
-    fn unchecked_occurrence(&self, (index, from): (usize, u64), shared: &Arc<str>) -> Option<Occurrence> {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        let [start, above, below] =
-            [&self.start, &self.above, &self.below].map(|list| list.get(index).copied().unwrap_or(0));
-        let peak = start.checked_add(above)?;
-        Some(Occurrence {
+        let to = from.checked_add(self.events[index]).filter(|&to| to <= most);
+        Ok(Occurrence {
             name: Arc::clone(shared),
             source: self.source,
             number,
             depth: 0,
             is_outermost: true,
             from,
-            to: from.checked_add(self.events[index])?,
-            start,
-            peak,
-            end: peak.checked_sub(below)?,
+            to: to.ok_or_else(|| self.damaged(place, "is beyond the events"))?,
+            start: 0,
+            peak: 0,
+            end: 0,
             begins: self.unopened.binary_search(&number).is_err(),
             ends: self.unclosed.binary_search(&number).is_err(),
             step: self.steps.get(index).copied(),
@@ -123,7 +93,7 @@ impl SavedPhase {
 }
 
 /// The names in the order in which they first occur.
-pub(super) fn saved(phases: &Phases, is_coarse: bool) -> Vec<SavedPhase> {
+pub(super) fn saved(phases: &Phases) -> Vec<SavedPhase> {
     let mut places: HashMap<(Source, &str), usize> = HashMap::new();
     let mut names: Vec<SavedPhase> = Vec::new();
     for phase in phases.kept() {
@@ -131,18 +101,13 @@ pub(super) fn saved(phases: &Phases, is_coarse: bool) -> Vec<SavedPhase> {
             names.push(SavedPhase::named(&phase.name, phase.source));
             names.len() - 1
         });
-        names[place].add(phase, is_coarse);
+        names[place].add(phase);
     }
     names
 }
 
-/// The phases of a device that has `most` events, in their order. The memory held in them follows from the trace.
-pub(super) fn read(
-    saved: Vec<SavedPhase>,
-    most: u64,
-    place: &str,
-    trace: Option<&Trace>,
-) -> Result<Vec<Occurrence>, Error> {
+/// The phases of a device that has `most` events, in their order, with the memory that its trace says is held in them.
+pub(super) fn read(saved: &[SavedPhase], most: u64, place: &str, trace: &Trace) -> Result<Vec<Occurrence>, Error> {
     let mut seen: HashSet<(Source, Arc<str>)> = HashSet::new();
     let mut all = Vec::new();
     for (index, phase) in saved.iter().enumerate() {
@@ -163,8 +128,6 @@ pub(super) fn read(
         }
     }
     let mut all = arrange(all);
-    if let Some(trace) = trace {
-        hold(&mut all, trace);
-    }
+    hold(&mut all, trace);
     Ok(all)
 }

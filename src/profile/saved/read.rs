@@ -3,20 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::super::exact::{self, Attribution, Sums};
-use super::super::totals::Held;
+use super::super::exact;
+use super::super::totals::{Held, Sums};
 use super::super::{DeviceProfile, Moment, NamedPhase, Options, Phases, Profile, Recording, Source};
-use super::figures::*;
 use super::format::*;
 use super::names::frame_name;
 use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
-use crate::replay::{Counter, Figures, History, Origin, Position, Timeline};
+use crate::replay::{Counter, Figures, Origin, Position, Timeline};
 use crate::snapshot::{AllocatorSettings, Frame, FrameId, RunFacts, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 use crate::text::cut;
-use crate::trace::{Highest, Trace};
+use crate::trace::Bucket;
 
 /// Reads a saved profile, whose file is `source`.
 ///
@@ -38,10 +37,10 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let devices = reader.devices(saved.devices)?;
     let mut profile = Profile {
         source,
-        recorded: Some(saved.source.into_source()),
+        recorded: Some(saved.source),
         bound: saved.bound,
         grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
-        raises: saved.raises.into_iter().map(SavedRaise::into_raise).collect(),
+        raises: saved.raises,
         options,
         settings: settings(saved.settings),
         keeps_annotations: saved.keeps_annotations,
@@ -82,7 +81,7 @@ fn require_moment(saved: &SavedProfile, options: &Options) -> Result<(), Error> 
     if options.at.needs_times() {
         return Err(Error::Times(options.at.clone()));
     }
-    let coarse = saved.devices.iter().find(|device| device.trace.is_none());
+    let coarse = saved.devices.iter().find(|device| device.coarse);
     let Some(device) = coarse.map(|device| device.device) else { return Ok(()) };
     if options.group_by.is_tag() {
         return Err(Error::Coarse { device, asked: format!("groups by {}", options.group_by) });
@@ -145,18 +144,15 @@ impl Reader {
         Ok(if forward.is_empty() { stack } else { self.tables.intern_forward(stack, &forward) })
     }
 
-    /// The classes of the stacks; of a history that is kept coarsely a class for each stack.
-    fn classes(&mut self, saved: &[SavedStack], is_coarse: bool) -> Result<Classes, Error> {
+    /// The classes of the stacks.
+    fn classes(&mut self, saved: &[SavedStack]) -> Result<Classes, Error> {
         let mut classes = Classes::default();
-        for (number, stack) in saved.iter().enumerate() {
+        for stack in saved {
             let cpp = stack.cpp.as_deref().map(cpp_digest).transpose()?;
             let origin = match &stack.bucket {
                 Some(code) => origin(code)?,
                 None => Origin::Stack(self.stack(stack)?),
             };
-            if is_coarse {
-                classes.add(&number.to_string(), &SavedClass::default(), (origin, cpp), &mut self.tables)?;
-            }
             for (name, class) in &stack.classes {
                 classes.add(name, class, (origin, cpp), &mut self.tables)?;
             }
@@ -188,28 +184,13 @@ impl Reader {
 
     fn device(&mut self, saved: SavedDevice) -> Result<DeviceProfile, Error> {
         let place = format!("device {}", saved.device);
-        let classes = self.classes(&saved.stacks, saved.trace.is_none())?;
-        let trace = match &saved.trace {
-            Some(trace) => classes.trace(trace, saved.events, &place)?,
-            None => Trace { classes: classes.all, ..Trace::default() },
-        };
+        let mut classes = self.classes(&saved.stacks)?;
+        let coarse = saved.coarse.then(|| std::mem::take(&mut classes.unlisted));
+        let trace = classes.trace(&saved.trace, saved.events, &place)?;
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
-        let figures = Figures {
-            history: saved.history,
-            allocated: saved.allocated,
-            active: saved.active,
-            requested: saved.requested,
-            reserved: saved.reserved,
-            fragmentation: saved.fragmentation,
-            allocation_count: saved.allocations,
-            free_count: saved.frees,
-            allocated_total: saved.allocated_total,
-            ooms: saved.ooms.iter().map(|saved| saved.oom).collect(),
-            checks: saved.checks,
-            timeline: saved.timeline.map_or_else(|| Timeline::of(&trace), SavedTimeline::into_timeline),
-        };
-        let coarse = saved.trace.is_none();
-        let phases = phases::read(saved.phases, saved.events, &place, (!coarse).then_some(&trace))?;
+        let ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
+        let figures = Figures { ooms, timeline: Timeline::of(&trace), ..saved.figures };
+        let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
         let recording = Recording {
             device: saved.device,
@@ -218,25 +199,11 @@ impl Reader {
             phases: NamedPhase::known(&phases),
             times: None,
         };
-        let at = match (&saved.trace, &self.asked) {
-            (None, Moment::End) => Some(Position::after(usize::try_from(saved.events).unwrap_or(usize::MAX))),
-            (None, Moment::Aligned(_)) => figures.allocated.peak_at,
-            (_, asked) => recording.position(asked),
+        let at = match self.asked {
+            Moment::Aligned(_) if saved.coarse => figures.allocated.peak_at,
+            _ => recording.position(&self.asked),
         };
-        let shown = shown_sums(&self.asked, figures.history);
-        let sums: Vec<Sums> = saved
-            .stacks
-            .iter()
-            .filter(|_| coarse)
-            .map(|stack| stack.sums.clone().unwrap_or_default().sums(shown))
-            .collect();
-        let highest = saved
-            .stacks
-            .iter()
-            .map(|stack| stack.highest.map_or(Highest { bytes: 0, at: Position::START }, SavedHighest::highest));
-        let coarse = coarse.then(|| highest.collect());
-        let held = if coarse.is_some() { sums.clone() } else { exact::sums(&trace, &figures, None) };
-        require_sums(&held, &saved.allocated, saved.ooms.first(), &place)?;
+        require_sums(&exact::sums(&trace, &figures, None, None), &figures.allocated, saved.ooms.first(), &place)?;
         Ok(DeviceProfile {
             device: saved.device,
             events: saved.events,
@@ -246,9 +213,9 @@ impl Reader {
             recorded_frames: languages(&saved.languages),
             at,
             trace,
-            sums,
+            sums: Vec::new(),
             coarse,
-            cut: saved.cut.map(|cut| cut.cut()),
+            cut: saved.cut,
             stacks: Vec::new(),
             phases,
             intervals: Vec::new(),
@@ -258,28 +225,6 @@ impl Reader {
             failed_request: saved.failed_request,
             failed_stacks,
         })
-    }
-}
-
-/// The totals that are shown of a device whose history is kept coarsely: without a history, those at the dump in place
-/// of the peak.
-fn shown_sums(asked: &Moment, history: History) -> fn(&Sums) -> Held {
-    match asked {
-        Moment::Baseline => |sums| sums.baseline,
-        Moment::End => |sums| sums.end,
-        Moment::Oom => |sums| sums.oom,
-        Moment::Peak
-        | Moment::Aligned(_)
-        | Moment::Event(_)
-        | Moment::Time(_)
-        | Moment::Phase(_)
-        | Moment::Between(_) => {
-            if history == History::StateOnly {
-                |sums| sums.end
-            } else {
-                |sums| sums.peak
-            }
-        }
     }
 }
 
@@ -302,10 +247,8 @@ fn languages(saved: &[String]) -> Languages {
 }
 
 fn origin(code: &str) -> Result<Origin, Error> {
-    let known = [Origin::BeforeRecording, Origin::NotRecorded, Origin::NoFrames, Origin::Others];
-    let found =
-        known.into_iter().find(|&known| Attribution::from(known).bucket().is_some_and(|bucket| bucket.code() == code));
-    found.ok_or_else(|| Error::Damaged(format!("there is no bucket '{}'", cut(code, 64))))
+    let found = Bucket::ALL.into_iter().find(|bucket| bucket.code() == code);
+    found.map(Origin::Bucket).ok_or_else(|| Error::Damaged(format!("there is no bucket '{}'", cut(code, 64))))
 }
 
 fn cpp_digest(text: &str) -> Result<u64, Error> {

@@ -1,23 +1,107 @@
 //! The trace in the file: the classes of each stack, and the moves as folded text. `+a` hands out a block of class `a`,
-//! `?a` requests its free, `!a` completes it, `-a` does both at once; `-a.2` takes the third newest. `!a+b` hands out a block
-//! where another one ends, `^512` and `_512` are segments that come and go, `.` changes nothing.
+//! `?a` requests its free, `!a` completes it, `~a` is both in a row, `-a` does both at once; `-a.2` takes the third newest.
+//! `!a+b` hands out a block where another one ends, `^512` and `_512` are segments that come and go, `.` changes nothing.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
+use super::super::DeviceProfile;
+use super::super::phases::place;
 use super::Error;
-use super::format::{SavedClass, SavedTags, SavedTrace};
+use super::format::{SavedClass, SavedTrace};
 use super::names::free_digest;
-use crate::snapshot::{StringId, Tables};
+use crate::interner::Interner;
+use crate::replay::TIMELINE_POINTS;
+use crate::snapshot::Tables;
 use crate::text::cut;
 use crate::trace::fold::Folded;
-use crate::trace::{Block, Class, ClassTags, Move, Origin, Ranked, Spread, Start, Trace};
+use crate::trace::{Block, Class, ClassTags, Move, Origin, Position, Ranked, Spread, Start, Trace};
 
 /// The most moves of a trace that is saved, and that a file can claim to hold: a few lines may stand for any number.
-const MOST_MOVES: usize = 1 << 24;
+pub(super) const MOST_MOVES: u64 = 1 << 24;
 
 /// The most blocks that a file can claim to be there at the start.
 const MOST_BLOCKS: u64 = 1 << 24;
+
+/// The history of a device as a file has it.
+pub(super) struct Kept {
+    words: Words,
+    folded: Folded,
+    /// How many of the moves belong to the dump.
+    implied: usize,
+    /// For every class the number of its allocations that are left out, where the history repeats too little.
+    pub(super) unlisted: Option<Vec<u64>>,
+}
+
+impl Kept {
+    pub(super) fn new(device: &DeviceProfile) -> Self {
+        let implied = device.trace.implied.len();
+        let words = Words::new(&Ranked::new(&device.trace));
+        match (Folded::new(&words.symbols), &device.coarse) {
+            (Some(folded), unlisted) => Self { words, folded, implied, unlisted: unlisted.clone() },
+            (None, Some(unlisted)) => {
+                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted: Some(unlisted.clone()) }
+            }
+            (None, None) => {
+                let thin = thinned(device);
+                let counts = device.trace.allocations().into_iter().zip(thin.allocations());
+                let words = Words::new(&Ranked::new(&thin));
+                let unlisted = counts.map(|(all, listed)| all - listed).collect();
+                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted: Some(unlisted) }
+            }
+        }
+    }
+}
+
+/// A move with the rank of the block that it ends, and whether the completion of the free that it requests comes next.
+type Word = (Move, u32, bool);
+
+/// The moves of a history as words.
+struct Words {
+    all: Vec<Word>,
+    symbols: Vec<u32>,
+}
+
+impl Words {
+    fn new(ranked: &Ranked) -> Self {
+        let mut moves = ranked.symbols.iter().map(|&symbol| ranked.moves[symbol as usize]).peekable();
+        let mut all = Interner::default();
+        let mut symbols = Vec::with_capacity(ranked.symbols.len());
+        while let Some((one, rank)) = moves.next() {
+            let is_completed = completion(one).is_some_and(|next| moves.next_if_eq(&next).is_some());
+            symbols.push(all.number(&(one, rank, is_completed)));
+        }
+        Self { all: all.into_items(), symbols }
+    }
+}
+
+/// The completion of the free that a move requests, where that is the newest one.
+fn completion(one: Move) -> Option<(Move, u32)> {
+    one.ends().filter(|_| one.completes().is_none()).map(|block| (Move::Free(Block { pending: true, ..block }), 0))
+}
+
+/// The history with those blocks alone that are held at the moments which every profile knows, where phases begin and end,
+/// where they or one of many equal parts hold the most, and where their stack does.
+fn thinned(device: &DeviceProfile) -> Trace {
+    let DeviceProfile { trace, figures, phases, .. } = device;
+    let events = trace.symbols.len();
+    let mut places: Vec<Position> =
+        phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
+    let parts = (0..=TIMELINE_POINTS).map(|part| Position::of_count((part * events).div_ceil(TIMELINE_POINTS)));
+    let mut borders: Vec<Position> = places.iter().copied().chain(parts).collect();
+    borders.sort_unstable();
+    places.extend(trace.peaks_between(&borders));
+    places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
+    places.sort_unstable();
+    let mut stacks = Interner::default();
+    let of_class: Vec<u32> = trace.classes.iter().map(|class| stacks.number(&(class.origin, class.cpp))).collect();
+    let highest = trace.highest(&of_class, stacks.items().len());
+    trace.thinned(|life| {
+        let next = places.get(places.partition_point(|&place| place < life.born));
+        let highest = highest[of_class[life.class as usize] as usize].at;
+        next.is_some_and(|&next| next < life.freed) || (life.born..life.freed).contains(&highest)
+    })
+}
 
 /// The classes of a device by their names.
 pub(super) struct Named {
@@ -34,7 +118,7 @@ impl Named {
         let mut names = vec![String::new(); classes.len()];
         let mut taken = HashSet::new();
         for class in order {
-            let name = free_digest(&[&contents[class]], 3, &taken);
+            let name = free_digest(&[&contents[class]], 2, &taken);
             taken.insert(name.clone());
             names[class] = name;
         }
@@ -45,12 +129,14 @@ impl Named {
         &self.names[class as usize]
     }
 
-    fn word(&self, (one, rank): (Move, u32)) -> String {
+    fn word(&self, (one, rank, is_completed): Word) -> String {
         let suffix = if rank == 0 { String::new() } else { format!(".{rank}") };
         match one {
             Move::Nothing => ".".to_owned(),
             Move::Alloc(class) => format!("+{}", self.name(class)),
-            Move::Request(class) => format!("?{}{suffix}", self.name(class)),
+            Move::Request(class) => {
+                format!("{}{}{suffix}", if is_completed { '~' } else { '?' }, self.name(class))
+            }
             Move::Free(Block { class, pending }) => format!("{}{}{suffix}", sign(pending), self.name(class)),
             Move::Replace(Block { class: gone, pending }, class) => {
                 format!("{}{}{suffix}+{}", sign(pending), self.name(gone), self.name(class))
@@ -60,17 +146,11 @@ impl Named {
         }
     }
 
-    /// The trace as it is written; `None` where it repeats too little.
-    pub(super) fn trace(&self, trace: &Trace) -> Option<SavedTrace> {
-        let reserved = i64::try_from(trace.reserved).ok()?;
-        let blocks: u64 = trace.start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
-        if trace.symbols.len() + trace.implied.len() > MOST_MOVES || blocks > MOST_BLOCKS {
-            return None;
-        }
-        let ranked = Ranked::new(trace);
-        let folded = Folded::new(&ranked.symbols)?;
-        let words: Vec<String> = ranked.moves.iter().map(|&one| self.word(one)).collect();
-        Some(SavedTrace { reserved, implied: ranked.implied as u64, moves: folded.lines(&words) })
+    /// The trace as it is written.
+    pub(super) fn trace(&self, kept: &Kept, reserved: i128) -> SavedTrace {
+        let words: Vec<String> = kept.words.all.iter().map(|&one| self.word(one)).collect();
+        let reserved = i64::try_from(reserved).unwrap_or_default();
+        SavedTrace { reserved, implied: kept.implied as u64, moves: kept.folded.lines(&words) }
     }
 }
 
@@ -92,30 +172,19 @@ fn content(class: &Class, stack: &str, tables: &Tables) -> String {
 }
 
 impl SavedClass {
-    pub(super) fn new(class: &Class, start: Start, tables: &Tables) -> Self {
-        let ClassTags { metadata, compile_context, module, purpose, shape, origin: _ } = class.tags;
+    pub(super) fn new(class: &Class, start: Start, unlisted: u64, tables: &Tables) -> Self {
         let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
         let [held, pending] = [start.allocated, start.pending].map(u64::from);
-        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into()];
+        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into(), unlisted];
         while numbers.len() > 2 && numbers.last() == Some(&0) {
             numbers.pop();
         }
         if numbers.len() == 2 && bytes == requested {
             numbers.pop();
         }
-        let tags = SavedTags {
-            metadata: text(tables, metadata),
-            compile_context: text(tables, compile_context),
-            module: text(tables, module),
-            purpose: text(tables, purpose),
-            shape: text(tables, shape),
-        };
-        Self(numbers, tags)
+        let tags = ClassTags { origin: None, ..class.tags };
+        Self(numbers, tags.map(|tag| tables.string(*tag).to_owned()))
     }
-}
-
-fn text(tables: &Tables, tag: Option<StringId>) -> Option<String> {
-    tag.map(|tag| tables.string(tag).to_owned())
 }
 
 /// The classes of a device that are read.
@@ -123,6 +192,8 @@ fn text(tables: &Tables, tag: Option<StringId>) -> Option<String> {
 pub(super) struct Classes {
     pub(super) all: Vec<Class>,
     start: Vec<Start>,
+    /// For each the number of its allocations that the trace leaves out.
+    pub(super) unlisted: Vec<u64>,
     by_name: HashMap<String, u32>,
 }
 
@@ -136,19 +207,12 @@ impl Classes {
         tables: &mut Tables,
     ) -> Result<(), Error> {
         let SavedClass(numbers, tags) = saved;
-        let mut all = [0; 7];
+        let mut all = [0; 8];
         all.iter_mut().zip(numbers).for_each(|(number, &saved)| *number = saved);
-        let [bytes, requested, below, above, held, pending, maybe_pending] = all;
+        let [bytes, requested, below, above, held, pending, maybe_pending, unlisted] = all;
         let start = block_count(held).zip(block_count(pending));
         let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
-        let tags = ClassTags {
-            metadata: tags.metadata.as_deref().map(|text| tables.intern_string(text)),
-            compile_context: tags.compile_context.as_deref().map(|text| tables.intern_string(text)),
-            module: tags.module.as_deref().map(|text| tables.intern_string(text)),
-            purpose: tags.purpose.as_deref().map(|text| tables.intern_string(text)),
-            shape: tags.shape.as_deref().map(|text| tables.intern_string(text)),
-            origin: None,
-        };
+        let tags = tags.map(|text| tables.intern_string(text));
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         if self.by_name.insert(name.to_owned(), number).is_some() {
             return Err(damaged(name, "is there twice"));
@@ -163,23 +227,31 @@ impl Classes {
             cpp,
         });
         self.start.push(Start { allocated, pending });
+        self.unlisted.push(unlisted);
         Ok(())
     }
 
     /// The trace of a device with so many events.
     pub(super) fn trace(self, saved: &SavedTrace, events: u64, place: &str) -> Result<Trace, Error> {
         let blocks: u64 = self.start.iter().map(|start| u64::from(start.allocated) + u64::from(start.pending)).sum();
-        let length = events.checked_add(saved.implied).filter(|&length| length <= MOST_MOVES as u64);
+        let length = events.checked_add(saved.implied).filter(|&length| length <= MOST_MOVES);
         let length =
             length.filter(|_| blocks <= MOST_BLOCKS).ok_or_else(|| wrong(place, "is longer than one can be"))?;
         let moves = RefCell::new(Moves::default());
         let folded = Folded::parse(&saved.moves, |word: &str| moves.borrow_mut().symbol(word, &self.by_name), length);
         let folded = folded.map_err(|error| wrong(place, &format!("cannot be read: {error}")))?;
-        if folded.length() != Some(length) {
+        let Moves { all: words, .. } = moves.into_inner();
+        let mut ranked = Interner::default();
+        let mut symbols = Vec::new();
+        for (one, rank, is_completed) in folded.unfolded().map(|word| words[word as usize]) {
+            let completion = completion(one).filter(|_| is_completed);
+            symbols.extend([(one, rank)].into_iter().chain(completion).map(|one| ranked.number(&one)));
+        }
+        if symbols.len() as u64 != length {
             return Err(wrong(place, "has not one move for each event"));
         }
         let implied = usize::try_from(saved.implied).unwrap_or(usize::MAX);
-        let ranked = Ranked { moves: moves.into_inner().all, symbols: folded.unfolded().collect(), implied };
+        let ranked = Ranked { moves: ranked.into_items(), symbols, implied };
         let trace = ranked.trace(self.all, self.start, saved.reserved.into());
         trace.ok_or_else(|| wrong(place, "frees a block that is not there"))
     }
@@ -201,7 +273,7 @@ fn damaged(class: &str, what: &str) -> Error {
 /// The moves that are read.
 #[derive(Default)]
 struct Moves {
-    all: Vec<(Move, u32)>,
+    all: Vec<Word>,
     known: HashMap<String, u32>,
 }
 
@@ -219,15 +291,15 @@ impl Moves {
 }
 
 /// Reads a word.
-fn parse(word: &str, classes: &HashMap<String, u32>) -> Option<(Move, u32)> {
+fn parse(word: &str, classes: &HashMap<String, u32>) -> Option<Word> {
     let sign = word.chars().next()?;
     let rest = &word[sign.len_utf8()..];
-    Some(match sign {
+    let (one, rank) = match sign {
         '.' if rest.is_empty() => (Move::Nothing, 0),
         '+' => (Move::Alloc(*classes.get(rest)?), 0),
         '^' => (Move::Reserve(rest.parse().ok()?), 0),
         '_' => (Move::Release(rest.parse().ok()?), 0),
-        '?' => {
+        '?' | '~' => {
             let (name, rank) = ranked(rest)?;
             (Move::Request(*classes.get(name)?), rank)
         }
@@ -241,7 +313,8 @@ fn parse(word: &str, classes: &HashMap<String, u32>) -> Option<(Move, u32)> {
             }
         }
         _ => return None,
-    })
+    };
+    Some((one, rank, sign == '~'))
 }
 
 /// A name and the rank behind it.

@@ -4,26 +4,26 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::super::device::highest_of_single;
-use super::super::exact::{Attribution, Sums};
-use super::super::totals::{Bucket, others};
-use super::super::{DeviceProfile, Profile, Raise};
-use super::bounded::{Kept, bounded};
-use super::figures::*;
+use super::super::totals::others;
+use super::super::{DeviceProfile, Profile, Raise, Source};
+use super::bounded::{Bounded, bounded};
 use super::format::*;
 use super::layout::Layout;
 use super::names::FrameNames;
-use super::trace::Named;
-use super::{Bound, DIGEST, SCHEMA, digest, phases};
+use super::trace::{Kept, MOST_MOVES, Named};
+use super::{Bound, DIGEST, Error, SCHEMA, digest, phases};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::replay::{History as Recorded, Origin, Position};
-use crate::snapshot::{FrameId, StackId, Tables};
+use crate::replay::{Origin, Position};
+use crate::snapshot::{FrameId, StackId};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
+use crate::trace::Bucket;
 
 /// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
-#[must_use]
-pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> String {
-    write(profile, bound, raises).text
+///
+/// # Errors
+/// Where it has more events than a file can stand for.
+pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> Result<String, Error> {
+    write(profile, bound, raises).map(|written| written.text)
 }
 
 /// The text of a file, and what it cannot answer.
@@ -36,13 +36,17 @@ pub struct Written {
 }
 
 /// The profile as the text of a file, with what it cannot answer.
-#[must_use]
-pub fn write(profile: &Profile, bound: Bound, raises: &[Raise]) -> Written {
+///
+/// # Errors
+/// Where it has more events than a file can stand for.
+pub fn write(profile: &Profile, bound: Bound, raises: &[Raise]) -> Result<Written, Error> {
+    if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
+        return Err(Error::TooLong { device: long.device, events: long.events });
+    }
     let mut out = Vec::new();
     let mut saved = saved_profile(profile, bound, raises);
-    let coarse = saved.devices.iter().filter(|device| device.trace.is_none());
-    let coarse: Vec<Diagnostic> =
-        coarse.filter(|device| device.history == Recorded::Recorded).map(|device| note_on(device.device)).collect();
+    let coarse = saved.devices.iter().filter(|device| device.coarse);
+    let coarse: Vec<Diagnostic> = coarse.map(|device| note_on(device.device)).collect();
     saved.diagnostics.extend(coarse.iter().map(SavedDiagnostic::new));
     // Strings, numbers, and maps with string keys, written to memory: that cannot fail.
     let _ = saved.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Layout::default()));
@@ -52,7 +56,7 @@ pub fn write(profile: &Profile, bound: Bound, raises: &[Raise]) -> Written {
         text.truncate(end);
     }
     let digest = digest(&text);
-    Written { text: text + DIGEST + &digest + "\"\n}\n", coarse }
+    Ok(Written { text: text + DIGEST + &digest + "\"\n}\n", coarse })
 }
 
 /// The note on a device whose history is kept coarsely.
@@ -65,8 +69,11 @@ fn note_on(device: u32) -> Diagnostic {
 
 fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProfile {
     let grouper = profile.grouper_by(GroupBy::Stack);
-    let kept: Vec<_> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
+    let kept: Vec<Bounded> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
     let names = FrameNames::new(grouper.code(), &profile.devices, &kept);
+    let source = profile.recorded.as_ref().unwrap_or(&profile.source);
+    // Only the name: a repository should not keep the folders of one machine.
+    let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
     let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
     // That of a profile which is saved again is added anew.
@@ -74,11 +81,11 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
     SavedProfile {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        source: SavedSource::new(profile.recorded.as_ref().unwrap_or(&profile.source)),
+        source: Source { path, ..source.clone() },
         group_by: GroupBy::Stack.name().to_owned(),
         bound,
         rules: SavedRules { strip_prefix, own, foreign },
-        raises: raises.iter().map(SavedRaise::new).collect(),
+        raises: raises.to_vec(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
@@ -98,32 +105,23 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    fn device(&self, device: &DeviceProfile, kept: &Kept) -> SavedDevice {
-        let figures = &device.figures;
-        let history = History::new(self, device, kept);
+    fn device(&self, device: &DeviceProfile, bounded: &Bounded) -> SavedDevice {
+        let kept = Kept::new(device);
+        let History { stacks, trace } = History::new(self, device, bounded, &kept);
         SavedDevice {
             device: device.device,
             events: device.events,
             duration_us: device.duration_us,
             ran_over: device.ran_over,
             actions: device.actions.clone(),
-            history: figures.history,
             languages: languages(device),
-            allocated: figures.allocated,
-            active: figures.active,
-            requested: figures.requested,
-            reserved: figures.reserved,
-            fragmentation: figures.fragmentation,
-            checks: figures.checks,
-            allocations: figures.allocation_count,
-            frees: figures.free_count,
-            allocated_total: figures.allocated_total,
+            figures: device.figures.clone(),
             ooms: self.ooms(device),
-            timeline: history.trace.is_none().then(|| SavedTimeline::new(&figures.timeline)),
-            cut: kept.cut.map(SavedCut::new),
-            phases: phases::saved(&device.phases, history.trace.is_none()),
-            stacks: history.stacks,
-            trace: history.trace,
+            cut: bounded.cut,
+            phases: phases::saved(&device.phases),
+            coarse: kept.unlisted.is_some(),
+            stacks,
+            trace,
             times: differences(&device.times),
             phases_cut: device.phases.cut,
             failed_request: device.failed_request.clone(),
@@ -143,8 +141,8 @@ impl Writer<'_> {
     /// A stack without its classes and totals.
     fn stack(&self, origin: Origin, cpp: Option<CppDigest>, cut: usize) -> SavedStack {
         let nothing = SavedStack::default();
-        match Attribution::from(origin) {
-            Attribution::Stack(stack) => SavedStack {
+        match origin {
+            Origin::Stack(stack) => SavedStack {
                 label: self.grouper.code().label_without_line(stack),
                 key: self.grouper.key(stack).0,
                 cpp: self.digest(stack, cpp).map(|digest| format!("{digest:016x}")),
@@ -152,7 +150,7 @@ impl Writer<'_> {
                 forward_frames: self.frame_list(self.profile.tables.forward(stack)),
                 ..nothing
             },
-            Attribution::Bucket(bucket) => SavedStack {
+            Origin::Bucket(bucket) => SavedStack {
                 label: if bucket == Bucket::Others { others(cut) } else { bucket.label().to_owned() },
                 key: bucket.label().to_owned(),
                 cpp: cpp.map(|digest| format!("{digest:016x}")),
@@ -191,33 +189,33 @@ impl Writer<'_> {
     }
 }
 
-/// The stacks of a device with what happened, or with totals where that repeats too little.
+/// The stacks of a device with their classes, and what happened.
 struct History {
     stacks: Vec<SavedStack>,
-    trace: Option<SavedTrace>,
+    trace: SavedTrace,
 }
 
 impl History {
-    fn new(writer: &Writer<'_>, device: &DeviceProfile, kept: &Kept) -> Self {
+    fn new(writer: &Writer<'_>, device: &DeviceProfile, bounded: &Bounded, kept: &Kept) -> Self {
         let tables = &writer.profile.tables;
-        let cut = kept.cut.map_or(0, |cut| cut.stacks);
+        let cut = bounded.cut.map_or(0, |cut| cut.stacks);
         let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
         let mut stacks: Vec<SavedStack> = Vec::new();
-        let mut of_class = Vec::with_capacity(kept.classes.len());
-        for class in &kept.classes {
+        let mut of_class = Vec::with_capacity(bounded.classes.len());
+        for class in &bounded.classes {
             let place = *places.entry((class.origin, class.cpp)).or_insert_with(|| {
                 stacks.push(writer.stack(class.origin, class.cpp, cut));
                 stacks.len() - 1
             });
             of_class.push(place);
         }
-        let trace = if device.coarse.is_some() {
-            None
-        } else {
-            Self::add_classes(device, kept, &of_class, &mut stacks, tables)
-        };
-        if trace.is_none() {
-            Self::add_totals(device, &of_class, &mut stacks);
+        let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
+        let named = Named::new(&bounded.classes, &contents, tables);
+        let trace = named.trace(kept, device.trace.reserved);
+        for (number, (name, place)) in named.names.into_iter().zip(of_class).enumerate() {
+            let unlisted = kept.unlisted.as_ref().map_or(0, |unlisted| unlisted[number]);
+            let class = SavedClass::new(&bounded.classes[number], device.trace.start[number], unlisted, tables);
+            stacks[place].classes.insert(name, class);
         }
         // By name, so that a change of size leaves the order alone.
         stacks.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -227,39 +225,6 @@ impl History {
             }
         }
         Self { stacks, trace }
-    }
-
-    fn add_classes(
-        device: &DeviceProfile,
-        kept: &Kept,
-        of_class: &[usize],
-        stacks: &mut [SavedStack],
-        tables: &Tables,
-    ) -> Option<SavedTrace> {
-        let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
-        let named = Named::new(&kept.classes, &contents, tables);
-        let trace = named.trace(&device.trace)?;
-        let classes = kept.classes.iter().zip(&device.trace.start).zip(named.names).zip(of_class);
-        for (((class, &start), name), &place) in classes {
-            stacks[place].classes.insert(name, SavedClass::new(class, start, tables));
-        }
-        Some(trace)
-    }
-
-    fn add_totals(device: &DeviceProfile, of_class: &[usize], stacks: &mut [SavedStack]) {
-        let groups: Vec<u32> = of_class.iter().map(|&place| u32::try_from(place).unwrap_or(u32::MAX)).collect();
-        let highest = match &device.coarse {
-            Some(coarse) => highest_of_single(coarse, &groups, stacks.len()),
-            None => device.trace.highest(&groups, stacks.len()).into_iter().map(Some).collect(),
-        };
-        let mut sums = vec![Sums::default(); stacks.len()];
-        for (&place, of_class) in of_class.iter().zip(&device.sums) {
-            sums[place].add(of_class);
-        }
-        for ((stack, sums), highest) in stacks.iter_mut().zip(&sums).zip(highest) {
-            stack.sums = Some(SavedSums::new(sums));
-            stack.highest = highest.map(SavedHighest::new);
-        }
     }
 }
 

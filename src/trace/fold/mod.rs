@@ -48,6 +48,12 @@ impl Folded {
         Some(rules::share(looped)).filter(|folded| folded.size() <= MOST_ITEMS)
     }
 
+    /// Folds a sequence of symbols, however little repeats.
+    #[must_use]
+    pub fn of_any(symbols: &[u32]) -> Self {
+        rules::share(tandem::fold(symbols, usize::MAX).unwrap_or_default())
+    }
+
     /// The sequence.
     #[must_use]
     pub fn items(&self) -> &[Item] {

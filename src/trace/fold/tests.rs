@@ -33,7 +33,7 @@ fn round_trip(symbols: &[u32]) -> usize {
     let number = |name: &str| name[1..].parse().ok();
     let read = Folded::parse(&lines, number, symbols.len() as u64).unwrap();
     assert!(read.unfolded().eq(symbols.iter().copied()));
-    assert_eq!(read.lines(&names), lines, "the text is the same again");
+    assert_eq!(Folded::of_any(symbols).lines(&names), lines, "the same sequence has the same text");
     folded.size()
 }
 
@@ -50,11 +50,12 @@ fn loops_are_folded() {
 
 #[test]
 fn what_recurs_elsewhere_becomes_a_rule() {
-    let lines = text("xabcdyabcdzabcdwabcd");
+    let lines = text("xabcdefghyabcdefghzabcdefghwabcdefgh");
     let (sequence, rule) = lines.split_once("= ").unwrap();
-    assert_eq!(rule, "a b c d");
+    assert_eq!(rule, "a b c d e f g h");
     let name = sequence.rsplit(' ').next().unwrap();
     assert_eq!(sequence.matches(name).count(), 5, "{lines}");
+    assert_eq!(text("xabyabzabwab"), "x a b y a b z a b w a b", "a rule would be longer");
 }
 
 /// A training step: layers forward and backward, one symbol for each kind of allocation and free.
@@ -107,13 +108,22 @@ fn lengths_do_not_overflow() {
 fn damaged_text_is_refused() {
     let words =
         ["(a", "(a b", "a*", "a*0", "a*1", "a*x", "a)*3", "()*2", "a*99999999999999999999", "a*2*3", "(", ")", "a(b"];
-    for line in words.into_iter().chain(["ab", "$x", "$x $x= ", "$x $x= a $x= b", "$x $x= b $x", "$x $x= (b", "a=b"]) {
+    for line in words.into_iter().chain([
+        "ab",
+        "$x",
+        "$x $x= ",
+        "$x $x= a b $x= b a",
+        "$x $x= b $x",
+        "$x $x= b",
+        "(a b)",
+        "$x $x= (b",
+        "a=b",
+    ]) {
         assert!(parsed(&[line]).is_err(), "{line}");
     }
-    let cycle = parsed(&["$x", "$x= $y a", "$y= $z a", "$z= $x"]);
+    let cycle = parsed(&["$x", "$x= $y a", "$y= $z a", "$z= $x a"]);
     assert_eq!(cycle, Err(Malformed::Endless));
     assert!(parsed(&[&"(".repeat(100_000)]).is_err());
-    assert!(parsed(&[&"a ".repeat(100_000)]).is_err());
     let deep = "(".repeat(10_000) + "a" + &")*2".repeat(10_000);
     assert!(matches!(parsed(&[&deep]), Err(Malformed::TooLong { .. })));
     assert_eq!(parsed(&["$x*2 a", "$x= b*3 c"]).unwrap().length(), Some(9));
@@ -126,12 +136,9 @@ fn rules_of_rules_need_no_recursion() {
     for rule in 1..10_000 {
         write!(chain, " $r{rule}= a $r{}", rule - 1).unwrap();
     }
-    chain += " $r0= a";
+    chain += " $r0= a a";
     let folded = Folded::parse(&[&chain], |_| Some(0), 1 << 20);
-    // 20,000 items are too many; half of them are not.
-    assert_eq!(folded, Err(Malformed::TooLong { most: 1 << 20 }));
-    let chain = chain.replace("$r9999 $r9999", "$r5000 $r5000");
-    assert_eq!(Folded::parse(&[&chain], |_| Some(0), 1 << 20).unwrap().length(), Some(2 * 5001));
+    assert_eq!(folded.unwrap().length(), Some(2 * 10_001));
 }
 
 #[test]

@@ -7,19 +7,22 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::order::ordered;
-use super::{Folded, Item, MOST_ITEMS, index};
+use super::{Folded, Item, index};
 
 /// Before the name of a rule.
 const RULE: char = '$';
 
 /// The least length of the name of a rule.
-const SHORTEST_NAME: usize = 4;
+const SHORTEST_NAME: usize = 2;
+
+/// What a line of a file takes beside its words.
+const LINE: usize = 12;
 
 /// Lines are no longer than this, but for their last word.
 const LONGEST_LINE: usize = 100;
 
 /// Of this many words, one ends a line.
-const WORDS: u64 = 8;
+const WORDS: u64 = 16;
 
 /// The error of reading a folded sequence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,14 +36,14 @@ pub enum Malformed {
     /// A loop whose brackets do not match.
     #[error("brackets do not match")]
     Brackets,
-    /// A rule that is used and nowhere written, or written twice.
-    #[error("rule '{0}' must be written once")]
+    /// A rule that is used and nowhere written, written twice, or too short to be one.
+    #[error("rule '{0}' must be written once, with two words or more")]
     Rule(String),
     /// A rule that stands for itself.
     #[error("a rule stands for itself")]
     Endless,
-    /// Too many items or symbols.
-    #[error("more than {MOST_ITEMS} items, or {most} symbols unfolded")]
+    /// Too many symbols.
+    #[error("more than {most} symbols unfolded")]
     TooLong {
         /// The most symbols.
         most: u64,
@@ -74,16 +77,11 @@ impl Folded {
         most: u64,
     ) -> Result<Self, Malformed> {
         let mut reader = Reader::new(symbol);
-        let mut size = 0;
         for word in lines.iter().flat_map(|line| line.as_ref().split(' ')).filter(|word| !word.is_empty()) {
-            size += 1;
-            if size > 2 * MOST_ITEMS {
-                return Err(Malformed::TooLong { most });
-            }
             reader.word(word)?;
         }
         let folded = ordered(reader.finish()?).ok_or(Malformed::Endless)?;
-        let fits = folded.size() <= MOST_ITEMS && folded.length().is_some_and(|length| length <= most);
+        let fits = folded.length().is_some_and(|length| length <= most);
         if fits { Ok(folded) } else { Err(Malformed::TooLong { most }) }
     }
 }
@@ -119,11 +117,13 @@ impl<'f, S: AsRef<str>> Writer<'f, S> {
 
     /// Names a body, where several places share it. Those that it refers to have their names by then.
     fn name(&mut self, body: usize) {
-        let items = &self.folded.bodies[body];
-        if self.uses[body] < 2 || items.len() < 2 {
+        let words = self.words(&self.folded.bodies[body]);
+        let length: usize = words.iter().map(|word| word.len() + 1).sum();
+        let name = SHORTEST_NAME + 2;
+        // What is shorter than its name, its line and the places that it takes stands in each of them.
+        if self.uses[body] * length <= self.uses[body] * name + name + length + LINE || words.len() < 2 {
             return;
         }
-        let words = self.words(items);
         let digits = digits(hash(words.iter().flat_map(|word| [word, " "])));
         let mut names = (SHORTEST_NAME..).map(|length| {
             let digits: String = digits.chars().cycle().take(length).collect();
@@ -144,8 +144,8 @@ impl<'f, S: AsRef<str>> Writer<'f, S> {
             let Some(&item) = level.items.get(level.at) else {
                 let count = level.count;
                 open.pop();
-                if let Some(last) = words.last_mut().filter(|_| !open.is_empty()) {
-                    *last += &format!("){}", times(count));
+                if let Some(last) = words.last_mut().filter(|_| count > 1) {
+                    *last += &format!(")*{count}");
                 }
                 continue;
             };
@@ -158,7 +158,7 @@ impl<'f, S: AsRef<str>> Writer<'f, S> {
                         (Some(name), _) => (name.as_str(), count),
                         (None, [Item::One(symbol)]) => (self.symbols[*symbol as usize].as_ref(), count),
                         (None, _) => {
-                            brackets.push('(');
+                            brackets.extend((count > 1).then_some('('));
                             open.push(Level { items, at: 0, count });
                             continue;
                         }
@@ -255,7 +255,7 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
 
     /// What a name stands for.
     fn item(&mut self, name: &str, word: &str) -> Result<Item, Malformed> {
-        if name.is_empty() || self.open.len() > MOST_ITEMS {
+        if name.is_empty() {
             return Err(malformed(word));
         }
         if name.starts_with(RULE) {
@@ -269,25 +269,31 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
     fn suffix<'t>(&mut self, text: &'t str, word: &str) -> Result<&'t str, Malformed> {
         if let Some(rest) = text.strip_prefix(')') {
             let items = self.open.pop().unwrap_or_default();
-            let body = index(self.bodies.len());
-            self.bodies.push(Some(items));
+            // Without a count it would be a round that does nothing but cost time.
+            if !rest.starts_with('*') {
+                return Err(malformed(word));
+            }
+            let body = self.body(items);
             self.push(Item::Loop { body, count: 1 })?;
             return Ok(rest);
         }
         let number = text.strip_prefix('*').ok_or_else(|| malformed(word))?;
         let digits = number.bytes().take_while(u8::is_ascii_digit).count();
         let count = number[..digits].parse().ok().filter(|&count: &u64| count > 1).ok_or_else(|| malformed(word))?;
-        let last = self.open.last_mut().and_then(|items| items.last_mut());
-        match last {
-            Some(Item::Loop { count: rounds @ 1, .. }) => *rounds = count,
+        match self.open.last_mut().and_then(Vec::pop) {
+            Some(Item::Loop { body, count: 1 }) => self.push(Item::Loop { body, count })?,
             Some(one @ Item::One(_)) => {
-                let body = index(self.bodies.len());
-                self.bodies.push(Some(vec![*one]));
-                *one = Item::Loop { body, count };
+                let body = self.body(vec![one]);
+                self.push(Item::Loop { body, count })?;
             }
             Some(Item::Loop { .. }) | None => return Err(malformed(word)),
         }
         Ok(&number[digits..])
+    }
+
+    fn body(&mut self, items: Vec<Item>) -> u32 {
+        self.bodies.push(Some(items));
+        index(self.bodies.len() - 1)
     }
 
     fn push(&mut self, item: Item) -> Result<(), Malformed> {
@@ -311,7 +317,7 @@ impl<F: Fn(&str) -> Option<u32>> Reader<F> {
         let items = std::mem::take(items);
         match self.rule {
             None => self.items = items,
-            Some(rule) if self.bodies[rule].is_none() && !items.is_empty() => self.bodies[rule] = Some(items),
+            Some(rule) if self.bodies[rule].is_none() && items.len() > 1 => self.bodies[rule] = Some(items),
             Some(rule) => return Err(self.malformed_rule(rule)),
         }
         Ok(())

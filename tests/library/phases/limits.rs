@@ -48,7 +48,7 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
 #[test]
 fn saved_profiles_gate_phases() {
     let saved = |name: &str| {
-        profile::read(text_of(&load(name), Bound::default(), &[]).as_bytes(), "x", Options::default()).unwrap()
+        profile::read(text_of(&load(name), Bound::default(), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap()
     };
     for after in [load("phases-after.pkl"), saved("phases-after.pkl")] {
         let judgement = judge(saved("phases-before.pkl"), after, PhaseOptions::default(), &["phase:forward=5%"]);
@@ -206,7 +206,7 @@ fn phases_that_are_not_recorded_in_full_say_so() {
 
 #[test]
 fn figures_of_phases_that_cannot_be_are_refused() {
-    let good = text_of(&peaks(&[("a", 5), ("a", 6), ("b", 7)]), Bound::default(), &[]);
+    let good = text_of(&peaks(&[("a", 5), ("a", 6), ("b", 7)]), Bound::default(), &[]).unwrap();
     let line = good.lines().find(|line| line.contains("\"name\":\"a\"")).unwrap().trim().to_owned();
     let refusal = |from: &str, to: &str| {
         assert!(line.contains(from), "{line}");
@@ -218,12 +218,10 @@ fn figures_of_phases_that_cannot_be_are_refused() {
         ("\"name\":\"a\"", "\"name\":\"b\"", "is there twice"),
         ("\"events\":[2,2]", "\"events\":[2]", "different lengths"),
         ("\"events\":[2,2]", "\"events\":[2,400]", "is beyond the events"),
-        ("\"events\":[2,2]", "\"events\":[2,18446744073709551615]", "figures that cannot be"),
+        ("\"events\":[2,2]", "\"events\":[2,18446744073709551615]", "is beyond the events"),
         ("\"from\":[0,2]", "\"from\":[3,2]", "is beyond the events"),
-        ("\"from\":[0,2]", "\"from\":[0,18446744073709551615]", "figures that cannot be"),
-        ("\"unopened\"", "\"start\":[0,18446744073709551615],\"above\":[1,1],\"unopened\"", "figures that cannot be"),
-        ("\"unopened\"", "\"below\":[9999,0],\"unopened\"", "figures that cannot be"),
-        ("\"unopened\"", "\"above\":[1],\"unopened\"", "different lengths"),
+        ("\"from\":[0,2]", "\"from\":[0,18446744073709551615]", "is beyond the events"),
+        ("\"unopened\"", "\"steps\":[1],\"unopened\"", "different lengths"),
         ("\"events\":[", "\"events\":[-", "invalid value"),
     ] {
         let message = refusal(from, to);

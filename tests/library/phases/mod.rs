@@ -312,7 +312,8 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     let cut = before.diagnostics.iter().find(|d| d.code.name() == "phases-cut").unwrap();
     assert_eq!(cut.severity(), ptmem::diagnostic::Severity::Warning);
     // A phase beyond the limit could have grown, in saved profiles too.
-    let saved = profile::read(text_of(&before, Bound::default(), &[]).as_bytes(), "x", Options::default()).unwrap();
+    let saved =
+        profile::read(text_of(&before, Bound::default(), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
     let judgement = judge(saved, profile_of(&events, &marks), PhaseOptions::default(), &["phase:a=5%"]);
     assert_eq!(judgement.verdict, Verdict::Inconclusive);
@@ -377,12 +378,12 @@ proptest! {
             }
         }
         // A saved profile reads back the same, and comparing it with the original shows no change.
-        let text = text_of(&profile, Bound::default(), &[]);
+        let text = text_of(&profile, Bound::default(), &[]).unwrap();
         let saved = profile::read(text.as_bytes(), "x", Options::default()).unwrap();
         for (saved, live) in saved.devices.iter().zip(&profile.devices) {
             prop_assert_eq!(&saved.phases, &live.phases);
         }
-        prop_assert_eq!(text_of(&saved, Bound::default(), &[]), text);
+        prop_assert_eq!(text_of(&saved, Bound::default(), &[]).unwrap(), text);
         let diff = diff::compare(saved, profile, diff::Options::default());
         for row in diff.devices.iter().flat_map(|device| &device.phases) {
             prop_assert_eq!(row.delta(), Some(0));
