@@ -27,6 +27,9 @@ class Reader:
         self.notes.reverse()
         passes = [one for one in modules.passes.of_device(device) if one[0] != "step"]
         self.passes = passes[::-1]
+        #: From which allocation on which module runs, the last first; and the one that runs.
+        self.shown = [(calls - first[0], number) for calls, number in reversed(modules.shown.get(device, ()))]
+        self.module = 0
         self.name = "data"
         self.end: Any = None
         #: Number of the pass that runs.
@@ -90,6 +93,9 @@ class Reader:
                 self.blocks[place] = (path, purpose, self.blocks[place][2])
 
     def allocate(self, event: Any, module: int, operator: int) -> None:
+        while self.shown and self.shown[-1][0] <= self.calls[0]:
+            self.module = self.shown.pop()[1]
+        module = module or self.module
         place = event["addr"]
         by_frames = self.frames.purpose(event)
         is_again = module in self.modules.recomputed

@@ -48,8 +48,9 @@ class Modules:
         self.torch = torch
         self.passes = passes
         self.shapes = shapes
-        #: Releases before 2.10 keep no metadata: modules have names there where memory belongs to them.
+        #: Releases before 2.10 keep no metadata: there it is noted after how many allocations which module runs.
         self.set = getattr(torch._C, "_cuda_setMemoryMetadata", None)
+        self.shown: dict[int, list[tuple[int, int]]] = {}
         self.names = [""]
         self.numbers = {"": 0}
         #: Numbers of modules that run again in the backward pass, by those of the modules.
@@ -66,12 +67,9 @@ class Modules:
         self.replaced: list[tuple[Any, str, Any]] = []
 
     def lacks(self) -> Optional[str]:
-        if self.set is not None:
+        if self.set is not None or self.shapes is None:
             return None
-        return (
-            f"modules are named in the forward and backward pass from PyTorch 2.10 on; this is "
-            f"{self.torch.__version__}: weights, gradients and optimizer state have names"
-        )
+        return f"tensors have shapes from PyTorch 2.10 on; this is {self.torch.__version__}"
 
     def install(self) -> None:
         """Adds the hooks. While a program is compiled they do nothing, so that no graph breaks at them."""
@@ -137,6 +135,11 @@ class Modules:
         """Puts the number of a module into the metadata."""
         if self.set is not None:
             self.set(marks.marked(self.thread.user, number, self.thread.operator))
+        elif self.torch.cuda.is_initialized():
+            device = self.torch.cuda.current_device()
+            shown = self.shown.setdefault(device, [])
+            if len(shown) < MOST_CHANGES:
+                shown.append((self.passes.calls_of(device)[0], number))
 
     def run_operator(self, operator: int) -> None:
         self.thread.operator = operator
