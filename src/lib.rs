@@ -86,11 +86,8 @@ pub mod tree;
 pub mod trim;
 pub mod verdict;
 
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use ptmem_base::python;
-#[cfg(not(feature = "cli"))]
-use ptmem_base::python;
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
 use ptmem_base::{interner, lines, text};
