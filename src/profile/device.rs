@@ -24,6 +24,15 @@ pub struct Cut {
     pub largest: u64,
 }
 
+/// Allocations of which a trace has nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Unlisted {
+    /// Their number.
+    pub(crate) allocations: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+}
+
 /// The figures of one device.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -63,9 +72,9 @@ pub struct DeviceProfile {
     pub failed_stacks: Vec<Option<StackId>>,
     /// All that happened. Dropped where nothing asks any more.
     pub trace: Trace,
-    /// For every class the number of its allocations that the trace leaves out, where a saved profile has those blocks alone
-    /// that are held at a few moments, since the history repeats too little.
-    pub(crate) coarse: Option<Vec<u64>>,
+    /// For every class the allocations that the trace leaves out, where a saved profile has those blocks alone that are held
+    /// at a few moments, since the history repeats too little.
+    pub(crate) coarse: Option<Vec<Unlisted>>,
     /// The totals of every class of the trace.
     pub(super) sums: Vec<Sums>,
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
+pub(crate) use device::Unlisted;
 pub use device::{Cut, DeviceProfile};
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};

@@ -11,7 +11,7 @@ use crate::snapshot::{Action, Event, Tables};
 use crate::trace::{Class, Measure, Move, Spread, Trace};
 
 /// Points of the coarse curve: more than any terminal has columns.
-pub(crate) const TIMELINE_POINTS: usize = 480;
+const TIMELINE_POINTS: usize = 480;
 
 impl Timeline {
     /// The curve of a history.

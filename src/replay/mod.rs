@@ -29,7 +29,6 @@ mod sizes;
 mod state;
 mod stated;
 
-pub(crate) use counters::TIMELINE_POINTS;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -260,7 +259,7 @@ struct FreeBlocks {
 }
 
 /// A coarse curve of the history: the highest values in equal parts of it, by event.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Timeline {
     /// Allocated bytes.

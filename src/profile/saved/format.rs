@@ -8,7 +8,7 @@ use super::Bound;
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::profile::{Cut, Raise, Source};
-use crate::replay::{Figures, Oom};
+use crate::replay::{Figures, Oom, Timeline};
 use crate::snapshot::RunFacts;
 use crate::trace::ClassTags;
 
@@ -84,6 +84,9 @@ pub(super) struct SavedDevice {
     pub(super) coarse: bool,
     pub(super) stacks: Vec<SavedStack>,
     pub(super) trace: SavedTrace,
+    /// The curves of a history that is kept coarsely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timeline: Option<Timeline>,
     /// Places and their times, each as the difference to the one before.
     pub(super) times: Vec<(u32, u64)>,
     pub(super) phases: Vec<SavedPhase>,
@@ -128,7 +131,7 @@ pub(super) struct SavedStack {
 /// Allocations that count as one: numbers, of which zeros at the end are left out behind the second, and tags where there are some. The
 /// numbers are the bytes of a block; those that were asked for; bytes that a block may be smaller, and larger; blocks that
 /// are allocated before the first event, and those whose free is pending then; 1 where blocks may have been pending; and
-/// allocations that a coarse trace leaves out.
+/// how many allocations a coarse trace leaves out, and their bytes.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SavedClass(
     pub(super) Vec<u64>,

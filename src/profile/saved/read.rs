@@ -189,7 +189,8 @@ impl Reader {
         let trace = classes.trace(&saved.trace, saved.events, &place)?;
         let failed_stacks = self.failed_stacks(&saved.ooms)?;
         let ooms = saved.ooms.iter().map(|saved| saved.oom).collect();
-        let figures = Figures { ooms, timeline: Timeline::of(&trace), ..saved.figures };
+        let timeline = saved.timeline.unwrap_or_else(|| Timeline::of(&trace));
+        let figures = Figures { ooms, timeline, ..saved.figures };
         let phases = phases::read(&saved.phases, saved.events, &place, &trace)?;
         let phases = Phases::new(phases, saved.phases_cut, &figures);
         let recording = Recording {

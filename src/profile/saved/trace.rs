@@ -5,13 +5,12 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::super::DeviceProfile;
 use super::super::phases::place;
+use super::super::{DeviceProfile, Unlisted};
 use super::Error;
 use super::format::{SavedClass, SavedTrace};
 use super::names::free_digest;
 use crate::interner::Interner;
-use crate::replay::TIMELINE_POINTS;
 use crate::snapshot::Tables;
 use crate::text::cut;
 use crate::trace::fold::Folded;
@@ -29,28 +28,51 @@ pub(super) struct Kept {
     folded: Folded,
     /// How many of the moves belong to the dump.
     implied: usize,
-    /// For every class the number of its allocations that are left out, where the history repeats too little.
-    pub(super) unlisted: Option<Vec<u64>>,
+    /// For every class the allocations that are left out, where the history repeats too little; `None` for one that is left
+    /// out itself, with those of its kind.
+    pub(super) unlisted: Option<Vec<Option<Unlisted>>>,
 }
 
 impl Kept {
+    /// What is left out of a class; `None` where it is left out itself.
+    pub(super) fn unlisted(&self, class: usize) -> Option<Unlisted> {
+        self.unlisted.as_ref().map_or(Some(Unlisted::default()), |unlisted| unlisted[class])
+    }
+
     pub(super) fn new(device: &DeviceProfile) -> Self {
         let implied = device.trace.implied.len();
         let words = Words::new(&Ranked::new(&device.trace));
         match (Folded::new(&words.symbols), &device.coarse) {
-            (Some(folded), unlisted) => Self { words, folded, implied, unlisted: unlisted.clone() },
-            (None, Some(unlisted)) => {
-                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted: Some(unlisted.clone()) }
-            }
             (None, None) => {
                 let thin = thinned(device);
-                let counts = device.trace.allocations().into_iter().zip(thin.allocations());
                 let words = Words::new(&Ranked::new(&thin));
-                let unlisted = counts.map(|(all, listed)| all - listed).collect();
-                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted: Some(unlisted) }
+                let unlisted = Some(unlisted(&device.trace, &thin));
+                Self { folded: Folded::of_any(&words.symbols), words, implied, unlisted }
+            }
+            (folded, known) => {
+                let folded = folded.unwrap_or_else(|| Folded::of_any(&words.symbols));
+                let unlisted = known.as_ref().map(|known| known.iter().copied().map(Some).collect());
+                Self { words, folded, implied, unlisted }
             }
         }
     }
+}
+
+/// What a thinned trace leaves out of each class. Classes of which nothing is left count for the first of their kind.
+fn unlisted(trace: &Trace, thin: &Trace) -> Vec<Option<Unlisted>> {
+    let mut first = HashMap::new();
+    let mut left_out: Vec<Option<Unlisted>> = Vec::with_capacity(trace.classes.len());
+    let counts = trace.allocations().into_iter().zip(thin.allocations());
+    for (number, ((all, listed), class)) in counts.zip(&trace.classes).enumerate() {
+        let is_listed = listed > 0 || trace.start[number] != Start::default();
+        let of_kind = *first.entry((class.origin, class.cpp, class.tags)).or_insert(number);
+        left_out.push((is_listed || of_kind == number).then(Unlisted::default));
+        if let Some(sum) = &mut left_out[of_kind] {
+            sum.allocations += all - listed;
+            sum.bytes = sum.bytes.saturating_add(class.bytes.saturating_mul(all - listed));
+        }
+    }
+    left_out
 }
 
 /// A move with the rank of the block that it ends, and whether the completion of the free that it requests comes next.
@@ -80,17 +102,14 @@ fn completion(one: Move) -> Option<(Move, u32)> {
     one.ends().filter(|_| one.completes().is_none()).map(|block| (Move::Free(Block { pending: true, ..block }), 0))
 }
 
-/// The history with those blocks alone that are held at the moments which every profile knows, where phases begin and end,
-/// where they or one of many equal parts hold the most, and where their stack does.
+/// The history with those blocks alone that are held at the moments which every profile knows, where phases begin, end and
+/// hold the most, and where their stack does.
 fn thinned(device: &DeviceProfile) -> Trace {
     let DeviceProfile { trace, figures, phases, .. } = device;
-    let events = trace.symbols.len();
     let mut places: Vec<Position> =
         phases.known_or_not().flat_map(|phase| [place(phase.from), place(phase.to)]).collect();
-    let parts = (0..=TIMELINE_POINTS).map(|part| Position::of_count((part * events).div_ceil(TIMELINE_POINTS)));
-    let mut borders: Vec<Position> = places.iter().copied().chain(parts).collect();
-    borders.sort_unstable();
-    places.extend(trace.peaks_between(&borders));
+    places.sort_unstable();
+    places.extend(trace.peaks_between(&places));
     places.extend([figures.allocated.peak_at, figures.first_oom(), Some(trace.dump())].into_iter().flatten());
     places.sort_unstable();
     let mut stacks = Interner::default();
@@ -109,11 +128,12 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Names that depend on what a class is alone. `stacks` has the contents of the stack of every class.
-    pub(super) fn new(classes: &[Class], stacks: &[String], tables: &Tables) -> Self {
+    /// Names of those that are kept, which depend on what a class is alone. `stacks` has the contents of the stack of every
+    /// class.
+    pub(super) fn new(classes: &[Class], stacks: &[String], tables: &Tables, kept: &Kept) -> Self {
         let contents: Vec<String> =
             classes.iter().zip(stacks).map(|(class, stack)| content(class, stack, tables)).collect();
-        let mut order: Vec<usize> = (0..classes.len()).collect();
+        let mut order: Vec<usize> = (0..classes.len()).filter(|&class| kept.unlisted(class).is_some()).collect();
         order.sort_by_key(|&class| &contents[class]);
         let mut names = vec![String::new(); classes.len()];
         let mut taken = HashSet::new();
@@ -172,10 +192,12 @@ fn content(class: &Class, stack: &str, tables: &Tables) -> String {
 }
 
 impl SavedClass {
-    pub(super) fn new(class: &Class, start: Start, unlisted: u64, tables: &Tables) -> Self {
+    pub(super) fn new(class: &Class, start: Start, unlisted: Unlisted, tables: &Tables) -> Self {
         let Class { bytes, requested, spread: Spread { below, above }, .. } = *class;
         let [held, pending] = [start.allocated, start.pending].map(u64::from);
-        let mut numbers = vec![bytes, requested, below, above, held, pending, class.maybe_pending.into(), unlisted];
+        let Unlisted { allocations, bytes: left_out } = unlisted;
+        let maybe_pending = class.maybe_pending.into();
+        let mut numbers = vec![bytes, requested, below, above, held, pending, maybe_pending, allocations, left_out];
         while numbers.len() > 2 && numbers.last() == Some(&0) {
             numbers.pop();
         }
@@ -192,8 +214,8 @@ impl SavedClass {
 pub(super) struct Classes {
     pub(super) all: Vec<Class>,
     start: Vec<Start>,
-    /// For each the number of its allocations that the trace leaves out.
-    pub(super) unlisted: Vec<u64>,
+    /// For each the allocations that the trace leaves out.
+    pub(super) unlisted: Vec<Unlisted>,
     by_name: HashMap<String, u32>,
 }
 
@@ -207,9 +229,9 @@ impl Classes {
         tables: &mut Tables,
     ) -> Result<(), Error> {
         let SavedClass(numbers, tags) = saved;
-        let mut all = [0; 8];
+        let mut all = [0; 9];
         all.iter_mut().zip(numbers).for_each(|(number, &saved)| *number = saved);
-        let [bytes, requested, below, above, held, pending, maybe_pending, unlisted] = all;
+        let [bytes, requested, below, above, held, pending, maybe_pending, allocations, left_out] = all;
         let start = block_count(held).zip(block_count(pending));
         let (allocated, pending) = start.ok_or_else(|| damaged(name, "has more blocks than a device can hold"))?;
         let tags = tags.map(|text| tables.intern_string(text));
@@ -227,7 +249,7 @@ impl Classes {
             cpp,
         });
         self.start.push(Start { allocated, pending });
-        self.unlisted.push(unlisted);
+        self.unlisted.push(Unlisted { allocations, bytes: left_out });
         Ok(())
     }
 

@@ -118,6 +118,7 @@ impl Writer<'_> {
             figures: device.figures.clone(),
             ooms: self.ooms(device),
             cut: bounded.cut,
+            timeline: kept.unlisted.is_some().then(|| device.figures.timeline.clone()),
             phases: phases::saved(&device.phases),
             coarse: kept.unlisted.is_some(),
             stacks,
@@ -210,10 +211,10 @@ impl History {
             of_class.push(place);
         }
         let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
-        let named = Named::new(&bounded.classes, &contents, tables);
+        let named = Named::new(&bounded.classes, &contents, tables, kept);
         let trace = named.trace(kept, device.trace.reserved);
         for (number, (name, place)) in named.names.into_iter().zip(of_class).enumerate() {
-            let unlisted = kept.unlisted.as_ref().map_or(0, |unlisted| unlisted[number]);
+            let Some(unlisted) = kept.unlisted(number) else { continue };
             let class = SavedClass::new(&bounded.classes[number], device.trace.start[number], unlisted, tables);
             stacks[place].classes.insert(name, class);
         }
