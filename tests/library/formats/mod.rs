@@ -290,7 +290,7 @@ const MAPS: [&str; 4] = ["/actions", "/settings", "/frames", "/classes"];
 fn is_optional(place: &str, key: &str) -> bool {
     let saved = place.contains("/stacks/");
     let lines_of_a_map = MAPS.iter().any(|map| place.ends_with(map));
-    let of_device = ["trace", "failed_request"].contains(&key);
+    let of_device = key == "failed_request";
     saved || lines_of_a_map || of_device || place.contains("/ooms/") && key == "frames"
 }
 
