@@ -85,7 +85,7 @@ pub struct Options {
     pub group_by: GroupBy,
     /// Number of levels of layers that keep their numbers in the paths of modules.
     pub unfold: u32,
-    /// The moment of [`StackTotal::at`].
+    /// The moment of [`Sums::at`].
     pub at: Moment,
     /// Rules of the user about the code.
     pub rules: Rules,
@@ -185,7 +185,7 @@ impl Profile {
         self.facts = None;
     }
 
-    /// Looks at another moment: [`StackTotal::at`] is held then. Moments by time are known while a snapshot is read alone.
+    /// Looks at another moment: [`Sums::at`] is held then. Moments by time are known while a snapshot is read alone.
     pub fn look_at(&mut self, at: Moment) {
         self.options.at = at;
         let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
