@@ -120,7 +120,7 @@ fn sightings(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Sight
     for (index, &symbol) in trace.symbols.iter().enumerate() {
         let place = Position::of_count(index);
         while let Some(window) = optimizers.next_if(|window| window.to <= place) {
-            seen.push(window.end_of_optimizer(seen.last()));
+            seen.extend(window.end_of_optimizer(seen.last()));
         }
         let Some(block) = trace.moves[symbol as usize].begins() else { continue };
         let window = optimizers.peek().filter(|window| window.from <= place);
@@ -129,16 +129,18 @@ fn sightings(trace: &Trace, code: &Code<'_>, optimizers: &[Window]) -> Vec<Sight
         seen.push(Sighting { pass, from: from.map_or(place, |window| window.from), to: None });
     }
     for window in optimizers {
-        seen.push(window.end_of_optimizer(seen.last()));
+        seen.extend(window.end_of_optimizer(seen.last()));
     }
     seen
 }
 
 impl Window {
-    /// Its end. One in which nothing is allocated is seen from its beginning on.
-    fn end_of_optimizer(self, last: Option<&Sighting>) -> Sighting {
+    /// Its end. One in which nothing is allocated is seen from its beginning on. One that lies within another optimizer ends
+    /// before that does, which is no end.
+    fn end_of_optimizer(self, last: Option<&Sighting>) -> Option<Sighting> {
         let from = if self.is_seen(last) { self.to } else { self.from };
-        Sighting { pass: Some(Pass::Optimizer), from, to: Some(self.to) }
+        let is_within = last.is_some_and(|last| last.from > self.to);
+        (!is_within).then_some(Sighting { pass: Some(Pass::Optimizer), from, to: Some(self.to) })
     }
 
     /// True if the last that was seen lies in it.
@@ -170,4 +172,20 @@ fn joined(seen: &[Sighting], end: Position) -> Vec<NamedPass> {
         last.to = until;
     }
     passes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_optimizer_within_another_ends_nothing() {
+        let [outer, inner] =
+            [(1, 9), (2, 4)].map(|(from, to)| Window { from: Position::of_count(from), to: Position::of_count(to) });
+        let ends = outer.end_of_optimizer(None).unwrap();
+        assert_eq!((ends.from, ends.to), (outer.from, Some(outer.to)));
+        let seen = Sighting { from: outer.to, ..ends };
+        assert!(inner.end_of_optimizer(Some(&seen)).is_none());
+        assert!(outer.end_of_optimizer(Some(&seen)).is_some());
+    }
 }
