@@ -430,6 +430,9 @@ for name in ("trace_rules", "skipfiles"):
     sys.meta_path.insert(0, Finder("torch._dynamo." + name, after=(later("answers", "hide_from_compiler"),)))
 sys.meta_path.insert(0, Finder("triton.common.build", after=(later("answers", "name_the_driver"),)))
 sys.meta_path.insert(0, Finder("deepspeed.runtime.zero.utils", after=(later("ranks", "agree_on_lists"),)))
+if "PTMEM_SIMULATE_RECORD" in os.environ:
+    sys.meta_path.insert(0, Finder("torch.cuda.nvtx", after=(later("ranges", "name_ranges"),)))
+    sys.meta_path.insert(0, Finder("megatron.core.timers", after=(later("ranges", "name_timers"),)))
 # The library asks for it when the process takes memory of a device.
 if "torch" not in sys.modules:
     os.environ["PTMEM_SIMULATE_HOOK"] = "ran"

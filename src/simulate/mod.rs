@@ -28,10 +28,11 @@ pub const PYTHON_WATCH: &str = "ptmem_simulate_watch";
 
 /// Files for the child's Python by their paths: the code that runs when it starts, and the modules beside it. The head of each says
 /// what it does.
-pub const PYTHON: [(&str, &str); 17] = [
+pub const PYTHON: [(&str, &str); 18] = [
     ("sitecustomize.py", include_str!("hook.py")),
     ("ptmem_simulate_answers.py", include_str!("answers.py")),
     ("ptmem_simulate_facts.py", include_str!("../../python/ptmem_gate/_facts.py")),
+    ("ptmem_simulate_ranges.py", include_str!("ranges.py")),
     ("ptmem_simulate_ranks.py", include_str!("ranks.py")),
     ("ptmem_simulate_sent.py", include_str!("sent.py")),
     ("ptmem_simulate_one_rank.py", include_str!("one_rank.py")),

@@ -201,3 +201,62 @@ fn record_with_package(python: &Path, lines: &str, place: &TempDir) -> PathBuf {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     snapshot
 }
+
+/// Timers of Megatron, as far as programs use them, in place of the package.
+const TIMERS: &str = "
+class Timer:
+    def __init__(self, name):
+        self.name = name
+        self.runs = False
+
+    def start(self, barrier=False):
+        self.runs = True
+
+    def stop(self, barrier=False):
+        assert self.runs
+        self.runs = False
+";
+
+const NAMED: &str = "
+import torch
+from megatron.core import timers
+
+# The recording begins here.
+torch.cuda.init()
+timer = timers.Timer('forward-backward')
+for step in range(2):
+    with torch.cuda.nvtx.range('engine'):
+        held = torch.empty(1 << 20, device='cuda')
+        with torch.cuda.nvtx.range('layer'):
+            more = torch.empty(1 << 20, device='cuda')
+    timer.start(barrier=False)
+    del held, more
+    activations = torch.empty(1 << 21, device='cuda')
+    timer.stop()
+";
+
+/// NVTX ranges, of which the outermost counts, and timers.
+#[test]
+#[ignore = "needs PyTorch, named by PTMEM_TEST_PYTHON"]
+fn parts_have_the_names_that_ranges_and_timers_give_them() {
+    let Some(python) = python_since(5, "annotations") else { return };
+    let place = TempDir::new().unwrap();
+    let package = place.path().join("megatron/core");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::write(package.join("timers.py"), TIMERS).unwrap();
+    std::fs::write(place.path().join("named.py"), NAMED).unwrap();
+    let snapshot = place.path().join("named.pkl");
+    let mut command = Command::new(PTMEM);
+    command.arg("simulate").arg(format!("--record={}", snapshot.display())).arg("--").arg(python).arg("named.py");
+    let output = command.current_dir(place.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let figures = figures(&snapshot, &["--phases"]);
+    let phases = figures["phases"].as_array().unwrap().iter();
+    let named = phases.filter(|phase| phase["source"] == "annotation");
+    let named: Vec<_> =
+        named.map(|phase| (phase["name"].as_str().unwrap(), phase["change"].as_i64().unwrap())).collect();
+    assert_eq!(
+        named,
+        [("engine", 8 << 20), ("forward-backward", 0), ("engine", 8 << 20), ("forward-backward", -8 << 20)]
+    );
+}
