@@ -52,7 +52,7 @@ enum Answer {
     Unclear(Unclear),
 }
 
-/// What the memory that is held says about a cut.
+/// Whether held memory speaks for a cut or against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
     /// One side begins or ends with what the other holds there.

@@ -61,19 +61,19 @@ impl Output {
         printed(content(&mut stdout).and_then(|()| stdout.flush()))
     }
 
-    /// Writes a report in its formats: to the files of the exports, and to standard output.
-    pub(crate) fn report<F: Copy>(
+    /// Writes a report in its formats: to the files of the exports, and to standard output. `table` is the one for people.
+    pub(crate) fn report<F: Copy + PartialEq>(
         &self,
         exports: &[Export<F>],
         format: F,
-        is_table: impl Fn(F) -> bool,
+        table: F,
         options: &report::Options,
         write: impl Fn(F, &report::Options, &mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         // A table in a file is for people as well, but has no colours, and not the width of this terminal.
         let of_files = report::Options { width: asked_width(), ..options.clone() };
         for Export { format, path } in exports {
-            self.write(path, |out| match is_table(*format) {
+            self.write(path, |out| match *format == table {
                 true => {
                     let mut text = StripStream::new(Vec::new());
                     write(*format, &of_files, &mut text)?;
@@ -82,7 +82,7 @@ impl Output {
                 false => write(*format, &of_files, out),
             })?;
         }
-        self.print_with(|out| match is_table(format) && !is_utf8() {
+        self.print_with(|out| match format == table && !is_utf8() {
             true => {
                 let mut text = Vec::new();
                 write(format, options, &mut text)?;

@@ -41,8 +41,7 @@ pub(super) fn write_reports(
     if view.source || formats.iter().any(|format| matches!(format, Format::Markdown | Format::Html)) {
         options.sources = sources::read(&options.checkout, view.source);
     }
-    let is_table = |format| format == Format::Table;
-    output.report(&view.export, view.format, is_table, options, |format, options, out| {
+    output.report(&view.export, view.format, Format::Table, options, |format, options, out| {
         format.write(subject, options, out)
     })
 }

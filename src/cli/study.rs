@@ -65,8 +65,7 @@ impl StudyView {
             run: surroundings::run(),
             ..report::Options::default()
         };
-        let is_table = |format| format == StudyFormat::Table;
-        output.report(&self.export, self.format, is_table, &options, |format, options, out| {
+        output.report(&self.export, self.format, StudyFormat::Table, &options, |format, options, out| {
             format.write(study, options, out)
         })
     }

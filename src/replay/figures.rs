@@ -296,7 +296,7 @@ impl Trust<'_> {
         if self.findings.is_least() {
             return self.least(gauge, self.end.reserved, false, "reserved");
         }
-        // Of a segment that nothing tells of, nobody knows when it was there, nor its size.
+        // Where a segment is missing, neither its size is known nor when it was there.
         let errors = (is_bounded && self.findings.unbacked == 0).then(Errors::default);
         let is_known = self.findings.reserved_known() && !(is_bounded && self.contradicts_active());
         self.counter(gauge, self.end.reserved, errors, is_known, "reserved")

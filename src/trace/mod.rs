@@ -231,7 +231,7 @@ pub struct Highest {
 /// What groups of classes hold while moves are gone through.
 struct Running {
     held: Vec<u64>,
-    /// Of every move the group that it takes bytes from, and the one that it gives some to.
+    /// For each move, the group that it takes bytes from and the group that it gives bytes to.
     changes: Vec<[Option<(usize, u64)>; 2]>,
 }
 

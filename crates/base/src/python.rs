@@ -26,7 +26,7 @@ pub struct Functions {
 struct Function {
     /// Its name within those around it, as `__qualname__` has it.
     name: String,
-    /// What stands between its name and those within it.
+    /// The text between its name and the name of a function within it.
     separator: &'static str,
     /// The one around it.
     outer: Option<usize>,

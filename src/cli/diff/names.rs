@@ -62,8 +62,11 @@ impl Names {
 
 /// The path of a recorded file from the root of the checkout. A file of the before may have another name there, or be gone.
 fn path(file: &str, side: Side, files: &BTreeMap<String, String>, patch: &Patch) -> Option<String> {
-    let renamed = || patch.find(side, file).filter(|_| side == Side::Before);
-    let path = files.get(file).map(String::as_str).or_else(renamed)?;
+    let path = match files.get(file) {
+        Some(path) => path,
+        None if side == Side::Before => patch.find(side, file)?,
+        None => return None,
+    };
     Path::new(path).extension().is_some_and(|ending| ending == "py").then(|| path.to_owned())
 }
 

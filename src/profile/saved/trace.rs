@@ -34,7 +34,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// What is left out of a class; `None` where it is left out itself.
+    /// Allocations of a class that the trace leaves out; `None` where it leaves out the class.
     pub(super) fn unlisted(&self, class: usize) -> Option<Unlisted> {
         self.unlisted.as_ref().map_or(Some(Unlisted::default()), |unlisted| unlisted[class])
     }

@@ -15,7 +15,7 @@ const RULE: char = '$';
 /// The least length of the name of a rule.
 const SHORTEST_NAME: usize = 2;
 
-/// What a line of a file takes beside its words.
+/// Bytes of a line of a file besides its words.
 const LINE: usize = 12;
 
 /// Lines are no longer than this, but for their last word.
@@ -120,7 +120,7 @@ impl<'f, S: AsRef<str>> Writer<'f, S> {
         let words = self.words(&self.folded.bodies[body]);
         let length: usize = words.iter().map(|word| word.len() + 1).sum();
         let name = SHORTEST_NAME + 2;
-        // What is shorter than its name, its line and the places that it takes stands in each of them.
+        // Written out everywhere, it is shorter than a rule with its name, its line and its uses.
         if self.uses[body] * length <= self.uses[body] * name + name + length + LINE || words.len() < 2 {
             return;
         }

@@ -207,7 +207,7 @@ impl fmt::Display for RunFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
         parts.extend(self.rank.map(|[rank, of]| format!("rank {rank} of {of}")));
-        // Of a recording that the program made itself, nobody counted the steps.
+        // Nobody counts the steps where the program itself records.
         let counted = self.steps.filter(|steps| steps.count() > 0 || steps.asked.is_some());
         parts.extend(counted.map(|steps| steps.to_string()));
         parts.extend(self.versions.iter().take(MOST_TOLD).map(|(name, version)| format!("{name} {version}")));
