@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::Read;
 
-use ptmem::pickle::{self, Integer, Visitor};
+use ptmem::pickle::{self, Visitor};
 
 /// A value as a test writes it down and compares it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,11 +201,8 @@ impl Visitor for Tree {
         self.push(Node::Leaf(Value::Int(value.into())))
     }
 
-    fn wide_int(&mut self, value: Integer) -> u32 {
-        self.push(Node::Leaf(match value {
-            Integer::Fits(value) => Value::Int(value),
-            Integer::Beyond => Value::BigInt,
-        }))
+    fn wide_int(&mut self, value: Option<i128>) -> u32 {
+        self.push(Node::Leaf(value.map_or(Value::BigInt, Value::Int)))
     }
 
     fn float(&mut self, value: f64) -> u32 {
@@ -292,8 +289,6 @@ pub enum Memo {
     /// BINPUT up to 255, LONG_BINPUT from there.
     BinPut,
     LongBinPut,
-    /// The text form.
-    Put,
 }
 
 /// How items get into their container.
@@ -310,7 +305,7 @@ pub enum Batch {
 /// The habits of a [`Writer`].
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// 0 to 5. What a protocol has no opcode for is written with that of a later one.
+    /// 2 to 5. What a protocol has no opcode for is written with that of a later one.
     pub protocol: u8,
     pub memo: Memo,
     /// Equal parts are one object.
@@ -361,8 +356,7 @@ pub fn write(value: &Value, options: Options) -> Vec<u8> {
 
 impl Writer {
     pub fn new(options: Options) -> Self {
-        let out = if options.protocol >= 2 { vec![0x80, options.protocol] } else { Vec::new() };
-        Self { options, out, frame: None, known: HashMap::new(), next: 0 }
+        Self { options, out: vec![0x80, options.protocol], frame: None, known: HashMap::new(), next: 0 }
     }
 
     pub fn finish(mut self) -> Vec<u8> {
@@ -398,9 +392,7 @@ impl Writer {
 
     /// A reference to memo entry `index`.
     pub fn get(&mut self, index: usize) {
-        if self.options.memo == Memo::Put && self.options.protocol == 0 {
-            self.op(format!("g{index}\n").as_bytes());
-        } else if let Ok(short) = u8::try_from(index) {
+        if let Ok(short) = u8::try_from(index) {
             self.op(&[b'h', short]);
         } else {
             self.long_op(b'j', &u32::try_from(index).unwrap().to_le_bytes(), &[]);
@@ -416,7 +408,6 @@ impl Writer {
             Memo::Memoize => self.op(&[0x94]),
             Memo::BinPut if index < 256 => self.long_op(b'q', &number.to_le_bytes()[..1], &[]),
             Memo::BinPut | Memo::LongBinPut => self.long_op(b'r', &number.to_le_bytes(), &[]),
-            Memo::Put => self.op(format!("p{index}\n").as_bytes()),
         }
         self.next += 1;
         index
@@ -439,15 +430,9 @@ impl Writer {
         let protocol = self.options.protocol;
         match value {
             Value::None => self.op(b"N"),
-            Value::Bool(value) if protocol < 2 => self.op(if *value { b"I01\n" } else { b"I00\n" }),
             Value::Bool(value) => self.op(if *value { b"\x88" } else { b"\x89" }),
             Value::Int(value) => self.int(*value),
-            Value::BigInt if protocol < 2 => self.op(b"L-1234567890123456789012345678901234567890123L\n"),
             Value::BigInt => self.op(&[&[0x8a, 30], [7; 30].as_slice()].concat()),
-            Value::Float(bits) if protocol == 0 => {
-                let text = format!("F{:?}\n", f64::from_bits(*bits));
-                self.op(text.as_bytes());
-            }
             Value::Float(bits) => self.long_op(b'G', &bits.to_be_bytes(), &[]),
             Value::Str(utf8) => {
                 self.str(utf8);
@@ -463,7 +448,7 @@ impl Writer {
                 self.memoize_as(value);
             }
             Value::Tuple(items) => {
-                let fixed = protocol >= 2 && items.len() <= 3 || protocol == 1 && items.is_empty();
+                let fixed = items.len() <= 3;
                 if !fixed {
                     self.op(b"(");
                 }
@@ -474,9 +459,9 @@ impl Writer {
                     self.memoize_as(value);
                 }
             }
-            Value::List(items) => self.filled(value, [b']', b'l', b'a', b'e'], items.iter().map(|item| [item])),
+            Value::List(items) => self.filled(value, [b']', b'a', b'e'], items.iter().map(|item| [item])),
             Value::Dict(pairs) => {
-                self.filled(value, [b'}', b'd', b's', b'u'], pairs.iter().map(|(key, value)| [key, value]));
+                self.filled(value, [b'}', b's', b'u'], pairs.iter().map(|(key, value)| [key, value]));
             }
             Value::Set(items) => {
                 self.op(b"\x8f");
@@ -499,14 +484,10 @@ impl Writer {
     fn filled<'v, const N: usize>(
         &mut self,
         value: &Value,
-        [empty, text, one, many]: [u8; 4],
+        [empty, one, many]: [u8; 3],
         items: impl ExactSizeIterator<Item = [&'v Value; N]> + Clone,
     ) {
-        if self.options.protocol == 0 {
-            self.op(&[b'(', text]);
-        } else {
-            self.op(&[empty]);
-        }
+        self.op(&[empty]);
         if self.options.memo_first {
             self.memoize_as(value);
         }
@@ -535,18 +516,12 @@ impl Writer {
     }
 
     fn int(&mut self, value: i128) {
-        if self.options.protocol == 0 {
-            let long = i32::try_from(value).is_err();
-            let text = if long { format!("L{value}L\n") } else { format!("I{value}\n") };
-            self.op(text.as_bytes());
-        } else if let Ok(byte) = u8::try_from(value) {
+        if let Ok(byte) = u8::try_from(value) {
             self.op(&[b'K', byte]);
         } else if let Ok(word) = u16::try_from(value) {
             self.long_op(b'M', &word.to_le_bytes(), &[]);
         } else if let Ok(small) = i32::try_from(value) {
             self.long_op(b'J', &small.to_le_bytes(), &[]);
-        } else if self.options.protocol == 1 {
-            self.op(format!("L{value}L\n").as_bytes());
         } else {
             let bytes = long_bytes(value);
             self.long_op(0x8a, &[u8::try_from(bytes.len()).unwrap()], &bytes);
@@ -555,21 +530,7 @@ impl Writer {
 
     fn str(&mut self, utf8: &[u8]) {
         let length = utf8.len() as u64;
-        if self.options.protocol == 0
-            && let Ok(text) = std::str::from_utf8(utf8)
-        {
-            let mut line = vec![b'V'];
-            for c in text.chars() {
-                match c {
-                    '\\' | '\n' | '\r' | '\0' | '\x1a' => line.extend(format!("\\u{:04x}", u32::from(c)).bytes()),
-                    '\0'..='\u{ff}' => line.push(u8::try_from(u32::from(c)).unwrap()),
-                    '\0'..='\u{ffff}' => line.extend(format!("\\u{:04x}", u32::from(c)).bytes()),
-                    _ => line.extend(format!("\\U{:08x}", u32::from(c)).bytes()),
-                }
-            }
-            line.push(b'\n');
-            self.op(&line);
-        } else if self.options.protocol >= 4 && length < 256 {
+        if self.options.protocol >= 4 && length < 256 {
             self.long_op(0x8c, &length.to_le_bytes()[..1], utf8);
         } else {
             self.long_op(b'X', &length.to_le_bytes()[..4], utf8);

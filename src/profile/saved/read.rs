@@ -12,7 +12,7 @@ use super::trace::Classes;
 use super::{DIGEST, Error, digest, phases};
 use crate::input::Document;
 use crate::replay::{Counter, Figures, Origin, Position, Timeline};
-use crate::snapshot::{AllocatorSettings, Frame, FrameId, RunFacts, StackId, Tables};
+use crate::snapshot::{AllocatorSettings, Frame, FrameId, StackId, Tables};
 use crate::stack::{Grouper, Languages};
 use crate::text::cut;
 use crate::trace::Bucket;
@@ -45,7 +45,7 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
         settings: settings(saved.settings),
         keeps_annotations: saved.keeps_annotations,
         devices,
-        run: saved.run.map(RunFacts::bounded),
+        run: saved.run,
         diagnostics: saved.diagnostics.into_iter().filter_map(SavedDiagnostic::into_diagnostic).collect(),
         tables: Arc::new(reader.tables),
         facts: None,

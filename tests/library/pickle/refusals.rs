@@ -48,10 +48,13 @@ fn opcodes_that_run_code_are_refused_by_name_and_place() {
 
 #[test]
 fn opcodes_without_use_are_refused() {
-    for (byte, name) in [(0x96, "BYTEARRAY8"), (0x98, "READONLY_BUFFER")] {
+    // Those of protocols 0 and 1 among them.
+    for (byte, name) in [(0x96, "BYTEARRAY8"), (0x98, "READONLY_BUFFER"), (b'I', "INT"), (b'l', "LIST"), (b'2', "DUP")]
+    {
         let bytes = [0x80, 5, b'N', byte, 0, 0, 0, 0, 0, 0, 0, 0, b'.'];
         let text = read(&bytes).unwrap_err();
-        assert_eq!(text, format!("byte 3: opcode {name} is not supported: memory snapshots hold only plain data"));
+        let why = "memory snapshots hold only plain data, in pickle protocol 2 or later";
+        assert_eq!(text, format!("byte 3: opcode {name} is not supported: {why}"));
     }
 }
 
@@ -66,7 +69,7 @@ fn bytes_that_are_no_opcode_are_refused() {
         unknown += 1;
     }
     assert_eq!(unknown, 256 - known.len() - 0x19);
-    assert_eq!(read(b"\x80\x06N.").unwrap_err(), "byte 0: pickle protocol 6 is not known; expected 0 to 5");
+    assert_eq!(read(b"\x80\x06N.").unwrap_err(), "byte 0: pickle protocol 6 is not known; expected 2 to 5");
 }
 
 #[test]
@@ -75,7 +78,6 @@ fn damaged_structure_is_refused_where_it_is() {
         (&b"."[..], 0, "STOP finds too few values"),
         (b"N0.", 2, "STOP finds too few values"),
         (b"N00.", 2, "POP finds too few values"),
-        (b"1.", 0, "POP_MARK finds no MARK"),
         (b"]e.", 1, "APPENDS finds no MARK"),
         (b"(e.", 1, "APPENDS finds too few values"),
         (b"Na.", 1, "APPEND finds too few values"),
@@ -84,7 +86,6 @@ fn damaged_structure_is_refused_where_it_is() {
         (b"N\x94}(h\0h\0e.", 8, "APPENDS is applied to a value of another type"),
         (b"](NNu.", 4, "SETITEMS is applied to a value of another type"),
         (b"}(Nu.", 3, "SETITEMS finds a key without a value"),
-        (b"(Nd.", 2, "DICT finds a key without a value"),
         (b"}Ns.", 2, "SETITEM finds too few values"),
         (b"NNNs.", 3, "SETITEM is applied to a value of another type"),
         (b"](N\x90.", 3, "ADDITEMS is applied to a value of another type"),
@@ -93,20 +94,9 @@ fn damaged_structure_is_refused_where_it_is() {
         (b"N(NN\x87.", 4, "TUPLE3 finds too few values"),
         (b"\x94.", 0, "MEMOIZE finds too few values"),
         (b"q\0.", 0, "BINPUT finds too few values"),
-        (b"2.", 0, "DUP finds too few values"),
         (b"h\x05.", 0, "memo entry 5, which does not exist"),
         (b"j\xff\xff\xff\xff.", 0, "memo entry 4294967295, which does not exist"),
-        (b"g77\n.", 0, "memo entry 77, which does not exist"),
-        (b"g-1\n.", 0, "the argument of GET is malformed"),
-        (b"Np1x\n.", 1, "the argument of PUT is malformed"),
-        (b"I1_0\n.", 0, "the argument of INT is malformed"),
-        (b"L\n.", 0, "the argument of LONG is malformed"),
-        (b"L-L\n.", 0, "the argument of LONG is malformed"),
-        (b"Fx\n.", 0, "the argument of FLOAT is malformed"),
-        (b"S'a\n.", 0, "the argument of STRING is malformed"),
-        (b"V\\u12\n.", 0, "the argument of UNICODE is malformed"),
-        (b"V\\U00110000\n.", 0, "the argument of UNICODE is malformed"),
-        (b"\x8b\xff\xff\xff\xff.", 0, "the argument of LONG4 is malformed"),
+        (b"\x8b\xff\xff\xff\xff.", 0, "LONG4 has a length below zero"),
     ] {
         let text = read(bytes).unwrap_err();
         let place = format!("byte {offset}: ");

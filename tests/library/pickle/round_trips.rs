@@ -18,7 +18,7 @@ fn leaf() -> impl Strategy<Value = Value> {
         any::<i128>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
         Just(Value::BigInt),
-        any::<f64>().prop_filter("bits of NaN have no text form", |f| !f.is_nan()).prop_map(Value::from),
+        any::<f64>().prop_filter("NaN is not equal to itself", |f| !f.is_nan()).prop_map(Value::from),
         ".{0,12}".prop_map(|text| Value::from(text.as_str())),
         "[a-c\\\\\n\r\u{0}\u{1a}\u{e9}\u{20ac}\u{1f600}]{0,6}".prop_map(|text| Value::from(text.as_str())),
         "[xy]{250,300}".prop_map(|text| Value::from(text.as_str())),
@@ -42,8 +42,8 @@ fn tree() -> impl Strategy<Value = Value> {
 
 fn options() -> impl Strategy<Value = Options> {
     (
-        0_u8..=5,
-        prop_oneof![Just(Memo::No), Just(Memo::Memoize), Just(Memo::BinPut), Just(Memo::LongBinPut), Just(Memo::Put)],
+        2_u8..=5,
+        prop_oneof![Just(Memo::No), Just(Memo::Memoize), Just(Memo::BinPut), Just(Memo::LongBinPut)],
         any::<bool>(),
         proptest::option::of(1_usize..100),
         prop_oneof![Just(Batch::Thousand), Just(Batch::All), Just(Batch::One)],
@@ -241,7 +241,7 @@ fn large_containers_are_read_in_every_style() {
         ("str", Value::Str(vec![b's'; 70_000])),
         ("bytes", Value::Bytes(vec![7; 300_000])),
     ]);
-    for protocol in 0..=5 {
+    for protocol in 2..=5 {
         for batch in [Batch::Thousand, Batch::All, Batch::One] {
             let bytes = write(&value, Options { protocol, batch, ..Options::default() });
             assert_eq!(read(&bytes), Ok(value.clone()), "{protocol} {batch:?}");
@@ -257,38 +257,20 @@ fn large_containers_are_read_in_every_style() {
 #[test]
 fn opcodes_that_python_never_combines_work_as_python_defines_them() {
     for (bytes, value) in [
-        // POP, on a value and on a MARK; POP_MARK; DUP.
+        // POP, on a value and on a MARK.
         (&b"K\x01K\x020."[..], Value::from(1)),
         (b"K\x01(0.", Value::from(1)),
-        (b"K\x01(K\x02K\x031.", Value::from(1)),
-        (b"](K\x012e.", ints([1, 1])),
-        // LIST, DICT, FROZENSET take all from the MARK.
-        (b"(K\x01K\x02l.", ints([1, 2])),
-        (b"(K\x01K\x02d.", Value::Dict(vec![(1.into(), 2.into())])),
+        // FROZENSET takes all from the MARK.
         (b"(K\x01\x91.", Value::Set(vec![1.into()])),
         // Empty batches.
         (b"](e.", ints([])),
         (b"}(u.", Value::Dict(vec![])),
-        // Strings of Python 2.
-        (b"U\x02hi.", "hi".into()),
-        (b"T\x02\0\0\0hi.", "hi".into()),
-        (b"S'a\\n\\x41\\\\'\n.", "a\nA\\".into()),
-        (b"S\"it's\"\n.", "it's".into()),
         (b"\x8d\x02\0\0\0\0\0\0\0hi.", "hi".into()),
-        (b"F-2.5e3\n.", Value::from(-2500.0)),
         // Lone surrogates are no UTF-8 and arrive as they are.
         (b"X\x03\0\0\0\xed\xb2\x80.", Value::Str(b"\xed\xb2\x80".to_vec())),
-        (b"V\\udc80\n.", Value::Str(b"\xed\xb2\x80".to_vec())),
         // PROTO and FRAME anywhere.
         (b"\x80\x02]\x80\x05\x95\xff\xff\xff\xff\xff\xff\xff\xff(K\x01e.", ints([1])),
     ] {
         assert_eq!(read(bytes), Ok(value), "{}", bytes.escape_ascii());
     }
-}
-
-#[test]
-fn a_backslash_in_raw_unicode_escapes_hides_what_follows_it_as_in_python() {
-    // pickle.loads(rb"V\\u0041" + b"\n.") == r"\\u0041"
-    assert_eq!(read(b"V\\\\u0041\n."), Ok("\\\\u0041".into()));
-    assert_eq!(read(b"V\\u005cu0041\n."), Ok("\\u0041".into()));
 }

@@ -70,7 +70,7 @@ fn of_block(block: Value) -> Value {
     snapshot_of(list([segment(4096, 2 << 20).with("blocks", list([block]))]), list([]))
 }
 
-/// The styles of Python, of C++ (`_memory_snapshot_pickled`), of old protocols, and one that no writer has.
+/// The styles of Python, of C++ (`_memory_snapshot_pickled`), and some that no writer has.
 fn styles() -> Vec<Options> {
     let plain = Options::default();
     vec![
@@ -79,7 +79,6 @@ fn styles() -> Vec<Options> {
         Options { share: true, protocol: 5, ..plain },
         Options { protocol: 2, memo: Memo::BinPut, share: true, frame: None, batch: Batch::All, memo_first: false },
         Options { protocol: 2, memo: Memo::BinPut, share: true, frame: None, ..plain },
-        Options { protocol: 0, memo: Memo::Put, share: true, frame: None, ..plain },
         Options { batch: Batch::One, share: true, ..plain },
         Options { frame: Some(1), share: true, ..plain },
     ]

@@ -433,7 +433,7 @@ fn a_list_of_frames_that_changes_after_its_first_use_is_an_error() {
         let stack = |event: &Event| stack_of(snapshot, event).unwrap().into_iter().map(|(_, line)| line).collect();
         snapshot.events.iter().map(stack).collect()
     };
-    for list in [&b"](h\x01h\x02e"[..], b"]h\x01ah\x02a", b"](h\x01e(h\x02e", b"]h\x01a(h\x02e", b"(h\x01h\x02l"] {
+    for list in [&b"](h\x01h\x02e"[..], b"]h\x01ah\x02a", b"](h\x01e(h\x02e", b"]h\x01a(h\x02e"] {
         assert_eq!(lines(&two_events(list, b"").unwrap()), [[1, 2], [1, 2]], "{}", list.escape_ascii());
         for change in [&b"h\0h\x01a0"[..], b"h\0(h\x01e0", b"h\0(h\x01h\x02e0", b"h\0Na0"] {
             let text = two_events(list, change).unwrap_err().to_string();

@@ -127,8 +127,7 @@ fn pickles_of_something_else_say_what_was_found() {
         (block(0, 1, "inactive"), "a single block"),
         (frame("f", 1), "a single frame"),
     ] {
-        // Text, None and numbers cannot be distinguished from pickles of protocol 0.
-        for style in styles().into_iter().filter(|style| style.protocol >= 2) {
+        for style in styles() {
             let text = snapshot::read(&write(&value, style)[..]).unwrap_err().to_string();
             let expected =
                 format!("the file is a pickle, but no CUDA memory snapshot: {found}. Expected the dictionary");

@@ -95,22 +95,4 @@ impl<R: Read> Buffer<R> {
         }
         Ok(true)
     }
-
-    /// Hands the bytes up to the next line feed to `sink`, without it. Returns false where the stream
-    /// ends before.
-    pub(super) fn line(&mut self, mut sink: impl FnMut(&[u8])) -> io::Result<bool> {
-        loop {
-            if !self.ensure(1)? {
-                return Ok(false);
-            }
-            let here = self.buffered();
-            let found = here.iter().position(|&b| b == b'\n');
-            let piece = found.unwrap_or(here.len());
-            sink(&here[..piece]);
-            self.position += piece + usize::from(found.is_some());
-            if found.is_some() {
-                return Ok(true);
-            }
-        }
-    }
 }

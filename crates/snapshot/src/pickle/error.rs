@@ -28,8 +28,8 @@ pub enum ErrorKind<E: std::error::Error + 'static> {
         /// Name in `pickletools`.
         opcode: &'static str,
     },
-    /// An opcode for data that snapshots never hold.
-    #[error("opcode {opcode} is not supported: memory snapshots hold only plain data")]
+    /// An opcode that snapshots never hold.
+    #[error("opcode {opcode} is not supported: memory snapshots hold only plain data, in pickle protocol 2 or later")]
     Unsupported {
         /// Name in `pickletools`.
         opcode: &'static str,
@@ -41,45 +41,37 @@ pub enum ErrorKind<E: std::error::Error + 'static> {
         byte: u8,
     },
     /// A protocol from the future.
-    #[error("pickle protocol {0} is not known; expected 0 to 5")]
+    #[error("pickle protocol {0} is not known; expected 2 to 5")]
     Protocol(u8),
-    /// An opcode that takes more from the stack than there is.
-    #[error("{opcode} finds too few values on the stack; the file is damaged")]
-    Underflow {
+    /// An opcode that cannot be carried out: a file that was written whole has none.
+    #[error("{opcode} {problem}; the file is damaged")]
+    Damaged {
         /// Name in `pickletools`.
         opcode: &'static str,
-    },
-    /// An opcode that finds no MARK.
-    #[error("{opcode} finds no MARK on the stack; the file is damaged")]
-    NoMark {
-        /// Name in `pickletools`.
-        opcode: &'static str,
-    },
-    /// An opcode on a value of another type.
-    #[error("{opcode} is applied to a value of another type; the file is damaged")]
-    WrongType {
-        /// Name in `pickletools`.
-        opcode: &'static str,
-    },
-    /// Keys and values that do not pair up.
-    #[error("{opcode} finds a key without a value; the file is damaged")]
-    OddItems {
-        /// Name in `pickletools`.
-        opcode: &'static str,
+        /// The problem.
+        problem: &'static str,
     },
     /// A reference to something never memoised.
     #[error("the pickle refers to memo entry {0}, which does not exist; the file is damaged")]
-    NoMemo(u64),
-    /// A literal in text form that cannot be read, or a length below zero.
-    #[error("the argument of {opcode} is malformed; the file is damaged")]
-    Literal {
-        /// Name in `pickletools`.
-        opcode: &'static str,
-    },
+    NoMemo(u32),
     /// The input failed.
     #[error("reading failed: {0}")]
     Io(#[from] std::io::Error),
     /// The visitor objects.
     #[error(transparent)]
     Visitor(E),
+}
+
+impl<E: std::error::Error + 'static> ErrorKind<E> {
+    pub(super) fn too_few(opcode: &'static str) -> Self {
+        Self::Damaged { opcode, problem: "finds too few values on the stack" }
+    }
+
+    pub(super) fn no_mark(opcode: &'static str) -> Self {
+        Self::Damaged { opcode, problem: "finds no MARK on the stack" }
+    }
+
+    pub(super) fn wrong_type(opcode: &'static str) -> Self {
+        Self::Damaged { opcode, problem: "is applied to a value of another type" }
+    }
 }

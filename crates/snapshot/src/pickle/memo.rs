@@ -7,7 +7,7 @@ use std::collections::HashMap;
 pub(super) struct Memo<T> {
     dense: Vec<T>,
     /// Numbers that no position in `dense` has.
-    sparse: HashMap<u64, T>,
+    sparse: HashMap<u32, T>,
 }
 
 impl<T: Copy> Memo<T> {
@@ -22,28 +22,27 @@ impl<T: Copy> Memo<T> {
             self.dense.push(value);
             false
         } else {
-            self.put((self.dense.len() + self.sparse.len()) as u64, value)
+            // Past this many entries the visitor has refused to go on.
+            self.put(u32::try_from(self.dense.len() + self.sparse.len()).unwrap_or(u32::MAX), value)
         }
     }
 
     #[inline]
-    pub(super) fn get(&self, index: u64) -> Option<T> {
-        match usize::try_from(index).ok().and_then(|i| self.dense.get(i)) {
+    pub(super) fn get(&self, index: u32) -> Option<T> {
+        match self.dense.get(index as usize) {
             Some(&value) => Some(value),
             None => self.sparse.get(&index).copied(),
         }
     }
 
     /// Returns true if it replaces a value.
-    pub(super) fn put(&mut self, index: u64, value: T) -> bool {
-        let length = self.dense.len() as u64;
-        if index < length
-            && let Some(slot) = usize::try_from(index).ok().and_then(|i| self.dense.get_mut(i))
-        {
+    pub(super) fn put(&mut self, index: u32, value: T) -> bool {
+        let position = index as usize;
+        if let Some(slot) = self.dense.get_mut(position) {
             *slot = value;
             return true;
         }
-        if index == length && !self.sparse.contains_key(&index) {
+        if position == self.dense.len() && !self.sparse.contains_key(&index) {
             self.dense.push(value);
             false
         } else {
@@ -59,9 +58,9 @@ mod tests {
     #[test]
     fn the_memo_allocates_only_for_what_is_put() {
         let mut memo = Memo::new();
-        assert!(!memo.put(u64::from(u32::MAX), 'z'));
+        assert!(!memo.put(u32::MAX, 'z'));
         memo.push('a');
-        assert_eq!(memo.get(u64::from(u32::MAX)), Some('z'));
+        assert_eq!(memo.get(u32::MAX), Some('z'));
         assert_eq!(memo.get(1), Some('a'), "MEMOIZE counts every entry");
         assert_eq!(memo.get(0), None);
         assert!(!memo.put(0, 'b'));

@@ -1,6 +1,6 @@
 //! A safe, streaming reader of Python pickles, and a writer of plain ones.
 //!
-//! It reads protocols 0 to 5 as far as they describe plain data: numbers, strings, bytes, tuples,
+//! It reads protocols 2 to 5 as far as they describe plain data: numbers, strings, bytes, tuples,
 //! lists, dictionaries and sets. Every opcode that could import, build or call something is refused
 //! by name before anything happens; there is no code here that could carry it out.
 //!
@@ -10,26 +10,15 @@
 
 mod buffer;
 mod error;
-mod literal;
 mod memo;
 mod opcode;
 mod reader;
 mod runs;
-mod wide;
 mod write;
 
 pub use error::{Error, ErrorKind};
 pub use reader::read;
 pub use write::{Reference, Writer};
-
-/// An integer as a pickle can hold it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Integer {
-    /// One that fits 128 bits.
-    Fits(i128),
-    /// A wider one. Its digits are checked for form and then dropped.
-    Beyond,
-}
 
 /// Builds values as the reader meets them.
 ///
@@ -59,8 +48,8 @@ pub trait Visitor {
     fn bool(&mut self, value: bool) -> Self::Value;
     /// An integer that fits 64 bits: nearly all of them.
     fn int(&mut self, value: i64) -> Self::Value;
-    /// Any other integer.
-    fn wide_int(&mut self, value: Integer) -> Self::Value;
+    /// Any other integer; `None` is one of more than 128 bits.
+    fn wide_int(&mut self, value: Option<i128>) -> Self::Value;
     /// A float.
     fn float(&mut self, value: f64) -> Self::Value;
     /// A string, as UTF-8 in which Python may have left lone surrogates.
@@ -88,6 +77,7 @@ pub trait Visitor {
     /// # Errors
     /// `None` where `dict` is not a dictionary, else what the visitor objects to.
     fn update(&mut self, dict: Self::Value, items: &[Self::Value]) -> Result<(), Option<Self::Error>>;
+
     /// Adds to a set.
     ///
     /// # Errors

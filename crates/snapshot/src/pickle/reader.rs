@@ -75,7 +75,7 @@ where
             self.at = self.input.offset();
             let [opcode] = self.take::<1>("the stream, before STOP")?;
             if opcode == op::STOP {
-                return self.stack.pop().ok_or(ErrorKind::Underflow { opcode: "STOP" });
+                return self.stack.pop().ok_or(ErrorKind::too_few("STOP"));
             }
             self.any(opcode)?;
         }
@@ -91,12 +91,12 @@ where
         {
             at += match opcode {
                 op::BINGET => {
-                    let Some(kept) = self.memo.get(u64::from(a)) else { break };
+                    let Some(kept) = self.memo.get(u32::from(a)) else { break };
                     self.stack.push(self.visitor.kept(kept));
                     2
                 }
                 op::LONG_BINGET => {
-                    let Some(kept) = self.memo.get(u64::from(u32::from_le_bytes([a, b, c, d]))) else { break };
+                    let Some(kept) = self.memo.get(u32::from_le_bytes([a, b, c, d])) else { break };
                     self.stack.push(self.visitor.kept(kept));
                     5
                 }
@@ -192,7 +192,7 @@ where
         };
         match opcode {
             op::PROTO => match self.take(name)? {
-                [0..=5] => {}
+                [2..=5] => {}
                 [protocol] => return Err(ErrorKind::Protocol(protocol)),
             },
             // Advisory: the length of a part that can be read at once.
@@ -201,11 +201,11 @@ where
             }
             op::BINGET => {
                 let [index] = self.take(name)?;
-                self.get(u64::from(index))?;
+                self.get(u32::from(index))?;
             }
             op::LONG_BINGET => {
                 let index = u32::from_le_bytes(self.take(name)?);
-                self.get(u64::from(index))?;
+                self.get(index)?;
             }
             op::MEMOIZE => {
                 let value = self.top(name)?;
@@ -250,7 +250,7 @@ where
                 self.extend(name, start)?;
             }
             op::APPEND => {
-                let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::Underflow { opcode: name })?;
+                let start = self.stack.len().checked_sub(1).ok_or(ErrorKind::too_few(name))?;
                 self.extend(name, start)?;
             }
             op::NONE => {
@@ -266,7 +266,8 @@ where
             }
             op::LONG4 => {
                 let length = i32::from_le_bytes(self.take(name)?);
-                let length = u64::try_from(length).map_err(|_| ErrorKind::Literal { opcode: name })?;
+                let length = u64::try_from(length)
+                    .map_err(|_| ErrorKind::Damaged { opcode: name, problem: "has a length below zero" })?;
                 self.long(name, length)?;
             }
             op::BINUNICODE => self.prefixed::<4>(name, V::str)?,
@@ -274,45 +275,27 @@ where
             op::BINBYTES => self.prefixed::<4>(name, V::bytes)?,
             op::BINBYTES8 => self.prefixed::<8>(name, V::bytes)?,
             op::SHORT_BINBYTES => self.prefixed::<1>(name, V::bytes)?,
-            // Strings of Python 2.
-            op::SHORT_BINSTRING => self.prefixed::<1>(name, V::str)?,
-            op::BINSTRING => self.prefixed::<4>(name, V::str)?,
-            op::INT | op::LONG | op::FLOAT | op::STRING | op::UNICODE | op::GET | op::PUT => {
-                self.text_form(opcode, name)?;
-            }
             op::BINPUT => {
                 let [index] = self.take(name)?;
-                self.put(name, u64::from(index))?;
+                self.put(name, u32::from(index))?;
             }
             op::LONG_BINPUT => {
                 let index = u32::from_le_bytes(self.take(name)?);
-                self.put(name, u64::from(index))?;
+                self.put(name, index)?;
             }
             op::EMPTY_TUPLE => self.tuple(self.stack.len())?,
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
                 let count = usize::from(opcode - op::TUPLE1) + 1;
                 let floor = self.marks.last().copied().unwrap_or(0);
                 let start = self.stack.len().checked_sub(count).filter(|&start| start >= floor);
-                self.tuple(start.ok_or(ErrorKind::Underflow { opcode: name })?)?;
+                self.tuple(start.ok_or(ErrorKind::too_few(name))?)?;
             }
             op::TUPLE => {
                 let start = self.pop_mark(name)?;
                 self.tuple(start)?;
             }
-            op::LIST => {
-                let start = self.pop_mark(name)?;
-                let list = self.visitor.list();
-                self.stack.insert(start, list);
-                self.extend(name, start + 1)?;
-            }
-            op::DICT => {
-                let start = self.pop_mark(name)?;
-                let dict = self.visitor.dict();
-                self.stack.insert(start, dict);
-                self.update(name, start + 1)?;
-            }
             op::SETITEM => {
-                let start = self.stack.len().checked_sub(2).ok_or(ErrorKind::Underflow { opcode: name })?;
+                let start = self.stack.len().checked_sub(2).ok_or(ErrorKind::too_few(name))?;
                 self.update(name, start)?;
             }
             op::EMPTY_SET => {
@@ -334,20 +317,25 @@ where
                 if self.marks.last() == Some(&self.stack.len()) {
                     self.marks.pop();
                 } else {
-                    self.stack.pop().ok_or(ErrorKind::Underflow { opcode: name })?;
+                    self.stack.pop().ok_or(ErrorKind::too_few(name))?;
                 }
             }
-            op::POP_MARK => {
-                let start = self.pop_mark(name)?;
-                self.stack.truncate(start);
-            }
-            op::DUP => {
-                let value = self.top(name)?;
-                self.stack.push(value);
-            }
-            op::BYTEARRAY8 | op::READONLY_BUFFER => {
-                return Err(ErrorKind::Unsupported { opcode: name });
-            }
+            // Of protocols 0 and 1, of Python 2, or of no use to plain data.
+            op::INT
+            | op::LONG
+            | op::FLOAT
+            | op::STRING
+            | op::BINSTRING
+            | op::SHORT_BINSTRING
+            | op::UNICODE
+            | op::GET
+            | op::PUT
+            | op::LIST
+            | op::DICT
+            | op::POP_MARK
+            | op::DUP
+            | op::BYTEARRAY8
+            | op::READONLY_BUFFER => return Err(ErrorKind::Unsupported { opcode: name }),
             // The other opcodes can import, build or call: GLOBAL, STACK_GLOBAL, REDUCE, BUILD, INST, OBJ,
             // NEWOBJ, NEWOBJ_EX, PERSID, BINPERSID, EXT1, EXT2, EXT4, and NEXT_BUFFER, which takes
             // data from outside the file.

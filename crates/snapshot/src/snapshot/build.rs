@@ -23,7 +23,6 @@ use self::shape::EventShape;
 use super::field::Key;
 use super::value::{Kind as ValueKind, Value};
 use super::{Action, Damage, Event, FrameId, StackId, StringId, Tables, Tags, TagsId};
-use crate::pickle::Integer;
 
 /// The kinds of dictionaries that become records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +36,10 @@ pub(super) enum Kind {
     Annotation,
 }
 
+impl Kind {
+    const ALL: [Self; 6] = [Self::Frame, Self::Event, Self::Block, Self::Segment, Self::Occupant, Self::Annotation];
+}
+
 /// Strings up to this length are looked for in [`Builder::latest_strings`] first.
 const SHORT: usize = 16;
 
@@ -44,7 +47,7 @@ const SHORT: usize = 16;
 pub(super) struct Builder {
     tables: Tables,
     actions: Vec<(StringId, Action)>,
-    wide: Vec<Integer>,
+    wide: Vec<Option<i128>>,
     floats: Vec<f64>,
     /// Values that a [`Short`](super::value::Short) has no room for.
     long: Vec<Value>,
@@ -142,10 +145,7 @@ impl Builder {
     fn integer(&self, value: Value) -> Option<i128> {
         match value.kind() {
             ValueKind::Int(value) => Some(i128::from(value)),
-            ValueKind::Wide(index) => match self.wide.get(index as usize)? {
-                Integer::Fits(value) => Some(*value),
-                Integer::Beyond => None,
-            },
+            ValueKind::Wide(index) => *self.wide.get(index as usize)?,
             ValueKind::Bool(value) => Some(i128::from(value)),
             _ => None,
         }

@@ -1,5 +1,7 @@
 //! The error of reading a snapshot.
 
+use std::fmt;
+
 use crate::input::Format;
 use crate::pickle;
 
@@ -30,6 +32,16 @@ pub enum Error {
         /// The problem there.
         problem: String,
     },
+}
+
+impl Error {
+    /// The same, within a place.
+    pub(super) fn within(self, around: impl fmt::Display) -> Self {
+        match self {
+            Self::Invalid { place, problem } => Self::Invalid { place: format!("{around}{place}"), problem },
+            other => other,
+        }
+    }
 }
 
 /// A structure that the pickle format allows and no snapshot has.

@@ -109,6 +109,37 @@ pub struct Segment {
     pub blocks: Vec<Block>,
 }
 
+/// Bytes of blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockSums {
+    /// All of them.
+    pub total: i128,
+    /// Those held by tensors.
+    pub allocated: i128,
+    /// Those that are not free.
+    pub active: i128,
+    /// What was asked for in them.
+    pub requested: i128,
+}
+
+impl Segment {
+    /// The sums over its blocks.
+    #[must_use]
+    pub fn sums(&self) -> BlockSums {
+        let mut sums = BlockSums::default();
+        for block in &self.blocks {
+            let size = i128::from(block.size);
+            sums.total += size;
+            if block.state != BlockState::Inactive {
+                sums.active += size;
+                sums.requested += i128::from(block.requested_size.unwrap_or(block.size));
+            }
+            sums.allocated += if block.state == BlockState::ActiveAllocated { size } else { 0 };
+        }
+        sums
+    }
+}
+
 /// A part of a segment.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
@@ -156,6 +187,11 @@ pub struct Event {
 impl Event {
     /// In [`Event::time_us`]: the release wrote no times.
     pub const NO_TIME: i64 = i64::MIN;
+
+    /// One of which no key was read.
+    fn empty(tags: TagsId) -> Self {
+        Self { addr: 0, size: 0, time_us: Self::NO_TIME, stack: None, tags, action: Action::Snapshot }
+    }
 
     /// The time, where the release wrote one.
     #[must_use]

@@ -245,41 +245,7 @@ impl RunFacts {
     pub(super) fn of(value: Json) -> Option<Self> {
         // A number of the format that this version does not know may give the keys another meaning.
         let is_known = value.get("format").and_then(Json::as_u64) == Some(FORMAT);
-        if is_known { serde_json::from_value(value).ok().map(Self::bounded) } else { None }
-    }
-
-    /// The same without what is longer than any recorder writes.
-    pub fn bounded(mut self) -> Self {
-        shorten(&mut self.recorder);
-        self.commit.iter_mut().for_each(shorten);
-        self.ending.iter_mut().for_each(|ending| shorten(&mut ending.message));
-        self.versions.truncate(MOST_VERSIONS);
-        self.versions.iter_mut().flat_map(|(name, version)| [name, version]).for_each(shorten);
-        self.packages.truncate(MOST_PACKAGES);
-        for OwnPackage { name, path, digest, .. } in &mut self.packages {
-            [name, path, digest].into_iter().for_each(shorten);
-        }
-        for DeviceModules { names, purposes, shapes, .. } in &mut self.modules {
-            [names, purposes, shapes].into_iter().flatten().for_each(shorten);
-        }
-        self.followed.truncate(MOST_FOLLOWED);
-        for (what, _, line) in &mut self.followed {
-            shorten(what);
-            line.iter_mut().for_each(shorten);
-        }
-        self.cards.truncate(MOST_CARDS);
-        for CardFacts { name, communicators, .. } in &mut self.cards {
-            shorten(name);
-            communicators.truncate(MOST_SIZES);
-        }
-        for DeviceCounters { start, dump, .. } in &mut self.counters {
-            for counters in [start, dump] {
-                for values in [&mut counters.current, &mut counters.peak] {
-                    values.retain(|name, _| COUNTERS.contains(&name.as_str()));
-                }
-            }
-        }
-        self
+        if is_known { serde_json::from_value(value).ok() } else { None }
     }
 
     /// The reason why what was recorded is not a whole run, if it is not. Memory that ran out is told by the history.
@@ -316,22 +282,6 @@ impl RunFacts {
 
 /// Version of the key that this version reads.
 const FORMAT: u64 = 1;
-
-/// Bounds on what is kept.
-const LONGEST_TEXT: usize = 500;
-const MOST_VERSIONS: usize = 256;
-const MOST_PACKAGES: usize = 64;
-const MOST_FOLLOWED: usize = 16;
-const MOST_CARDS: usize = 64;
-const MOST_SIZES: usize = 256;
-
-/// The counters that are kept.
-const COUNTERS: [&str; 4] = ["allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes"];
-
-fn shorten(text: &mut String) {
-    let length = cut(text, LONGEST_TEXT).len();
-    text.truncate(length);
-}
 
 /// A value, or the default where it is of another form.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(deserializer: D) -> Result<T, D::Error> {

@@ -180,16 +180,14 @@ impl<'s> SnapshotWriter<'s> {
     }
 
     fn segment(&mut self, device: u32, segment: &Segment) {
-        let sums = Sums::of(segment);
+        let sums = segment.sums();
         self.out.begin_dict();
         self.entry(Key::Device, device);
         self.entry(Key::Address, segment.address);
         self.entry(Key::TotalSize, segment.total_size);
         self.entry(Key::AllocatedSize, sums.allocated);
         self.entry(Key::ActiveSize, sums.active);
-        if let Some(requested) = sums.requested {
-            self.entry(Key::RequestedSize, requested);
-        }
+        self.entry(Key::RequestedSize, sums.requested);
         if let Some(stream) = segment.stream {
             self.entry(Key::Stream, stream);
         }
@@ -365,27 +363,5 @@ impl<'s> SnapshotWriter<'s> {
             self.out.end();
         }
         self.out.end();
-    }
-}
-
-/// The sums over the blocks of a segment that PyTorch writes beside them.
-struct Sums {
-    allocated: u64,
-    active: u64,
-    /// Bytes of active blocks; `None` where the size of one is not known.
-    requested: Option<u64>,
-}
-
-impl Sums {
-    fn of(segment: &Segment) -> Self {
-        let mut sums = Self { allocated: 0, active: 0, requested: Some(0) };
-        for block in segment.blocks.iter().filter(|block| block.state != BlockState::Inactive) {
-            sums.active = sums.active.saturating_add(block.size);
-            sums.requested = sums.requested.zip(block.requested_size).map(|(sum, size)| sum.saturating_add(size));
-            if block.state == BlockState::ActiveAllocated {
-                sums.allocated = sums.allocated.saturating_add(block.size);
-            }
-        }
-        sums
     }
 }

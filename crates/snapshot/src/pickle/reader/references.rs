@@ -42,10 +42,10 @@ where
         let start = self.stack.len();
         let mut rest = run;
         while let Some((index, tail)) = split_reference(rest) {
-            let Some(kept) = self.memo.get(u64::from(index)) else {
+            let Some(kept) = self.memo.get(index) else {
                 // The reference is at fault, not the MARK before it.
                 self.at += 1 + (run.len() - rest.len()) as u64;
-                return Err(ErrorKind::NoMemo(u64::from(index)));
+                return Err(ErrorKind::NoMemo(index));
             };
             self.stack.push(self.visitor.kept(kept));
             rest = tail;

@@ -13,7 +13,7 @@ where
 {
     #[inline]
     pub(super) fn top(&self, opcode: &'static str) -> Step<V::Value, V> {
-        self.stack.last().copied().ok_or(ErrorKind::Underflow { opcode })
+        self.stack.last().copied().ok_or(ErrorKind::too_few(opcode))
     }
 
     #[inline]
@@ -28,13 +28,13 @@ where
     }
 
     #[inline]
-    pub(super) fn get(&mut self, index: u64) -> Step<(), V> {
+    pub(super) fn get(&mut self, index: u32) -> Step<(), V> {
         let value = self.visitor.kept(self.memo.get(index).ok_or(ErrorKind::NoMemo(index))?);
         self.stack.push(value);
         Ok(())
     }
 
-    pub(super) fn put(&mut self, opcode: &'static str, index: u64) -> Step<(), V> {
+    pub(super) fn put(&mut self, opcode: &'static str, index: u32) -> Step<(), V> {
         let value = self.top(opcode)?;
         self.runs.outdate_if(self.memo.put(index, self.visitor.keep(value)));
         Ok(())
@@ -42,15 +42,15 @@ where
 
     #[inline]
     pub(super) fn pop_mark(&mut self, opcode: &'static str) -> Step<usize, V> {
-        let start = self.marks.pop().ok_or(ErrorKind::NoMark { opcode })?;
-        if start > self.stack.len() { Err(ErrorKind::Underflow { opcode }) } else { Ok(start) }
+        let start = self.marks.pop().ok_or(ErrorKind::no_mark(opcode))?;
+        if start > self.stack.len() { Err(ErrorKind::too_few(opcode)) } else { Ok(start) }
     }
 
     /// The container below the items that start at `start`.
     #[inline]
     fn container(&self, opcode: &'static str, start: usize) -> Step<V::Value, V> {
-        let below = start.checked_sub(1).ok_or(ErrorKind::Underflow { opcode })?;
-        self.stack.get(below).copied().ok_or(ErrorKind::Underflow { opcode })
+        let below = start.checked_sub(1).ok_or(ErrorKind::too_few(opcode))?;
+        self.stack.get(below).copied().ok_or(ErrorKind::too_few(opcode))
     }
 
     pub(super) fn extend(&mut self, opcode: &'static str, start: usize) -> Step<(), V> {
@@ -64,7 +64,7 @@ where
         let dict = self.container(opcode, start)?;
         let items = &self.stack[start..];
         if !items.len().is_multiple_of(2) {
-            return Err(ErrorKind::OddItems { opcode });
+            return Err(ErrorKind::Damaged { opcode, problem: "finds a key without a value" });
         }
         self.visitor.update(dict, items).map_err(|e| objection(opcode, e))?;
         self.stack.truncate(start);
@@ -88,5 +88,5 @@ where
 
 /// The error of an operation that the visitor refused.
 pub(super) fn objection<E: std::error::Error + 'static>(opcode: &'static str, error: Option<E>) -> ErrorKind<E> {
-    error.map_or(ErrorKind::WrongType { opcode }, ErrorKind::Visitor)
+    error.map_or(ErrorKind::wrong_type(opcode), ErrorKind::Visitor)
 }

@@ -63,17 +63,11 @@ impl Packed {
     #[inline]
     pub(super) const fn dict(self) -> Dict {
         let at = self.index();
-        let kind = match self.kind() {
-            0 => return Dict::Empty,
-            1 => return Dict::Pairs(at),
-            2 => Kind::Frame,
-            3 => Kind::Event,
-            4 => Kind::Block,
-            5 => Kind::Segment,
-            6 => Kind::Occupant,
-            _ => Kind::Annotation,
-        };
-        Dict::Record(kind, at)
+        match self.kind() {
+            0 => Dict::Empty,
+            1 => Dict::Pairs(at),
+            kind => Dict::Record(Kind::ALL[kind as usize - 2], at),
+        }
     }
 
     #[inline]
@@ -95,12 +89,7 @@ impl From<Dict> for Packed {
         match dict {
             Dict::Empty => Self::EMPTY,
             Dict::Pairs(at) => Self::new(1, at),
-            Dict::Record(Kind::Frame, at) => Self::new(2, at),
-            Dict::Record(Kind::Event, at) => Self::new(3, at),
-            Dict::Record(Kind::Block, at) => Self::new(4, at),
-            Dict::Record(Kind::Segment, at) => Self::new(5, at),
-            Dict::Record(Kind::Occupant, at) => Self::new(6, at),
-            Dict::Record(Kind::Annotation, at) => Self::new(7, at),
+            Dict::Record(kind, at) => Self::new(2 + kind as u32, at),
         }
     }
 }
@@ -129,8 +118,7 @@ mod tests {
         for list in [List::Empty, List::Stack(id), List::Used(id), List::Items(0), List::NoStack(MOST)] {
             assert_eq!(Packed::from(list).list(), list);
         }
-        let kinds = [Kind::Frame, Kind::Event, Kind::Block, Kind::Segment, Kind::Occupant, Kind::Annotation];
-        let records = kinds.map(|kind| Dict::Record(kind, MOST));
+        let records = Kind::ALL.map(|kind| Dict::Record(kind, MOST));
         for dict in records.into_iter().chain([Dict::Empty, Dict::Pairs(3)]) {
             assert_eq!(Packed::from(dict).dict(), dict);
         }

@@ -1,7 +1,7 @@
 //! Records of which keys may be missing, while their dictionaries are read.
 
 use super::super::value::Value;
-use super::super::{BlockState, Event, StackId, StringId};
+use super::super::{BlockState, StackId, StringId};
 
 /// A [`Block`] of which keys may be missing.
 #[derive(Clone, Copy, Default)]
@@ -42,12 +42,6 @@ pub(super) struct AnnotationDraft {
     pub(super) name: Option<StringId>,
     pub(super) device: Option<u64>,
     pub(super) time_us: Option<u64>,
-}
-
-/// An event, and the required keys that it has so far.
-pub(super) struct EventDraft {
-    pub(super) event: Event,
-    pub(super) present: Present,
 }
 
 /// The required keys that an event has, with well-formed values.

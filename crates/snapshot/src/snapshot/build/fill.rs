@@ -5,7 +5,7 @@ use super::super::forward;
 use super::super::value::{Kind as ValueKind, Value};
 use super::super::{Action, BlockState, Event, Frame, FrameId, StringId, TagsId};
 use super::container::{self, Dict};
-use super::draft::{AnnotationDraft, BlockDraft, EventDraft, Occupant, Present, SegmentDraft};
+use super::draft::Present;
 use super::{Builder, Kind};
 
 impl Builder {
@@ -14,57 +14,21 @@ impl Builder {
         let at = match kind {
             Kind::Frame => {
                 let empty = self.tables.intern_string("");
-                self.filled_frame(Frame { name: empty, filename: empty, line: 0, original: None }, pairs).index()
+                let frame = Frame { name: empty, filename: empty, line: 0, original: None };
+                return self.filled_frame(frame, pairs);
             }
-            Kind::Event => self.begin_event(pairs),
-            Kind::Block => {
-                let at = self.blocks.len();
-                let block = self.filled_block(at, BlockDraft::default(), pairs);
-                self.blocks.push(block);
-                at
+            Kind::Event => {
+                self.events.push(Event::empty(self.no_tags));
+                let at = self.events.len() - 1;
+                self.fill_event(at, Present::default(), pairs);
+                return Dict::Record(kind, container::index(at));
             }
-            Kind::Segment => {
-                let segment = self.filled_segment(SegmentDraft::default(), pairs);
-                self.segments.push(segment);
-                self.segments.len() - 1
-            }
-            Kind::Occupant => {
-                let occupant = self.filled_occupant(Occupant::default(), pairs);
-                self.occupants.push(occupant);
-                self.occupants.len() - 1
-            }
-            Kind::Annotation => {
-                let annotation = self.filled_annotation(AnnotationDraft::default(), pairs);
-                self.annotations.push(annotation);
-                self.annotations.len() - 1
-            }
+            Kind::Block => push_empty(&mut self.blocks),
+            Kind::Segment => push_empty(&mut self.segments),
+            Kind::Occupant => push_empty(&mut self.occupants),
+            Kind::Annotation => push_empty(&mut self.annotations),
         };
-        Dict::Record(kind, container::index(at))
-    }
-
-    #[inline]
-    fn begin_event(&mut self, pairs: impl Iterator<Item = (Value, Value)>) -> usize {
-        let at = self.events.len();
-        let event = Event {
-            addr: 0,
-            size: 0,
-            time_us: Event::NO_TIME,
-            stack: None,
-            tags: self.no_tags,
-            action: Action::Snapshot,
-        };
-        let draft = self.filled_event(at, EventDraft { event, present: Present::default() }, pairs);
-        self.events.push(draft.event);
-        self.note_lack(at, draft.present);
-        at
-    }
-
-    /// Notes an incomplete event, so that more of its dictionary can complete it.
-    #[inline]
-    fn note_lack(&mut self, at: usize, present: Present) {
-        if present != Present::ALL {
-            self.incomplete.insert(at, present);
-        }
+        self.fill(kind, at, pairs)
     }
 
     /// An event with the same keys as the latest, in the same order: nearly every one.
@@ -103,25 +67,21 @@ impl Builder {
         match kind {
             Kind::Frame => {
                 self.frame_changes += 1;
-                let frame = *self.tables.frame(FrameId::from_index(at));
-                let frame = self.filled_frame(frame, pairs).index();
-                return Dict::Record(kind, container::index(frame));
+                return self.filled_frame(*self.tables.frame(FrameId::from_index(at)), pairs);
             }
             Kind::Event => {
                 let present = self.incomplete.remove(&at).unwrap_or(Present::ALL);
-                let draft = self.filled_event(at, EventDraft { event: self.events[at], present }, pairs);
-                self.events[at] = draft.event;
-                self.note_lack(at, draft.present);
+                self.fill_event(at, present, pairs);
             }
-            Kind::Block => self.blocks[at] = self.filled_block(at, self.blocks[at], pairs),
-            Kind::Segment => self.segments[at] = self.filled_segment(self.segments[at], pairs),
-            Kind::Occupant => self.occupants[at] = self.filled_occupant(self.occupants[at], pairs),
-            Kind::Annotation => self.annotations[at] = self.filled_annotation(self.annotations[at], pairs),
+            Kind::Block => self.fill_block(at, pairs),
+            Kind::Segment => self.fill_segment(at, pairs),
+            Kind::Occupant => self.fill_occupant(at, pairs),
+            Kind::Annotation => self.fill_annotation(at, pairs),
         }
         Dict::Record(kind, index)
     }
 
-    fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (Value, Value)>) -> FrameId {
+    fn filled_frame(&mut self, mut frame: Frame, pairs: impl Iterator<Item = (Value, Value)>) -> Dict {
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::Name) => frame.name = Self::string_id(value).unwrap_or(frame.name),
@@ -132,7 +92,7 @@ impl Builder {
                 _ => {}
             }
         }
-        self.tables.intern_frame(frame)
+        Dict::Record(Kind::Frame, container::index(self.tables.intern_frame(frame).index()))
     }
 
     /// The innermost frame of the traceback that generated code keeps of what it was generated from.
@@ -148,14 +108,10 @@ impl Builder {
         self.tables.intern_frame(Frame { name, filename, line: entry.line.into(), original: None })
     }
 
+    /// Fills an event, of which some required keys are `present`.
     #[inline]
-    fn filled_event(
-        &mut self,
-        at: usize,
-        draft: EventDraft,
-        pairs: impl Iterator<Item = (Value, Value)>,
-    ) -> EventDraft {
-        let EventDraft { mut event, mut present } = draft;
+    fn fill_event(&mut self, at: usize, mut present: Present, pairs: impl Iterator<Item = (Value, Value)>) {
+        let mut event = self.events[at];
         let mut tags = [Value::ABSENT; 4];
         let [stream, compile_context, user_metadata, pool_id] = &mut tags;
         for (key, value) in pairs {
@@ -189,7 +145,11 @@ impl Builder {
             }
         }
         event.tags = self.tags_with(event.tags, tags);
-        EventDraft { event, present }
+        self.events[at] = event;
+        // More of its dictionary can complete it.
+        if present != Present::ALL {
+            self.incomplete.insert(at, present);
+        }
     }
 
     /// `before` with the values that are present of stream, compile context, metadata and pool.
@@ -231,12 +191,8 @@ impl Builder {
         Self::string_id(tag).filter(|&tag| !nothing.contains(&self.tables.string(tag)))
     }
 
-    fn filled_block(
-        &mut self,
-        at: usize,
-        mut block: BlockDraft,
-        pairs: impl Iterator<Item = (Value, Value)>,
-    ) -> BlockDraft {
+    fn fill_block(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
+        let mut block = self.blocks[at];
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::Address) => block.address = self.unsigned(value),
@@ -256,14 +212,11 @@ impl Builder {
                 _ => {}
             }
         }
-        block
+        self.blocks[at] = block;
     }
 
-    fn filled_segment(
-        &mut self,
-        mut segment: SegmentDraft,
-        pairs: impl Iterator<Item = (Value, Value)>,
-    ) -> SegmentDraft {
+    fn fill_segment(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
+        let mut segment = self.segments[at];
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::Device) => segment.device = self.unsigned(value),
@@ -280,10 +233,11 @@ impl Builder {
                 _ => {}
             }
         }
-        segment
+        self.segments[at] = segment;
     }
 
-    fn filled_occupant(&mut self, mut occupant: Occupant, pairs: impl Iterator<Item = (Value, Value)>) -> Occupant {
+    fn fill_occupant(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
+        let mut occupant = self.occupants[at];
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::RealSize) => occupant.real_size = self.unsigned(value),
@@ -291,14 +245,11 @@ impl Builder {
                 _ => {}
             }
         }
-        occupant
+        self.occupants[at] = occupant;
     }
 
-    fn filled_annotation(
-        &mut self,
-        mut annotation: AnnotationDraft,
-        pairs: impl Iterator<Item = (Value, Value)>,
-    ) -> AnnotationDraft {
+    fn fill_annotation(&mut self, at: usize, pairs: impl Iterator<Item = (Value, Value)>) {
+        let mut annotation = self.annotations[at];
         for (key, value) in pairs {
             match Self::key(key) {
                 Some(Key::Stage) => annotation.starts = self.string(value).map(|text| text == "START"),
@@ -308,6 +259,12 @@ impl Builder {
                 _ => {}
             }
         }
-        annotation
+        self.annotations[at] = annotation;
     }
+}
+
+/// Adds a record without any keys; its index.
+fn push_empty<T: Default>(records: &mut Vec<T>) -> u32 {
+    records.push(T::default());
+    container::index(records.len() - 1)
 }

@@ -1,7 +1,6 @@
 //! Makes a snapshot of the finished values, and checks what it needs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
 use super::super::field::Key;
 use super::super::forward;
@@ -18,68 +17,51 @@ use crate::text::cut;
 const LONGEST_SETTING: usize = 1000;
 const MOST_SETTING_PAIRS: usize = 100;
 
-/// A place in the file, as Python would write it.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Segments,
-    Segment(usize),
-    Block { segment: usize, block: usize },
-    Traces,
-    Trace(usize),
-    Event { trace: usize, event: usize },
-    ForwardFrames,
+/// The problem of a part of the file; whoever knows more adds its place.
+fn invalid(problem: impl Into<String>) -> Error {
+    Error::Invalid { place: String::new(), problem: problem.into() }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Segments => f.write_str("segments"),
-            Self::Segment(segment) => write!(f, "segments[{segment}]"),
-            Self::Block { segment, block } => write!(f, "segments[{segment}]['blocks'][{block}]"),
-            Self::Traces => f.write_str("device_traces"),
-            Self::Trace(trace) => write!(f, "device_traces[{trace}]"),
-            Self::Event { trace, event } => write!(f, "device_traces[{trace}][{event}]"),
-            Self::ForwardFrames => f.write_str("forward_frames"),
-        }
-    }
+fn repeated(what: &str) -> Error {
+    invalid(format!("the same {what} object stands in the list before; the file is damaged"))
 }
 
-fn invalid(place: Place, problem: impl Into<String>) -> Error {
-    Error::Invalid { place: place.to_string(), problem: problem.into() }
-}
-
-fn repeated(place: Place, what: &str) -> Error {
-    invalid(place, format!("the same {what} object stands in the list before; the file is damaged"))
-}
-
-fn required<T>(value: Option<T>, key: Key, expected: &str, place: Place) -> Result<T, Error> {
-    value.ok_or_else(|| invalid(place, format!("the key '{}' is missing or is not {expected}", key.text())))
+fn required<T>(value: Option<T>, key: Key, expected: &str) -> Result<T, Error> {
+    value.ok_or_else(|| invalid(format!("the key '{}' is missing or is not {expected}", key.text())))
 }
 
 /// PyTorch itself knows at most 128 devices in a process.
 const MOST_DEVICES: u32 = 1024;
 
-fn device_number(number: u64, place: Place) -> Result<u32, Error> {
+fn device_number(number: u64) -> Result<u32, Error> {
     let small = u32::try_from(number).ok().filter(|&number| number < MOST_DEVICES);
-    small.ok_or_else(|| invalid(place, format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
+    small.ok_or_else(|| invalid(format!("there is no device {number}; expected 0 to {}", MOST_DEVICES - 1)))
 }
 
 /// An event needs its action; a known one also needs a size, and an address or the value that replaces it.
-fn check_event(event: &Event, present: Present, place: Place) -> Result<(), Error> {
+fn check_event(event: &Event, present: Present) -> Result<(), Error> {
     if !present.has(Present::ACTION) {
-        return Err(invalid(place, "the key 'action' is not a string"));
+        return Err(invalid("the key 'action' is not a string"));
     }
     // Events of an unknown kind are skipped, whatever they hold.
     if !matches!(event.action, Action::Other(_)) {
-        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED, place)?;
+        required(present.has(Present::SIZE).then_some(()), Key::Size, UNSIGNED)?;
         let key = if event.action == Action::Oom { Key::DeviceFree } else { Key::Addr };
         let addr = present.has(Present::ADDR) || event.action == Action::Snapshot;
-        required(addr.then_some(()), key, UNSIGNED, place)?;
+        required(addr.then_some(()), key, UNSIGNED)?;
     }
     Ok(())
 }
 
 const UNSIGNED: &str = "an integer from 0 to 2^64-1";
+
+/// Segments, blocks and lists of them that were met. Python writes each once. What stands there twice would be counted
+/// twice, and would cost far more than its bytes in the file.
+struct Seen {
+    segments: HashSet<usize>,
+    lists: HashSet<Value>,
+    blocks: Vec<bool>,
+}
 
 impl Builder {
     /// Makes a snapshot of the value that the pickle left.
@@ -180,7 +162,8 @@ impl Builder {
             let slot = if kind == Kind::Event { &mut self.events[at].stack } else { &mut self.blocks[at].stack };
             *slot = Some(whole);
         }
-        self.check_room().map_err(|_| invalid(Place::ForwardFrames, "more distinct stacks than this version can read"))
+        let room = self.check_room();
+        room.map_err(|_| invalid("more distinct stacks than this version can read").within("forward_frames"))
     }
 
     /// The frames of a formatted traceback, innermost first.
@@ -195,49 +178,84 @@ impl Builder {
         entries.iter().map(|entry| self.frame_of_traceback(entry)).collect()
     }
 
-    fn finish_segments(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
-        let Some(handles) = self.list_items(list) else {
-            return Err(invalid(Place::Segments, "missing or not a list"));
-        };
-        let handles = handles.to_vec();
-        let mut seen_lists = HashSet::new();
-        let mut seen_blocks = vec![false; self.blocks.len()];
-        let mut seen_segments = HashSet::new();
+    fn finish_segments(&self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<(), Error> {
+        let handles = self.list_items(list).ok_or_else(|| invalid("missing or not a list").within("segments"))?;
+        let mut seen = Seen { segments: HashSet::new(), lists: HashSet::new(), blocks: vec![false; self.blocks.len()] };
         for (i, &handle) in handles.iter().enumerate() {
-            let place = Place::Segment(i);
-            let at = self.record(handle, Kind::Segment);
-            let at = at.ok_or_else(|| invalid(place, "not a segment (a dict with the key 'total_size')"))?;
-            let draft = self.segments[at];
-            // Python writes every segment and block once. What stands there twice would be counted twice, and would
-            // cost far more than its bytes in the file.
-            if !seen_segments.insert(at) {
-                return Err(repeated(place, "segment"));
-            }
-            let device = required(draft.device, Key::Device, UNSIGNED, place)?;
-            let device = device_number(device, place)?;
-            let address = required(draft.address, Key::Address, UNSIGNED, place)?;
-            let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED, place)?;
-            let list = required(draft.blocks, Key::Blocks, "a list", place)?;
-            let blocks = self.list_items(list);
-            let blocks = blocks.ok_or_else(|| invalid(place, "the key 'blocks' is not a list of blocks"))?;
-            if !blocks.is_empty() && !seen_lists.insert(list) {
-                return Err(invalid(place, "shares its list of blocks with another segment; the file is damaged"));
-            }
-            let blocks = self.finish_blocks(blocks, &mut seen_blocks, address, i)?;
-            devices.entry(device).or_default().segments.push(Segment {
-                address,
-                total_size,
-                allocated_size: draft.allocated_size,
-                active_size: draft.active_size,
-                small_pool: draft.small_pool.unwrap_or(false),
-                stream: draft.stream,
-                pool_id: draft.pool_id,
-                is_expandable: draft.is_expandable,
-                stack: draft.stack.filter(|stack| self.tables.has_frames(*stack)),
-                blocks,
-            });
+            let segment = self.finish_segment(handle, &mut seen);
+            let (device, segment) = segment.map_err(|error| error.within(format_args!("segments[{i}]")))?;
+            devices.entry(device).or_default().segments.push(segment);
         }
         Ok(())
+    }
+
+    /// A segment, and its device.
+    fn finish_segment(&self, handle: Value, seen: &mut Seen) -> Result<(u32, Segment), Error> {
+        let at = self.record(handle, Kind::Segment);
+        let at = at.ok_or_else(|| invalid("not a segment (a dict with the key 'total_size')"))?;
+        let draft = self.segments[at];
+        if !seen.segments.insert(at) {
+            return Err(repeated("segment"));
+        }
+        let device = device_number(required(draft.device, Key::Device, UNSIGNED)?)?;
+        let address = required(draft.address, Key::Address, UNSIGNED)?;
+        let total_size = required(draft.total_size, Key::TotalSize, UNSIGNED)?;
+        let list = required(draft.blocks, Key::Blocks, "a list")?;
+        let handles = self.list_items(list).ok_or_else(|| invalid("the key 'blocks' is not a list of blocks"))?;
+        if !handles.is_empty() && !seen.lists.insert(list) {
+            return Err(invalid("shares its list of blocks with another segment; the file is damaged"));
+        }
+        let mut blocks = Vec::with_capacity(handles.len());
+        let mut next_address = address;
+        for (i, &handle) in handles.iter().enumerate() {
+            let block = self.finish_block(handle, seen, next_address);
+            let block = block.map_err(|error| error.within(format_args!("['blocks'][{i}]")))?;
+            next_address = block.address.saturating_add(block.size);
+            blocks.push(block);
+        }
+        let segment = Segment {
+            address,
+            total_size,
+            allocated_size: draft.allocated_size,
+            active_size: draft.active_size,
+            small_pool: draft.small_pool.unwrap_or(false),
+            stream: draft.stream,
+            pool_id: draft.pool_id,
+            is_expandable: draft.is_expandable,
+            stack: self.known_stack(draft.stack),
+            blocks,
+        };
+        Ok((device, segment))
+    }
+
+    fn finish_block(&self, handle: Value, seen: &mut Seen, next_address: u64) -> Result<Block, Error> {
+        let at = self.record(handle, Kind::Block);
+        let at = at.ok_or_else(|| invalid("not a block (a dict with the key 'state')"))?;
+        if std::mem::replace(&mut seen.blocks[at], true) {
+            return Err(repeated("block"));
+        }
+        let draft = self.blocks[at];
+        let size = required(draft.size, Key::Size, UNSIGNED)?;
+        let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
+        let state = required(draft.state, Key::State, expected)?;
+        // Releases before 2.1 kept the latest occupant in `history`.
+        let latest = draft.history.and_then(|history| self.list_items(history)?.first().copied());
+        let occupant = latest.and_then(|latest| self.record(latest, Kind::Occupant)).map(|at| self.occupants[at]);
+        let occupant = occupant.unwrap_or_default();
+        let address = draft.address.unwrap_or(next_address);
+        address.checked_add(size).ok_or_else(|| invalid("the block ends past the last address"))?;
+        Ok(Block {
+            address,
+            size,
+            requested_size: draft.requested_size.or(occupant.real_size),
+            state,
+            stack: self.known_stack(draft.stack).or(self.known_stack(occupant.stack)),
+        })
+    }
+
+    /// A stack, if anything is known of it.
+    fn known_stack(&self, stack: Option<StackId>) -> Option<StackId> {
+        stack.filter(|&stack| self.tables.has_frames(stack))
     }
 
     /// The value of a key of a dictionary: the last one counts, as in Python.
@@ -246,72 +264,21 @@ impl Builder {
         pairs.iter().rev().find(|(known, _)| Self::key(*known) == Some(key)).map(|&(_, value)| value)
     }
 
-    fn finish_blocks(
-        &self,
-        handles: &[Value],
-        seen: &mut [bool],
-        mut next_address: u64,
-        segment: usize,
-    ) -> Result<Vec<Block>, Error> {
-        let mut blocks = Vec::with_capacity(handles.len());
-        for (i, &handle) in handles.iter().enumerate() {
-            let place = Place::Block { segment, block: i };
-            let at = self.record(handle, Kind::Block);
-            let at = at.ok_or_else(|| invalid(place, "not a block (a dict with the key 'state')"))?;
-            if std::mem::replace(&mut seen[at], true) {
-                return Err(repeated(place, "block"));
-            }
-            let draft = self.blocks[at];
-            let size = required(draft.size, Key::Size, UNSIGNED, place)?;
-            let expected = "one of active_allocated, active_pending_free, active_awaiting_free, inactive";
-            let state = required(draft.state, Key::State, expected, place)?;
-            // Releases before 2.1 kept the latest occupant in `history`.
-            let occupant = draft
-                .history
-                .and_then(|history| self.list_items(history)?.first().copied())
-                .and_then(|first| self.record(first, Kind::Occupant))
-                .map(|at| self.occupants[at])
-                .unwrap_or_default();
-            let address = draft.address.unwrap_or(next_address);
-            let end = address.checked_add(size);
-            next_address = end.ok_or_else(|| invalid(place, "the block ends past the last address"))?;
-            let stack = draft.stack.filter(|stack| self.tables.has_frames(*stack));
-            blocks.push(Block {
-                address,
-                size,
-                requested_size: draft.requested_size.or(occupant.real_size),
-                state,
-                stack: stack.or(occupant.stack.filter(|stack| self.tables.has_frames(*stack))),
-            });
-        }
-        Ok(blocks)
-    }
-
     /// Checks the events of all devices and puts those of one device together.
     fn finish_traces(&mut self, list: Value, devices: &mut BTreeMap<u32, Device>) -> Result<Vec<Event>, Error> {
-        let traces = self.list_items(list).ok_or_else(|| invalid(Place::Traces, "not a list"))?.to_vec();
+        let traces = self.list_items(list).ok_or_else(|| invalid("not a list").within("device_traces"))?.to_vec();
         let mut in_order = true;
         let mut next = 0;
         let mut seen = HashSet::new();
         for (d, &trace) in traces.iter().enumerate() {
-            let place = Place::Trace(d);
-            let handles = self.list_items(trace).ok_or_else(|| invalid(place, "not a list of events"))?;
+            let handles = self.finish_trace(trace, &mut seen);
+            let handles = handles.map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
             if handles.is_empty() {
                 continue;
             }
-            if !seen.insert(trace) {
-                return Err(invalid(place, "is the same list as that of another device; the file is damaged"));
-            }
-            let device = device_number(d as u64, place)?;
-            for (i, &handle) in handles.iter().enumerate() {
-                let place = Place::Event { trace: d, event: i };
-                let at = self.record(handle, Kind::Event);
-                let at = at.ok_or_else(|| invalid(place, "not an event (a dict with the key 'action')"))?;
-                if let Some(&present) = self.incomplete.get(&at) {
-                    check_event(&self.events[at], present, place)?;
-                }
-                in_order &= at == next + i;
-            }
+            let device = device_number(d as u64).map_err(|error| error.within(format_args!("device_traces[{d}]")))?;
+            let mut places = handles.iter().zip(next..);
+            in_order &= places.all(|(&handle, place)| self.record(handle, Kind::Event) == Some(place));
             devices.entry(device).or_default().events = next..next + handles.len();
             next += handles.len();
         }
@@ -324,6 +291,24 @@ impl Builder {
         let handles = traces.iter().flat_map(|&trace| self.list_items(trace).unwrap_or_default());
         let ordered = handles.filter_map(|&handle| self.record(handle, Kind::Event)).map(|at| events[at]);
         Ok(ordered.collect())
+    }
+
+    /// Checks the events of a device.
+    fn finish_trace(&self, trace: Value, seen: &mut HashSet<Value>) -> Result<&[Value], Error> {
+        let handles = self.list_items(trace).ok_or_else(|| invalid("not a list of events"))?;
+        if !handles.is_empty() && !seen.insert(trace) {
+            return Err(invalid("is the same list as that of another device; the file is damaged"));
+        }
+        for (i, &handle) in handles.iter().enumerate() {
+            let at = self.record(handle, Kind::Event);
+            let at = at.ok_or_else(|| invalid("not an event (a dict with the key 'action')"));
+            let checked = at.and_then(|at| match self.incomplete.get(&at) {
+                Some(&present) => check_event(&self.events[at], present),
+                None => Ok(()),
+            });
+            checked.map_err(|error| error.within(format_args!("[{i}]")))?;
+        }
+        Ok(handles)
     }
 
     /// Whether the ring buffer of each device ran over, as a list by ordinal.

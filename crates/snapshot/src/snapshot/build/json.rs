@@ -4,11 +4,14 @@ use serde_json::{Map, Value as Json};
 
 use super::Builder;
 use crate::snapshot::value::{Kind as ValueKind, Value};
+use crate::text::cut;
 
 /// Bounds on a value: few bytes of a file can refer to one list or text millions of times.
 const DEEPEST: usize = 8;
 const MOST_VALUES: usize = 500_000;
 const MOST_TEXT: usize = 16 << 20;
+/// Longer texts are cut.
+const LONGEST_TEXT: usize = 500;
 
 /// The bounds that remain while the facts are read.
 struct Left {
@@ -48,7 +51,7 @@ impl Builder {
     }
 
     fn text_within(&self, value: Value, left: &mut Left) -> Option<String> {
-        let text = self.string(value)?;
+        let text = cut(self.string(value)?, LONGEST_TEXT);
         left.text = left.text.checked_sub(text.len())?;
         Some(text.to_owned())
     }

@@ -3,7 +3,7 @@
 use super::container::{self, Dict, List, Packed};
 use super::shape::EventShape;
 use super::{Builder, Kind, SHORT};
-use crate::pickle::{Integer, Visitor};
+use crate::pickle::Visitor;
 use crate::snapshot::value::{Kind as ValueKind, Short, Value};
 use crate::snapshot::{Damage, StackId};
 use crate::text::cut;
@@ -49,10 +49,10 @@ impl Visitor for Builder {
 
     #[inline]
     fn int(&mut self, value: i64) -> Value {
-        Value::small_int(value).unwrap_or_else(|| self.wide_int(Integer::Fits(i128::from(value))))
+        Value::small_int(value).unwrap_or_else(|| self.wide_int(Some(i128::from(value))))
     }
 
-    fn wide_int(&mut self, value: Integer) -> Value {
+    fn wide_int(&mut self, value: Option<i128>) -> Value {
         self.wide.push(value);
         self.handle(self.wide.len() - 1, "integers of more than 60 bits", ValueKind::Wide)
     }
