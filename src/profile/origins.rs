@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::phases::folded_name;
 use super::recorded::Recorded;
 use crate::phase::{Phase, Source, phases};
-use crate::replay::{Allocation, Namer};
+use crate::replay::Namer;
 use crate::snapshot::{Action, Device, Event, Snapshot, StringId, Tags};
 use crate::stack::GroupBy;
 use crate::trace::ClassTags;
@@ -63,18 +63,16 @@ impl Origins {
 }
 
 impl Namer for Origins {
-    fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot) {
+    fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>, snapshot: &Snapshot) {
         if let Some(recorded) = &self.recorded {
-            recorded.add_to(tags, allocation, event);
+            recorded.add_to(tags, address, made);
         }
         tags.origin = match &self.named {
             Named::None => None,
-            Named::Annotations(borders) => {
-                allocation.born.event().filter(|_| event.is_some()).and_then(|index| open_at(borders, index))
-            }
+            Named::Annotations(borders) => made.and_then(|(index, _)| open_at(borders, index)),
             Named::Pools(pools) => {
-                let stated = event.map(|event| *snapshot.tables.tags(event.tags)).unwrap_or_default();
-                pools.names.get(&pools.place(allocation.addr, &stated)).copied()
+                let stated = made.map(|(_, event)| *snapshot.tables.tags(event.tags)).unwrap_or_default();
+                pools.names.get(&pools.place(address, &stated)).copied()
             }
         };
     }

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 
 use super::{DeviceProfile, Profile};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::replay::Allocation;
 use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
 use crate::stack::{GroupBy, folded_module};
 use crate::trace::ClassTags;
@@ -49,14 +48,14 @@ impl Recorded {
         Some(Self { borders, blocks: blocks.collect() })
     }
 
-    /// Adds the tags of an allocation. `event` made it, where that is recorded.
-    pub(super) fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>) {
-        let found = match allocation.born.event().filter(|_| event.is_some()) {
-            Some(index) => {
+    /// Adds the tags of a block at an address. The event with this index made it, where that is recorded.
+    pub(super) fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>) {
+        let found = match made {
+            Some((index, _)) => {
                 let next = self.borders.partition_point(|&(from, _)| from <= index);
                 next.checked_sub(1).and_then(|last| self.borders.get(last)).map(|&(_, tags)| tags)
             }
-            None => self.blocks.get(&allocation.addr).copied(),
+            None => self.blocks.get(&address).copied(),
         };
         let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
         tags.module = module;

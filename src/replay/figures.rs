@@ -39,16 +39,18 @@ pub(super) fn measure(
     let dump = Position::after(view.events().len());
     lifetimes.reconcile(dump);
     let of_event = if wanted.layout { lifetimes.of_event.clone() } else { std::mem::take(&mut lifetimes.of_event) };
+    let addresses = if wanted.layout { lifetimes.addresses_of_allocations() } else { Vec::new() };
     let tracer = Tracer {
         snapshot,
         events: view.events(),
-        lifetimes: &lifetimes,
+        lifetimes: &mut lifetimes,
         sizes: &sizes,
         pending: &pending,
         names: wanted.names,
     };
     let Traced { trace, numbers } = tracer.trace(of_event, dump);
-    let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, &numbers));
+    let numbered = (0..).zip(&addresses).map(|(index, &address)| (numbers.of(index), address)).collect();
+    let layout = wanted.layout.then(|| Layout::new(view, &lifetimes, numbered));
     let counters = counters::run(view.events(), &view.snapshot.tables, &trace, pools);
     let end = FinalState::of(device);
     let findings = Findings::new(view, &lifetimes, &census, &sizes, &counters, &end, misses_frees);
@@ -79,7 +81,7 @@ pub(super) fn measure(
         diagnose::diagnostics(view, &lifetimes, &findings, &census, figures.allocated.peak_at.zip(rival));
     diagnostics.extend(contradictions.into_iter().map(|words| Diagnostic::new(Code::CountersDisagree, id, words)));
     let Lifetimes { allocations, .. } = lifetimes;
-    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, layout, diagnostics })
+    Ok(Replay { figures, actions: census.actions(), dump, trace, allocations, addresses, layout, diagnostics })
 }
 
 /// The action that ends the use of a block.

@@ -32,12 +32,10 @@ pub struct SegmentPart {
 }
 
 impl Layout {
-    /// `numbers` are those that the trace gives the block of every allocation.
-    pub(super) fn new(view: DeviceView<'_>, lifetimes: &Lifetimes, numbers: &[u32]) -> Self {
-        let mut blocks = vec![0; numbers.len()];
-        for (allocation, &number) in lifetimes.allocations.iter().zip(numbers) {
-            blocks[number as usize] = allocation.addr;
-        }
+    /// `numbered` are the numbers that the trace gives the block of every allocation, with their addresses.
+    pub(super) fn new(view: DeviceView<'_>, lifetimes: &Lifetimes, mut numbered: Vec<(u32, u64)>) -> Self {
+        numbered.sort_unstable();
+        let blocks = numbered.into_iter().map(|(_, address)| address).collect();
         let start = Backing::wound_back(view.snapshot, view.device, lifetimes, Position::START, true);
         let segments = start.segments.iter().map(|(address, end, home)| SegmentPart {
             address,

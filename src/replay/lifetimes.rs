@@ -17,7 +17,7 @@ pub(super) struct Lifetimes {
     pub(super) of_event: Vec<u32>,
     /// Those that are older than the history.
     pub(super) older: Vec<u32>,
-    /// Every address at which a block begins, in order; [`Allocation::address_index`] is a place in here.
+    /// Every address at which a block begins, in order; [`Allocation::place`] is one of them.
     pub(super) addresses: Vec<u64>,
     /// Allocations made inside the history and alive at the end: index, and their block.
     pub(super) survivors: Vec<(u32, Block)>,
@@ -112,14 +112,8 @@ impl Tracer {
         }
         used.index = index;
         used.goes_on = true;
-        let begun = Allocation::new(event.addr, event.size);
-        found.allocations.push(Allocation {
-            born: now,
-            stack: event.stack,
-            address_index: used.number,
-            basis: Basis::Rule,
-            ..begun
-        });
+        let begun = Allocation::new(used.number, event.size);
+        found.allocations.push(Allocation { born: now, stack: event.stack, basis: Basis::Rule, ..begun });
         found.of_event[i] = index;
     }
 
@@ -178,16 +172,15 @@ impl Tracer {
             // The history says that it was freed. The end of the replay will not match.
             Some(_) => found.unexplained.push(*block),
             None => {
-                let address_index = number(uses.len());
+                let number = number(uses.len());
                 let index = found.push_older(Allocation {
-                    address_index,
                     bytes: block.size,
                     stack: block.stack,
                     basis: Basis::FinalState,
                     freed: if is_pending { Position::START } else { Position::NEVER },
-                    ..Allocation::new(block.address, requested)
+                    ..Allocation::new(number, requested)
                 });
-                uses.insert(block.address, Use { index, number: address_index, goes_on: false });
+                uses.insert(block.address, Use { index, number, goes_on: false });
             }
         }
     }
@@ -234,7 +227,8 @@ impl Lifetimes {
         self.ended_at_dump = ended;
         for block in late.iter().filter(|block| block.state == BlockState::ActiveAllocated) {
             let requested = block.requested_size.unwrap_or(block.size);
-            let allocation = Allocation::new(block.address, requested);
+            let place = self.addresses.partition_point(|&address| address < block.address);
+            let allocation = Allocation::new(number(place), requested);
             self.allocations.push(Allocation {
                 bytes: block.size,
                 stack: block.stack,
@@ -248,11 +242,11 @@ impl Lifetimes {
     /// The use that a free ends. The first that is heard of an address began before the history; a free of
     /// something already free is counted and has no use.
     fn freed_use<'u>(&mut self, uses: &'u mut Uses, event: &Event) -> Option<&'u mut Use> {
-        let address_index = number(uses.len());
+        let number = number(uses.len());
         let used = uses.entry(event.addr).or_insert_with(|| {
             self.unmatched_frees += 1;
-            let index = self.push_older(Allocation { address_index, ..Allocation::new(event.addr, event.size) });
-            Use { index, number: address_index, goes_on: true }
+            let index = self.push_older(Allocation::new(number, event.size));
+            Use { index, number, goes_on: true }
         });
         if !used.goes_on {
             self.double_frees += 1;
@@ -262,18 +256,23 @@ impl Lifetimes {
         Some(used)
     }
 
-    /// Puts the addresses in order. Until then, allocations have the number of theirs for its address_index.
+    /// Puts the addresses in order. Until then, allocations have the number of theirs for its place.
     fn sort_addresses(&mut self, uses: Uses) {
         let mut addresses: Vec<(u64, u32)> = uses.into_iter().map(|(address, used)| (address, used.number)).collect();
         addresses.sort_unstable();
         let mut indices = vec![0; addresses.len()];
-        for (address_index, (_, number)) in (0..).zip(&addresses) {
-            indices[*number as usize] = address_index;
+        for (place, (_, number)) in (0..).zip(&addresses) {
+            indices[*number as usize] = place;
         }
         for allocation in &mut self.allocations {
-            allocation.address_index = indices[allocation.address_index as usize];
+            allocation.place = indices[allocation.place as usize];
         }
         self.addresses = addresses.into_iter().map(|(address, _)| address).collect();
+    }
+
+    /// The address of every allocation.
+    pub(super) fn addresses_of_allocations(&self) -> Vec<u64> {
+        self.allocations.iter().map(|allocation| self.addresses[allocation.place as usize]).collect()
     }
 
     fn next_index(&self) -> u32 {

@@ -48,8 +48,6 @@ use census::Census;
 /// One use of a block, from `alloc` to `free_completed`.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocation {
-    /// Address of the block.
-    pub addr: u64,
     /// Bytes that the block occupies.
     pub bytes: u64,
     /// Bytes that were asked for.
@@ -63,8 +61,9 @@ pub struct Allocation {
     pub freed: Position,
     /// `free_completed`: from here on no longer active.
     pub completed: Position,
-    /// The place of its address among all that blocks begin at.
-    address_index: u32,
+    /// The place of its address among all that blocks begin at; once the trace is made, its class there. (Of a long
+    /// history there are so many that each field counts.)
+    place: u32,
     /// Where `bytes` comes from.
     basis: Basis,
 }
@@ -81,16 +80,15 @@ enum Basis {
 }
 
 impl Allocation {
-    fn new(addr: u64, requested: u64) -> Self {
+    fn new(place: u32, requested: u64) -> Self {
         Self {
-            addr,
             bytes: 0,
             requested,
             stack: None,
             born: Position::START,
             freed: Position::NEVER,
             completed: Position::NEVER,
-            address_index: 0,
+            place,
             basis: Basis::Request,
         }
     }
@@ -347,6 +345,8 @@ pub struct Replay {
     pub trace: Trace,
     /// Every use of a block that the snapshot knows of.
     pub allocations: Vec<Allocation>,
+    /// The address of each of them, where [`Wanted::layout`] asks for it.
+    pub addresses: Vec<u64>,
     /// Where blocks and segments lie, where [`Wanted::layout`] asks for it.
     pub layout: Option<Layout>,
     /// Notes and warnings about it.

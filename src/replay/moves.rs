@@ -12,33 +12,48 @@ use crate::trace::{Block, Class, ClassTags, Move, Origin, Start, Trace};
 /// Gives allocations tags that their events do not state: modules, purposes and shapes, the annotation around them, or
 /// their pool.
 pub trait Namer {
-    /// Adds to the tags of an allocation. `event` made it, where that is recorded.
-    fn add_to(&self, tags: &mut ClassTags, allocation: &Allocation, event: Option<&Event>, snapshot: &Snapshot);
+    /// Adds to the tags of a block at an address. The event with this index made it, where that is recorded.
+    fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>, snapshot: &Snapshot);
 }
 
 /// The trace while it is made.
 pub(super) struct Tracer<'r> {
     pub(super) snapshot: &'r Snapshot,
     pub(super) events: &'r [Event],
-    pub(super) lifetimes: &'r Lifetimes,
+    pub(super) lifetimes: &'r mut Lifetimes,
     pub(super) sizes: &'r Sizes,
     pub(super) pending: &'r MaybePending,
     pub(super) names: Option<&'r dyn Namer>,
 }
 
-/// A trace, and the number that it gives the block of every allocation.
+/// A trace, and the numbers that it gives blocks.
 pub(super) struct Traced {
     pub(super) trace: Trace,
-    pub(super) numbers: Vec<u32>,
+    pub(super) numbers: Numbers,
 }
 
-/// The class of every allocation, by its index.
+/// The numbers of blocks by the indices of their allocations. Those that are older than the history have the first ones;
+/// the others follow in the order of their allocations.
+pub(super) struct Numbers {
+    /// The indices of the older ones, in order, and their numbers.
+    older: Vec<(u32, u32)>,
+}
+
+impl Numbers {
+    pub(super) fn of(&self, index: u32) -> u32 {
+        match self.older.binary_search_by_key(&index, |&(older, _)| older) {
+            Ok(place) => self.older[place].1,
+            Err(before) => index + u32::try_from(self.older.len() - before).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// The classes of all allocations.
 struct Classes {
     known: HashMap<Class, u32>,
     /// The latest class of each stack: nearly always that of its next allocation.
     latest: Vec<u32>,
     all: Vec<Class>,
-    of_allocation: Vec<u32>,
 }
 
 impl Classes {
@@ -103,80 +118,58 @@ impl Moves {
 impl Tracer<'_> {
     /// The trace up to the last event, and from there to the final state. `symbols` are [`Lifetimes::of_event`], whose memory
     /// the symbols of the moves take.
-    pub(super) fn trace(&self, mut symbols: Vec<u32>, dump: Position) -> Traced {
-        let Classes { all: classes, of_allocation, .. } = self.classes(dump);
-        let mut numbers = vec![0; of_allocation.len()];
-        let start = self.number_older(&of_allocation, classes.len(), &mut numbers);
-        let older = start.iter().map(|start| start.allocated + start.pending).sum();
-        let mut recorder = Recorder {
-            allocations: &self.lifetimes.allocations,
-            of_allocation,
-            numbers,
-            next: older,
-            moves: Moves::new(classes.len()),
-            ended: Vec::new(),
-        };
+    pub(super) fn trace(mut self, mut symbols: Vec<u32>, dump: Position) -> Traced {
+        let classes = self.classify(dump);
+        let mut start = vec![Start::default(); classes.len()];
+        let numbers = self.number_older(&mut start);
+        let allocations = &self.lifetimes.allocations;
+        let moves = Moves::new(classes.len());
+        let mut recorder = Recorder { allocations, numbers, moves, ended: Vec::new() };
         let mut replaced = self.lifetimes.replaced.iter().peekable();
         for (i, (event, symbol)) in self.events.iter().zip(&mut symbols).enumerate() {
             let now = Position::after(i);
             let index = *symbol;
             let one = if index == NONE {
                 segment_move(event)
-            } else if self.lifetimes.allocations[index as usize].born == now {
-                let gone = replaced.next_if(|&&gone| self.lifetimes.allocations[gone as usize].completed == now);
+            } else if allocations[index as usize].born == now {
+                let gone = replaced.next_if(|&&gone| allocations[gone as usize].completed == now);
                 recorder.begin(index, gone.copied())
             } else {
                 recorder.end(index, now)
             };
             *symbol = recorder.moves.symbol(one);
         }
-        let implied = self.imply(&mut recorder, dump);
+        let implied = recorder.imply(&self.lifetimes.ended_at_dump, dump);
         let Recorder { moves, ended, numbers, .. } = recorder;
         let reserved = self.sizes.reserved;
         Traced { trace: Trace { classes, moves: moves.all, symbols, implied, start, reserved, ended }, numbers }
     }
 
-    /// The moves from the last event to the final state.
-    fn imply(&self, recorder: &mut Recorder<'_>, dump: Position) -> Vec<u32> {
-        let mut implied = Vec::new();
-        for &index in &self.lifetimes.ended_at_dump {
-            let one = recorder.end(index, dump);
-            implied.push(recorder.moves.symbol(one));
-        }
-        for (index, allocation) in (0..).zip(&self.lifetimes.allocations) {
-            if allocation.born == dump {
-                let one = recorder.begin(index, None);
-                implied.push(recorder.moves.symbol(one));
-            }
-        }
-        implied
-    }
-
-    fn classes(&self, dump: Position) -> Classes {
-        let allocations = &self.lifetimes.allocations;
-        let of_allocation = Vec::with_capacity(allocations.len());
+    /// The classes of the allocations, which take the places of their addresses.
+    fn classify(&mut self, dump: Position) -> Vec<Class> {
         let latest = vec![u32::MAX; self.snapshot.tables.stack_count()];
-        let mut classes = Classes { known: HashMap::new(), latest, all: Vec::new(), of_allocation };
-        for (index, allocation) in (0_u32..).zip(allocations) {
-            let class = self.class(index, allocation, dump);
-            let number = classes.number(class);
-            classes.of_allocation.push(number);
+        let mut classes = Classes { known: HashMap::new(), latest, all: Vec::new() };
+        for index in 0..u32::try_from(self.lifetimes.allocations.len()).unwrap_or(u32::MAX) {
+            let class = self.class(index, dump);
+            self.lifetimes.allocations[index as usize].place = classes.number(class);
         }
-        classes
+        classes.all
     }
 
-    fn class(&self, index: u32, allocation: &Allocation, dump: Position) -> Class {
+    fn class(&self, index: u32, dump: Position) -> Class {
+        let Lifetimes { allocations, addresses, .. } = &*self.lifetimes;
+        let allocation = &allocations[index as usize];
         let is_recorded = allocation.born != Position::START && allocation.born != dump;
         let event = allocation.born.event().filter(|_| is_recorded);
-        let event = event.and_then(|event| self.events.get(event as usize));
-        let stated = event.map(|event| *self.snapshot.tables.tags(event.tags)).unwrap_or_default();
+        let made = event.and_then(|event| Some((event, self.events.get(event as usize)?)));
+        let stated = made.map(|(_, event)| *self.snapshot.tables.tags(event.tags)).unwrap_or_default();
         let mut tags = ClassTags {
             metadata: stated.user_metadata,
             compile_context: stated.compile_context,
             ..ClassTags::default()
         };
         if let Some(names) = self.names {
-            names.add_to(&mut tags, allocation, event, self.snapshot);
+            names.add_to(&mut tags, addresses[allocation.place as usize], made, self.snapshot);
         }
         Class {
             origin: allocation.origin(self.snapshot),
@@ -190,31 +183,27 @@ impl Tracer<'_> {
     }
 
     /// Gives the blocks that are there at the start their numbers: by class, pending ones first.
-    fn number_older(&self, of_allocation: &[u32], classes: usize, numbers: &mut [u32]) -> Vec<Start> {
-        let mut start = vec![Start::default(); classes];
+    fn number_older(&self, start: &mut [Start]) -> Numbers {
         let mut older: Vec<(u32, bool, u32)> = Vec::with_capacity(self.lifetimes.older.len());
         for &index in &self.lifetimes.older {
-            let is_allocated = self.lifetimes.allocations[index as usize].allocated_at(Position::START);
-            let class = of_allocation[index as usize];
-            older.push((class, is_allocated, index));
-            let of_class = &mut start[class as usize];
+            let allocation = &self.lifetimes.allocations[index as usize];
+            let is_allocated = allocation.allocated_at(Position::START);
+            older.push((allocation.place, is_allocated, index));
+            let of_class = &mut start[allocation.place as usize];
             *(if is_allocated { &mut of_class.allocated } else { &mut of_class.pending }) += 1;
         }
         older.sort_unstable();
-        for (number, (.., index)) in (0..).zip(older) {
-            numbers[index as usize] = number;
-        }
-        start
+        let mut numbers: Vec<(u32, u32)> =
+            older.into_iter().zip(0..).map(|((.., index), number)| (index, number)).collect();
+        numbers.sort_unstable();
+        Numbers { older: numbers }
     }
 }
 
-/// Turns allocations into moves, and numbers the blocks.
+/// Turns allocations, which have their classes for places, into moves.
 struct Recorder<'r> {
     allocations: &'r [Allocation],
-    of_allocation: Vec<u32>,
-    /// The numbers of the blocks, by allocation.
-    numbers: Vec<u32>,
-    next: u32,
+    numbers: Numbers,
     moves: Moves,
     ended: Vec<u32>,
 }
@@ -222,31 +211,31 @@ struct Recorder<'r> {
 impl Recorder<'_> {
     /// An allocation begins, perhaps where another one ends.
     fn begin(&mut self, index: u32, gone: Option<u32>) -> Move {
-        let class = self.of_allocation[index as usize];
-        let one = match gone {
-            None => Move::Alloc(class),
-            Some(gone) => {
-                let ended = &self.allocations[gone as usize];
-                self.ended.push(self.numbers[gone as usize]);
-                let pending = ended.freed < ended.completed;
-                Move::Replace(Block { class: self.of_allocation[gone as usize], pending }, class)
-            }
-        };
-        self.numbers[index as usize] = self.next;
-        self.next += 1;
-        one
+        let class = self.allocations[index as usize].place;
+        let Some(gone) = gone else { return Move::Alloc(class) };
+        let ended = &self.allocations[gone as usize];
+        self.ended.push(self.numbers.of(gone));
+        Move::Replace(Block { class: ended.place, pending: ended.freed < ended.completed }, class)
+    }
+
+    /// The moves from the last event to the final state.
+    fn imply(&mut self, ended_at_dump: &[u32], dump: Position) -> Vec<u32> {
+        let mut implied: Vec<Move> = ended_at_dump.iter().map(|&index| self.end(index, dump)).collect();
+        let born = self.allocations.iter().filter(|allocation| allocation.born == dump);
+        implied.extend(born.map(|allocation| Move::Alloc(allocation.place)));
+        implied.into_iter().map(|one| self.moves.symbol(one)).collect()
     }
 
     /// An allocation ends, or its free is requested.
     fn end(&mut self, index: u32, now: Position) -> Move {
         let allocation = &self.allocations[index as usize];
-        let class = self.of_allocation[index as usize];
+        let class = allocation.place;
         let one = match (allocation.freed == now, allocation.completed == now) {
             (is_freed, true) => Move::Free(Block { class, pending: !is_freed }),
             (true, false) => Move::Request(class),
             (false, false) => return Move::Nothing,
         };
-        self.ended.push(self.numbers[index as usize]);
+        self.ended.push(self.numbers.of(index));
         one
     }
 }

@@ -126,8 +126,9 @@ impl State<'_> {
         let mut free_from = start;
         for index in self.occupied.range(start, end) {
             let allocation = &self.allocations[index as usize];
-            found.add(allocation.addr.saturating_sub(free_from));
-            free_from = free_from.max(allocation.addr.saturating_add(allocation.bytes));
+            let address = self.occupied.address(allocation);
+            found.add(address.saturating_sub(free_from));
+            free_from = free_from.max(address.saturating_add(allocation.bytes));
         }
         found.add(end.saturating_sub(free_from));
         found

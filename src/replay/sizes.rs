@@ -97,7 +97,7 @@ pub(super) fn find(
         let known = survivors.next_if(|&(survivor, _)| survivor == index).map(|(_, size)| size);
         let taken = finder.take(&events[i], index, allocations, &occupied, known);
         taken.ok_or(Error::Overflow { device: id, what: "allocated" })?;
-        occupied.insert(allocations[index as usize].address_index, index);
+        occupied.insert(allocations[index as usize].place, index);
     }
     let spreads = finder.settle(allocations);
     let Finder { rules, unbacked, overlaps, recovered, pools_uncertain, .. } = finder;
@@ -140,14 +140,15 @@ impl Finder<'_> {
         let occupied = Occupied::at_start(addresses, older, allocations);
         for &index in older {
             let allocation = &allocations[index as usize];
-            let segment = self.backing.segments.find(allocation.addr);
+            let address = occupied.address(allocation);
+            let segment = self.backing.segments.find(address);
             let pool = segment.map_or(pool_of_request(allocation.requested), |(_, _, pool)| pool);
-            let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.address_index)).min();
-            let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(allocation.addr));
+            let end = segment.map(|(_, end, _)| end).into_iter().chain(occupied.after(allocation.place)).min();
+            let bytes = end.map_or(u64::MAX, |end| end.saturating_sub(address));
             let is_known = allocation.basis == Basis::FinalState;
             self.rooms.set(index, Room { bytes, pool, is_known, is_filled: false });
             if self.pools.possible {
-                self.note_pool(index, allocation.addr, None, segment, &occupied, allocation.address_index);
+                self.note_pool(index, address, None, segment, &occupied, allocation.place);
             }
             let least = round_size(allocation.requested, &self.rules.settings);
             if let Some(least) = least.filter(|_| is_known) {
@@ -195,12 +196,12 @@ impl Finder<'_> {
         stated: Option<(u64, u64)>,
         segment: Option<(u64, u64, Pool)>,
         occupied: &Occupied<'_>,
-        address_index: u32,
+        place: u32,
     ) {
         let Some((start, end, _)) = segment else { return };
         let pool = stated.or_else(|| self.backing.segments.home(address, 1).and_then(|home| home.pool_id));
         let pool = self.pools.key(pool, start);
-        let shares = address > start || occupied.after(address_index).is_some_and(|next| next < end);
+        let shares = address > start || occupied.after(place).is_some_and(|next| next < end);
         if shares {
             self.pools.note_split(pool);
         }
@@ -216,15 +217,17 @@ impl Finder<'_> {
         occupied: &Occupied<'_>,
         known: Option<u64>,
     ) -> Option<()> {
-        let Allocation { addr, requested, address_index, born, .. } = allocations[index as usize];
+        let Allocation { requested, place, born, .. } = allocations[index as usize];
+        let addr = event.addr;
         let least = round_size(requested, &self.rules.settings)?;
         let segment = self.backing.segments.find(addr);
-        if let Some(before) = occupied.before(address_index) {
-            self.learn_from_neighbour(before, &mut allocations[before as usize], addr, segment);
+        if let Some(before) = occupied.before(place) {
+            let start = occupied.address(&allocations[before as usize]);
+            self.learn_from_neighbour(before, &mut allocations[before as usize], start, addr, segment);
         }
         if self.pools.possible {
             let stated = self.snapshot.tables.tags(event.tags).pool_id;
-            self.note_pool(index, addr, stated, segment, occupied, address_index);
+            self.note_pool(index, addr, stated, segment, occupied, place);
         }
         let allocation = &mut allocations[index as usize];
         let Some((_, end, pool)) = segment else {
@@ -237,7 +240,7 @@ impl Finder<'_> {
             self.recovered += u64::from(known == Some(least));
             return Some(());
         };
-        let free = occupied.after(address_index).map_or(end, |next| next.min(end)) - addr;
+        let free = occupied.after(place).map_or(end, |next| next.min(end)) - addr;
         if free < least {
             self.overlaps += 1;
             self.overlapping.insert(index, least - free);
@@ -267,17 +270,18 @@ impl Finder<'_> {
         }
     }
 
-    /// A new block starts at `address`, and `neighbour` is the occupied block before it. As free neighbours are always
+    /// A new block starts at `address`, and `neighbour`, at `start`, is the occupied block before it. As free neighbours are always
     /// merged and the head is handed out, the neighbour ends where the new block starts, unless a segment border lies
     /// between, or the allocator was asked for that very address.
     fn learn_from_neighbour(
         &mut self,
         index: u32,
         neighbour: &mut Allocation,
+        start: u64,
         address: u64,
         segment: Option<(u64, u64, Pool)>,
     ) {
-        let gap = address - neighbour.addr;
+        let gap = address - start;
         let room = self.rooms.get(index);
         let plain = rounding::round_to_unit(neighbour.requested).unwrap_or(u64::MAX);
         if gap < plain.min(neighbour.bytes) || (room.is_known && gap < neighbour.bytes) {
@@ -286,7 +290,7 @@ impl Finder<'_> {
             *reaches = (*reaches).max(neighbour.bytes - gap);
             return;
         }
-        let same_segment = segment.is_some_and(|(start, _, _)| neighbour.addr >= start);
+        let same_segment = segment.is_some_and(|(from, _, _)| start >= from);
         if room.is_known || !same_segment || gap > room.bytes {
             return;
         }

@@ -9,12 +9,19 @@ use super::segment_map::Home;
 use super::{Allocation, Position, lifetimes};
 use crate::snapshot::{Block, BlockState, Device, Segment, Snapshot};
 
-/// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them.
+/// The segments at a moment, with `allocations` as their blocks, which are those of the replay or some of them, each with
+/// its address.
 #[must_use]
-pub fn state_at(snapshot: &Snapshot, device: &Device, allocations: &[&Allocation], at: Position) -> Vec<Segment> {
+pub fn state_at(
+    snapshot: &Snapshot,
+    device: &Device,
+    allocations: &[(u64, &Allocation)],
+    at: Position,
+) -> Vec<Segment> {
     let events = snapshot.events_of(device);
-    let mut live: Vec<&Allocation> = allocations.iter().copied().filter(|a| a.born <= at && at < a.completed).collect();
-    live.sort_by_key(|allocation| allocation.addr);
+    let live = allocations.iter().copied().filter(|(_, one)| one.born <= at && at < one.completed);
+    let mut live: Vec<(u64, &Allocation)> = live.collect();
+    live.sort_by_key(|&(address, _)| address);
     if at.count() >= events.len() {
         return without_others(&device.segments, &live);
     }
@@ -51,10 +58,10 @@ fn is_small(block: &Block) -> bool {
 }
 
 /// The final state, in which only these allocations are in use.
-fn without_others(segments: &[Segment], live: &[&Allocation]) -> Vec<Segment> {
+fn without_others(segments: &[Segment], live: &[(u64, &Allocation)]) -> Vec<Segment> {
     let mut segments = segments.to_vec();
     for block in segments.iter_mut().flat_map(|segment| &mut segment.blocks) {
-        let is_live = live.binary_search_by_key(&block.address, |allocation| allocation.addr).is_ok();
+        let is_live = live.binary_search_by_key(&block.address, |&(address, _)| address).is_ok();
         if block.state != BlockState::Inactive && !is_live {
             *block = Block { state: BlockState::Inactive, stack: None, requested_size: Some(0), ..*block };
         }
@@ -66,24 +73,24 @@ fn without_others(segments: &[Segment], live: &[&Allocation]) -> Vec<Segment> {
 fn blocks<'a>(
     start: u64,
     end: u64,
-    live: &mut std::iter::Peekable<impl Iterator<Item = &'a Allocation>>,
+    live: &mut std::iter::Peekable<impl Iterator<Item = (u64, &'a Allocation)>>,
     at: Position,
 ) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut next = start;
-    while let Some(allocation) = live.next_if(|allocation| allocation.addr < end) {
+    while let Some((address, allocation)) = live.next_if(|&(address, _)| address < end) {
         // Only in a damaged file does a block lie outside of all segments, or over another one.
-        if allocation.addr < next {
+        if address < next {
             continue;
         }
-        if allocation.addr > next {
-            blocks.push(free_block(next, allocation.addr));
+        if address > next {
+            blocks.push(free_block(next, address));
         }
-        let size = allocation.bytes.min(end - allocation.addr);
+        let size = allocation.bytes.min(end - address);
         let state = if at < allocation.freed { BlockState::ActiveAllocated } else { BlockState::ActivePendingFree };
         let requested_size = Some(allocation.requested);
-        blocks.push(Block { address: allocation.addr, size, requested_size, state, stack: allocation.stack });
-        next = allocation.addr + size;
+        blocks.push(Block { address, size, requested_size, state, stack: allocation.stack });
+        next = address + size;
     }
     if next < end {
         blocks.push(free_block(next, end));

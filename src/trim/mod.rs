@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use crate::phase;
 use crate::profile::{Moment, NamedPhase, Recording};
-use crate::replay::{self, Allocation, Position, Replay, state_at};
+use crate::replay::{self, Allocation, Position, Replay, Wanted, state_at};
 use crate::snapshot::{self, Action, Contents, Device, Event, Snapshot};
 use crate::stack::{GroupBy, Grouper, Rules};
 use crate::trace::Origin;
@@ -179,7 +179,7 @@ fn histories<'s>(snapshot: &'s Snapshot, options: &Options) -> Result<Vec<Histor
             continue;
         }
         let events = snapshot.events_of(device);
-        let replay = replay::run(snapshot, id, device)?;
+        let replay = replay::run_with(snapshot, id, device, Wanted { layout: true, ..Wanted::default() })?;
         let whole = Window { from: Position::START, to: replay.dump };
         let window = match &options.between {
             None => Some(whole),
@@ -298,10 +298,10 @@ impl History<'_> {
         let end = window.to.count().min(self.events.len());
         let mut is_left_out = vec![false; end];
         let left_out = self.replay.allocations.iter().enumerate().filter(|(index, _)| !self.is_kept(*index));
-        for (_, allocation) in left_out {
+        for (number, allocation) in left_out {
             for at in [allocation.born, allocation.freed, allocation.completed] {
                 if let Some(index) = at.event().map(|index| index as usize).filter(|&index| index < end) {
-                    is_left_out[index] |= is_about(&self.events[index], allocation);
+                    is_left_out[index] |= is_about(&self.events[index], self.replay.addresses[number]);
                 }
             }
         }
@@ -316,7 +316,8 @@ impl History<'_> {
             return self.device.segments.clone();
         }
         let kept = self.replay.allocations.iter().enumerate().filter(|(index, _)| self.is_kept(*index));
-        let kept: Vec<&Allocation> = kept.map(|(_, allocation)| allocation).collect();
+        let kept = kept.map(|(index, allocation)| (self.replay.addresses[index], allocation));
+        let kept: Vec<(u64, &Allocation)> = kept.collect();
         state_at(snapshot, self.device, &kept, window.to)
     }
 }
@@ -326,10 +327,10 @@ fn part_of(length: usize, share: u32) -> usize {
     usize::try_from(length as u64 * u64::from(share) / u64::from(WHOLE)).unwrap_or(length)
 }
 
-/// True if an event begins or ends this use of a block.
-fn is_about(event: &Event, allocation: &Allocation) -> bool {
+/// True if an event begins or ends a use of the block at an address.
+fn is_about(event: &Event, address: u64) -> bool {
     let is_use = matches!(event.action, Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
-    is_use && event.addr == allocation.addr
+    is_use && event.addr == address
 }
 
 /// Cuts the devices to these windows.
