@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no target needs all")]
 
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{Held, Moment, Options, Profile, StackTotal, read};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
@@ -33,12 +33,12 @@ pub fn report(subject: Subject<'_>, options: &report::Options) {
 
 /// A saved profile can be read, and saves as the same text.
 pub fn is_saved_whole(profile: &Profile) {
-    let text = text_of(profile, Bound::default(), &profile.raises).unwrap();
+    let text = text_of(profile, &profile.raises).unwrap();
     // No saved profile knows of annotations and pools.
     let group_by = if profile.options.group_by.is_origin() { GroupBy::Stack } else { profile.options.group_by };
     // Nor of times, and one that is kept coarsely knows four moments.
     let at = Moment::Peak;
     let options = Options { every: None, group_by, at, ..profile.options.clone() };
     let again = read(text.as_bytes(), "saved", options).expect("what is saved can be read");
-    assert_eq!(text, text_of(&again, Bound::default(), &again.raises).unwrap());
+    assert_eq!(text, text_of(&again, &again.raises).unwrap());
 }

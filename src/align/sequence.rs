@@ -15,9 +15,6 @@ use crate::trace::{Origin, Position};
 /// are to tell.
 const LEAST_SHARED: usize = 50;
 
-/// Groups are known by this many characters of their keys: all that a saved profile has of stacks that it does not list.
-const KEY_LENGTH: usize = 16;
-
 /// The allocations of a side.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
@@ -85,11 +82,7 @@ fn names<'r>(runs: &Sides<Run<'r>>, paired: &Paired, side: Side) -> HashMap<&'r 
 }
 
 fn name<'r>(run: &Run<'r>, group: usize) -> &'r str {
-    prefix(&run.totals[group].key.0)
-}
-
-fn prefix(key: &str) -> &str {
-    key.get(..KEY_LENGTH).unwrap_or(key)
+    &run.totals[group].key.0
 }
 
 /// The symbol of every class.
@@ -97,14 +90,12 @@ fn of_classes(run: &Run<'_>, names: &HashMap<&str, &str>, symbols: &mut Interner
     let mut known = FxHashMap::default();
     let mut of_classes = Vec::with_capacity(run.device.trace.classes.len());
     for class in &run.device.trace.classes {
-        let symbol = known.entry((class.origin, class.cpp)).or_insert_with(|| {
-            let key = match (class.origin, class.cpp) {
-                (Origin::Stack(stack), _) => run.grouper.key(stack).0,
-                (Origin::Bucket(Bucket::Others), Some(start)) => format!("{start:016x}"),
-                _ => Bucket::NoFrames.label().to_owned(),
+        let symbol = known.entry(class.origin).or_insert_with(|| {
+            let key = match class.origin {
+                Origin::Stack(stack) => run.grouper.key(stack).0,
+                Origin::Bucket(_) => Bucket::NoFrames.label().to_owned(),
             };
-            let key = prefix(&key);
-            symbols.number(*names.get(key).unwrap_or(&key))
+            symbols.number(*names.get(&*key).unwrap_or(&&*key))
         });
         of_classes.push(*symbol);
     }

@@ -8,7 +8,6 @@ use ptmem::verdict::Judgement;
 fn words(advice: Advice) -> Option<&'static str> {
     match advice {
         Advice::AllowPartial => Some(". --allow-partial compares anyway"),
-        Advice::KeepAllStacks => Some("; save profiles without --top and --min-bytes"),
         Advice::NameSteps => Some("; --step finds steps by the names of annotations"),
         Advice::CompareHighestPhases => Some(". --phase-occurrence max compares the highest ones"),
         Advice::StateAllocatorSettings => Some(". Give others with --allocator-settings"),

@@ -43,18 +43,6 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut dyn Read, &str) -> Result<T, prof
     read(&mut ProgressReader::new(file, bytes), &name).with_context(|| name)
 }
 
-/// Refuses what would compare parts of groups: a profile that does not list all stacks, grouped otherwise than it was
-/// made.
-pub(super) fn require_whole_groups(profile: &Profile) -> Result<()> {
-    match profile.broken_groups() {
-        Some(why) => bail!(
-            "{}: the profile lists only the largest stacks, {why}; save it without --top and --min-bytes",
-            profile.source.path
-        ),
-        None => Ok(()),
-    }
-}
-
 /// Refuses a moment (`--at`) that no device has: a typo would otherwise look like an empty device. A peak that
 /// cannot be known is no typo.
 pub(super) fn require_moment(profile: &Profile) -> Result<()> {

@@ -155,9 +155,9 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Run>> {
 fn search_steps(path: &Path, options: &leak::Options, reading: &profile::Options) -> Result<Search> {
     let profile = input::profile(path, reading)?;
     let found = leak::search(&profile, options);
-    // A saved profile without steps that tell is the first of a series, and so is one that lacks some stacks.
+    // A saved profile without steps that tell is the first of a series.
     let is_unclear = found.devices.iter().all(|device| device.unclear.is_some());
-    if profile.recorded.is_some() && (is_unclear || !profile.lists_all_stacks()) {
+    if profile.recorded.is_some() && is_unclear {
         let mut series = Series::new(options.clone());
         series.add(profile);
         return Ok(series.finish());
@@ -175,7 +175,6 @@ fn search_series(files: &[Member], options: &leak::Options, reading: &profile::O
         }
         match input::profile(path, reading) {
             Ok(profile) => {
-                input::require_whole_groups(&profile)?;
                 series.add(profile);
                 is_empty = false;
             }

@@ -252,8 +252,8 @@ pub(crate) fn print_note(text: &str) {
 }
 
 /// The text of a saved profile. Notes what it cannot answer.
-pub(crate) fn saved_text(profile: &Profile, bound: saved::Bound, raises: &[Raise]) -> Result<String, saved::Error> {
-    let saved::Written { text, coarse } = saved::write(profile, bound, raises)?;
+pub(crate) fn saved_text(profile: &Profile, raises: &[Raise]) -> Result<String, saved::Error> {
+    let saved::Written { text, coarse } = saved::write(profile, raises)?;
     for note in coarse {
         print_note(&note.message);
     }

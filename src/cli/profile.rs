@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use ptmem::profile::{self, Kind, saved};
+use ptmem::profile::{self, Kind};
 
 use super::args::{self, ProfileArguments};
 use super::input;
@@ -15,12 +15,10 @@ pub(super) fn run(arguments: ProfileArguments, output: &output::Output) -> Resul
     let options = profile::Options { rules, device: arguments.device, ..arguments.input.reading(&config) };
     output::require_folder(&arguments.output)?;
     let profile = input::profile(&arguments.snapshot, &options)?;
-    input::require_whole_groups(&profile)?;
     if profile.source.kind != Kind::Profile && output::is_same_file(&arguments.snapshot, &arguments.output) {
         bail!("{}: is the snapshot itself; expected another file to write to", arguments.output.display());
     }
-    let bound = saved::Bound { top: arguments.top, min_bytes: arguments.min_bytes.0 }.and(profile.bound);
-    let text = output::saved_text(&profile, bound, &profile.raises)?;
+    let text = output::saved_text(&profile, &profile.raises)?;
     output.write(&arguments.output, |out| out.write_all(text.as_bytes()))?;
     Ok(ExitCode::SUCCESS)
 }

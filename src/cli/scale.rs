@@ -65,9 +65,7 @@ pub(super) fn run(arguments: &ScaleArguments, output: &Output) -> Result<ExitCod
 fn read(runs: &[Run], reading: &profile::Options) -> Result<Vec<Profile>> {
     let mut profiles = Vec::with_capacity(runs.len());
     for run in runs {
-        let profile = input::profile(run.path.as_ref(), reading)?;
-        input::require_whole_groups(&profile)?;
-        profiles.push(profile);
+        profiles.push(input::profile(run.path.as_ref(), reading)?);
     }
     Ok(profiles)
 }

@@ -39,7 +39,7 @@ impl Usage {
             return;
         }
         let devices = &diff.devices;
-        let rows: Vec<&Row> = devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted)).collect();
+        let rows: Vec<&Row> = devices.iter().flat_map(|device| &device.rows).collect();
         let phases: Vec<&str> = devices.iter().flat_map(|device| &device.phases).map(|row| &*row.name).collect();
         if config.accepted.iter().any(|accepted| matches!(accepted.subject, Subject::Modules(_))) {
             let profiles = [&diff.profiles.before, &diff.profiles.after];

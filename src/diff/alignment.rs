@@ -109,10 +109,7 @@ impl PeakPlace {
         let class = device.trace.begun_by(event)?;
         let (label, key) = match class.origin {
             Origin::Stack(stack) => (grouper.code().label(stack), grouper.key(stack).0),
-            Origin::Bucket(Bucket::Others) => return None,
-            Origin::Bucket(Bucket::NoFrames | Bucket::NotRecorded | Bucket::BeforeRecording) => {
-                (Bucket::NoFrames.label().to_owned(), Bucket::NoFrames.label().to_owned())
-            }
+            Origin::Bucket(_) => (Bucket::NoFrames.label().to_owned(), Bucket::NoFrames.label().to_owned()),
         };
         let group = totals.iter().position(|total| total.key.0 == key);
         let label = group.map_or(label, |group| totals[group].label.clone());

@@ -34,7 +34,7 @@ pub use places::{Apart, ComparedPlaces, Place};
 pub use recordings::OtherFrames;
 pub use row::{Kind, Listing, Row, RowKind, listed};
 pub use stacks::pairs;
-use stacks::{Rows, rows};
+use stacks::rows;
 pub use touched::{CodeLine, Touched};
 
 /// The change of a figure.
@@ -67,8 +67,6 @@ pub struct DeviceDiff {
     /// Every stack, the largest change first, and [`RowKind::PeakElsewhere`] where it is needed: they add up to the
     /// change of the peak, or of the allocated bytes at another moment that was asked for.
     pub rows: Vec<Row>,
-    /// Stacks of the after that are part of [`RowKind::Others`] in `rows`, since the before does not list all stacks.
-    pub unlisted: Vec<Row>,
     /// Phases, in the order in which they begin.
     pub phases: Vec<PhaseRow>,
     /// How the histories of both sides correspond; `None` where a side does not tell.
@@ -103,8 +101,7 @@ impl DeviceDiff {
     /// A pattern among the names of all stacks of the device.
     #[must_use]
     pub fn selector<'p>(&self, pattern: &'p Pattern) -> Selector<'p> {
-        let rows = self.rows.iter().chain(&self.unlisted);
-        Selector::new(pattern, rows.map(|row| row.naming(pattern)))
+        Selector::new(pattern, self.rows.iter().map(|row| row.naming(pattern)))
     }
 
     /// The device ordinal, that of the after where it exists there.
@@ -143,7 +140,6 @@ impl Diff {
         let mut before = Copier::new(&self.profiles.before.tables, &mut shared.before);
         let mut after = Copier::new(&self.profiles.after.tables, &mut shared.after);
         for device in &mut self.devices {
-            device.unlisted = Vec::new();
             device.alignment = None;
             device.rows.retain(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
             device.rows.shrink_to_fit();
@@ -287,7 +283,6 @@ fn compare_devices(
         (metric, Change { before, after })
     });
     let stacks = devices.map(|device| device.map(|device| &*device.stacks).unwrap_or_default());
-    let cuts = devices.map(|device| device.and_then(|device| device.cut));
     // Stacks can be compared only where both sides have the moment.
     let has_moment = devices.map(|device| device.is_none_or(|device| device.at.is_some()));
     let comparable = has_moment.before && has_moment.after;
@@ -308,11 +303,11 @@ fn compare_devices(
     let followed = devices.both().and_then(|devices| moved::follow(devices, both, &paired));
     let stacks = Sides { before: followed.as_ref().map_or(stacks.before, |followed| &followed.before), ..stacks };
     let paired = followed.as_ref().map_or(&paired, |followed| &followed.paired);
-    let mut rows = if comparable { rows(stacks, cuts, groupers, paired, at) } else { Rows::default() };
+    let mut rows = if comparable { rows(stacks, groupers, paired, at) } else { Vec::new() };
     let mut categories = if comparable { categories::changes(devices, of_categories) } else { Vec::new() };
     if let Some(closing) = places.as_ref().and_then(|places| places.closing_row(peaks.before.as_ref())) {
         categories.push(CategoryChange::peak_elsewhere(&closing));
-        rows.all.push(closing);
+        rows.push(closing);
     }
     let device = devices.map(|device| device.map(|device| device.device));
     let phases = phases::rows(devices, options.phases, found);
@@ -320,8 +315,7 @@ fn compare_devices(
         index,
         device,
         metrics: metrics.to_vec(),
-        rows: rows.all,
-        unlisted: rows.unlisted,
+        rows,
         phases,
         alignment,
         missing,

@@ -126,9 +126,6 @@ pub struct Row {
     /// Where several stacks of one side are one of the other, since a change to the code took it apart or put it
     /// together: the most bytes that it held before at least, and after at most.
     pub joined: Option<Sides<u64>>,
-    /// Where a saved profile does not list all stacks, so that this one may have another partner than the one it has,
-    /// if any: the most bytes that it may have held before.
-    pub before_within: Option<u64>,
     /// The stack of the group that changed most, on both sides.
     pub stack: Sides<Option<StackId>>,
     /// The lines that it sums; none where it is one line.
@@ -185,7 +182,6 @@ impl Row {
             moved: false,
             label,
             aliases: Vec::new(),
-            before_within: None,
             key,
             requested: Sides::default(),
             held,

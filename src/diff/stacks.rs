@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::joined::{Joined, Parts};
 use super::lines::{RowLine, RowLines};
 use super::{Kind, Options, Row, RowKind, Sides, Touched};
-use crate::profile::{Bucket, Cut, Held, Member, StackTotal};
+use crate::profile::{Held, Member, StackTotal};
 use crate::replay::Position;
 use crate::sides::Side;
 use crate::snapshot::StackId;
@@ -14,23 +14,13 @@ use crate::stack::{
     Code, Figures, Group, GroupBy, Grouper, InOrder, Label, Lines, Paired, distinct_labels, pair, pair_in_order,
 };
 
-/// The rows of a device.
-#[derive(Default)]
-pub(super) struct Rows {
-    /// One for every stack, the largest change first.
-    pub(super) all: Vec<Row>,
-    /// The stacks of the after that were put with others.
-    pub(super) unlisted: Vec<Row>,
-}
-
 /// Compares the stacks of both sides.
 pub(super) fn rows(
     stacks: Sides<&[StackTotal]>,
-    cuts: Sides<Option<Cut>>,
     groupers: &Sides<Grouper<'_>>,
     paired: &Paired,
     peaks: Sides<Option<Position>>,
-) -> Rows {
+) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut paired_before = vec![false; stacks.before.len()];
     let mut paired_after = vec![false; stacks.after.len()];
@@ -41,54 +31,20 @@ pub(super) fn rows(
     let parts = Parts::new(&paired.parts);
     for &pair in &paired.pairs {
         let joined = Joined::new(stacks, pair, &parts);
-        rows.extend(row_of_pair(&joined, cuts, groupers, peaks));
-    }
-    // Stacks that a saved profile does not list were no larger than its bound: a partner of that size may be among
-    // them.
-    let mut others = Sides::<Held>::default();
-    let mut count = 0;
-    let mut unlisted = Vec::new();
-    for total in unpaired(stacks.before, &paired_before) {
-        if is_cut(total) || may_be_cut(total, cuts.after) {
-            others = others.plus(Sides { before: total.at, after: Held::default() });
-            count += usize::from(!is_cut(total));
-        } else {
-            rows.extend(row(Some(total), None, groupers, peaks));
-        }
-    }
-    for total in unpaired(stacks.after, &paired_after) {
-        let Some(mut row) = row(None, Some(total), groupers, peaks) else { continue };
-        row.before_within = cuts.before.map(|cut| cut.largest).filter(|_| total.bucket.is_none());
-        if is_cut(total) || may_be_cut(total, cuts.before) {
-            others = others.plus(row.held);
-            count += usize::from(!is_cut(total));
-            unlisted.extend((!is_cut(total)).then_some(row));
-        } else {
+        if let Some(mut row) = row(Some(&joined.totals.before), Some(&joined.totals.after), groupers, peaks) {
+            row.joined = joined.highest;
             rows.push(row);
         }
     }
-    let cut = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.stacks).max();
-    rows.extend(cut.map(|cut| Row::others(cut.max(count), others)));
+    for total in unpaired(stacks.before, &paired_before) {
+        rows.extend(row(Some(total), None, groupers, peaks));
+    }
+    for total in unpaired(stacks.after, &paired_after) {
+        rows.extend(row(None, Some(total), groupers, peaks));
+    }
     tell_apart(&mut rows, groupers);
     rows.sort_by(largest_change_first);
-    Rows { all: rows, unlisted }
-}
-
-/// The row of stacks that are on both sides.
-fn row_of_pair(
-    joined: &Joined<'_>,
-    cuts: Sides<Option<Cut>>,
-    groupers: &Sides<Grouper<'_>>,
-    peaks: Sides<Option<Position>>,
-) -> Option<Row> {
-    let mut row = row(Some(&joined.totals.before), Some(&joined.totals.after), groupers, peaks)?;
-    row.joined = joined.highest;
-    // Similar is not the same where the true partner may not be listed.
-    if row.moved {
-        let cuts = cuts.before.into_iter().chain(cuts.after).map(|cut| cut.largest);
-        row.before_within = cuts.max().map(|largest| largest.max(row.held.before.bytes));
-    }
-    Some(row)
+    rows
 }
 
 /// Among rows of equal size, growth comes first; then an order that is always the same.
@@ -105,16 +61,6 @@ fn unpaired<'t>(stacks: &'t [StackTotal], paired: &[bool]) -> impl Iterator<Item
     let unpaired = stacks.iter().zip(paired).filter(|(_, paired)| !**paired).map(|(total, _)| total);
     // All of a group may have moved to others.
     unpaired.filter(|total| total.bucket.is_some() || !total.members.is_empty())
-}
-
-/// True for the row of stacks that a saved profile does not list.
-fn is_cut(total: &StackTotal) -> bool {
-    total.bucket == Some(Bucket::Others)
-}
-
-/// True if a stack may be one that the other side does not list.
-fn may_be_cut(total: &StackTotal, cut: Option<Cut>) -> bool {
-    total.bucket.is_none() && cut.is_some_and(|cut| total.largest() <= cut.largest)
 }
 
 /// Gives rows of one label different ones: otherwise a reader could not distinguish them, nor give each a limit. The
@@ -178,7 +124,7 @@ fn has_name(total: &StackTotal, by: GroupBy) -> bool {
 
 /// The groups with a name, with their positions, but for the row of those that are not listed.
 fn named(totals: &[StackTotal], by: GroupBy) -> impl Iterator<Item = (usize, &StackTotal)> {
-    totals.iter().enumerate().filter(move |(_, total)| has_name(total, by) && !is_cut(total))
+    totals.iter().enumerate().filter(move |(_, total)| has_name(total, by))
 }
 
 /// The groups of a side that are places in the code, as pairing sees them.
@@ -274,7 +220,6 @@ fn row(
         held,
         highest,
         joined: None,
-        before_within: None,
         stack,
         lines,
         shapes: shapes(before, after),

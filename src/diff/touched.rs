@@ -62,7 +62,7 @@ impl Diff {
 
 impl DeviceDiff {
     fn mark(&mut self, groups: &Sides<Groups<'_>>, marks: &Sides<Marks<'_>>) {
-        for row in self.rows.iter_mut().chain(&mut self.unlisted) {
+        for row in &mut self.rows {
             row.touched = touched(row, groups, marks);
         }
         self.touched = Some(self.rows.iter().map(|row| row.touched.delta).sum());

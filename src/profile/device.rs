@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::{Deserialize, Serialize};
-
 use super::every::Interval;
 use super::exact::{self, Totals};
 use super::lines::HeldLine;
@@ -14,15 +12,6 @@ use crate::replay::{Figures, History, Position};
 use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
 use crate::stack::{Code, Grouper, Key, Languages};
 use crate::trace::{Bucket, Origin, Trace};
-
-/// Stacks that a saved profile does not list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// Number of their groups.
-    pub stacks: usize,
-    /// The most bytes that one of them held.
-    pub largest: u64,
-}
 
 /// Allocations of which a trace has nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,8 +44,6 @@ pub struct DeviceProfile {
     pub at: Option<Position>,
     /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
     pub stacks: Vec<StackTotal>,
-    /// The stacks that [`Bucket::Others`] stands for.
-    pub cut: Option<Cut>,
     /// The named parts of the history.
     pub phases: Phases,
     /// The history in equal parts, where [`super::Options::every`] asks for them.
@@ -135,7 +122,7 @@ impl DeviceProfile {
 
     /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
     pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
-        if self.coarse.is_some() || self.cut.is_some() || !are_known(&self.figures) {
+        if self.coarse.is_some() || !are_known(&self.figures) {
             return;
         }
         self.phases.add_passes(&self.trace, code);
@@ -157,14 +144,13 @@ impl DeviceProfile {
     pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
         self.sums = exact::sums(&self.trace, &self.figures, self.at, self.coarse.as_ref());
         let totals = self.totals(grouper);
-        let cut = self.cut.map_or(0, |cut| cut.stacks);
-        let mut grouping = Grouping::new(&totals.all, grouper, cut);
+        let mut grouping = Grouping::new(&totals.all, grouper);
         let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
         let highest = self.trace.highest(&groups, grouping.totals.len());
         let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
         for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
             // Several stacks hold their most at several moments.
-            let is_single = total.members.len() < 2 && total.bucket != Some(Bucket::Others);
+            let is_single = total.members.len() < 2;
             total.highest = Some(highest).filter(|_| self.coarse.is_none() || is_single);
             total.shapes = shapes;
         }
@@ -230,7 +216,7 @@ impl DeviceProfile {
 
     /// True if every stack is there, and its most can be computed for any group.
     pub(crate) fn knows_stacks(&self) -> bool {
-        self.cut.is_none() && self.coarse.is_none() && !self.sums.is_empty()
+        self.coarse.is_none() && !self.sums.is_empty()
     }
 
     /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack
@@ -269,7 +255,7 @@ impl DeviceProfile {
 
     /// The stacks in the groups of another grouping.
     pub(crate) fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
-        totals::by_group(&self.totals(grouper).all, grouper, self.cut.map_or(0, |cut| cut.stacks))
+        Grouping::new(&self.totals(grouper).all, grouper).finish(grouper)
     }
 
     /// Allocated bytes at the moment of [`super::Options::at`].
@@ -300,19 +286,16 @@ impl DeviceProfile {
     }
 
     fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
-        let known = self.stacks.iter().filter(|total| total.bucket != Some(Bucket::Others));
-        let mut stacks: Vec<_> = known.filter(|total| least == 0 || held(total).blocks > 0).collect();
+        let mut stacks: Vec<_> = self.stacks.iter().filter(|total| least == 0 || held(total).blocks > 0).collect();
         stacks.sort_by_key(|total| std::cmp::Reverse(held(total).bytes));
         let limit = if top == 0 { usize::MAX } else { top };
         let large = stacks.iter().take_while(|total| held(total).bytes >= least).count();
         let shown = &stacks[..large.min(limit)];
         let rest = &stacks[shown.len()..];
         let mut listed: Vec<StackTotal> = shown.iter().map(|&total| total.clone()).collect();
-        let cut = self.stacks.iter().filter(|total| total.bucket == Some(Bucket::Others));
-        let mut others = StackTotal::others(rest.len() + self.cut.map_or(0, |cut| cut.stacks));
-        let mut left = rest.iter().copied().chain(cut).peekable();
-        if left.peek().is_some() {
-            left.for_each(|total| others.sums.add(&total.sums));
+        if !rest.is_empty() {
+            let mut others = StackTotal::others(rest.len());
+            rest.iter().for_each(|total| others.sums.add(&total.sums));
             listed.push(others);
         }
         listed

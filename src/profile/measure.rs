@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::recorded::count_modules;
-use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source, saved};
+use super::{DeviceProfile, Error, NamedPhase, Options, Origins, Profile, Recording, Source};
 use super::{every, exact, history, phases};
 use crate::diagnostic::{self, Diagnostic};
 use crate::replay::{self, Namer, Oom, Replay, Wanted};
@@ -51,7 +51,6 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
             figures: replay.figures,
             trace: replay.trace,
             stacks: Vec::new(),
-            cut: None,
             phases,
             intervals: Vec::new(),
             failed_request: None,
@@ -82,8 +81,6 @@ pub fn measure(mut snapshot: Snapshot, source: Source, options: Options) -> Resu
         source,
         recorded: None,
         raises: Vec::new(),
-        bound: saved::Bound::default(),
-        grouped_by: None,
         settings,
         keeps_annotations,
         devices,

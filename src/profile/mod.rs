@@ -23,8 +23,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use crate::trace::{Bucket, Highest};
+pub use device::DeviceProfile;
 pub(crate) use device::Unlisted;
-pub use device::{Cut, DeviceProfile};
 pub use error::Error;
 pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
 pub use lines::{HeldLine, HeldLines};
@@ -122,11 +122,6 @@ pub struct Profile {
     pub recorded: Option<Source>,
     /// Why its figures were raised since it was first stored.
     pub raises: Vec<Raise>,
-    /// The limits of what a saved profile keeps of it.
-    pub bound: saved::Bound,
-    /// The rules by which stacks were grouped where a saved profile does not list all of them, as
-    /// [`Rules::of_groups`] has them.
-    pub grouped_by: Option<[Vec<String>; 3]>,
     /// How it was computed.
     pub options: Options,
     /// Allocator settings at the dump.
@@ -146,26 +141,6 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The reason why groups of stacks are incomplete, for a saved profile that does not list all stacks.
-    #[must_use]
-    pub fn broken_groups(&self) -> Option<String> {
-        if self.lists_all_stacks() {
-            return None;
-        }
-        let by = self.options.group_by;
-        if by != GroupBy::Stack {
-            return Some(format!("which cannot be compared by {by}"));
-        }
-        let differ = self.grouped_by.as_ref().is_some_and(|rules| *rules != self.options.rules.of_groups());
-        differ.then(|| "by other rules (strip-prefix, own, foreign) than those of this run".to_owned())
-    }
-
-    /// True unless a saved profile lists the largest stacks alone.
-    #[must_use]
-    pub fn lists_all_stacks(&self) -> bool {
-        self.devices.iter().all(|device| device.cut.is_none())
-    }
-
     /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
     /// sets [`Profile::tables`] to these in the end.
     pub fn pool(&mut self, shared: &mut Tables) {

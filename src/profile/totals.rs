@@ -220,7 +220,7 @@ pub fn identity(class: &Class, grouper: &Grouper<'_>) -> Identity {
     let origin = class.origin;
     let tag = class.tags.of(grouper.by());
     let Group { key, bucket } = group(origin, tag, class.cpp, grouper);
-    let label = label(origin, bucket, tag, grouper, 0);
+    let label = label(origin, bucket, tag, grouper);
     Identity { key, label, bucket }
 }
 
@@ -248,9 +248,8 @@ pub(super) fn group(origin: Origin, tag: Option<StringId>, cpp: Option<CppDigest
     }
 }
 
-fn label(origin: Origin, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>, cut: usize) -> String {
+fn label(origin: Origin, bucket: Option<Bucket>, tag: Option<StringId>, grouper: &Grouper<'_>) -> String {
     match (bucket, origin) {
-        (Some(Bucket::Others), _) => others(cut),
         (Some(bucket), _) => bucket.label().to_owned(),
         (None, Origin::Stack(stack)) if !grouper.by().is_tag() => grouper.label(stack),
         (None, _) => grouper.tagged(tag).1,
@@ -283,8 +282,8 @@ pub(super) struct Grouping {
 }
 
 impl Grouping {
-    /// The first stack of a group stands for it; `cut` is the number of groups that [`Bucket::Others`] stands for.
-    pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Self {
+    /// The first stack of a group stands for it.
+    pub(super) fn new(stacks: &[Exact], grouper: &Grouper<'_>) -> Self {
         let mut grouping = Self { totals: Vec::new(), of_exact: Vec::with_capacity(stacks.len()) };
         let mut by_key: HashMap<Key, u32> = HashMap::new();
         for exact in stacks {
@@ -294,7 +293,7 @@ impl Grouping {
             let index = match by_key.get(&key) {
                 Some(&index) => index,
                 None => {
-                    let label = label(origin, bucket, tag, grouper, cut);
+                    let label = label(origin, bucket, tag, grouper);
                     grouping.totals.push(StackTotal::new(label, key.clone(), bucket));
                     by_key.insert(key, next);
                     next
@@ -317,9 +316,4 @@ impl Grouping {
         });
         groups
     }
-}
-
-/// The groups of stacks, without the most that each held.
-pub(super) fn by_group(stacks: &[Exact], grouper: &Grouper<'_>, cut: usize) -> Vec<StackTotal> {
-    Grouping::new(stacks, grouper, cut).finish(grouper)
 }

@@ -19,18 +19,6 @@ pub struct Rules {
     pub checkout: Checkout,
 }
 
-impl Rules {
-    /// The rules that decide which stacks are one group, as text.
-    #[must_use]
-    pub fn of_groups(&self) -> [Vec<String>; 3] {
-        [self.strip_prefix.clone(), texts(&self.own), texts(&self.foreign)]
-    }
-}
-
-fn texts(patterns: &[Pattern]) -> Vec<String> {
-    patterns.iter().map(|pattern| pattern.as_str().to_owned()).collect()
-}
-
 /// A category of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CategoryRule {

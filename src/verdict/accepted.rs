@@ -177,31 +177,17 @@ impl<'a> Budget<'a> {
 
     /// Accepts the growth of a figure: of the peak as much as stacks made it grow whose growth is accepted.
     pub(super) fn accept_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let rows = device.rows.iter().filter(|_| rows_at_peak).map(|row| (row, certain_growth(row)));
+        let rows = device.rows.iter().filter(|_| rows_at_peak);
         self.accept(check, &self.offers(metric, rows));
     }
 
-    /// Calls a check that exceeds its limit inconclusive where it would be accepted if what a saved profile does not
-    /// list had held nothing.
-    pub(super) fn doubt_metric(&self, check: &mut Check, metric: Metric, device: &DeviceDiff, rows_at_peak: bool) {
-        let rows = device.rows.iter().chain(&device.unlisted).filter(|_| rows_at_peak);
-        let mut accepted = check.clone();
-        self.accept(&mut accepted, &self.offers(metric, rows.map(|row| (row, possible_growth(row)))));
-        if accepted.outcome == Outcome::Pass {
-            check.outcome = Outcome::Inconclusive;
-            let reason = "whether accepted growth covers it cannot be told: a side does not list all of its stacks";
-            check.reason = Some(reason.to_owned());
-            check.advice = None;
-        }
-    }
-
     /// Bytes that each agreement offers for a figure, given the growth of the stacks.
-    fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = (&'r Row, u64)>) -> Vec<u64> {
+    fn offers<'r>(&self, metric: Metric, rows: impl Iterator<Item = &'r Row>) -> Vec<u64> {
         let of_metric = self.accepted.iter().map(|accepted| accepted.bytes_if(accepted.is_of_metric(metric)));
         let mut offers: Vec<u64> = of_metric.collect();
-        for (row, grew) in rows.filter(|(_, grew)| metric == Metric::Peak && *grew > 0) {
+        for row in rows.filter(|row| metric == Metric::Peak && row.delta() > 0) {
             // Growth is covered once; agreements that have not expired come first.
-            let mut left = grew;
+            let mut left = u64::try_from(row.delta()).unwrap_or(u64::MAX);
             for expired in [false, true] {
                 for (at, accepted) in self.accepted.iter().enumerate() {
                     if covers(&self.stacks[at], row) && (accepted.expires < self.today) == expired {
@@ -257,19 +243,6 @@ impl<'a> Budget<'a> {
 /// The bytes by which a check goes beyond its limit, where both are known.
 fn excess(check: &Check) -> Option<u128> {
     Some(check.delta?.unsigned_abs().saturating_sub(check.allowed?))
-}
-
-/// The growth that a stack has had for certain: one without a certain partner may have held as much as the smallest
-/// stack that its side lists.
-fn certain_growth(row: &Row) -> u64 {
-    let before = row.before_within.map_or(row.held.before.bytes, |most| most.max(row.held.before.bytes));
-    row.held.after.bytes.saturating_sub(before)
-}
-
-/// The growth that a stack has had at most: one without a certain partner may have held nothing.
-fn possible_growth(row: &Row) -> u64 {
-    let before = if row.before_within.is_some() { 0 } else { row.held.before.bytes };
-    row.held.after.bytes.saturating_sub(before)
 }
 
 /// Whether an agreement is about a stack.

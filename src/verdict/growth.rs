@@ -9,7 +9,7 @@ use crate::align::End;
 use crate::diagnostic::Advice;
 use crate::diff::{Change, DeviceDiff, Diff, Row, RowKind, Sides};
 use crate::pattern::{Pattern, Selector};
-use crate::profile::{Bucket, Cut, DeviceProfile, Metric, Moment};
+use crate::profile::{Bucket, DeviceProfile, Metric, Moment};
 use crate::units::Size;
 
 /// A device of a comparison under one limit on growth.
@@ -148,11 +148,7 @@ impl<'a> Gated<'a> {
 
     /// Whether a limit on the stacks of a scope concerns a row.
     fn concerns(&self, row: &Row, scope: &Scope<'_>) -> bool {
-        let largest = match row.before_within {
-            Some(_) => u128::from(row.held.after.bytes),
-            None => row.delta().unsigned_abs(),
-        };
-        largest >= u128::from(self.thresholds.min_delta) && row.kind.is_memory() && scope.holds(row)
+        row.delta().unsigned_abs() >= u128::from(self.thresholds.min_delta) && row.kind.is_memory() && scope.holds(row)
     }
 
     /// The reason why a side lacks a part that the limit is about, unless that is allowed.
@@ -253,10 +249,7 @@ impl<'a> Gated<'a> {
         let limit = &self.growth.limit;
         let before = row.held.before.bytes;
         let after = row.held.after.bytes;
-        // At worst, a row without a certain partner held nothing before.
-        let least = if row.before_within.is_some() { 0 } else { before };
-        let holds = limit.holds(least, i128::from(after) - i128::from(least));
-        if holds || self.is_held_elsewhere(row) || is_rounding(row) {
+        if limit.holds(before, row.delta()) || self.is_held_elsewhere(row) || is_rounding(row) {
             return None;
         }
         let mut check = Check {
@@ -276,25 +269,7 @@ impl<'a> Gated<'a> {
             check.reason = Some(reason);
             check.outcome = Outcome::Inconclusive;
         }
-        if let Some(most) = row.before_within {
-            let certain = i128::from(after) - i128::from(most);
-            let is_certain = !row.moved
-                && !limit.holds(most, certain)
-                && certain.unsigned_abs() >= u128::from(self.thresholds.min_delta);
-            let consequence = if is_certain { "it may have held up to that before" } else { "so it cannot be told" };
-            let most = Size(most);
-            check.reason = Some(format!("a side lists no stacks below {most}: {consequence}"));
-            check.advice = Some(Advice::KeepAllStacks);
-            if !is_certain {
-                check.outcome = Outcome::Inconclusive;
-            }
-        }
         Some(check)
-    }
-
-    /// Whether stacks that a saved profile does not list could exceed the limit.
-    fn matters(&self, cut: &Cut) -> bool {
-        cut.largest >= self.thresholds.min_delta && !self.growth.limit.holds(0, i128::from(cut.largest))
     }
 }
 
@@ -309,7 +284,7 @@ fn unnamed_baseline(device: &DeviceProfile) -> u64 {
 
 /// The labels of all stacks of a comparison, those that changed most first.
 pub(super) fn labels(diff: &Diff) -> impl Iterator<Item = &str> {
-    let rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
+    let rows = diff.devices.iter().flat_map(|device| &device.rows);
     rows.filter(|row| row.kind == RowKind::Stack).map(|row| &*row.label)
 }
 
@@ -345,7 +320,7 @@ impl Judge {
         match &gated.growth.target {
             Target::Metric(metric) => self.growth_of_metric(gated, *metric, sides),
             Target::Stack(pattern) => self.growth_of_stacks(gated, pattern.as_ref(), sides),
-            Target::StackHighest(pattern) => self.growth_of_highest(gated, pattern.as_ref(), sides),
+            Target::StackHighest(pattern) => self.growth_of_highest(gated, pattern.as_ref()),
             Target::Phase(pattern) => {
                 let limited = LimitedPhases {
                     growth: gated.growth,
@@ -390,11 +365,6 @@ impl Judge {
         if check.outcome == Outcome::Exceeded {
             let budget = gated.budget();
             budget.accept_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
-            // Whether it is accepted may depend on stacks that a saved profile does not list.
-            let is_cut = sides.before.cut.is_some() || sides.after.cut.is_some();
-            if check.outcome == Outcome::Exceeded && is_cut {
-                budget.doubt_metric(&mut check, metric, gated.device, has_rows_at_peak(gated.diff));
-            }
             self.tell_accepted(&check);
         }
         if check.outcome == Outcome::Exceeded && check.reason.is_none() {
@@ -412,15 +382,9 @@ impl Judge {
             return;
         }
         let checked = self.checks.len();
-        if let Some(cut) = sides.after.cut.filter(|cut| gated.matters(cut)) {
-            let largest = Size(cut.largest);
-            let reason = format!("the after lists no stacks below {largest}; give the snapshot itself");
-            self.checks.push(gated.inconclusive(reason));
-        }
         let mut budget = gated.budget();
         let scope = gated.scope(pattern);
-        let rows = gated.device.rows.iter().chain(&gated.device.unlisted);
-        for row in rows.filter(|row| gated.concerns(row, &scope)) {
+        for row in gated.device.rows.iter().filter(|row| gated.concerns(row, &scope)) {
             let Some(mut check) = gated.check_of_row(row) else { continue };
             budget.accept_stack(&mut check, row);
             self.tell_accepted(&check);
@@ -432,13 +396,7 @@ impl Judge {
     }
 
     /// The most that stacks held at any moment: a check for each that exceeds the limit, or one that passes.
-    fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>, sides: Sides<&DeviceProfile>) {
-        if let Some(side) = sides.map(|device| device.cut).each().into_iter().find_map(|(side, cut)| cut.map(|_| side))
-        {
-            let reason = format!("the {side} does not list all stacks; give the snapshot itself");
-            self.checks.push(gated.inconclusive(reason));
-            return;
-        }
+    fn growth_of_highest(&mut self, gated: &Gated<'_>, pattern: Option<&Pattern>) {
         let checked = self.checks.len();
         let mut budget = gated.budget();
         let rows = gated.device.rows.iter().filter(|row| row.kind.is_memory());

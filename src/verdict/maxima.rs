@@ -7,7 +7,7 @@ use super::{Check, Checked, Headroom, Judge, Level, Maximum, Outcome, Target, Th
 use crate::budget::DeviceBudget;
 use crate::diagnostic;
 use crate::pattern::{Naming, Pattern, Selector};
-use crate::profile::{Bucket, DeviceProfile, HeldLine, Metric, Profile, StackTotal};
+use crate::profile::{DeviceProfile, HeldLine, Metric, Profile, StackTotal};
 use crate::sides::Sides;
 use crate::stack::Code;
 use crate::units::{GivenSize, Size};
@@ -210,8 +210,7 @@ impl Judge {
         }
         let checked = self.checks.len();
         for (total, concerned) in profile.stacks.iter().zip(names.concerned(profile, maximum, thresholds)) {
-            let is_one = total.bucket != Some(Bucket::Others);
-            if concerned && is_one && total.at.bytes > maximum.limit {
+            if concerned && total.at.bytes > maximum.limit {
                 self.checks.push(Check {
                     scope: Some(total.label.clone()),
                     key: Some(total.key.0.clone()),
@@ -224,18 +223,9 @@ impl Judge {
         if self.checks.len() > checked {
             return;
         }
-        match profile.cut.filter(|cut| cut.largest > maximum.limit) {
-            Some(cut) => {
-                let largest = Size(cut.largest);
-                let reason = format!("the profile lists no stacks below {largest}; give the snapshot itself");
-                self.checks.push(Check { reason: Some(reason), ..check });
-            }
-            None => {
-                let reason = lost_beginning(device, names.profile);
-                let outcome = if reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
-                self.checks.push(Check { outcome, reason, ..check });
-            }
-        }
+        let reason = lost_beginning(device, names.profile);
+        let outcome = if reason.is_some() { Outcome::Inconclusive } else { Outcome::Pass };
+        self.checks.push(Check { outcome, reason, ..check });
     }
 
     /// A pattern that matches no stack checks nothing.

@@ -102,7 +102,7 @@ impl Growth {
     #[must_use]
     pub fn matches(&self, diff: &Diff) -> bool {
         let Some(pattern) = self.pattern() else { return true };
-        let mut rows = diff.devices.iter().flat_map(|device| device.rows.iter().chain(&device.unlisted));
+        let mut rows = diff.devices.iter().flat_map(|device| &device.rows);
         rows.any(|row| row.naming(pattern).is_some())
     }
 

@@ -22,7 +22,7 @@ fn profile(path: &Path) -> Profile {
 
 /// The profile as it is read back from the file that it was saved to.
 fn saved(profile: &Profile) -> Profile {
-    let text = saved::text_of(profile, saved::Bound::default(), &[]).unwrap();
+    let text = saved::text_of(profile, &[]).unwrap();
     profile::read(text.as_bytes(), "saved", Options::default()).unwrap()
 }
 
@@ -96,7 +96,7 @@ fn no_fixture_lacks_a_part_of_itself() {
 fn a_saved_profile_keeps_the_course_and_the_highest() {
     let path = fixture("before.pkl");
     let snapshot = profile(&path);
-    let text = saved::text_of(&snapshot, saved::Bound::default(), &[]).unwrap();
+    let text = saved::text_of(&snapshot, &[]).unwrap();
     let read = profile::read(text.as_bytes(), "saved", Options::default()).unwrap();
     let lengths = [&snapshot, &read].map(|of| of.devices[0].trace.begun().count());
     assert_eq!(lengths, [400, 400]);
@@ -105,7 +105,7 @@ fn a_saved_profile_keeps_the_course_and_the_highest() {
         stacks.map(|stack| (stack.label.clone(), stack.highest)).collect::<Vec<_>>()
     });
     assert_eq!(highest[0], highest[1]);
-    assert_eq!(saved::text_of(&read, saved::Bound::default(), &[]).unwrap(), text);
+    assert_eq!(saved::text_of(&read, &[]).unwrap(), text);
 }
 
 /// No stack ever holds more than its highest, and that of the device at its peak is the sum of what they hold then.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Options, Profile};
 use ptmem::replay::{self, Origin, Position};
 use ptmem::snapshot;
@@ -55,7 +55,7 @@ fn a_saved_profile_knows_every_event() {
         let name = path.display();
         let snapshot = snapshot::read(File::open(&path).unwrap()).unwrap();
         let mut live = profile::read(File::open(&path).unwrap(), "x.pkl", Options::default()).unwrap();
-        let text = text_of(&live, Bound::default(), &[]).unwrap();
+        let text = text_of(&live, &[]).unwrap();
         let mut saved = profile::read(text.as_bytes(), "x.json", Options::default()).unwrap();
         for (index, (&id, device)) in snapshot.devices.iter().enumerate() {
             let allocations = replay::run(&snapshot, id, device).unwrap().allocations;

@@ -14,7 +14,7 @@ fn load(name: &str) -> Profile {
 }
 
 fn saved(profile: &Profile) -> String {
-    profile::saved::text_of(profile, profile::saved::Bound::default(), &[]).unwrap()
+    profile::saved::text_of(profile, &[]).unwrap()
 }
 
 fn read(text: &str) -> Profile {

@@ -9,7 +9,7 @@ use ptmem::budget::DeviceMemory;
 use ptmem::leak::{self, DeviceLeaks, LeakMetric, Options, Search, Series};
 use ptmem::pattern::Pattern;
 use ptmem::phase::steps::{How, Wanted};
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Profile};
 use ptmem::stack::GroupBy;
 use ptmem::verdict::{Verdict, judge_leaks};
@@ -186,7 +186,7 @@ fn a_saved_profile_has_the_steps_of_its_snapshot() {
             let options = Options { group_by, ..Options::default() };
             let read = |bytes: &[u8]| profile::read(bytes, "x", options.reading()).unwrap();
             let live = read(&std::fs::read(path).unwrap());
-            let saved = read(text_of(&live, Bound::default(), &[]).unwrap().as_bytes());
+            let saved = read(text_of(&live, &[]).unwrap().as_bytes());
             let [expected, found] = [live, saved].map(|profile| leak::search(&profile, &options));
             for (found, expected) in told(&found).into_iter().zip(told(&expected)) {
                 assert_eq!(found, expected, "{} by {group_by}", path.display());

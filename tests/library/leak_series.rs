@@ -6,7 +6,7 @@ use std::process::Output;
 use crate::support::program::Program;
 use crate::support::tool;
 use ptmem::leak::{DeviceLeaks, LeakMetric, Options, Search, Series};
-use ptmem::profile::{self, Moment, Profile};
+use ptmem::profile::{self, Profile};
 use ptmem::verdict::{Verdict, judge_leaks};
 
 fn series(profiles: impl IntoIterator<Item = Profile>, options: &Options) -> Search {
@@ -85,27 +85,6 @@ fn a_stack_is_followed_through_a_series() {
     let (_, leak) = found.leaks().next().unwrap();
     // 1, 3, 0, 4, 9 blocks.
     assert_eq!((leak.bytes, leak.grew, leak.judged, leak.end.blocks), (8 * 2048, 3, 4, 9));
-}
-
-#[test]
-fn profiles_that_do_not_list_all_stacks_are_inconclusive_where_it_matters() {
-    let options = Options { min_growth: Some(1024), ..Options::default() };
-    let program = |step: usize| {
-        let mut program = Program::default();
-        program.alloc("large", "load:1", 512 * 1500);
-        (0..=step).for_each(|_| program.alloc("leak", "train:30", 2048));
-        program
-    };
-    let cut = |step: usize| {
-        let profile = program(step).profile("whole.pkl");
-        let text = profile::saved::text_of(&profile, profile::saved::Bound { top: 1, min_bytes: 0 }, &[]).unwrap();
-        let options = profile::Options { at: Moment::End, ..profile::Options::default() };
-        profile::read(text.as_bytes(), "cut.json", options).unwrap()
-    };
-    let found = series((0..4).map(cut), &options);
-    assert_eq!((found.leaks().count(), verdict(&found)), (0, Verdict::Inconclusive));
-    let whole = series((0..4).map(|step| program(step).profile("whole.pkl")), &options);
-    assert_eq!((whole.leaks().count(), verdict(&whole)), (1, Verdict::Regression));
 }
 
 #[test]
@@ -236,8 +215,7 @@ fn folder_of(name: &str, blocks: &[usize]) -> std::path::PathBuf {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     for (night, profile) in nights(blocks).iter().enumerate() {
-        let all = profile::saved::Bound { top: 0, min_bytes: 0 };
-        let text = profile::saved::text_of(profile, all, &[]).unwrap();
+        let text = profile::saved::text_of(profile, &[]).unwrap();
         fs::write(folder.join(format!("night-{night:02}.json")), text).unwrap();
     }
     folder

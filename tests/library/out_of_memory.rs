@@ -3,7 +3,7 @@
 use crate::support::history::{A, B, C, KIB, MIB, event, file, frames, free, oom, pool, segment};
 use crate::support::pickle::{self, Value};
 use ptmem::diff;
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Moment, Options, Profile};
 use ptmem::replay::Oom;
 use ptmem::report::{self, Format, Subject};
@@ -220,7 +220,7 @@ fn what_cannot_be_known_is_not_told() {
     assert!(text.contains("the free memory of its pool is unknown"), "{text}");
     let json = Format::Json.render(Subject::Profile(&profile, None), &report::Options::default()).unwrap();
     assert!(json.contains("\"pool_free\": null") && json.contains("\"demand\": null"), "{json}");
-    assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), Bound::default(), &[]).unwrap(), whole(&profile));
+    assert_eq!(text_of(&parse(&whole(&profile), Moment::Peak), &[]).unwrap(), whole(&profile));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn table(profile: &Profile, top: usize) -> String {
 }
 
 fn whole(profile: &Profile) -> String {
-    text_of(profile, Bound::default(), &[]).unwrap()
+    text_of(profile, &[]).unwrap()
 }
 
 fn parse(text: &str, at: Moment) -> Profile {
@@ -315,10 +315,4 @@ fn a_saved_profile_keeps_the_stacks_when_memory_ran_out() {
     let diff = diff::compare(saved, live, diff::Options::default());
     assert!(diff.devices[0].rows.iter().all(|row| row.change == diff::Kind::Same && row.held.before == row.held.after));
     assert_eq!(diff.devices[0].rows.iter().map(|row| row.held.after.bytes).sum::<u64>(), 56 * MIB);
-    // A bound keeps what held most at any of the moments.
-    let short = text_of(&load(&late(), Moment::Peak), Bound { top: 0, min_bytes: 9 * MIB }, &[]).unwrap();
-    let short = parse(&short, Moment::Oom);
-    assert_eq!(short.devices[0].allocated_at(), 56 * MIB);
-    assert!(short.devices[0].stacks.iter().any(|stack| stack.label.starts_with("keep_5")));
-    assert!(!short.devices[0].stacks.iter().any(|stack| stack.label.starts_with("keep_4")));
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::fixtures::{recorded, snapshots as fixtures};
 use crate::support::signed;
-use ptmem::diff::{self, Diff, Listing, Row};
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::diff::{self, Diff, Row};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Kind, Moment, Options, Profile};
 use ptmem::report::{self, Format, Subject};
 use ptmem::stack::GroupBy;
@@ -19,7 +19,7 @@ fn load(path: &Path, group_by: GroupBy) -> Profile {
 }
 
 fn whole(profile: &Profile) -> String {
-    text_of(profile, Bound::default(), &[]).unwrap()
+    text_of(profile, &[]).unwrap()
 }
 
 fn text(path: &Path) -> String {
@@ -149,45 +149,6 @@ fn a_line_that_moves_changes_the_lines_of_its_frames_alone() {
     assert_eq!(before.1.lines().count(), moved.1.lines().count());
     let lines = differing(&before.1, &moved.1);
     assert!(lines > 3 && lines < 15, "{lines}");
-}
-
-#[test]
-fn what_a_bound_leaves_out_is_summed() {
-    let bounds =
-        [Bound { top: 3, min_bytes: 0 }, Bound { top: 0, min_bytes: 1 << 20 }, Bound { top: 1, min_bytes: 4096 }];
-    for (path, bound) in fixtures().into_iter().zip(bounds.into_iter().cycle()) {
-        sum_with_bound_is_that_without(&path, bound);
-    }
-}
-
-fn sum_with_bound_is_that_without(path: &Path, bound: Bound) {
-    let live = load(path, GroupBy::Stack);
-    let text = text_of(&live, bound, &[]).unwrap();
-    let short = parse(&text, Options::default());
-    assert_eq!(short.bound, bound);
-    for (short, live) in short.devices.iter().zip(&live.devices) {
-        let sum = |device: &profile::DeviceProfile| {
-            device
-                .stacks
-                .iter()
-                .fold((0, 0, 0), |sum, s| (sum.0 + s.baseline.bytes, sum.1 + s.peak.bytes, sum.2 + s.end.bytes))
-        };
-        assert_eq!(sum(short), sum(live), "{}", path.display());
-        let named = short.stacks.iter().filter(|s| s.bucket.is_none()).count();
-        assert!(bound.top == 0 || named <= bound.top, "{}", path.display());
-        assert_eq!(
-            short.cut.is_some(),
-            short.stacks.iter().any(|s| s.label.ends_with("others]") || s.label == "[1 other]")
-        );
-    }
-    // Against its own snapshot, only stacks that can no longer be distinguished have changed.
-    let back = diff::compare(parse(&text, Options::default()), live, diff::Options::default());
-    for device in &back.devices {
-        assert!(device.metrics.iter().all(|(_, change)| change.delta() == Some(0) || change.before.is_none()));
-        assert_eq!(device.rows.iter().map(Row::delta).sum::<i128>(), 0, "{}", path.display());
-        let listed = diff::listed(&device.rows, Listing { top: 0, min_delta: 0, unchanged: false }, |_| false);
-        assert!(listed.is_empty(), "{} {bound:?}: {listed:?}", path.display());
-    }
 }
 
 #[test]

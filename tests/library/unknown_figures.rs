@@ -136,7 +136,7 @@ fn exports_leave_out_figures_of_a_state_without_history() {
 
 #[test]
 fn a_saved_profile_of_a_state_is_not_exact() {
-    let text = profile::saved::text_of(&load(STATE_ONLY), profile::saved::Bound::default(), &[]).unwrap();
+    let text = profile::saved::text_of(&load(STATE_ONLY), &[]).unwrap();
     let read = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
     let report = parsed(&shown(&read, Format::Json));
     for counter in ["allocated", "active", "requested", "reserved"] {

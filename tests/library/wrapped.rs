@@ -133,7 +133,7 @@ fn what_is_wrapped_is_read_as_it_is() {
     let profile = {
         let Opened::Snapshot(snapshot, source) = open(&fixture("after.pkl"), None).unwrap() else { panic!() };
         let profile = profile::measure(*snapshot, source, Options::default()).unwrap();
-        profile::saved::text_of(&profile, profile::saved::Bound::default(), &[]).unwrap()
+        profile::saved::text_of(&profile, &[]).unwrap()
     };
     assert_eq!(content(&gzip(profile.as_bytes())), content(profile.as_bytes()));
 }

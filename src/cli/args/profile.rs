@@ -5,19 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::value::SizeArgument;
 use super::{ConfigArguments, InputArguments, heading};
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArguments {
-    /// The snapshot, or a profile to make smaller; - is standard input
+    /// The snapshot, or a profile to write anew; - is standard input
     pub(crate) snapshot: PathBuf,
-    /// Keep the N stacks per device that hold most and sum the rest in one row; 0 keeps all
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = heading::KEPT)]
-    pub(crate) top: usize,
-    /// Keep stacks that hold at least SIZE at one of the moments and sum the rest in one row
-    #[arg(long, value_name = "SIZE", default_value = "0", allow_hyphen_values = true, help_heading = heading::KEPT)]
-    pub(crate) min_bytes: SizeArgument,
     /// Show your code relative to this folder instead of the root of the checkout. Repeatable
     #[arg(long, value_name = "FOLDER", value_parser = NonEmptyStringValueParser::new(), help_heading = heading::KEPT)]
     pub(crate) strip_prefix: Vec<String>,

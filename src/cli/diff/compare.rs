@@ -216,7 +216,6 @@ impl<'a> Run<'a> {
         let profiles = input::profiles(item.files, &options, self.parallel)?;
         for (_, profile) in profiles.each() {
             require_moment(profile)?;
-            input::require_whole_groups(profile)?;
         }
         Ok(profiles)
     }

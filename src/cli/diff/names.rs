@@ -23,8 +23,7 @@ impl Names {
     /// Groups the stacks of both sides by qualified names: those of the after by the checkout, those of the before by its
     /// merge base with `base`. Both stay as they are where a side has names of its own, or was recorded from another code.
     pub(super) fn give(&self, profiles: &mut Sides<Profile>, base: &str, patch: &Patch) {
-        if profiles.each().into_iter().any(|(_, profile)| profile.has_qualified_names() || !profile.lists_all_stacks())
-        {
+        if profiles.each().into_iter().any(|(_, profile)| profile.has_qualified_names()) {
             return;
         }
         let files = checkout::files([profiles.before.code(), profiles.after.code()].into_iter());

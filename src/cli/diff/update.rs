@@ -155,7 +155,7 @@ pub(super) fn update(path: &Path, comparison: &Comparison, reason: Option<&str>)
             ));
         }
     }
-    let text = output::saved_text(after, before.bound.and(after.bound), &raises)?;
+    let text = output::saved_text(after, &raises)?;
     output::write_file(path, text.as_bytes())?;
     let changes: Vec<_> = lower.into_iter().chain(higher).collect();
     let parts = if stacks_changed { "stacks alone changed" } else { "phases alone changed" };

@@ -53,7 +53,6 @@ struct Series {
 impl Series {
     /// Adds a profile; one that was not named by the user may turn out to be unreadable.
     fn add(&mut self, point: Point, profile: Result<Profile>, is_named: bool) -> Result<()> {
-        let profile = profile.and_then(|profile| input::require_whole_groups(&profile).map(|()| profile));
         match profile {
             Ok(mut profile) => {
                 advice::complete_diagnostics(&mut profile.diagnostics);

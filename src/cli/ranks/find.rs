@@ -270,8 +270,8 @@ fn begins_like_a_profile(path: &Path) -> io::Result<bool> {
     File::open(path)?.take(8192).read_to_end(&mut head)?;
     let text = String::from_utf8_lossy(&head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    // The report of `ptmem show --format json` has no bound.
-    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/") && text.contains("\"bound\""))
+    // The report of `ptmem show --format json` has no raises.
+    Ok(text.starts_with('{') && text.contains("\"ptmem.profile/") && text.contains("\"raises\""))
 }
 
 #[cfg(test)]
@@ -309,7 +309,7 @@ mod tests {
         ] {
             write(at, name, "");
         }
-        write(at, "rank7.json", "\u{feff}\n{ \"schema\": \"ptmem.profile/1\", \"bound\": {} }");
+        write(at, "rank7.json", "\u{feff}\n{ \"schema\": \"ptmem.profile/1\", \"raises\": [] }");
         write(at, "rank8.json", "{ \"schema\": \"ptmem.profile/1\", \"group_by\": \"stack\" }");
         write(at, "expected.json", "{ \"devices\": [] }");
         assert_eq!(names(at), ["deep/er/rank3.pt", "rank2.pickle.gz", "rank4.ptmem.json", "rank7.json", "rank10.pkl"]);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Device;
-use crate::diagnostic::{Advice, Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic};
 use crate::leak::trend::{Growing, Threshold, Trend};
 use crate::leak::{
     DeviceLeaks, Failure, Growth, Leak, LeakMetric, Mode, Names, Options, Point, Unclear, WORTH_TELLING,
@@ -63,10 +63,9 @@ impl Device {
         }
         diagnostics.extend(self.missing_in_some());
         found.growth = self.growth(options, skip).with_end(found.budget, self.points.last(), self.peak);
-        found.unclear = self.find_leaks(&latest, options, skip, &mut found.leaks);
+        found.leaks = self.find_leaks(&latest, options, skip);
         diagnostics.extend(self.pool_grows(&found.leaks));
         diagnostics.extend(self.too_soon(&found.leaks, options, skip));
-        sort(&mut found.leaks);
         found
     }
 
@@ -114,34 +113,20 @@ impl Device {
         self.points[skip..].iter().filter_map(value).collect()
     }
 
-    /// Collects the leaks; returns a reason where they are not clear.
-    fn find_leaks(
-        &self,
-        latest: &Latest<'_>,
-        options: &Options,
-        skip: usize,
-        leaks: &mut Vec<Leak>,
-    ) -> Option<Unclear> {
-        let mut is_cut = false;
+    /// The leaks, the fastest first.
+    fn find_leaks(&self, latest: &Latest<'_>, options: &Options, skip: usize) -> Vec<Leak> {
+        let mut leaks = Vec::new();
         for (total, &track) in latest.device.stacks.iter().zip(&self.latest) {
             let held = self.stacks[track].held.get(skip..).unwrap_or_default();
             let Some(growth) = Course::of(held, options).filter(|course| course.trend.growth == Growing::Yes) else {
                 continue;
             };
-            if total.bucket == Some(Bucket::Others) {
-                is_cut = true;
-                continue;
-            }
             leaks.push(self.leak_of_stack(latest, total, &growth, skip));
         }
-        if !is_cut {
-            leaks.extend(self.unnamed(leaks, options, skip));
-        }
+        leaks.extend(self.unnamed(&leaks, options, skip));
         leaks.extend(self.fragmentation(options, skip));
-        is_cut.then(|| Unclear {
-            reason: "the profiles do not list all stacks, and those that they do not list grow together".to_owned(),
-            advice: Some(Advice::KeepAllStacks),
-        })
+        sort(&mut leaks);
+        leaks
     }
 
     fn leak_of_stack(&self, latest: &Latest<'_>, total: &StackTotal, course: &Course<'_>, skip: usize) -> Leak {

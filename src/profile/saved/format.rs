@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Bound;
 use super::phases::SavedPhase;
 use crate::diagnostic::{Code, Diagnostic, Severity};
-use crate::profile::{Cut, Raise, Source};
+use crate::profile::{Raise, Source};
 use crate::replay::{Figures, Oom, Timeline};
 use crate::snapshot::RunFacts;
 use crate::trace::ClassTags;
@@ -20,8 +19,6 @@ pub(super) struct SavedProfile {
     pub(super) source: Source,
     /// Grouping of labels and keys.
     pub(super) group_by: String,
-    pub(super) bound: Bound,
-    pub(super) rules: SavedRules,
     pub(super) raises: Vec<Raise>,
     pub(super) settings: Option<BTreeMap<String, String>>,
     /// True if the release keeps annotations in its snapshots.
@@ -78,7 +75,6 @@ pub(super) struct SavedDevice {
     #[serde(flatten)]
     pub(super) figures: Figures,
     pub(super) ooms: Vec<SavedOom>,
-    pub(super) cut: Option<Cut>,
     /// True if the trace has those blocks alone that are held at a few moments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) coarse: bool,
@@ -170,12 +166,4 @@ impl SavedLine {
         let (Self::Plain(line) | Self::Generated(line, _)) = self;
         line.as_u64().map(i128::from).or_else(|| line.as_i64().map(i128::from)).unwrap_or(0)
     }
-}
-
-/// The rules by which stacks were grouped for the bound.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct SavedRules {
-    pub(super) strip_prefix: Vec<String>,
-    pub(super) own: Vec<String>,
-    pub(super) foreign: Vec<String>,
 }

@@ -4,7 +4,6 @@
 //! file alone: a line that moves changes one line of the file, and new code leaves the rest as it is. C++ frames that
 //! say nothing about the operation are left out; of all of them a digest is kept, which `--group-by frames` compares.
 
-mod bounded;
 mod format;
 mod layout;
 mod names;
@@ -13,7 +12,6 @@ mod read;
 mod trace;
 mod write;
 
-use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
 pub(super) use read::read;
@@ -27,24 +25,6 @@ use trace::MOST_MOVES;
 pub use crate::input::PROFILE_SCHEMA as SCHEMA;
 
 const EXPECTED: &str = "expected a pickle from torch.cuda.memory._dump_snapshot(), or a saved profile";
-
-/// Limits on the stacks of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Bound {
-    /// The most stacks per device (as grouped by default); 0 is all.
-    pub top: usize,
-    /// Only stacks that hold at least this number of bytes at one of the moments.
-    pub min_bytes: u64,
-}
-
-impl Bound {
-    /// The tighter of both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let tops = [self.top, other.top].into_iter().filter(|&top| top > 0);
-        Self { top: tops.min().unwrap_or(0), min_bytes: self.min_bytes.max(other.min_bytes) }
-    }
-}
 
 /// Why a file cannot be read as a saved profile.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha1::{Digest, Sha1};
 
 use super::super::DeviceProfile;
-use super::bounded::Bounded;
 use crate::snapshot::{Frame, FrameId, Tables};
 use crate::stack::{Code, Owner};
 
@@ -22,11 +21,11 @@ pub(super) fn frame_name(function: &str, number: usize) -> String {
 }
 
 impl FrameNames {
-    /// Names for the frames of the stacks that are kept. Frames of the user always stay: the names of files depend on
+    /// Names for the frames of the stacks. Frames of the user always stay: the names of files depend on
     /// which other files there are.
-    pub(super) fn new(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Bounded]) -> Self {
+    pub(super) fn new(code: &Code<'_>, devices: &[DeviceProfile]) -> Self {
         let tables = code.tables();
-        let mut frames = kept_frames(code, devices, kept);
+        let mut frames = kept_frames(code, devices);
         frames.sort_by_cached_key(|&frame| Content::new(tables, frame));
         let mut all = Self::default();
         let mut taken = HashSet::new();
@@ -48,11 +47,11 @@ impl FrameNames {
 }
 
 /// The frames that get a name.
-fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile], kept: &[Bounded]) -> Vec<FrameId> {
+fn kept_frames(code: &Code<'_>, devices: &[DeviceProfile]) -> Vec<FrameId> {
     let tables = code.tables();
     let mut wanted = vec![false; tables.frames().len()];
     let failed = devices.iter().flat_map(|device| device.failed_stacks.iter().flatten().copied());
-    let classes = kept.iter().flat_map(|kept| &kept.classes);
+    let classes = devices.iter().flat_map(|device| &device.trace.classes);
     let totals = classes.filter_map(|class| class.origin.stack());
     for stack in totals.chain(failed) {
         for frame in code.essential(stack).into_iter().chain(tables.forward(stack).iter().copied()) {

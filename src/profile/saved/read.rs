@@ -38,8 +38,6 @@ pub(in crate::profile) fn read(text: Vec<u8>, source: Source, options: Options) 
     let mut profile = Profile {
         source,
         recorded: Some(saved.source),
-        bound: saved.bound,
-        grouped_by: Some([saved.rules.strip_prefix, saved.rules.own, saved.rules.foreign]),
         raises: saved.raises,
         options,
         settings: settings(saved.settings),
@@ -216,7 +214,6 @@ impl Reader {
             trace,
             sums: Vec::new(),
             coarse,
-            cut: saved.cut,
             stacks: Vec::new(),
             phases,
             intervals: Vec::new(),
@@ -248,7 +245,7 @@ fn languages(saved: &[String]) -> Languages {
 }
 
 fn origin(code: &str) -> Result<Origin, Error> {
-    let found = Bucket::ALL.into_iter().find(|bucket| bucket.code() == code);
+    let found = Bucket::ALL.into_iter().find(|&bucket| bucket.code() == code && bucket != Bucket::Others);
     found.map(Origin::Bucket).ok_or_else(|| Error::Damaged(format!("there is no bucket '{}'", cut(code, 64))))
 }
 

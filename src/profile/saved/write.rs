@@ -4,26 +4,23 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::super::totals::others;
 use super::super::{DeviceProfile, Profile, Raise, Source};
-use super::bounded::{Bounded, bounded};
 use super::format::*;
 use super::layout::Layout;
 use super::names::FrameNames;
 use super::trace::{Kept, MOST_MOVES, Named};
-use super::{Bound, DIGEST, Error, SCHEMA, digest, phases};
+use super::{DIGEST, Error, SCHEMA, digest, phases};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::replay::{Origin, Position};
 use crate::snapshot::{FrameId, StackId};
 use crate::stack::{CppDigest, ExactKeys, GroupBy, Grouper};
-use crate::trace::Bucket;
 
-/// The profile as the text of a file, within a bound, with the reasons for which figures were raised.
+/// The profile as the text of a file, with the reasons for which figures were raised.
 ///
 /// # Errors
 /// Where it has more events than a file can stand for.
-pub fn text_of(profile: &Profile, bound: Bound, raises: &[Raise]) -> Result<String, Error> {
-    write(profile, bound, raises).map(|written| written.text)
+pub fn text_of(profile: &Profile, raises: &[Raise]) -> Result<String, Error> {
+    write(profile, raises).map(|written| written.text)
 }
 
 /// The text of a file, and what it cannot answer.
@@ -39,12 +36,12 @@ pub struct Written {
 ///
 /// # Errors
 /// Where it has more events than a file can stand for.
-pub fn write(profile: &Profile, bound: Bound, raises: &[Raise]) -> Result<Written, Error> {
+pub fn write(profile: &Profile, raises: &[Raise]) -> Result<Written, Error> {
     if let Some(long) = profile.devices.iter().find(|device| device.events >= MOST_MOVES) {
         return Err(Error::TooLong { device: long.device, events: long.events });
     }
     let mut out = Vec::new();
-    let mut saved = saved_profile(profile, bound, raises);
+    let mut saved = saved_profile(profile, raises);
     let coarse = saved.devices.iter().filter(|device| device.coarse);
     let coarse: Vec<Diagnostic> = coarse.map(|device| note_on(device.device)).collect();
     saved.diagnostics.extend(coarse.iter().map(SavedDiagnostic::new));
@@ -67,15 +64,13 @@ fn note_on(device: u32) -> Diagnostic {
     Diagnostic::new(Code::HistoryCoarse, Some(device), message.to_owned())
 }
 
-fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProfile {
+fn saved_profile(profile: &Profile, raises: &[Raise]) -> SavedProfile {
     let grouper = profile.grouper_by(GroupBy::Stack);
-    let kept: Vec<Bounded> = profile.devices.iter().map(|device| bounded(device, &grouper, bound)).collect();
-    let names = FrameNames::new(grouper.code(), &profile.devices, &kept);
+    let names = FrameNames::new(grouper.code(), &profile.devices);
     let source = profile.recorded.as_ref().unwrap_or(&profile.source);
     // Only the name: a repository should not keep the folders of one machine.
     let path = source.path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
     let writer = Writer { profile, grouper: &grouper, keys: ExactKeys::new(&profile.tables), names: &names };
-    let [strip_prefix, own, foreign] = profile.options.rules.of_groups();
     // That of a profile which is saved again is added anew.
     let diagnostics = profile.diagnostics.iter().filter(|found| found.code != Code::HistoryCoarse);
     SavedProfile {
@@ -83,13 +78,11 @@ fn saved_profile(profile: &Profile, bound: Bound, raises: &[Raise]) -> SavedProf
         tool: Tool { name: "ptmem".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         source: Source { path, ..source.clone() },
         group_by: GroupBy::Stack.name().to_owned(),
-        bound,
-        rules: SavedRules { strip_prefix, own, foreign },
         raises: raises.to_vec(),
         settings: profile.settings.present.then(|| profile.settings.all.clone()),
         keeps_annotations: profile.keeps_annotations,
         run: profile.run.clone(),
-        devices: profile.devices.iter().zip(&kept).map(|(device, kept)| writer.device(device, kept)).collect(),
+        devices: profile.devices.iter().map(|device| writer.device(device)).collect(),
         diagnostics: diagnostics.map(SavedDiagnostic::new).collect(),
         frames: names.functions.iter().map(|(name, frames)| (name.clone(), writer.function(frames))).collect(),
         sha1: String::new(),
@@ -105,9 +98,9 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    fn device(&self, device: &DeviceProfile, bounded: &Bounded) -> SavedDevice {
+    fn device(&self, device: &DeviceProfile) -> SavedDevice {
         let kept = Kept::new(device);
-        let History { stacks, trace } = History::new(self, device, bounded, &kept);
+        let History { stacks, trace } = History::new(self, device, &kept);
         SavedDevice {
             device: device.device,
             events: device.events,
@@ -117,7 +110,6 @@ impl Writer<'_> {
             languages: languages(device),
             figures: device.figures.clone(),
             ooms: self.ooms(device),
-            cut: bounded.cut,
             timeline: kept.unlisted.is_some().then(|| device.figures.timeline.clone()),
             phases: phases::saved(&device.phases),
             coarse: kept.unlisted.is_some(),
@@ -140,7 +132,7 @@ impl Writer<'_> {
     }
 
     /// A stack without its classes and totals.
-    fn stack(&self, origin: Origin, cpp: Option<CppDigest>, cut: usize) -> SavedStack {
+    fn stack(&self, origin: Origin, cpp: Option<CppDigest>) -> SavedStack {
         let nothing = SavedStack::default();
         match origin {
             Origin::Stack(stack) => SavedStack {
@@ -152,9 +144,8 @@ impl Writer<'_> {
                 ..nothing
             },
             Origin::Bucket(bucket) => SavedStack {
-                label: if bucket == Bucket::Others { others(cut) } else { bucket.label().to_owned() },
+                label: bucket.label().to_owned(),
                 key: bucket.label().to_owned(),
-                cpp: cpp.map(|digest| format!("{digest:016x}")),
                 bucket: Some(bucket.code().to_owned()),
                 ..nothing
             },
@@ -197,25 +188,25 @@ struct History {
 }
 
 impl History {
-    fn new(writer: &Writer<'_>, device: &DeviceProfile, bounded: &Bounded, kept: &Kept) -> Self {
+    fn new(writer: &Writer<'_>, device: &DeviceProfile, kept: &Kept) -> Self {
         let tables = &writer.profile.tables;
-        let cut = bounded.cut.map_or(0, |cut| cut.stacks);
+        let classes = &device.trace.classes;
         let mut places: HashMap<(Origin, Option<CppDigest>), usize> = HashMap::new();
         let mut stacks: Vec<SavedStack> = Vec::new();
-        let mut of_class = Vec::with_capacity(bounded.classes.len());
-        for class in &bounded.classes {
+        let mut of_class = Vec::with_capacity(classes.len());
+        for class in classes {
             let place = *places.entry((class.origin, class.cpp)).or_insert_with(|| {
-                stacks.push(writer.stack(class.origin, class.cpp, cut));
+                stacks.push(writer.stack(class.origin, class.cpp));
                 stacks.len() - 1
             });
             of_class.push(place);
         }
         let contents: Vec<String> = of_class.iter().map(|&place| stacks[place].content()).collect();
-        let named = Named::new(&bounded.classes, &contents, tables, kept);
+        let named = Named::new(classes, &contents, tables, kept);
         let trace = named.trace(kept, device.trace.reserved);
         for (number, (name, place)) in named.names.into_iter().zip(of_class).enumerate() {
             let Some(unlisted) = kept.unlisted(number) else { continue };
-            let class = SavedClass::new(&bounded.classes[number], device.trace.start[number], unlisted, tables);
+            let class = SavedClass::new(&classes[number], device.trace.start[number], unlisted, tables);
             stacks[place].classes.insert(name, class);
         }
         // By name, so that a change of size leaves the order alone.

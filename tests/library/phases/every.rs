@@ -2,7 +2,7 @@
 
 use super::{Event, alloc, clock, events, fixture, free, pickle_of};
 use proptest::prelude::*;
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Every, Options, Profile};
 
 fn every(bytes: &[u8], every: &str) -> Result<Profile, profile::Error> {
@@ -86,7 +86,7 @@ fn parts_that_nobody_could_read_are_refused() {
     let timeless = pickle_of(&[Event { time: None, ..alloc(0, 1) }, Event { time: None, ..alloc(0, 1) }], &[]);
     assert!(every(&timeless, "1s").unwrap_err().to_string().contains("no times (PyTorch before 2.2)"));
     let live = every(&pickle, "1event").unwrap();
-    let saved = text_of(&live, Bound::default(), &[]).unwrap();
+    let saved = text_of(&live, &[]).unwrap();
     assert_eq!(every(saved.as_bytes(), "1event").unwrap().devices[0].intervals, live.devices[0].intervals);
     let message = every(saved.as_bytes(), "1s").unwrap_err().to_string();
     assert!(message.contains("a saved profile keeps the times of few events"), "{message}");

@@ -3,7 +3,7 @@
 use super::{alloc, free, load, profile_of};
 use ptmem::config::Config;
 use ptmem::diff::{self, Occurrences, PhaseOptions};
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Options, Profile};
 use ptmem::verdict::{Day, Growth, Judgement, Level, Outcome, Thresholds, Verdict, judge_diff};
 
@@ -47,9 +47,8 @@ fn a_peak_may_hide_the_growth_of_a_phase() {
 
 #[test]
 fn saved_profiles_gate_phases() {
-    let saved = |name: &str| {
-        profile::read(text_of(&load(name), Bound::default(), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap()
-    };
+    let saved =
+        |name: &str| profile::read(text_of(&load(name), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
     for after in [load("phases-after.pkl"), saved("phases-after.pkl")] {
         let judgement = judge(saved("phases-before.pkl"), after, PhaseOptions::default(), &["phase:forward=5%"]);
         assert_eq!(judgement.verdict, Verdict::Regression);
@@ -206,7 +205,7 @@ fn phases_that_are_not_recorded_in_full_say_so() {
 
 #[test]
 fn figures_of_phases_that_cannot_be_are_refused() {
-    let good = text_of(&peaks(&[("a", 5), ("a", 6), ("b", 7)]), Bound::default(), &[]).unwrap();
+    let good = text_of(&peaks(&[("a", 5), ("a", 6), ("b", 7)]), &[]).unwrap();
     let line = good.lines().find(|line| line.contains("\"name\":\"a\"")).unwrap().trim().to_owned();
     let refusal = |from: &str, to: &str| {
         assert!(line.contains(from), "{line}");

@@ -11,7 +11,7 @@ use crate::support::pickle::{self, Value, write};
 use proptest::prelude::*;
 use ptmem::diff::{self, PhaseOptions};
 use ptmem::phase::{self, Source};
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Kind, MOST_PHASES, Occurrence, Options, Profile};
 use ptmem::replay;
 use ptmem::snapshot::{self, Snapshot};
@@ -312,8 +312,7 @@ fn no_more_phases_are_looked_at_than_anybody_reads() {
     let cut = before.diagnostics.iter().find(|d| d.code.name() == "phases-cut").unwrap();
     assert_eq!(cut.severity(), ptmem::diagnostic::Severity::Warning);
     // A phase beyond the limit could have grown, in saved profiles too.
-    let saved =
-        profile::read(text_of(&before, Bound::default(), &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
+    let saved = profile::read(text_of(&before, &[]).unwrap().as_bytes(), "x", Options::default()).unwrap();
     assert_eq!(saved.devices[0].phases, before.devices[0].phases);
     let judgement = judge(saved, profile_of(&events, &marks), PhaseOptions::default(), &["phase:a=5%"]);
     assert_eq!(judgement.verdict, Verdict::Inconclusive);
@@ -378,12 +377,12 @@ proptest! {
             }
         }
         // A saved profile reads back the same, and comparing it with the original shows no change.
-        let text = text_of(&profile, Bound::default(), &[]).unwrap();
+        let text = text_of(&profile, &[]).unwrap();
         let saved = profile::read(text.as_bytes(), "x", Options::default()).unwrap();
         for (saved, live) in saved.devices.iter().zip(&profile.devices) {
             prop_assert_eq!(&saved.phases, &live.phases);
         }
-        prop_assert_eq!(text_of(&saved, Bound::default(), &[]).unwrap(), text);
+        prop_assert_eq!(text_of(&saved, &[]).unwrap(), text);
         let diff = diff::compare(saved, profile, diff::Options::default());
         for row in diff.devices.iter().flat_map(|device| &device.phases) {
             prop_assert_eq!(row.delta(), Some(0));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::support::pickle::{Options, Value, write};
 use ptmem::budget::DeviceMemory;
 use ptmem::diff;
-use ptmem::profile::saved::{Bound, text_of};
+use ptmem::profile::saved::text_of;
 use ptmem::profile::{self, Kind, Source};
 use ptmem::report::{self, Format, Subject};
 use ptmem::snapshot;
@@ -34,9 +34,9 @@ fn survives(bytes: &[u8], group_by: GroupBy) -> bool {
         format.render(Subject::Profile(&profile, None), &options).unwrap();
     }
     // Every profile that can be computed can be saved and read again.
-    let text = text_of(&profile, Bound::default(), &[]).unwrap();
+    let text = text_of(&profile, &[]).unwrap();
     let saved = profile::read(text.as_bytes(), "saved.json", profile::Options::default()).unwrap();
-    assert_eq!(text_of(&saved, Bound::default(), &[]).unwrap(), text);
+    assert_eq!(text_of(&saved, &[]).unwrap(), text);
     true
 }
 

@@ -7,8 +7,6 @@
 pub enum Advice {
     /// Compare recordings although one lacks a part of the other: `allow_partial`.
     AllowPartial,
-    /// Save profiles with all of their stacks.
-    KeepAllStacks,
     /// Name the steps by their annotations: `steps`.
     NameSteps,
     /// Compare the highest occurrences of phases instead of those of the same number: `PhaseOptions`.
