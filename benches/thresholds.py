@@ -51,8 +51,12 @@ def constants():
     for name in re.findall(r"`((?:\w+::)+[A-Z_]+)`", "".join(re.findall(r"^\|([^|]*)\|", rows, re.M))):
         path, _, constant = name.rpartition("::")
         ends = tuple("/" + path.replace("::", "/") + end for end in (".rs", "/mod.rs"))
-        files = [file for file in (ROOT / "src").rglob("*.rs") if str(file).endswith(ends)]
+        files = [file for file in sources() if str(file).endswith(ends)]
         yield name, constant, next(file for file in files if f"const {constant}:" in file.read_text())
+
+
+def sources():
+    return [*ROOT.glob("src/**/*.rs"), *ROOT.glob("crates/*/src/**/*.rs")]
 
 
 def tune(copy):
@@ -60,7 +64,7 @@ def tune(copy):
     for name, constant, file in constants():
         folder = file.parent if file.name == "mod.rs" else file.with_suffix("")
         is_public = f"pub const {constant}:" in file.read_text()
-        users = (ROOT / "src").rglob("*.rs") if is_public else [file, *folder.rglob("*.rs")]
+        users = sources() if is_public else [file, *folder.rglob("*.rs")]
         for user in {copy / path.relative_to(ROOT) for path in users if path.name != "tests.rs"}:
             text = user.read_text()
             if user == copy / file.relative_to(ROOT) or f"const {constant}:" not in text:

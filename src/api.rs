@@ -106,27 +106,3 @@ impl FindLeaksError {
 pub fn render<'r>(result: impl Into<Subject<'r>>, format: Format, options: &report::Options) -> io::Result<String> {
     format.render(result.into(), options)
 }
-
-impl<'r> From<&'r Gate> for Subject<'r> {
-    fn from(gate: &'r Gate) -> Self {
-        Self::Gate(gate)
-    }
-}
-
-impl<'r> From<&'r Profile> for Subject<'r> {
-    fn from(profile: &'r Profile) -> Self {
-        Self::Profile(profile, None)
-    }
-}
-
-impl<'r> From<(&'r Profile, &'r Judgement)> for Subject<'r> {
-    fn from((profile, judgement): (&'r Profile, &'r Judgement)) -> Self {
-        Self::Profile(profile, Some(judgement))
-    }
-}
-
-impl<'r> From<&'r LeakGate> for Subject<'r> {
-    fn from(gate: &'r LeakGate) -> Self {
-        Self::Leaks(gate)
-    }
-}

@@ -45,7 +45,8 @@
 //!
 //! # Stages
 //!
-//! Data flows one way. Each stage is a module with one input and one output type, and imports none that stands to its right:
+//! Data flows one way. Each stage is a module with one input and one output type, and imports none that stands to its right.
+//! They lie in crates of their own, which the compiler holds to that:
 //!
 //! ```text
 //! bytes -> input -> pickle -> snapshot -> replay -> phase -> profile -> align -> diff -> leak -> verdict -> report
@@ -56,43 +57,27 @@
 
 #![warn(clippy::disallowed_methods)]
 
-pub mod align;
 mod api;
-pub mod budget;
-pub mod config;
-pub mod diff;
-#[doc(hidden)]
-pub mod history;
-mod json;
-pub mod leak;
-pub mod patch;
-#[doc(hidden)]
-pub mod phase;
-mod picture;
-pub mod profile;
-#[doc(hidden)]
-pub mod replay;
-pub mod report;
-#[doc(hidden)]
-pub mod scale;
 #[doc(hidden)]
 pub mod simulate;
-pub mod stack;
-pub mod trace;
-#[doc(hidden)]
-pub mod tracks;
-pub mod tree;
-#[doc(hidden)]
-pub mod trim;
-pub mod verdict;
 
 #[doc(hidden)]
 pub use ptmem_base::python;
+use ptmem_base::text;
 #[doc(inline)]
 pub use ptmem_base::{diagnostic, pattern, sides, units};
-use ptmem_base::{interner, lines, text};
+#[doc(inline)]
+pub use ptmem_compare::{align, budget, config, diff, leak, patch, tree, verdict};
+#[doc(hidden)]
+pub use ptmem_compare::{history, scale, tracks};
+#[doc(inline)]
+pub use ptmem_report as report;
 #[doc(hidden)]
 pub use ptmem_snapshot::{input, pickle, snapshot};
+#[doc(hidden)]
+pub use ptmem_trace::{phase, replay, trim};
+#[doc(inline)]
+pub use ptmem_trace::{profile, stack, trace};
 
 pub use api::{FindLeaksError, check, compare, find_leaks, read, render};
 pub use diagnostic::{Code, Diagnostic, Severity};

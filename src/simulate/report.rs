@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::{Call, Fact, Followed, Kind, Ledger, Settings};
-use crate::json::{self, list, object};
+use crate::report::json_writer::{self as json, list, object};
 
 /// Version of the JSON report.
 const SCHEMA: &str = "ptmem.simulate/1";

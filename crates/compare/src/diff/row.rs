@@ -1,0 +1,299 @@
+//! The rows of a comparison: the change of each stack's memory.
+
+use super::{RowLine, RowLines, Sides, Touched};
+use crate::pattern::{Naming, Pattern, Selector};
+use crate::profile::{Bucket, Held, others};
+use crate::snapshot::StackId;
+use crate::units::Size;
+
+/// Kinds of changes of the memory of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// More bytes.
+    Grew,
+    /// Fewer bytes.
+    Shrank,
+    /// Held nothing before.
+    Added,
+    /// Holds nothing after.
+    Removed,
+    /// The same bytes.
+    Same,
+    /// Held by the other side as well, before the place that is compared.
+    HeldEarlier,
+    /// Held by the other side as well, after the place that is compared.
+    HeldLater,
+}
+
+impl Kind {
+    pub(super) fn of(held: &Sides<Held>) -> Self {
+        match (held.before.bytes, held.after.bytes) {
+            (before, after) if before == after => Self::Same,
+            (0, _) => Self::Added,
+            (_, 0) => Self::Removed,
+            (before, after) if after > before => Self::Grew,
+            _ => Self::Shrank,
+        }
+    }
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grew => "grew",
+            Self::Shrank => "shrank",
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Same => "same",
+            Self::HeldEarlier => "held earlier",
+            Self::HeldLater => "held later",
+        }
+    }
+
+    /// Its name in machine-readable output, which goes by the bytes at the moment alone.
+    #[must_use]
+    pub fn code(self, delta: i128) -> &'static str {
+        match self {
+            Self::HeldEarlier | Self::HeldLater if delta > 0 => Self::Added.name(),
+            Self::HeldEarlier | Self::HeldLater => Self::Removed.name(),
+            kind => kind.name(),
+        }
+    }
+}
+
+/// The subject of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowKind {
+    /// One group of stacks.
+    Stack,
+    /// Memory whose stack is not known.
+    Bucket(Bucket),
+    /// The sum of rows that are not listed, with their number.
+    Others(usize),
+    /// The bytes by which the peak of the before, which lies elsewhere, is higher than the place that is compared.
+    PeakElsewhere,
+}
+
+/// The name of [`RowKind::PeakElsewhere`].
+pub(super) const PEAK_ELSEWHERE: &str = "peak-elsewhere";
+
+impl RowKind {
+    /// The name of its bucket in machine-readable output; none for a group of stacks.
+    #[must_use]
+    pub fn bucket(self) -> Option<&'static str> {
+        match self {
+            Self::Stack => None,
+            Self::Bucket(bucket) => Some(bucket.code()),
+            Self::Others(_) => Some(Bucket::Others.code()),
+            Self::PeakElsewhere => Some(PEAK_ELSEWHERE),
+        }
+    }
+
+    /// True for memory that the row itself stands for, and not a sum of rows or a difference of moments.
+    #[must_use]
+    pub fn is_memory(self) -> bool {
+        match self {
+            Self::Stack | Self::Bucket(_) => true,
+            Self::Others(_) | Self::PeakElsewhere => false,
+        }
+    }
+}
+
+/// The change of one stack's total at the moment that is compared.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Row {
+    /// Its subject.
+    pub kind: RowKind,
+    /// The kind of its change.
+    pub change: Kind,
+    /// True if its sides were paired by similarity: the code between them has changed.
+    pub moved: bool,
+    /// Its name, as in the after where it exists there.
+    pub label: String,
+    /// Its other names: in the before, or after another line of it.
+    pub aliases: Vec<String>,
+    /// Its key, as in the after where it exists there.
+    pub key: String,
+    /// Bytes that were asked for of those in `held`; 0 where a saved profile does not say.
+    pub requested: Sides<u64>,
+    /// Bytes and blocks on both sides.
+    pub held: Sides<Held>,
+    /// The most bytes on both sides, at any moment; `None` where that is not known.
+    pub highest: Sides<Option<u64>>,
+    /// Where several stacks of one side are one of the other, since a change to the code took it apart or put it
+    /// together: the most bytes that it held before at least, and after at most.
+    pub joined: Option<Sides<u64>>,
+    /// The stack of the group that changed most, on both sides.
+    pub stack: Sides<Option<StackId>>,
+    /// The lines that it sums; none where it is one line.
+    pub lines: RowLines,
+    /// Types and shapes of the tensors that it consists of, where they were recorded.
+    pub shapes: Vec<RowLine>,
+    /// The part that changes through lines which a change of the code touches; nothing before
+    /// [`crate::diff::Diff::mark_touched`].
+    pub touched: Touched,
+}
+
+impl Row {
+    /// Bytes gained.
+    #[must_use]
+    pub fn delta(&self) -> i128 {
+        self.held.delta()
+    }
+
+    /// True if it stands for memory without a name, because that is older than the recording.
+    #[must_use]
+    pub fn is_older_than_recording(&self) -> bool {
+        matches!(self.kind, RowKind::Bucket(Bucket::BeforeRecording | Bucket::NotRecorded))
+    }
+
+    /// The way in which a pattern names it, on either side.
+    #[must_use]
+    pub fn naming(&self, pattern: &Pattern) -> Option<Naming> {
+        pattern.naming(&self.label, self.aliases.iter().chain(self.lines.labels())).filter(|_| self.kind.is_memory())
+    }
+
+    /// True if a pattern selects it among the rows of its device, see [`crate::diff::DeviceDiff::selector`].
+    #[must_use]
+    pub fn is_selected(&self, selector: &Selector<'_>) -> bool {
+        selector.selects(self.naming(selector.pattern))
+    }
+
+    /// The row that stands for `count` others.
+    pub(super) fn others(count: usize, held: Sides<Held>) -> Self {
+        Self::without_stack(RowKind::Others(count), others(count), Bucket::Others.label().to_owned(), held)
+    }
+
+    /// The row for the bytes by which the peak of the before is higher than the place that is compared. `place` is where
+    /// that peak lies.
+    pub(super) fn peak_elsewhere(bytes: u64, place: &str) -> Self {
+        let label = format!("[the before's peak was {} higher elsewhere: {place}]", Size(bytes));
+        let held = Sides { before: Held { bytes, blocks: 0 }, after: Held::default() };
+        Self::without_stack(RowKind::PeakElsewhere, label, format!("<{PEAK_ELSEWHERE}>"), held)
+    }
+
+    fn without_stack(kind: RowKind, label: String, key: String, held: Sides<Held>) -> Self {
+        Self {
+            kind,
+            change: Kind::of(&held),
+            moved: false,
+            label,
+            aliases: Vec::new(),
+            key,
+            requested: Sides::default(),
+            held,
+            highest: Sides::default(),
+            joined: None,
+            stack: Sides::default(),
+            lines: RowLines::default(),
+            shapes: Vec::new(),
+            touched: Touched::default(),
+        }
+    }
+
+    /// The change in words, by number and size of blocks: `twice as many`, `1.5 times as large`.
+    #[must_use]
+    pub fn manner(&self) -> Option<String> {
+        let Sides { before, after } = self.held;
+        if !matches!(self.change, Kind::Grew | Kind::Shrank) || before.bytes == 0 || after.bytes == 0 {
+            return None;
+        }
+        let many = times(u128::from(after.blocks), u128::from(before.blocks), Amount::Blocks);
+        // The means as fractions: their quotient needs no division of its own.
+        let large = times(
+            u128::from(after.bytes) * u128::from(before.blocks),
+            u128::from(before.bytes) * u128::from(after.blocks),
+            Amount::Bytes,
+        );
+        Some(match (many, large) {
+            (Some(many), Some(large)) => format!("{many}, {large}"),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) if self.delta() > 0 => "slightly more".to_owned(),
+            (None, None) => "slightly less".to_owned(),
+        })
+    }
+}
+
+/// The part of a change that is put into words: how many blocks there are, or how large they are.
+#[derive(Clone, Copy)]
+enum Amount {
+    Blocks,
+    Bytes,
+}
+
+impl Amount {
+    /// The word for more, as in `twice as many`.
+    fn more(self) -> &'static str {
+        match self {
+            Self::Blocks => "many",
+            Self::Bytes => "large",
+        }
+    }
+
+    /// The word for less, as in `57 % fewer`.
+    fn less(self) -> &'static str {
+        match self {
+            Self::Blocks => "fewer",
+            Self::Bytes => "smaller",
+        }
+    }
+}
+
+/// `twice as many`, `57 % fewer` and the like; nothing where it is about as many.
+fn times(after: u128, before: u128, amount: Amount) -> Option<String> {
+    let hundredths = (after * 200 + before) / (before * 2).max(1);
+    let what = amount.more();
+    let less = amount.less();
+    Some(match hundredths {
+        96..105 => return None,
+        50 => format!("half as {what}"),
+        200 => format!("twice as {what}"),
+        0 => format!("over 99 % {less}"),
+        1..96 => format!("{} % {less}", 100 - hundredths),
+        105..1000 => {
+            let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            format!("{} times as {what}", text.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => format!("{} times as {what}", (hundredths + 50) / 100),
+    })
+}
+
+/// The choice of rows to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// The most rows; 0 is all.
+    pub top: usize,
+    /// Only rows that changed by at least this many bytes.
+    pub min_delta: u64,
+    /// Unchanged rows too.
+    pub unchanged: bool,
+}
+
+/// The rows to show, those that `explain` the verdict first, then one that sums the rest, and the one that closes the
+/// sum: they still add up.
+#[must_use]
+pub fn listed(rows: &[Row], listing: Listing, explains: impl Fn(&Row) -> bool) -> Vec<Row> {
+    let Listing { top, min_delta, unchanged } = listing;
+    let limit = if top == 0 { usize::MAX } else { top };
+    let rows = rows.iter().filter(|row| row.change != Kind::Same || unchanged);
+    let rows = rows.filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0);
+    let mut ordered: Vec<&Row> = rows.collect();
+    ordered.sort_by_cached_key(|row| !explains(row));
+    let mut shown = Vec::new();
+    let mut rest = Sides::default();
+    let mut count = 0;
+    let mut closing = None;
+    for row in ordered {
+        let large = row.delta().unsigned_abs() >= u128::from(min_delta) || row.change == Kind::Same;
+        match row.kind {
+            RowKind::Others(more) => (rest, count) = (rest.plus(row.held), count + more),
+            RowKind::PeakElsewhere => closing = Some(row.clone()),
+            _ if shown.len() < limit && large => shown.push(row.clone()),
+            _ => (rest, count) = (rest.plus(row.held), count + 1),
+        }
+    }
+    shown.extend((count > 0).then(|| Row::others(count, rest)));
+    shown.extend(closing);
+    shown
+}

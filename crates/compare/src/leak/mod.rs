@@ -1,0 +1,426 @@
+//! Finds the stacks that grow over a series of snapshots, or over the steps of one.
+//!
+//! A leak is not a higher peak but memory that does not come back. In a series, a stack leaks that holds more at the
+//! end of nearly every snapshot than at the end of the one before. Within one snapshot, a stack leaks that
+//! leaves blocks behind in nearly every step, which are still held where the last step begins.
+
+mod doubt;
+mod names;
+mod series;
+mod slope;
+mod steps;
+mod trend;
+
+use names::Names;
+pub use series::Series;
+pub use slope::slope;
+pub use steps::search;
+pub use trend::{Forecast, course_changes, forecast};
+
+use std::sync::Arc;
+
+use crate::budget::{DeviceBudget, DeviceMemory};
+use crate::diagnostic::{Advice, Code, Diagnostic};
+use crate::phase::steps::How;
+pub use crate::phase::steps::Wanted;
+use crate::profile::{self, Bucket, Held, Moment, Oom, Source};
+use crate::snapshot::{StackId, Tables};
+use crate::stack::{self, GroupBy, More, Rules};
+use crate::text;
+use crate::units::Delta;
+
+/// The subject of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Mode {
+    /// Snapshots, one after the other.
+    Series,
+    /// The steps of one snapshot.
+    Steps,
+}
+
+impl Mode {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The units of the search.
+    #[must_use]
+    pub fn nouns(self) -> Nouns {
+        match self {
+            Self::Series => Nouns { one: "snapshot", many: "snapshots" },
+            Self::Steps => Nouns { one: "step", many: "steps" },
+        }
+    }
+}
+
+/// The units of a search, as they are called in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nouns {
+    /// One of them.
+    pub one: &'static str,
+    /// Several.
+    pub many: &'static str,
+}
+
+impl Nouns {
+    /// A number of them: `1 step`, `7 steps`.
+    #[must_use]
+    pub fn count(self, number: usize) -> String {
+        text::count(number as u64, self.one, self.many)
+    }
+}
+
+/// When something is a leak.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The grouping of stacks.
+    pub group_by: GroupBy,
+    /// Number of levels of layers that keep their numbers in the paths of modules.
+    pub unfold: u32,
+    /// Rules of the user about the code.
+    pub rules: Rules,
+    /// Number of snapshots or steps that are warm-up. By default none of a series, and the first of the steps.
+    pub skip: Option<usize>,
+    /// Bytes that a stack must have gained in total. By default 1 MiB over a series; steps show a leak of any size.
+    pub min_growth: Option<u64>,
+    /// The share of the steps, from 0 to 1, in which it must have grown.
+    pub min_share: f64,
+    /// The steps to look for in a single snapshot.
+    pub steps: Wanted,
+    /// Memory of the device in bytes, to compute when it runs out.
+    pub device_memory: Option<DeviceMemory>,
+    /// Memory may run out: the program probes for the most that fits.
+    pub allow_oom: bool,
+}
+
+/// Default of [`Options::min_share`].
+const MIN_SHARE: f64 = 0.8;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            group_by: GroupBy::default(),
+            unfold: 0,
+            rules: Rules::default(),
+            skip: None,
+            min_growth: None,
+            min_share: MIN_SHARE,
+            steps: Wanted::default(),
+            device_memory: None,
+            allow_oom: false,
+        }
+    }
+}
+
+impl Options {
+    /// How to read the snapshots: only the end of each matters for a series.
+    #[must_use]
+    pub fn reading(&self) -> profile::Options {
+        profile::Options {
+            group_by: self.group_by,
+            unfold: self.unfold,
+            at: Moment::End,
+            rules: self.rules.clone(),
+            ..profile::Options::default()
+        }
+    }
+
+    /// True if it grew in enough of the steps that count.
+    fn is_steady(&self, grew: usize, judged: usize) -> bool {
+        grew > 0 && share(grew, judged) >= self.min_share
+    }
+}
+
+/// The share of the steps that count in which something grew.
+fn share(grew: usize, judged: usize) -> f64 {
+    // Counts of steps are far below 2^52.
+    #[allow(clippy::cast_precision_loss)]
+    let share = grew as f64 / judged.max(1) as f64;
+    share
+}
+
+/// The memory that a leak holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum LeakMetric {
+    /// Allocated bytes.
+    #[default]
+    Allocated,
+    /// Reserved bytes that are not active.
+    Fragmentation,
+}
+
+impl LeakMetric {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// A stack that leaks.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Leak {
+    /// The memory that it holds.
+    pub metric: LeakMetric,
+    /// Its name.
+    pub label: String,
+    /// Its key in comparisons.
+    pub key: String,
+    /// Set where the stack is not known.
+    pub bucket: Option<Bucket>,
+    /// The stack that leaks most of those that are compared as one.
+    pub stack: Option<StackId>,
+    /// The names of the others of those, without those of the same name, as many as people read.
+    pub also: Vec<String>,
+    /// How many lines or operators it sums beside the one that it is named after.
+    pub more: More,
+    /// Bytes that it gained in the steps that count.
+    pub bytes: i128,
+    /// Blocks that it gained in the steps that count.
+    pub blocks: i128,
+    /// Bytes that it gains per snapshot or step.
+    pub bytes_per_step: i128,
+    /// The snapshot after which it began to grow; `None` where it grew from the beginning.
+    pub since: Option<String>,
+    /// The number of steps that count in which it grew.
+    pub grew: usize,
+    /// Number of steps that count.
+    pub judged: usize,
+    /// Bytes and blocks that it holds at the end.
+    pub end: Held,
+    /// Bytes at the end of each snapshot that counts; of steps, those that they and the ones before left behind.
+    pub course: Vec<u64>,
+}
+
+impl Leak {
+    /// The share of the steps that count in which it grew, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        share(self.grew, self.judged)
+    }
+
+    /// Blocks that it gains per snapshot or step, with one decimal where they are not whole.
+    #[must_use]
+    pub fn blocks_per_step(&self) -> String {
+        let judged = i128::try_from(self.judged.max(1)).unwrap_or(1);
+        if self.blocks % judged == 0 {
+            return (self.blocks / judged).to_string();
+        }
+        let tenths = slope::rounded(self.blocks * 10, judged);
+        format!("{}{}.{}", if tenths < 0 { "-" } else { "" }, (tenths / 10).abs(), (tenths % 10).abs())
+    }
+}
+
+/// Puts the fastest first, and equal ones in an order that is always the same.
+fn sort(leaks: &mut [Leak]) {
+    leaks.sort_by(|a, b| {
+        b.bytes_per_step.cmp(&a.bytes_per_step).then_with(|| a.label.cmp(&b.label)).then_with(|| a.key.cmp(&b.key))
+    });
+}
+
+/// The label of reserved memory that nothing uses.
+const FRAGMENTATION: &str = "<fragmentation>";
+
+impl Leak {
+    /// Reserved memory that nothing uses and that grows. It fills the card as a leak does.
+    fn fragmentation(figures: Self) -> Self {
+        let name = FRAGMENTATION.to_owned();
+        Self { metric: LeakMetric::Fragmentation, label: name.clone(), key: name, ..figures }
+    }
+}
+
+/// The remark on such memory. `nouns` are the units of the search.
+fn fragmentation_grows(device: u32, nouns: Nouns, per_step: i128, bytes: i128) -> Diagnostic {
+    let message = format!(
+        "reserved bytes that nothing uses grow by {} per {}, {} in all. The pool grows although what is allocated does not; \
+         look at sizes that vary, or set expandable_segments",
+        Delta(per_step).to_string().trim_start_matches('+'),
+        nouns.one,
+        Delta(bytes).to_string().trim_start_matches('+'),
+    );
+    Diagnostic::new(Code::FragmentationGrows, device, message)
+}
+
+/// The bytes that a device holds at the end of a snapshot or step. `None` is "cannot be known".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Point {
+    /// The name of the snapshot or step.
+    pub name: String,
+    /// Allocated bytes.
+    pub allocated: Option<u64>,
+    /// Reserved bytes.
+    pub reserved: Option<u64>,
+    /// Reserved bytes that are not active.
+    pub fragmentation: Option<u64>,
+    /// The most active bytes within a step.
+    pub active_peak: Option<u64>,
+}
+
+/// Growth of the totals of a device in bytes per snapshot or step, warm-up left out. `None` is "cannot be known".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Growth {
+    /// The trend of allocated bytes.
+    pub allocated: Option<i128>,
+    /// The trend of reserved bytes.
+    pub reserved: Option<i128>,
+    /// The trend of reserved bytes that are not active.
+    pub fragmentation: Option<i128>,
+    /// The number of further snapshots or steps after which the memory of the device is full.
+    pub runs_out_after: Option<u64>,
+}
+
+/// Requests that failed for lack of memory, in the only snapshot or in the latest of a series.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The first of them.
+    pub first: Oom,
+    /// The label of its stack, where it is known.
+    pub request: Option<String>,
+    /// The number of requests that failed.
+    pub count: usize,
+    /// True if memory ran out in the first snapshot of a series as well.
+    pub from_the_first: bool,
+}
+
+impl Failure {
+    fn new(ooms: &[Oom], request: Option<String>, options: &Options) -> Option<Self> {
+        let first = *ooms.first().filter(|_| !options.allow_oom)?;
+        Some(Self { first, request, count: ooms.len(), from_the_first: false })
+    }
+}
+
+/// The reason why nothing can be said about leaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unclear {
+    /// In words.
+    pub reason: String,
+    /// Advice beside it, where a setting would help.
+    pub advice: Option<Advice>,
+}
+
+impl From<String> for Unclear {
+    fn from(reason: String) -> Self {
+        Self { reason, advice: None }
+    }
+}
+
+/// The growth on one device.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct DeviceLeaks {
+    /// Device ordinal.
+    pub device: u32,
+    /// The way in which the steps of a single snapshot were found.
+    pub how: Option<How>,
+    /// The snapshots or steps, in order.
+    pub points: Vec<Point>,
+    /// Number of them at the start that are warm-up.
+    pub skip: usize,
+    /// Number of them that can show a leak: neither warm-up nor the last step, whose tensors are still in use.
+    pub judged: usize,
+    /// Stacks that leak, the fastest first.
+    pub leaks: Vec<Leak>,
+    /// Growth of the totals.
+    pub growth: Growth,
+    /// The reason why nothing can be said about leaks.
+    pub unclear: Option<Unclear>,
+    /// Requests that failed for lack of memory, unless that is allowed.
+    pub failure: Option<Failure>,
+    /// The label of the stack whose memory grows most over the steps that count, where no stack leaks.
+    pub grows_most: Option<String>,
+    /// The memory of the device, where it is given.
+    pub budget: Option<DeviceBudget>,
+}
+
+impl DeviceLeaks {
+    /// A device whose leaks are not clear.
+    fn unclear(device: u32, reason: String) -> Self {
+        Self { device, unclear: Some(reason.into()), ..Self::default() }
+    }
+
+    /// The units of the search: snapshots, steps, or parts of a history that are neither.
+    #[must_use]
+    pub fn nouns(&self, mode: Mode) -> Nouns {
+        if self.how == Some(How::Windows) { Nouns { one: "part", many: "parts" } } else { mode.nouns() }
+    }
+
+    /// Bytes that all leaks together gain per snapshot or step.
+    #[must_use]
+    pub fn bytes_per_step(&self) -> i128 {
+        self.leaks.iter().map(|leak| leak.bytes_per_step).sum()
+    }
+}
+
+/// The findings in a series of snapshots, or in one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Search {
+    /// Its name, where there are several.
+    pub name: Option<String>,
+    /// The rank that the snapshots are of, where there are several.
+    pub rank: Option<u64>,
+    /// The files of the snapshots.
+    pub sources: Vec<Source>,
+    /// The subject of a search.
+    pub mode: Mode,
+    /// Per device that did anything.
+    pub devices: Vec<DeviceLeaks>,
+    /// Notes and warnings about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The reason why the only snapshot, or the latest of a series, is not of a whole run.
+    pub failure: Option<String>,
+    /// The grouping of stacks.
+    pub group_by: GroupBy,
+    /// The frames that [`Leak::stack`] refers to.
+    tables: Arc<Tables>,
+    rules: Rules,
+}
+
+impl Search {
+    /// The frames of its stacks.
+    #[must_use]
+    pub fn code(&self) -> stack::Code<'_> {
+        stack::Code::new(&self.tables, &self.rules)
+    }
+
+    /// The frames that [`Leak::stack`] refers to.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// All leaks with their devices, the fastest of each device first.
+    pub fn leaks(&self) -> impl Iterator<Item = (&DeviceLeaks, &Leak)> + Clone {
+        self.devices.iter().flat_map(|device| device.leaks.iter().map(move |leak| (device, leak)))
+    }
+}
+
+/// The least growth of totals that is reported, in bytes.
+const WORTH_TELLING: u64 = 1 << 20;
+
+impl Growth {
+    /// Adds after how many more snapshots or steps the memory of the device is full, where its size is known.
+    fn with_end(mut self, budget: Option<DeviceBudget>, last: Option<&Point>, peak: Option<u64>) -> Self {
+        let Some(memory) = budget.map(DeviceBudget::usable) else { return self };
+        // Growth meets the limit at the peak of a step, not at its end; the pool may have room before it grows.
+        let allocated = peak.or_else(|| last.and_then(|point| point.allocated));
+        let reserved = last.and_then(|point| point.reserved);
+        let ends = [steps_until(memory, allocated, self.allocated), steps_until(memory, reserved, self.reserved)];
+        self.runs_out_after = ends.into_iter().flatten().min();
+        self
+    }
+}
+
+/// The number of steps after which something that grows by `slope` per step fills `memory`.
+fn steps_until(memory: u64, now: Option<u64>, slope: Option<i128>) -> Option<u64> {
+    let slope = u64::try_from(slope?).ok().filter(|&slope| slope > 0)?;
+    Some(memory.saturating_sub(now?).div_ceil(slope))
+}

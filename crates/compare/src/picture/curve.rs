@@ -1,0 +1,281 @@
+//! The curves of a device, with what is worth a mark on them.
+
+use super::area::{self, Area};
+use super::past::Past;
+use crate::align::Alignment;
+use crate::profile::{DeviceProfile, Occurrence};
+use crate::replay::{History, Position};
+use crate::sides::Side;
+use crate::trace::Measure;
+
+/// Phases of one device that are drawn: the longest ones.
+const MOST_BANDS: usize = 80;
+
+/// Failed allocations of one device that are drawn.
+const MOST_FAILURES: usize = 50;
+
+/// Equal parts of the history of which each gives the lowest and the highest point of a still curve.
+const PARTS: usize = 160;
+
+/// The curves of one side.
+#[derive(Debug)]
+pub struct Curve {
+    /// Its side; `None` where there is only one.
+    pub side: Option<Side>,
+    /// The counters over the recording, in order.
+    pub points: Vec<SpotValue>,
+    /// Whether the points are the highest values in equal parts of the recording, all that a saved profile has.
+    pub is_coarse: bool,
+    /// Bytes allocated at the start.
+    pub baseline: Option<u64>,
+    /// The peaks and the failed allocations.
+    pub events: Vec<Event>,
+    /// Named parts of the history.
+    pub bands: Vec<Band>,
+    /// The allocated memory by what it is for, the lowest of the stack first.
+    pub areas: Vec<Area>,
+}
+
+impl Curve {
+    /// Whether the reserved bytes are known at any point.
+    pub fn has_reserved(&self) -> bool {
+        self.points.iter().any(|point| point.reserved.is_some())
+    }
+}
+
+/// A moment of a recording on the three scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// Events before it.
+    pub event: u64,
+    /// Microseconds since the first event of any device.
+    pub time_us: Option<u64>,
+    /// Allocations of the program before it, of the after where two are aligned.
+    pub program: Option<i64>,
+}
+
+/// The counters at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpotValue {
+    /// The moment.
+    pub spot: Spot,
+    /// Allocated bytes.
+    pub allocated: u64,
+    /// Reserved bytes, where they are known.
+    pub reserved: Option<u64>,
+}
+
+/// A moment that has a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// The moment.
+    pub spot: Spot,
+    /// The reason for the mark.
+    pub kind: EventKind,
+    /// The value of the curve there.
+    pub bytes: u64,
+}
+
+/// Reasons for a mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// The peak of allocated memory.
+    AllocatedPeak,
+    /// The peak of reserved memory.
+    ReservedPeak,
+    /// A failed allocation.
+    OutOfMemory {
+        /// Bytes that were asked for.
+        requested: u64,
+        /// The largest free block that could have served it, where that is known.
+        largest: Option<u64>,
+    },
+}
+
+/// A named part of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Band {
+    /// Its name, with the number of the occurrence.
+    pub name: String,
+    /// Number of phases around it.
+    pub depth: u32,
+    /// Its start.
+    pub from: Spot,
+    /// Its end.
+    pub to: Spot,
+    /// The highest allocated bytes within it.
+    pub peak: u64,
+}
+
+/// Turns moments of one side into spots.
+struct Scale<'p> {
+    side: Side,
+    past: &'p Past<'p>,
+    alignment: Option<&'p Alignment>,
+    /// Whether the places of this side are those of the scale.
+    is_own: bool,
+}
+
+impl Scale<'_> {
+    fn spot(&self, at: Position) -> Spot {
+        Spot { event: at.count() as u64, time_us: self.time(at), program: self.program(at) }
+    }
+
+    /// The moment after a number of events.
+    fn spot_of_event(&self, events: u64) -> Spot {
+        self.spot(place_of(events))
+    }
+
+    /// Where nothing but a coarse curve is left, all events take equally long.
+    fn time(&self, at: Position) -> Option<u64> {
+        let device = self.past.device;
+        if self.past.has_moves() {
+            return device.time_us(at);
+        }
+        Some(part_of(at.count() as u64, device.events, device.duration_us?))
+    }
+
+    fn program(&self, at: Position) -> Option<i64> {
+        let place = self.past.has_moves().then(|| self.past.place(at))?;
+        match (self.alignment, self.side) {
+            (Some(alignment), Side::Before) => Some(alignment.after_of(place)),
+            (Some(_), Side::After) => i64::try_from(place).ok(),
+            (None, _) => i64::try_from(place).ok().filter(|_| self.is_own),
+        }
+    }
+}
+
+/// The curve of a side, where it is more than a point.
+pub(super) fn curve(past: &Past<'_>, side: Side, is_compared: bool, alignment: Option<&Alignment>) -> Option<Curve> {
+    let device = past.device;
+    let scale = Scale { side, past, alignment, is_own: !is_compared };
+    let points = if past.has_moves() { points(&scale) } else { coarse_points(device) };
+    if points.len() < 2 || device.figures.history != History::Recorded {
+        return None;
+    }
+    let places: Vec<Position> = points.iter().map(|point: &SpotValue| place_of(point.spot.event)).collect();
+    Some(Curve {
+        side: is_compared.then_some(side),
+        is_coarse: !past.has_moves(),
+        baseline: device.figures.allocated.baseline,
+        events: events(&scale),
+        bands: bands(&scale),
+        areas: if past.has_moves() { area::areas(past, &places) } else { Vec::new() },
+        points,
+    })
+}
+
+/// The place after a number of events.
+fn place_of(events: u64) -> Position {
+    Position::of_count(usize::try_from(events).unwrap_or(usize::MAX))
+}
+
+/// The lowest and the highest points of equal parts of the history, in order.
+fn points(scale: &Scale<'_>) -> Vec<SpotValue> {
+    let device = scale.past.device;
+    let allocated: Vec<u64> = device.trace.values(Measure::Allocated).map(level).collect();
+    let is_known = device.figures.reserved.baseline.is_some();
+    let reserved = is_known.then(|| device.trace.values(Measure::Reserved).map(level).collect::<Vec<u64>>());
+    let chosen = chosen(&allocated, reserved.as_deref()).into_iter().map(|place| SpotValue {
+        spot: scale.spot(Position::of_count(place)),
+        allocated: allocated[place],
+        reserved: reserved.as_ref().map(|reserved| reserved[place]),
+    });
+    chosen.collect()
+}
+
+/// A sum that goes up and down by blocks. Where a history does not add up it counts as 0 until it is positive again.
+fn level(sum: i128) -> u64 {
+    u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
+}
+
+/// The places of the points to keep: the first and the last, and of every part the first of its lowest and of its
+/// highest allocated bytes and of its highest reserved bytes.
+fn chosen(allocated: &[u64], reserved: Option<&[u64]>) -> Vec<usize> {
+    let count = allocated.len();
+    let parts = PARTS.min(count);
+    let mut places = vec![0, count.saturating_sub(1)];
+    for part in 0..parts {
+        let range = part * count / parts..(part + 1) * count / parts;
+        places.extend(range.clone().min_by_key(|&place| allocated[place]));
+        // `max_by_key` on the reversed range takes the first of equal values.
+        places.extend(range.clone().rev().max_by_key(|&place| allocated[place]));
+        places.extend(reserved.and_then(|reserved| range.rev().max_by_key(|&place| reserved[place])));
+    }
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
+/// The same part of another whole.
+fn part_of(part: u64, whole: u64, other: u64) -> u64 {
+    let scaled = (u128::from(part.min(whole)) * u128::from(other)).checked_div(whole.into());
+    scaled.and_then(|part| u64::try_from(part).ok()).unwrap_or(0)
+}
+
+/// The highest values in equal parts of the recording, each drawn where its part ends.
+fn coarse_points(device: &DeviceProfile) -> Vec<SpotValue> {
+    let timeline = &device.figures.timeline;
+    let count = timeline.allocated.len() as u64;
+    let mut points = Vec::with_capacity(timeline.allocated.len());
+    for (index, &allocated) in timeline.allocated.iter().enumerate() {
+        let part = index as u64 + 1;
+        let spot = Spot {
+            event: part_of(part, count, device.events),
+            time_us: device.duration_us.map(|duration| part_of(part, count, duration)),
+            program: None,
+        };
+        points.push(SpotValue { spot, allocated, reserved: timeline.reserved.get(index).copied() });
+    }
+    points
+}
+
+fn events(scale: &Scale<'_>) -> Vec<Event> {
+    let figures = &scale.past.device.figures;
+    let counters =
+        [(EventKind::AllocatedPeak, &figures.allocated), (EventKind::ReservedPeak, &figures.reserved)].into_iter();
+    let peaks = counters.filter_map(|(kind, counter)| {
+        counter.peak_error?;
+        Some(Event { spot: scale.spot(counter.peak_at?), kind, bytes: counter.peak? })
+    });
+    let failures = figures.ooms.iter().take(MOST_FAILURES).map(|oom| Event {
+        spot: scale.spot(Position::after(oom.event as usize)),
+        kind: EventKind::OutOfMemory { requested: oom.requested, largest: oom.largest_free },
+        bytes: oom.allocated.unwrap_or(0),
+    });
+    peaks.chain(failures).collect()
+}
+
+/// The longest phases, in their order.
+fn bands(scale: &Scale<'_>) -> Vec<Band> {
+    let mut longest: Vec<(usize, &Occurrence)> = scale.past.device.phases.all.iter().enumerate().collect();
+    longest.sort_by_key(|(_, phase)| std::cmp::Reverse(phase.to - phase.from));
+    longest.truncate(MOST_BANDS);
+    longest.sort_by_key(|(place, _)| *place);
+    let bands = longest.into_iter().map(|(_, phase)| Band {
+        name: format!("{} #{}", phase.name, phase.number + 1),
+        depth: phase.depth,
+        from: scale.spot_of_event(phase.from),
+        to: scale.spot_of_event(phase.to),
+        peak: phase.peak,
+    });
+    bands.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peak_of_a_long_curve_is_kept() {
+        let mut allocated = vec![5_u64; 100_000];
+        let mut reserved = vec![10_u64; 100_000];
+        (allocated[777], allocated[50_001], allocated[50_002], reserved[99_000]) = (9, 0, 8, 20);
+        let places = chosen(&allocated, Some(&reserved));
+        for place in [0, 777, 50_001, 50_002, 99_000, 99_999] {
+            assert!(places.binary_search(&place).is_ok(), "{place}");
+        }
+        assert!(places.len() <= 3 * PARTS + 2 && places.is_sorted(), "{}", places.len());
+        assert_eq!(chosen(&[1, 2, 3], None), [0, 1, 2]);
+    }
+}

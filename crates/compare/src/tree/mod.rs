@@ -1,0 +1,211 @@
+//! The call tree: who holds the memory, rolled up on every frame from the outermost inwards.
+//!
+//! Nothing here recurses: stacks may be as deep as a hostile file makes them.
+
+mod build;
+mod layout;
+
+use crate::diff::Sides;
+use crate::pattern::Pattern;
+use crate::profile::Held;
+pub use build::{frames, of_device, of_diff};
+pub(crate) use build::{frames_with, module_frames};
+pub use layout::{Layout, Line};
+
+/// The parts of stacks that make the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Show frames that are hidden otherwise: those that only pass calls on, and all C++ frames.
+    pub internals: bool,
+    /// Only stacks with a matching frame, which becomes the root.
+    pub focus: Option<Pattern>,
+    /// Only stacks of this label, else those with a matching frame.
+    pub grep: Option<Pattern>,
+    /// The most levels; deeper frames are in their parent.
+    pub depth: Option<usize>,
+}
+
+/// No tree is deeper.
+pub const DEEPEST: usize = 256;
+
+/// A call tree.
+#[derive(Debug)]
+pub struct Tree {
+    /// Parents come before their children.
+    nodes: Vec<Node>,
+    /// Bytes of all stacks, those left out included.
+    pub total: Sides<Held>,
+    /// `; the nearest frames are …`, where a pattern matches none.
+    pub near: String,
+}
+
+/// A frame within its callers.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Index of the caller; `None` for the root, which contains everything.
+    parent: Option<usize>,
+    /// Children by index, unsorted.
+    children: Vec<usize>,
+    /// The frame of the node.
+    pub frame: Frame,
+    /// Held by its own allocations and by those of its callees.
+    pub held: Sides<Held>,
+    /// Held by its own allocations.
+    pub own: Sides<Held>,
+    /// True if [`Options::grep`] matches it.
+    pub marked: bool,
+}
+
+/// A frame of the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Function, operator, or the name of memory without a stack.
+    pub name: String,
+    /// File, for frames in Python.
+    pub path: Option<String>,
+    /// Line, where all stacks below agree on it.
+    pub line: Option<u32>,
+    /// True if it is the user's code.
+    pub is_user: bool,
+}
+
+impl Frame {
+    /// A frame that is no place in a file.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), path: None, line: None, is_user: false }
+    }
+
+    /// `function (path:line)`, or the name.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match (&self.path, self.line) {
+            (Some(path), Some(line)) => format!("{} ({path}:{line})", self.name),
+            (Some(path), None) => format!("{} ({path})", self.name),
+            (None, _) => self.name.clone(),
+        }
+    }
+
+    fn matches(&self, pattern: &Pattern) -> bool {
+        let path = self.path.as_deref().is_some_and(|path| pattern.matches(path));
+        path || pattern.matches(&self.name) || pattern.matches(&self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build::{Builder, Step};
+    use super::*;
+
+    fn step(name: &str) -> Step {
+        Step::named(name)
+    }
+
+    fn held(bytes: u64) -> Sides<Held> {
+        Sides { before: Held::default(), after: Held { bytes, blocks: 1 } }
+    }
+
+    fn tree(options: &Options, stacks: &[(&[&str], u64)]) -> Tree {
+        let mut builder = Builder::new(options, None);
+        for (path, bytes) in stacks {
+            builder.add(|| path.iter().map(|name| step(name)).collect(), |_| None, held(*bytes));
+        }
+        builder.finish()
+    }
+
+    const ALL: Layout = Layout { top: 0, least: 0, changes: false, fold: false };
+
+    fn text(line: &Line<'_>) -> String {
+        let names: Vec<_> = line.chain.iter().map(|node| node.frame.text()).collect();
+        if names.is_empty() { format!("[{}]", line.others) } else { names.join(">") }
+    }
+
+    fn texts(tree: &Tree, layout: Layout) -> Vec<(usize, String, u64)> {
+        tree.lines(layout).iter().map(|line| (line.depth, text(line), line.held.after.bytes)).collect()
+    }
+
+    const STACKS: [(&[&str], u64); 4] = [
+        (&["main", "train", "forward"], 50),
+        (&["main", "train", "loss"], 30),
+        (&["main", "train"], 4),
+        (&["data"], 16),
+    ];
+
+    #[test]
+    fn totals_are_rolled_up_on_every_frame() {
+        let tree = tree(&Options::default(), &STACKS);
+        let expected = [
+            (0, "main", 84),
+            (1, "train", 84),
+            // Its own memory is a line beside those of its callees.
+            (2, "[0]", 4),
+            (2, "forward", 50),
+            (2, "loss", 30),
+            (0, "data", 16),
+        ];
+        assert_eq!(texts(&tree, ALL), expected.map(|(depth, text, bytes)| (depth, text.to_owned(), bytes)));
+        assert_eq!(tree.held().after, Held { bytes: 100, blocks: 4 });
+    }
+
+    #[test]
+    fn chains_are_folded_and_small_ones_summed() {
+        let tree = tree(&Options::default(), &STACKS);
+        let lines = texts(&tree, Layout { top: 1, least: 0, changes: false, fold: true });
+        let texts: Vec<_> = lines.iter().map(|(depth, text, bytes)| format!("{depth} {text} {bytes}")).collect();
+        assert_eq!(texts, ["0 main>train 84", "1 [0] 4", "1 forward 50", "1 [1] 30", "0 [1] 16"]);
+        let lines = tree.lines(Layout { least: 40, ..ALL });
+        assert_eq!(lines.iter().filter(|line| line.chain.is_empty()).count(), 3);
+    }
+
+    fn pattern(text: &str) -> Option<Pattern> {
+        Some(Pattern::search(text).unwrap())
+    }
+
+    #[test]
+    fn patterns_choose_the_stacks() {
+        let focus = tree(&Options { focus: pattern("train"), ..Options::default() }, &STACKS);
+        assert_eq!(texts(&focus, ALL)[0], (0, "train".to_owned(), 84));
+        assert_eq!(focus.total.after.bytes, 100);
+        let grep = tree(&Options { grep: pattern("loss"), ..Options::default() }, &STACKS);
+        assert_eq!(grep.held().after.bytes, 30);
+        assert_eq!(grep.lines(ALL).iter().filter(|line| line.chain.iter().any(|node| node.marked)).count(), 1);
+        let none = tree(&Options { grep: pattern("nothing"), ..Options::default() }, &STACKS);
+        assert!(none.lines(ALL).is_empty());
+    }
+
+    #[test]
+    fn what_is_deeper_counts_for_the_frame_above() {
+        let flat = tree(&Options { depth: Some(1), ..Options::default() }, &STACKS);
+        assert_eq!(texts(&flat, ALL), [(0, "main".to_owned(), 84), (0, "data".to_owned(), 16)]);
+        let names: Vec<String> = (0..100_000).map(|i| i.to_string()).collect();
+        let deep: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tree = tree(&Options::default(), &[(&deep, 7)]);
+        assert_eq!(tree.lines(ALL).len(), DEEPEST);
+        assert!(tree.lines(ALL).iter().all(|line| line.held.after.bytes == 7));
+    }
+
+    /// A small file can have many stacks of distinct frames.
+    #[test]
+    fn what_has_no_room_counts_for_its_caller() {
+        let options = Options::default();
+        let mut builder = Builder::new(&options, None);
+        for stack in 0..300 {
+            builder.add(|| (0..DEEPEST).map(|at| Step::named(format!("{stack}-{at}"))).collect(), |_| None, held(7));
+        }
+        let tree = builder.finish();
+        assert!(tree.nodes.len() <= build::MOST_NODES + 300, "{}", tree.nodes.len());
+        assert_eq!(tree.held().after, Held { bytes: 2100, blocks: 300 });
+        assert_eq!(tree.nodes.iter().map(|node| node.own.after.bytes).sum::<u64>(), 2100);
+    }
+
+    #[test]
+    fn a_line_stands_where_all_agree_on_it() {
+        let options = Options { internals: false, focus: None, grep: None, depth: None };
+        let mut builder = Builder::new(&options, None);
+        for line in [7, 8] {
+            let mut step = step("forward");
+            (step.frame.path, step.frame.line) = (Some("model.py".to_owned()), Some(line));
+            builder.add(|| vec![step], |_| None, held(1));
+        }
+        assert_eq!(builder.finish().lines(ALL)[0].chain[0].frame.text(), "forward (model.py)");
+    }
+}

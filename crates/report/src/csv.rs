@@ -1,0 +1,280 @@
+//! Comma-separated values: a row per stack or leak, or per phase or part of the history where these are asked for; all
+//! of them, whatever the limits.
+
+use std::io::{self, Write};
+
+use ::csv::{ErrorKind, Writer, WriterBuilder};
+use serde::ser::{Serialize, SerializeMap};
+
+use super::phases::{IntervalRecord, PhaseRecord};
+use super::place::{self, Codes};
+use super::{Options, Subject};
+use crate::diff::{DeviceDiff, PhaseRow, Row};
+use crate::json_writer::{Object, Record, record};
+use crate::leak::{DeviceLeaks, Leak, Search};
+use crate::profile::{Bucket, DeviceProfile, Profile, StackTotal};
+use crate::replay::History;
+use crate::snapshot::StackId;
+use crate::stack::Code;
+use crate::text::printable;
+use crate::verdict::{Gate, LeakGate, Readings};
+
+pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut table = Table::new(out);
+    match subject {
+        Subject::Gate(gate) if options.phases => phase_changes(&mut table, gate)?,
+        Subject::Gate(gate) => changes(&mut table, gate, options)?,
+        Subject::Profile(profile, _) if options.phases => phases(&mut table, profile, options)?,
+        Subject::Profile(profile, _) if profile.options.every.is_some() => intervals(&mut table, profile)?,
+        Subject::Profile(profile, _) => {
+            table.head(StackRecord::NAMES)?;
+            stacks(&mut table, None, profile, options)?;
+        }
+        Subject::Ranks(readings) => stacks_of_ranks(&mut table, readings, options)?,
+        Subject::Leaks(gate) => leaks(&mut table, gate, options)?,
+    }
+    table.finish()
+}
+
+/// Rows below the names of their columns.
+pub(super) struct Table<'o> {
+    out: Writer<&'o mut dyn Write>,
+}
+
+impl<'o> Table<'o> {
+    pub(super) fn new(out: &'o mut dyn Write) -> Self {
+        Self { out: WriterBuilder::new().has_headers(false).from_writer(out) }
+    }
+
+    /// Writes the names of the columns.
+    pub(super) fn head(&mut self, names: &[&str]) -> io::Result<()> {
+        self.out.write_record(names).map_err(io_error)
+    }
+
+    /// Writes a row, behind what it belongs to where that is a column.
+    pub(super) fn row(&mut self, belongs_to: Option<&str>, record: &impl Object) -> io::Result<()> {
+        let mut cells = Cells(belongs_to.map(cell).into_iter().collect());
+        record.fields(&mut cells)?;
+        self.out.write_record(cells.0).map_err(io_error)
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// The error of the writer beneath, where that is the cause.
+fn io_error(error: ::csv::Error) -> io::Error {
+    match error.into_kind() {
+        ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+/// The values of an object as the cells of a row.
+struct Cells(Vec<String>);
+
+impl SerializeMap for Cells {
+    type Ok = ();
+    type Error = serde_json::Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Self::Error> {
+        let json = serde_json::to_string(value)?;
+        self.0.push(match &*json {
+            "null" => String::new(),
+            text if text.starts_with('"') => cell(&serde_json::from_str::<String>(text)?),
+            _ => json,
+        });
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+/// A text in a table: printable, and behind a quote where a spreadsheet would take it for a formula.
+fn cell(text: &str) -> String {
+    let text = printable(text);
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+}
+
+/// Path and line of the frame to blame.
+#[derive(Default)]
+struct Site<'c> {
+    path: &'c str,
+    line: Option<u32>,
+}
+
+impl<'c> Site<'c> {
+    fn new(code: &'c Code<'_>, stack: Option<StackId>, options: &'c Options) -> Self {
+        let Some(frame) = stack.and_then(|stack| code.site(stack)) else { return Self::default() };
+        Self { path: place::path(code, frame, options), line: code.line(frame) }
+    }
+}
+
+record! {
+    /// A stack of a comparison.
+    ChangeRecord<'a>(name: &'a str, device: &'a DeviceDiff, row: &'a Row, site: &'a Site<'a>) {
+        comparison: name,
+        before_device: device.device.before,
+        after_device: device.device.after,
+        change: row.change.code(row.delta()),
+        moved: row.moved,
+        label: row.label,
+        path: site.path,
+        line: site.line,
+        key: row.key,
+        bucket: row.kind.bucket(),
+        before: row.held.before.bytes,
+        after: row.held.after.bytes,
+        delta: row.delta(),
+        before_blocks: row.held.before.blocks,
+        after_blocks: row.held.after.blocks,
+        changed_here: device.touched.map(|_| row.touched.is_some()),
+    }
+}
+
+fn changes(table: &mut Table<'_>, gate: &Gate, options: &Options) -> io::Result<()> {
+    table.head(ChangeRecord::NAMES)?;
+    let mut known = Codes::default();
+    for comparison in &gate.comparisons {
+        let name = comparison.name.as_deref().unwrap_or_default();
+        let codes = known.of(&comparison.diff);
+        for device in &comparison.diff.devices {
+            for row in device.rows.iter().filter(|row| row.held.before.bytes > 0 || row.held.after.bytes > 0) {
+                let site = match row.stack.after {
+                    Some(stack) => Site::new(&codes.after, Some(stack), options),
+                    None => Site::new(&codes.before, row.stack.before, options),
+                };
+                table.row(None, &ChangeRecord(name, device, row, &site))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+record! {
+    /// A stack of one snapshot.
+    StackRecord<'a>(device: &'a DeviceProfile, total: &'a StackTotal, site: &'a Site<'a>, has_history: bool) {
+        device: device.device,
+        label: total.label,
+        path: site.path,
+        line: site.line,
+        key: total.key.0,
+        bucket: total.bucket.map(Bucket::code),
+        baseline: has_history.then_some(total.baseline.bytes),
+        peak: has_history.then_some(total.peak.bytes),
+        end: total.end.bytes,
+        at: total.at.bytes,
+        baseline_blocks: has_history.then_some(total.baseline.blocks),
+        peak_blocks: has_history.then_some(total.peak.blocks),
+        end_blocks: total.end.blocks,
+        at_blocks: total.at.blocks,
+        allocations: total.allocations,
+        allocated_total: total.allocated_total,
+    }
+}
+
+/// The stacks of a snapshot, behind the name of its rank.
+fn stacks(table: &mut Table<'_>, rank: Option<&str>, profile: &Profile, options: &Options) -> io::Result<()> {
+    let code = profile.code();
+    for device in &profile.devices {
+        let has_history = device.figures.history == History::Recorded;
+        for total in device.listed(0, 0) {
+            let site = Site::new(&code, total.stack(), options);
+            table.row(rank, &StackRecord(device, &total, &site, has_history))?;
+        }
+    }
+    Ok(())
+}
+
+fn stacks_of_ranks(table: &mut Table<'_>, readings: &Readings, options: &Options) -> io::Result<()> {
+    table.head(&[&["rank"], StackRecord::NAMES].concat())?;
+    let mut readings = readings.readings.iter();
+    readings.try_for_each(|of| stacks(table, Some(&of.member.label), &of.profile, options))
+}
+
+record! {
+    /// A stack that grows; `since` is empty where it did from the beginning.
+    LeakRecord<'a>(search: &'a Search, device: &'a DeviceLeaks, leak: &'a Leak, site: &'a Site<'a>) {
+        name: search.name,
+        rank: search.rank,
+        device: device.device,
+        label: leak.label,
+        path: site.path,
+        line: site.line,
+        key: leak.key,
+        bucket: leak.bucket.map(Bucket::code),
+        bytes: leak.bytes,
+        blocks: leak.blocks,
+        bytes_per_step: leak.bytes_per_step,
+        steps_grown: leak.grew,
+        steps_judged: leak.judged,
+        end: leak.end.bytes,
+        end_blocks: leak.end.blocks,
+        since: leak.since,
+    }
+}
+
+fn leaks(table: &mut Table<'_>, gate: &LeakGate, options: &Options) -> io::Result<()> {
+    table.head(LeakRecord::NAMES)?;
+    for search in gate.findings.iter().map(|finding| &finding.search) {
+        let code = search.code();
+        for (device, leak) in search.leaks() {
+            table.row(None, &LeakRecord(search, device, leak, &Site::new(&code, leak.stack, options)))?;
+        }
+    }
+    Ok(())
+}
+
+/// The phases of each device, behind its number.
+fn phases(table: &mut Table<'_>, profile: &Profile, options: &Options) -> io::Result<()> {
+    table.head(&[&["device"], PhaseRecord::NAMES].concat())?;
+    for device in &profile.devices {
+        let number = device.device.to_string();
+        options.phases_of(device).try_for_each(|phase| table.row(Some(&number), &PhaseRecord(phase)))?;
+    }
+    Ok(())
+}
+
+/// The parts of the history of each device, behind its number.
+fn intervals(table: &mut Table<'_>, profile: &Profile) -> io::Result<()> {
+    table.head(&[&["device"], IntervalRecord::NAMES].concat())?;
+    for device in &profile.devices {
+        let number = device.device.to_string();
+        device.intervals.iter().try_for_each(|part| table.row(Some(&number), &IntervalRecord(part)))?;
+    }
+    Ok(())
+}
+
+record! {
+    /// A phase of a comparison.
+    PhaseChangeRecord<'a>(comparison: &'a str, device: &'a DeviceDiff, row: &'a PhaseRow) {
+        comparison: comparison,
+        before_device: device.device.before,
+        after_device: device.device.after,
+        name: &*row.name,
+        source: row.source.name(),
+        before_occurrence: row.number.before,
+        after_occurrence: row.number.after,
+        before: row.peak.before,
+        after: row.peak.after,
+        delta: row.delta(),
+    }
+}
+
+fn phase_changes(table: &mut Table<'_>, gate: &Gate) -> io::Result<()> {
+    table.head(PhaseChangeRecord::NAMES)?;
+    for comparison in &gate.comparisons {
+        let name = comparison.name.as_deref().unwrap_or_default();
+        for device in &comparison.diff.devices {
+            device.phases.iter().try_for_each(|row| table.row(None, &PhaseChangeRecord(name, device, row)))?;
+        }
+    }
+    Ok(())
+}

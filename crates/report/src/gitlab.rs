@@ -1,0 +1,69 @@
+//! Code Quality report of GitLab: an issue per check that does not hold, at the line of the user's code.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use sha1::{Digest, Sha1};
+
+use super::finding::{Finding, across_ranks, findings, rule_id, source_path};
+use super::{Options, Subject};
+use crate::json_writer::{self as json, list, object, one};
+use crate::text::printable;
+
+/// Issues that are listed.
+const MOST_ISSUES: usize = 5_000;
+
+pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let source = source_path(subject).unwrap_or_default();
+    let findings = across_ranks(findings(subject, options));
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.is_bad()).take(MOST_ISSUES).collect();
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let mut repeats = Vec::with_capacity(bad.len());
+    for finding in &bad {
+        let earlier = seen.entry(finding.identity()).or_default();
+        repeats.push(*earlier);
+        *earlier += 1;
+    }
+    json::write(&list(bad.iter().zip(repeats).map(|(finding, repeats)| Issue(finding, source, repeats))), out)
+}
+
+object! {
+    Issue<'a>(finding: &'a Finding<'a>, source: &'a str, repeats: u32) {
+        description: description(finding),
+        check_name: format!("ptmem/{}", rule_id(finding.check.about())),
+        fingerprint: fingerprint(&finding.identity(), repeats),
+        severity: if finding.is_error() { "major" } else { "minor" },
+        location: Location(finding, source),
+    }
+}
+
+fn description(finding: &Finding<'_>) -> String {
+    let name = finding.comparison.map(|name| format!("{name}: ")).unwrap_or_default();
+    printable(&format!("GPU memory: {name}{}", finding.sentence))
+}
+
+object! {
+    /// Every issue needs a place: without one, the file that was looked at.
+    Location<'a>(finding: &'a Finding<'a>, source: &'a str) {
+        path: printable(finding.explanation.place.as_ref().map_or(source, |place| &place.path)),
+        lines: one("begin", finding.explanation.place.as_ref().map_or(1, |place| place.line)),
+    }
+}
+
+/// The same for the same check in every run; GitLab shows one issue alone of those that share it.
+fn fingerprint(identity: &str, repeats: u32) -> String {
+    let digest = Sha1::digest(format!("{identity}\0{repeats}"));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_tell_repeated_checks_apart() {
+        assert_eq!(fingerprint("a", 0), fingerprint("a", 0));
+        assert_ne!(fingerprint("a", 0), fingerprint("a", 1));
+        assert_eq!(fingerprint("a", 0).len(), 40);
+    }
+}

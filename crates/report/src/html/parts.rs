@@ -1,0 +1,179 @@
+//! The smaller parts of the page: verdict, facts, checks, remarks, call stacks, how to accept.
+
+use maud::{Markup, html};
+
+use super::name;
+use super::table::{badge, cell, stack_lines, summed, table};
+use crate::Options;
+use crate::diff::Kind;
+use crate::units::Delta;
+use crate::verdict::Verdict;
+use crate::view::{
+    Acceptance, CallStack, CallStacks, CheckLine, Explanation, Fact, Group, Idle, Phrase, Remark, StackChanges, View,
+};
+
+/// Phrases with commas between them.
+pub(super) fn phrases(phrases: &[Phrase]) -> Markup {
+    html! {
+        @for (at, Phrase(values)) in phrases.iter().enumerate() {
+            @if at > 0 { ", " }
+            @for value in values { (cell(value)) }
+        }
+    }
+}
+
+/// The verdict in words, and the stack that explains it.
+pub(super) fn headline(view: &View, options: &Options) -> Markup {
+    html! {
+        @match &view.headline {
+            Some(headline) => {
+                h1 class=(verdict_class(headline.verdict, view.is_gated)) {
+                    span.verdict { (headline.verdict.word()) }
+                    " " (name(&headline.sentence))
+                }
+            }
+            None => {
+                h1 { "GPU memory of " code { (name(first_path(view))) } }
+                @if let Some(failure) = &view.failure { p.failure { (name(failure)) } }
+            }
+        }
+        @if let Some(approval) = &view.approval { p.approval { (name(&approval.to_string())) } }
+        @if let Some(run) = &options.run {
+            p.run { "Commit " a href=(run.commit_address()) { code { (run.short_commit()) } } ", " a href=(run.log) { "log" } }
+        }
+        @if let Some(explanation) = &view.explanation { (explain(explanation, options)) }
+    }
+}
+
+fn first_path(view: &View) -> &str {
+    let mut sources = view.groups.iter().flat_map(|group| &group.sources);
+    sources.next().map_or("", |source| source.path.as_str())
+}
+
+fn verdict_class(verdict: Verdict, is_gated: bool) -> &'static str {
+    match verdict {
+        Verdict::Pass if is_gated => "pass",
+        Verdict::Pass => "neutral",
+        Verdict::Regression => "regression",
+        Verdict::Inconclusive => "inconclusive",
+    }
+}
+
+fn explain(explanation: &Explanation, options: &Options) -> Markup {
+    let kind = if explanation.kind == Kind::Added { "new" } else { explanation.kind.name() };
+    let address = explanation.place.as_ref().and_then(|place| options.address_of(place));
+    html! {
+        p.explanation {
+            @match address {
+                Some(address) => { a href=(address) { code { (name(&explanation.label)) } } }
+                None => { code { (name(&explanation.label)) } }
+            }
+            " " (kind) ": " strong { (Delta(explanation.delta)) }
+            @if let Some(manner) = &explanation.manner { ", " (manner) }
+        }
+    }
+}
+
+/// Facts with their names.
+pub(super) fn facts(facts: &[Fact]) -> Markup {
+    html! {
+        dl.facts {
+            @for Fact { name, lines, .. } in facts {
+                div {
+                    dt { (name) }
+                    @for line in lines { dd { (phrases(line)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Checks with their findings.
+pub(super) fn checks(lines: &[&CheckLine]) -> Markup {
+    html! { ul.checks { @for check in lines { li { (badge(check.mark, None)) " " (name(&check.sentence)) } } } }
+}
+
+/// Remarks on the input with their help: warnings in the open, notes folded away.
+pub(super) fn remarks(group: &Group) -> Markup {
+    let folded = group.folded_remarks();
+    html! {
+        @for found in group.open_remarks() { (remark(found)) }
+        @if !folded.is_empty() {
+            details.notes { summary { "Notes (" (folded.len()) ")" } @for found in folded { (remark(found)) } }
+        }
+    }
+}
+
+fn remark(remark: &Remark) -> Markup {
+    html! {
+        div class=(if remark.is_open() { "remark-box warning" } else { "remark-box" }) {
+            p { (remark.scope()) (name(&remark.message)) " " code.code { (remark.code.name()) } }
+            p.help { (remark.code.meaning()) " " (remark.code.help()) }
+        }
+    }
+}
+
+/// Call stacks, each folded away below its row.
+pub(super) fn call_stacks(stacks: &CallStacks) -> Markup {
+    html! { h3 { (stacks.title) } @for stack in &stacks.stacks { (call_stack(stack)) } }
+}
+
+fn call_stack(stack: &CallStack) -> Markup {
+    html! {
+        details.frames {
+            summary { (cell(&stack.amount)) " " code { (name(&stack.label)) }
+                @for label in &stack.also { ", also " code { (name(label)) } } }
+            (summed(&stack.lines))
+            pre { @for frame in &stack.frames { (name(&frame.text())) "\n" } }
+        }
+    }
+}
+
+/// The differences between the call stacks of rows.
+pub(super) fn stack_changes(changes: &StackChanges) -> Markup {
+    html! {
+        @for change in &changes.all {
+            details.frames { summary { (change.delta) " " code { (name(&change.label)) } }
+                (summed(&change.summed)) (stack_lines(&change.lines)) }
+        }
+    }
+}
+
+/// A sentence about devices that did nothing.
+pub(super) fn idle(idle: &Idle) -> Markup {
+    html! {
+        p.note {
+            @match idle {
+                Idle::All => { "Nothing is recorded and nothing is held." }
+                Idle::Some(devices) => {
+                    "Nothing on device " (devices.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) "."
+                }
+            }
+        }
+    }
+}
+
+/// The ways to accept the growth that fails a gate.
+pub(super) fn acceptance(acceptance: &Acceptance) -> Markup {
+    html! {
+        section.acceptance aria-labelledby="accept" {
+            h2 #accept { "How to accept the growth" }
+            @if !acceptance.commands.is_empty() {
+                p { "Record it in the stored before:" }
+                pre { @for command in &acceptance.commands { (name(command)) "\n" } }
+            }
+            p { "Or agree to it in ptmem.toml, until " (acceptance.expires.to_string()) ":" }
+            pre { @for line in &acceptance.entries { (name(line)) "\n" } }
+            @if let Some(label) = &acceptance.label { p { "Or set the label " code { (name(label)) } " on the pull request." } }
+        }
+    }
+}
+
+/// The recording of the snapshots, folded away.
+pub(super) fn recording(group: &Group) -> Markup {
+    html! {
+        @if let Some(recording) = &group.recording {
+            details.recording { summary { "How it was recorded" } (table(recording)) }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Tables: every row, with what the script needs to sort by.
+
+use maud::{Markup, html};
+
+use super::name;
+use super::parts::phrases;
+use crate::sides::Sides;
+use crate::source::Excerpt;
+use crate::verdict::Standing;
+use crate::view::{
+    Align, Column, Label, LabelKind, MOST_SUMMED, Mark, Note, Row, StackLine, SummedLine, Table, Tone, Value,
+};
+
+/// Rows that are laid out when the page opens: the script draws the others as they come into view.
+const MOST_AT_ONCE: usize = 60;
+
+/// Levels by which a name is indented.
+const MOST_LEVELS: usize = 16;
+
+/// A table with its title, its rows and the line below.
+pub(super) fn table(table: &Table) -> Markup {
+    if table.rows.is_empty() {
+        return html! {
+            @if let Some(title) = &table.title { h3 { (name(title)) (total(table)) } }
+            @if let Some(below) = &table.below { p.note { (name(below)) } }
+        };
+    }
+    let shown = order(table);
+    html! {
+        @if let Some(title) = &table.title { h3 { (name(title)) (total(table)) } }
+        div.scroll tabindex="0" role="region" aria-label=(table.title.as_deref().unwrap_or("figures")) {
+            table class=[has_names(table).then_some("named")] {
+                thead { tr { @for &at in &shown { th scope="col" class=(cell_class(table, at)) { (name(&table.columns[at].head)) } } } }
+                tbody { @for row in table.rows.iter().take(MOST_AT_ONCE) { (line(table, row, &shown)) } }
+            }
+        }
+        @if table.rows.len() > MOST_AT_ONCE {
+            noscript { div.scroll { table.named { tbody {
+                @for row in table.rows.iter().skip(MOST_AT_ONCE) { (line(table, row, &shown)) }
+            } } } }
+        }
+        @if let Some(below) = &table.below { p.note { (name(below)) } }
+    }
+}
+
+/// The columns to show. Where the names stand behind the figures, as a terminal needs it, they come first.
+fn order(table: &Table) -> Vec<usize> {
+    let all = 0..table.columns.len();
+    let mut shown: Vec<usize> = all.filter(|&at| !table.columns[at].is_detail && has_content(table, at)).collect();
+    let begins_with_figures = table.columns.first().is_some_and(|column| column.align == Align::Right);
+    if begins_with_figures && shown.last() == Some(&(table.columns.len() - 1)) {
+        shown.rotate_right(1);
+    }
+    shown
+}
+
+/// The sum of all rows, behind the title.
+fn total(table: &Table) -> Markup {
+    html! { @if !table.total.is_empty() { " (" (phrases(&table.total)) ")" } }
+}
+
+fn has_content(table: &Table, column: usize) -> bool {
+    !table.columns[column].head.is_empty() || table.rows.iter().any(|row| !row.cells[column].to_string().is_empty())
+}
+
+fn align(column: &Column) -> &'static str {
+    match (column.align, column.is_main) {
+        (Align::Left, _) => "words",
+        (Align::Right, true) => "figure main",
+        (Align::Right, false) => "figure",
+    }
+}
+
+/// The class of a cell; the last column holds the names.
+fn cell_class(table: &Table, at: usize) -> &'static str {
+    if at + 1 == table.columns.len() && has_names(table) {
+        return "words name";
+    }
+    align(&table.columns[at])
+}
+
+/// Whether the last column holds names, which need the most room.
+fn has_names(table: &Table) -> bool {
+    table.columns.last().is_some_and(|column| column.align == Align::Left && !column.head.is_empty())
+}
+
+fn line(table: &Table, row: &Row, shown: &[usize]) -> Markup {
+    html! {
+        tr class=[tone(row)] data-rest=[row.others.map(|_| "1")] data-row=[row.in_picture] {
+            @for &at in shown {
+                @let value = &row.cells[at];
+                td class=(cell_class(table, at)) data-v=[key(value)] {
+                    @if at + 1 == row.cells.len() { (name_cell(table, row, value)) } @else { (cell(value)) }
+                }
+            }
+        }
+    }
+}
+
+fn tone(row: &Row) -> Option<&'static str> {
+    if let Some(mark) = row.mark {
+        return Some(mark_class(mark));
+    }
+    match row.tone {
+        Tone::Plain | Tone::Heat(_) => None,
+        Tone::Main => Some("strong"),
+        Tone::Faint => Some("faint"),
+        Tone::Worse => Some("worse"),
+        Tone::Better => Some("better"),
+        Tone::Mark(mark) => Some(mark_class(mark)),
+    }
+}
+
+/// The class of a finding.
+pub(super) fn mark_class(mark: Mark) -> &'static str {
+    match mark.standing {
+        Standing::Ok => "ok",
+        Standing::Warning => "warning",
+        Standing::Inconclusive => "inconclusive",
+        Standing::Exceeded => "exceeded",
+    }
+}
+
+/// The last cell: a name with its remark and its frames.
+fn name_cell(table: &Table, row: &Row, value: &Value) -> Markup {
+    let details = details(table, row);
+    html! {
+        @for _ in 0..row.depth.min(MOST_LEVELS) { span.indent {} }
+        @if row.frames.is_empty() && details.is_empty() {
+            (cell(value))
+        } @else {
+            details.frames {
+                summary { (cell(value)) }
+                @if !details.is_empty() { p.details { (details.join("; ")) } }
+                (summed(&row.summed))
+                @if !row.frames.is_empty() { (stack_lines(&row.frames)) }
+                @if let Some(excerpt) = row.site.as_ref().and_then(|site| site.excerpt.as_ref()) { (source(excerpt)) }
+            }
+        }
+        @if let Some(mark) = row.mark { " " (badge(mark, None)) }
+        @if let Some(Note { words, mean }) = &row.note {
+            span.remark { (words) " (" (cell(&Value::Sizes(*mean))) " each)" }
+        }
+    }
+}
+
+/// The figures of a row for those who look at it alone.
+fn details(table: &Table, row: &Row) -> Vec<String> {
+    let columns = table.columns.iter().zip(&row.cells).filter(|(column, _)| column.is_detail);
+    let known = columns.filter(|(_, value)| !matches!(value, Value::Nothing | Value::Unknown));
+    known.map(|(column, value)| format!("{}: {}", column.head, value.with_arrow())).collect()
+}
+
+/// Lines of the checkout, that of the row emphasised.
+fn source(excerpt: &Excerpt) -> Markup {
+    html! {
+        pre.source {
+            @for line in &excerpt.lines {
+                span class=[line.is_marked.then_some("added")] { (format!("{:>5}  ", line.number)) (name(&line.text)) "\n" }
+            }
+        }
+    }
+}
+
+/// Frames, those of one side alone with their sign.
+pub(super) fn stack_lines(lines: &[StackLine]) -> Markup {
+    html! {
+        pre {
+            @for line in lines {
+                span class=(line_class(line)) { (line.sign()) (name(line.text())) "\n" }
+            }
+        }
+    }
+}
+
+/// The lines that a row sums; nothing where it is one line.
+pub(super) fn summed(lines: &[SummedLine]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul.summed {
+                @for line in lines.iter().take(MOST_SUMMED) { li { (cell(&line.amount)) " " code { (name(&line.label)) } } }
+                @if lines.len() > MOST_SUMMED { li { "and " (lines.len() - MOST_SUMMED) " more" } }
+            }
+        }
+    }
+}
+
+fn line_class(line: &StackLine) -> &'static str {
+    match line {
+        StackLine::Head(_) | StackLine::Hunk(_) => "hunk",
+        StackLine::Context(_) => "context",
+        StackLine::Removed(_) => "removed",
+        StackLine::Added(_) => "added",
+    }
+}
+
+/// The word of a finding.
+pub(super) fn badge(mark: Mark, limit: Option<&str>) -> Markup {
+    html! {
+        span class=(format!("badge {}", mark_class(mark))) { (mark.word()) }
+        @if let Some(limit) = limit { " " span.limit { "limit " (name(limit)) } }
+    }
+}
+
+/// A value in a cell.
+pub(super) fn cell(value: &Value) -> Markup {
+    match value {
+        Value::Label(Label { text, kind: LabelKind::Code, more }) => html! { code { (name(text)) } (more.to_string()) },
+        Value::Label(Label { text, kind: LabelKind::Words, .. }) => html! { (name(text)) },
+        Value::Mark { mark, limit } => badge(*mark, limit.as_deref()),
+        Value::Frames(frames) => html! {
+            @for (at, frame) in frames.iter().enumerate() {
+                @if at > 0 { " › " }
+                code class=[frame.marked.then_some("marked")] { (name(&frame.frame.text())) }
+            }
+        },
+        Value::Nothing
+        | Value::Unknown
+        | Value::Missing
+        | Value::Size(_)
+        | Value::Change(_)
+        | Value::Percent { .. }
+        | Value::Share { .. }
+        | Value::Count(_)
+        | Value::Counts(_)
+        | Value::Sizes(_)
+        | Value::Number(_)
+        | Value::Tally { .. }
+        | Value::SizeRange(..)
+        | Value::ChangeRange(..)
+        | Value::Ranks { .. }
+        | Value::Event(_)
+        | Value::Distance(_)
+        | Value::Error(_)
+        | Value::Direction { .. }
+        | Value::Text(_) => html! { (name(&value.with_arrow())) },
+    }
+}
+
+/// The number by which rows are sorted; none where it is a text.
+fn key(value: &Value) -> Option<i128> {
+    Some(match value {
+        Value::Size(bytes) | Value::Count(bytes) | Value::Number(bytes) => i128::from(*bytes),
+        Value::Change(delta) => *delta,
+        Value::Percent { delta, before } => delta.checked_mul(1_000_000)?.checked_div((*before).into())?,
+        Value::Share { part, whole } => i128::from(*part).checked_mul(1_000_000)?.checked_div((*whole).into())?,
+        Value::Counts(Sides { after, .. }) | Value::Sizes(Sides { after, .. }) => i128::from(*after),
+        Value::Tally { part, .. } => i128::from(*part),
+        Value::SizeRange(_, highest) => i128::from(*highest),
+        Value::ChangeRange(_, highest) => *highest,
+        Value::Ranks { same, .. } => i128::try_from(*same).ok()?,
+        Value::Event(event) => event.map_or(-1, i128::from),
+        Value::Distance(distance) => i128::from(distance.nearest?),
+        Value::Mark { mark, .. } => match mark.standing {
+            Standing::Ok => 0,
+            Standing::Warning => 1,
+            Standing::Inconclusive => 2,
+            Standing::Exceeded => 3,
+        },
+        Value::Nothing
+        | Value::Unknown
+        | Value::Missing
+        | Value::Error(_)
+        | Value::Direction { .. }
+        | Value::Label(_)
+        | Value::Frames(_)
+        | Value::Text(_) => return None,
+    })
+}

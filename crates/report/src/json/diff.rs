@@ -1,0 +1,162 @@
+//! `ptmem.diff/2`: one comparison.
+
+use super::shared::{ChangeReport, CheckReport, Frames, Metrics, SidedDiagnostic, SourceReport, Tool};
+use super::tree::Lines;
+use crate::Options;
+use crate::diff::{
+    self, Apart, CategoryChange, CodeLine, ComparedPlaces, DeviceDiff, Diff, PhaseRow, Place, Row, RowLine, Side,
+    Sides, Touched,
+};
+use crate::json_writer::{list, object};
+use crate::tree::{self, of_diff};
+use crate::verdict::Comparison;
+
+object! {
+    /// The report of one comparison.
+    pub(super) DiffReport<'a>(comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+        schema: "ptmem.diff/2",
+        tool: Tool(),
+        name?: comparison.name,
+        verdict: comparison.judgement.verdict.name(),
+        exit_code: comparison.judgement.verdict.exit_code(),
+        before: SourceReport(&comparison.diff.profiles.before),
+        after: SourceReport(&comparison.diff.profiles.after),
+        group_by: comparison.diff.profiles.after.options.group_by.to_string(),
+        at: comparison.diff.profiles.after.options.at.to_string(),
+        devices: list(comparison.diff.devices.iter().map(|of| DeviceReport(of, comparison, has_stacks, options))),
+        checks: list(comparison.judgement.checks.iter().map(CheckReport)),
+        diagnostics: list(diagnostics(comparison)),
+    }
+}
+
+/// The diagnostics of both sides, then those of the comparison.
+fn diagnostics(comparison: &Comparison) -> impl Iterator<Item = SidedDiagnostic<'_>> + Clone {
+    let Sides { before, after } = &comparison.diff.profiles;
+    let before = before.diagnostics.iter().map(|found| SidedDiagnostic(Some(Side::Before), found));
+    let after = after.diagnostics.iter().map(|found| SidedDiagnostic(Some(Side::After), found));
+    let both = comparison.diff.diagnostics.iter().chain(&comparison.judgement.diagnostics);
+    before.chain(after).chain(both.map(|found| SidedDiagnostic(None, found)))
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceDiff, comparison: &'a Comparison, has_stacks: bool, options: &'a Options) {
+        before_device: device.device.before,
+        after_device: device.device.after,
+        rank: comparison.member.as_ref().and_then(|member| member.rank).map(|rank| rank.number),
+        places: device.places.as_ref().map(PlacesReport),
+        metrics: Metrics(device, &comparison.diff.profiles),
+        categories: list(device.categories.iter().map(CategoryReport)),
+        // Bytes gained through lines that the change of the code touches; null where that is not known.
+        changed_here_delta: device.touched,
+        stacks: list(rows(device, comparison, has_stacks, options).iter().map(|row| RowReport(row, comparison, device))),
+        phases?: options.shows_phases(comparison).then(|| list(device.phases.iter().map(PhaseChangeReport))),
+        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, &comparison.diff, tree, options.top)),
+    }
+}
+
+fn rows(device: &DeviceDiff, comparison: &Comparison, has_stacks: bool, options: &Options) -> Vec<Row> {
+    if !has_stacks {
+        return Vec::new();
+    }
+    diff::listed(&device.rows, options.listing(comparison), comparison.judgement.explanation(device))
+}
+
+fn lines(device: &DeviceDiff, diff: &Diff, tree: &tree::Options, top: usize) -> Lines {
+    Lines::changes(of_diff(device, diff.profiles.after.options.group_by, &diff.codes(), tree), top)
+}
+
+object! {
+    /// The places that are compared.
+    PlacesReport<'a>(places: &'a ComparedPlaces) {
+        before: PlaceReport(&places.at.before),
+        after: PlaceReport(&places.at.after),
+        before_peak: places.before_peak.as_ref().map(PlaceReport),
+        reason: places.reason.map(Apart::code),
+    }
+}
+
+object! {
+    /// A place of one side.
+    PlaceReport<'a>(place: &'a Place) {
+        event: place.at.event_index(),
+        step: place.step,
+        phase: place.phase.as_deref(),
+        allocated: place.allocated,
+    }
+}
+
+object! {
+    /// The memory of one category at the moment that is compared.
+    CategoryReport<'a>(change: &'a CategoryChange) {
+        name: change.name,
+        before: change.held.before,
+        after: change.held.after,
+        delta: change.delta(),
+    }
+}
+
+object! {
+    RowReport<'a>(row: &'a Row, comparison: &'a Comparison, device: &'a DeviceDiff) {
+        change: row.change.code(row.delta()),
+        moved: row.moved,
+        label: row.label,
+        key: row.key,
+        bucket: row.kind.bucket(),
+        before: row.held.before.bytes,
+        after: row.held.after.bytes,
+        delta: row.delta(),
+        before_blocks: row.held.before.blocks,
+        after_blocks: row.held.after.blocks,
+        before_mean: row.held.before.mean(),
+        after_mean: row.held.after.mean(),
+        before_highest: row.highest.before,
+        after_highest: row.highest.after,
+        manner: row.manner(),
+        changed_here: device.touched.map(|_| TouchedReport(&row.touched)),
+        lines: list(row.lines.all.iter().map(SummedReport)),
+        // Types and shapes of the tensors that the row consists of.
+        shapes?: (!row.shapes.is_empty()).then(|| list(row.shapes.iter().map(SummedReport))),
+        frames: Frames::of(&comparison.diff.profiles.after.tables, row.stack.after),
+        forward_frames: Frames::forward(&comparison.diff.profiles.after.tables, row.stack.after),
+        before_frames: Frames::of(&comparison.diff.profiles.before.tables, row.stack.before),
+    }
+}
+
+object! {
+    /// The lines of a row that the change of the code touches.
+    TouchedReport<'a>(touched: &'a Touched) {
+        delta: touched.delta,
+        before: list(touched.lines.before.iter().map(LineReport)),
+        after: list(touched.lines.after.iter().map(LineReport)),
+    }
+}
+
+object! {
+    LineReport<'a>(line: &'a CodeLine) {
+        path: line.path,
+        line: line.line,
+    }
+}
+
+object! {
+    /// One of the lines of code that a row sums, with its operator.
+    SummedReport<'a>(line: &'a RowLine) {
+        label: line.label,
+        before: line.held.before.bytes,
+        after: line.held.after.bytes,
+        delta: line.held.delta(),
+        before_blocks: line.held.before.blocks,
+        after_blocks: line.held.after.blocks,
+    }
+}
+
+object! {
+    /// A phase on both sides.
+    PhaseChangeReport<'a>(row: &'a PhaseRow) {
+        name: &*row.name,
+        source: row.source.name(),
+        before_occurrence: row.number.before,
+        after_occurrence: row.number.after,
+        ..ChangeReport(row.peak),
+    }
+}

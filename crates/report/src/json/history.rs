@@ -1,0 +1,94 @@
+//! `ptmem.history/1`: the memory of a code base over time.
+
+use super::shared::{BudgetReport, DiagnosticReport, Tool};
+use crate::history::{DeviceHistory, Figures, History, Outlook, Point, Step};
+use crate::json_writer::{list, object};
+use crate::profile::Bucket;
+use crate::text::printable;
+use crate::tracks::StackTrack;
+
+object! {
+    /// The report of a series of profiles, the oldest first.
+    pub(super) HistoryReport<'a>(history: &'a History) {
+        schema: "ptmem.history/1",
+        tool: Tool(),
+        group_by: history.group_by.to_string(),
+        profiles: list(history.points.iter().map(PointReport)),
+        devices: list(history.devices.iter().map(DeviceReport)),
+        skipped: list(history.skipped.iter().map(|(path, reason)| SkippedReport(path, reason))),
+        diagnostics: list(history.diagnostics.iter().map(DiagnosticReport)),
+    }
+}
+
+object! {
+    PointReport<'a>(point: &'a Point) {
+        name: point.name,
+        commit: point.commit.as_ref().map(|commit| &commit.hash),
+        time: point.commit.as_ref().map(|commit| commit.time),
+        subject: point.commit.as_ref().map(|commit| printable(&commit.subject)),
+    }
+}
+
+object! {
+    SkippedReport<'a>(path: &'a str, reason: &'a str) {
+        path,
+        reason,
+    }
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceHistory) {
+        device: device.device,
+        // One for each profile; null where that lacks the device.
+        figures: list(device.figures.iter().map(|figures| figures.map(FiguresReport))),
+        steps: list(device.steps.iter().map(StepReport)),
+        device_memory?: device.budget.map(BudgetReport),
+        outlook: device.outlook.map(OutlookReport),
+        stacks: list(device.stacks.iter().map(StackReport)),
+    }
+}
+
+object! {
+    FiguresReport(figures: Figures) {
+        peak: figures.peak,
+        reserved: figures.reserved,
+        end: figures.end,
+    }
+}
+
+object! {
+    StepReport<'a>(step: &'a Step) {
+        profile: step.at,
+        before: step.before,
+        after: step.after,
+        delta: step.change(),
+        stacks: list(step.stacks.iter().map(|(label, delta)| ChangeReport(label, *delta))),
+    }
+}
+
+object! {
+    ChangeReport<'a>(label: &'a str, delta: i128) {
+        label: printable(label),
+        delta,
+    }
+}
+
+object! {
+    OutlookReport(outlook: Outlook) {
+        per_profile: outlook.per_point,
+        grows: outlook.grows,
+        headroom: outlook.headroom,
+        full_after: outlook.full_after,
+        full_after_seconds: outlook.full_after_seconds,
+    }
+}
+
+object! {
+    /// A stack, with a figure for each profile.
+    StackReport<'a>(stack: &'a StackTrack) {
+        label: printable(&stack.label),
+        bucket: stack.bucket.map(Bucket::code),
+        bytes: list(stack.held.iter().map(|held| held.bytes)),
+        blocks: list(stack.held.iter().map(|held| held.blocks)),
+    }
+}

@@ -1,0 +1,132 @@
+//! `ptmem.leak/1`: what grows over a series of snapshots, or over the steps of one.
+
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, Tool};
+use crate::json_writer::{list, object};
+use crate::leak::{DeviceLeaks, Growth, Leak, Point, Search};
+use crate::phase::steps::How;
+use crate::profile::{Bucket, Source};
+use crate::text::printable;
+use crate::verdict::{Finding, LeakGate};
+
+object! {
+    /// The report of all searches, whatever the number of ranks.
+    pub(super) LeakReport<'a>(gate: &'a LeakGate, findings: &'a [&'a Finding]) {
+        schema: "ptmem.leak/1",
+        tool: Tool(),
+        verdict: gate.verdict().name(),
+        exit_code: gate.verdict().exit_code(),
+        sources: list(searches(findings).flat_map(|of| of.sources.iter().map(|source| SourceReport(source, of.rank)))),
+        mode: searches(findings).next().map_or("steps", |search| search.mode.name()),
+        group_by: searches(findings).next().map(|search| search.group_by.to_string()).unwrap_or_default(),
+        // The steps and the growth of the device that leaks most.
+        steps: list(worst_device(findings).into_iter().flat_map(|device| &device.points).map(StepReport)),
+        leaks: list(searches(findings).flat_map(|of| of.leaks().map(|(device, leak)| RowReport(of, device, leak)))),
+        totals: TotalsReport(worst_device(findings).map(|device| device.growth).unwrap_or_default()),
+        devices: list(searches(findings).flat_map(|of| of.devices.iter().map(|device| DeviceReport(device, of.rank)))),
+        checks: list(findings.iter().flat_map(|of| of.judgement.checks.iter().map(|check| {
+            RankCheck(of.search.rank, CheckReport(check))
+        }))),
+        diagnostics: list(findings.iter().flat_map(|of| {
+            let found = of.search.diagnostics.iter().chain(&of.judgement.diagnostics);
+            found.map(|found| RankDiagnostic(of.search.rank, DiagnosticReport(found)))
+        })),
+    }
+}
+
+fn searches<'a>(findings: &'a [&'a Finding]) -> impl Iterator<Item = &'a Search> + Clone {
+    findings.iter().map(|finding| &finding.search)
+}
+
+/// The device that leaks most; of several alike the one that holds most at the end.
+fn worst_device<'a>(findings: &'a [&'a Finding]) -> Option<&'a DeviceLeaks> {
+    let devices = searches(findings).flat_map(|search| &search.devices);
+    devices.max_by_key(|device| (device.bytes_per_step(), device.points.last().and_then(|point| point.allocated)))
+}
+
+object! {
+    SourceReport<'a>(source: &'a Source, rank: Option<u64>) {
+        path: source.path,
+        bytes: source.bytes,
+        kind: source.kind.name(),
+        rank,
+    }
+}
+
+object! {
+    StepReport<'a>(point: &'a Point) {
+        name: point.name,
+        allocated_end: point.allocated,
+        reserved_end: point.reserved,
+        fragmentation_end: point.fragmentation,
+    }
+}
+
+object! {
+    /// A stack that grows.
+    RowReport<'a>(search: &'a Search, device: &'a DeviceLeaks, leak: &'a Leak) {
+        metric: leak.metric.name(),
+        label: printable(&leak.label),
+        also: list(leak.also.iter().map(|label| printable(label))),
+        key: leak.key,
+        bucket: leak.bucket.map(Bucket::code),
+        device: device.device,
+        rank: search.rank,
+        bytes: leak.bytes,
+        blocks: leak.blocks,
+        bytes_per_step: leak.bytes_per_step,
+        since: leak.since,
+        share_of_steps: (leak.share() * 1e6).round() / 1e6,
+        steps_grown: leak.grew,
+        steps_judged: leak.judged,
+        end: leak.end.bytes,
+        end_blocks: leak.end.blocks,
+        frames: Frames::of(search.tables(), leak.stack),
+        forward_frames: Frames::forward(search.tables(), leak.stack),
+    }
+}
+
+object! {
+    TotalsReport(growth: Growth) {
+        allocated_slope: growth.allocated,
+        reserved_slope: growth.reserved,
+        fragmentation_slope: growth.fragmentation,
+        runs_out_after: growth.runs_out_after,
+    }
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceLeaks, rank: Option<u64>) {
+        device: device.device,
+        rank,
+        steps_by: device.how.as_ref().map(steps_by),
+        steps_skipped: device.skip,
+        steps_judged: device.judged,
+        unclear: device.unclear.as_ref().map(|unclear| &unclear.reason),
+        steps: list(device.points.iter().map(StepReport)),
+        totals: TotalsReport(device.growth),
+        device_memory?: device.budget.map(BudgetReport),
+    }
+}
+
+/// How the steps were found.
+fn steps_by(how: &How) -> String {
+    match how {
+        How::Named(pattern) => printable(pattern),
+        How::Recurring(label) => format!("recurring: {}", printable(label)),
+        How::Windows => "windows".to_owned(),
+    }
+}
+
+object! {
+    RankCheck<'a>(rank: Option<u64>, check: CheckReport<'a>) {
+        rank,
+        ..check,
+    }
+}
+
+object! {
+    RankDiagnostic<'a>(rank: Option<u64>, diagnostic: DiagnosticReport<'a>) {
+        rank,
+        ..diagnostic,
+    }
+}

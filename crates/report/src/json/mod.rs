@@ -1,0 +1,58 @@
+//! The JSON contracts, a file each: `ptmem.profile/1`, `ptmem.diff/2`, `ptmem.suite/1`, `ptmem.ranks/1`,
+//! `ptmem.leak/1`, `ptmem.history/1` and `ptmem.scale/1`.
+//!
+//! The objects here are the contract: separate from the model, so that the model can change without breaking a reader. Keys
+//! stand in a fixed order; integers are bytes. All of it is worked out as it is written: a report may be many times as large as
+//! the input.
+
+mod diff;
+mod history;
+mod leak;
+mod profile;
+mod ranks;
+mod scale;
+mod shared;
+mod suite;
+mod tree;
+
+use std::io::{self, Write};
+
+use super::ranks::{Line, Others, compared, shown};
+use super::{Options, Study, Subject};
+use crate::json_writer::write as put;
+
+/// Writes the result as one object.
+pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    match subject {
+        Subject::Profile(of, judgement) => put(&profile::ProfileReport(of, judgement, true, options), out),
+        Subject::Ranks(of) => {
+            let lines = shown(of);
+            put(&ranks::RanksReport(of, &lines, &Others::held(&lines), options), out)
+        }
+        Subject::Leaks(gate) => put(&leak::LeakReport(gate, &gate.worst_first()), out),
+        Subject::Gate(gate) => match &gate.comparisons[..] {
+            [one] if one.name.is_none() => put(&diff::DiffReport(one, true, options), out),
+            _ => {
+                let lines: Vec<_> = gate.ranks.iter().map(|ranks| compared(gate, ranks)).collect();
+                let jobs = gate.ranks.iter().zip(&lines);
+                let jobs: Vec<_> =
+                    jobs.map(|(of, lines)| suite::Job { of, lines, others: Others::changes(lines) }).collect();
+                put(&suite::SuiteReport(gate, &jobs, options), out)
+            }
+        },
+    }
+}
+
+/// Writes the result over several profiles as one object.
+pub(super) fn write_study(study: Study<'_>, out: &mut dyn Write) -> io::Result<()> {
+    match study {
+        Study::History(history) => put(&history::HistoryReport(history), out),
+        Study::Scale(scale) => put(&scale::ScaleReport(scale), out),
+    }
+}
+
+/// The lines of ranks that have their stacks in the report: the first ones. The stacks of hundreds of ranks would take
+/// hundreds of megabytes, and of no use to a reader.
+fn with_stacks<'l, T, D>(lines: &'l [Line<'_, T, D>], options: &Options) -> &'l [Line<'l, T, D>] {
+    &lines[..options.limit(lines.len())]
+}

@@ -1,0 +1,187 @@
+//! `ptmem.profile/1`: the figures of one snapshot, with the checks of absolute limits where there are any.
+
+use serde::Serialize;
+
+use super::shared::{BudgetReport, CheckReport, DiagnosticReport, Frames, SourceReport, Tool};
+use super::tree::Lines;
+use crate::Options;
+use crate::json_writer::{list, object};
+use crate::known::KnownCounter;
+use crate::phases::{IntervalRecord, PhaseRecord};
+use crate::profile::{Bucket, DeviceProfile, HeldLine, HeldLines, Profile, StackTotal};
+use crate::replay::{Counter, Figures, Fragmentation, History, Oom};
+use crate::tree::{self, of_device};
+use crate::verdict::Judgement;
+
+object! {
+    /// The report of one snapshot, with the checks of a judgement where there is one.
+    pub(super) ProfileReport<'a>(
+        profile: &'a Profile,
+        judgement: Option<&'a Judgement>,
+        has_stacks: bool,
+        options: &'a Options,
+    ) {
+        schema: "ptmem.profile/1",
+        tool: Tool(),
+        source: SourceReport(profile),
+        group_by: profile.options.group_by.to_string(),
+        at: profile.options.at.to_string(),
+        devices: list(profile.devices.iter().map(|device| DeviceReport(device, profile, has_stacks, options))),
+        verdict?: judgement.map(|judgement| judgement.verdict.name()),
+        exit_code?: judgement.map(|judgement| judgement.verdict.exit_code()),
+        checks?: judgement.map(|judgement| list(judgement.checks.iter().map(CheckReport))),
+        diagnostics: list(
+            profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|of| &of.diagnostics)).map(DiagnosticReport)
+        ),
+    }
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceProfile, profile: &'a Profile, has_stacks: bool, options: &'a Options) {
+        device: device.device,
+        events: device.events,
+        duration_us: device.duration_us,
+        actions: device.actions,
+        allocated: CounterReport::new(&device.figures.allocated, device.figures.history),
+        active: CounterReport::new(&device.figures.active, device.figures.history),
+        requested: CounterReport::new(&device.figures.requested, device.figures.history),
+        reserved: CounterReport::new(&device.figures.reserved, device.figures.history),
+        fragmentation: fragmentation(&device.figures),
+        checks: device.figures.checks,
+        allocations: device.figures.allocation_count,
+        frees: device.figures.free_count,
+        allocated_total: device.figures.allocated_total,
+        device_memory?: options.device_memory.map(|of| BudgetReport(of.budget(profile.run.as_ref(), device.device))),
+        ooms: list(device.figures.ooms.iter().enumerate().map(|(index, oom)| OomReport::new(device, profile, index, oom))),
+        at_event: at_event(device),
+        stacks: list(stacks(device, profile, has_stacks, options).iter().map(|(total, lines)| {
+            StackReport(total, lines, profile, &device.figures)
+        })),
+        phases: list(options.phases_of(device).map(PhaseRecord)),
+        intervals?: profile.options.every.as_ref().map(|_| list(device.intervals.iter().map(IntervalRecord))),
+        tree?: options.tree.as_ref().filter(|_| has_stacks).map(|tree| lines(device, profile, tree, options.top)),
+    }
+}
+
+/// The stacks that are listed, with the lines that each sums.
+fn stacks(
+    device: &DeviceProfile,
+    profile: &Profile,
+    has_stacks: bool,
+    options: &Options,
+) -> Vec<(StackTotal, HeldLines)> {
+    let totals = if has_stacks { device.listed(options.top, 0) } else { Vec::new() };
+    let code = profile.code();
+    let with_lines = totals.into_iter().map(|total| {
+        let lines = total.lines(profile.options.group_by, &code);
+        (total, lines)
+    });
+    with_lines.collect()
+}
+
+fn lines(device: &DeviceProfile, profile: &Profile, tree: &tree::Options, top: usize) -> Lines {
+    Lines::held(of_device(device, profile.options.group_by, &profile.code(), tree), top)
+}
+
+/// The event of the moment that was asked for. The dump is no event: the last event is the nearest.
+fn at_event(device: &DeviceProfile) -> Option<i64> {
+    let last = i64::try_from(device.events).unwrap_or(i64::MAX) - 1;
+    device.at.map(|at| at.event_index().min(last))
+}
+
+#[derive(Serialize)]
+struct CounterReport {
+    #[serde(flatten)]
+    counter: Counter,
+    exact: bool,
+    max_error: Option<u64>,
+}
+
+impl CounterReport {
+    /// Without a history, only the state at the dump is known.
+    fn new(counter: &Counter, history: History) -> Self {
+        let KnownCounter { baseline, peak, max_error } = KnownCounter::new(counter, history);
+        let known = Counter {
+            baseline,
+            peak,
+            peak_at: peak.and(counter.peak_at),
+            baseline_error: baseline.and(counter.baseline_error),
+            peak_error: peak.and(counter.peak_error),
+            ..*counter
+        };
+        Self { counter: known, exact: max_error.is_some() && counter.exact(), max_error }
+    }
+}
+
+/// Reserved bytes that are not active, as far as they are known.
+fn fragmentation(figures: &Figures) -> Fragmentation {
+    let reserved = KnownCounter::new(&figures.reserved, figures.history);
+    Fragmentation { peak: reserved.peak.and(figures.fragmentation.peak), ..figures.fragmentation }
+}
+
+/// Failed requests beyond these are listed without their frames: a job that catches and retries has many.
+const MOST_FAILED_STACKS: usize = 16;
+
+#[derive(Serialize)]
+struct OomReport<'a> {
+    #[serde(flatten)]
+    oom: Oom,
+    demand: Option<u64>,
+    fragmentation: Option<u64>,
+    frames: Frames<'a>,
+}
+
+impl<'a> OomReport<'a> {
+    fn new(device: &DeviceProfile, profile: &'a Profile, index: usize, oom: &Oom) -> Self {
+        let stack = device.failed_stacks.get(index).copied().flatten().filter(|_| index < MOST_FAILED_STACKS);
+        let frames = Frames::of(&profile.tables, stack);
+        Self { oom: *oom, demand: oom.demand(), fragmentation: oom.fragmentation(), frames }
+    }
+}
+
+object! {
+    StackReport<'a>(total: &'a StackTotal, lines: &'a HeldLines, profile: &'a Profile, figures: &'a Figures) {
+        label: total.label,
+        key: total.key.0,
+        bucket: total.bucket.map(Bucket::code),
+        baseline: known(figures, total.baseline.bytes),
+        peak: known(figures, total.peak.bytes),
+        end: total.end.bytes,
+        oom?: failed(figures, total.oom.bytes),
+        at: total.at.bytes,
+        baseline_blocks: known(figures, total.baseline.blocks),
+        peak_blocks: known(figures, total.peak.blocks),
+        end_blocks: total.end.blocks,
+        oom_blocks?: failed(figures, total.oom.blocks),
+        at_blocks: total.at.blocks,
+        allocations: total.allocations,
+        allocated_total: total.allocated_total,
+        highest: total.highest.map(|highest| highest.bytes),
+        // -1 where it was held at the start.
+        highest_event: total.highest.map(|highest| highest.at.event_index()),
+        lines: list(lines.all.iter().map(LineReport)),
+        // Types and shapes of the tensors that the row consists of, at the moment that was asked for.
+        shapes?: (!total.shapes.is_empty()).then(|| list(total.shapes.iter().map(LineReport))),
+        frames: Frames::of(&profile.tables, total.stack()),
+        forward_frames: Frames::forward(&profile.tables, total.stack()),
+    }
+}
+
+/// A figure of a stack that only a history tells.
+fn known(figures: &Figures, figure: u64) -> Option<u64> {
+    (figures.history == History::Recorded).then_some(figure)
+}
+
+/// A figure of a stack when memory ran out.
+fn failed(figures: &Figures, figure: u64) -> Option<u64> {
+    (!figures.ooms.is_empty()).then_some(figure)
+}
+
+object! {
+    /// One of the lines of code that a row sums, with its operator, at the moment that was asked for.
+    LineReport<'a>(line: &'a HeldLine) {
+        label: line.label,
+        at: line.held.bytes,
+        at_blocks: line.held.blocks,
+    }
+}

@@ -1,0 +1,96 @@
+//! `ptmem.scale/1`: how memory scales with what was varied.
+
+use super::shared::{BudgetReport, DiagnosticReport, Tool};
+use crate::json_writer::{list, object};
+use crate::profile::Bucket;
+use crate::scale::{Check, DeviceScale, Forecast, Full, MomentScale, Range, Run, Scale, StackScale};
+use crate::text::printable;
+use crate::view::bytes;
+
+object! {
+    /// The report of several runs, by what was varied.
+    pub(super) ScaleReport<'a>(scale: &'a Scale) {
+        schema: "ptmem.scale/1",
+        tool: Tool(),
+        group_by: scale.group_by.to_string(),
+        aligned: scale.is_aligned(),
+        runs: list(scale.runs.iter().map(RunReport)),
+        devices: list(scale.devices.iter().map(DeviceReport)),
+        diagnostics: list(scale.diagnostics.iter().map(DiagnosticReport)),
+    }
+}
+
+object! {
+    RunReport<'a>(run: &'a Run) {
+        path: run.path,
+        x: run.x,
+    }
+}
+
+object! {
+    DeviceReport<'a>(device: &'a DeviceScale) {
+        device: device.device,
+        // One for each run.
+        peaks: device.peaks,
+        reserved: device.reserved,
+        forecasts: list(device.forecasts.iter().map(ForecastReport)),
+        check: device.check.map(CheckReport),
+        device_memory?: device.budget.map(BudgetReport),
+        full: device.full.map(FullReport),
+        // Moments that may be the peak.
+        moments: list(device.moments.iter().map(MomentReport)),
+    }
+}
+
+object! {
+    MomentReport<'a>(moment: &'a MomentScale) {
+        stacks: list(moment.stacks.iter().map(StackReport)),
+    }
+}
+
+object! {
+    ForecastReport<'a>(forecast: &'a Forecast) {
+        x: forecast.x,
+        moment: forecast.moment,
+        peak: RangeReport(forecast.peak),
+        reserved: forecast.reserved.map(RangeReport),
+    }
+}
+
+object! {
+    RangeReport(range: Range) {
+        low: bytes(range.low),
+        best: bytes(range.best),
+        high: bytes(range.high),
+    }
+}
+
+object! {
+    CheckReport(check: Check) {
+        x: check.x,
+        predicted: bytes(check.predicted),
+        peak: check.peak,
+    }
+}
+
+object! {
+    FullReport(full: Full) {
+        earliest: full.earliest,
+        best: full.best,
+        latest: full.latest,
+    }
+}
+
+object! {
+    StackReport<'a>(stack: &'a StackScale) {
+        label: printable(&stack.track.label),
+        bucket: stack.track.bucket.map(Bucket::code),
+        shape: stack.fit.shape.name(),
+        constant: stack.fit.best.constant,
+        linear: stack.fit.best.linear,
+        quadratic: stack.fit.best.quadratic,
+        misses: bytes(stack.fit.misses),
+        // One for each run.
+        bytes: list(stack.track.held.iter().map(|held| held.bytes)),
+    }
+}

@@ -1,0 +1,97 @@
+//! `ptmem.suite/1`: several comparisons, and what holds for the ranks of a job together.
+
+use super::diff::DiffReport;
+use super::shared::{ChangeReport, CheckReport, PlaceInJob, SidedDiagnostic, Tool};
+use super::with_stacks;
+use crate::Options;
+use crate::diff::{Change, Metric, Row};
+use crate::json_writer::{list, object};
+use crate::known;
+use crate::ranks::{self, Compared, Others};
+use crate::verdict::{Comparison, Gate, Missing, Ranks};
+
+object! {
+    /// The report of several comparisons.
+    pub(super) SuiteReport<'a>(gate: &'a Gate, jobs: &'a [Job<'a>], options: &'a Options) {
+        schema: "ptmem.suite/1",
+        tool: Tool(),
+        verdict: gate.verdict().name(),
+        exit_code: gate.verdict().exit_code(),
+        comparisons: list(gate.comparisons.iter().map(|of| DiffReport(of, has_stacks(of, jobs, options), options))),
+        ranks: list(jobs.iter().map(|job| JobReport(gate, job, options))),
+    }
+}
+
+/// The ranks of a job together.
+pub(super) struct Job<'a> {
+    pub(super) of: &'a Ranks,
+    pub(super) lines: &'a [Compared<'a>],
+    pub(super) others: Others<'a>,
+}
+
+/// Whether the stacks of a comparison are in the report: of a job, those of the first ranks are.
+fn has_stacks(comparison: &Comparison, jobs: &[Job<'_>], options: &Options) -> bool {
+    let mut listed = jobs.iter().flat_map(|job| with_stacks(job.lines, options));
+    comparison.member.is_none() || listed.any(|line| std::ptr::eq(line.of, comparison))
+}
+
+object! {
+    JobReport<'a>(gate: &'a Gate, job: &'a Job<'a>, options: &'a Options) {
+        name: job.of.name,
+        before: job.of.paths.before,
+        after: job.of.paths.after,
+        verdict: gate.headline_of_job(job.of).verdict.name(),
+        missing: list(job.of.missing.iter().map(MissingReport)),
+        imbalance: ChangeReport(job.of.imbalance),
+        median: job.others.median,
+        worst: job.lines.first().map(|line| &line.name),
+        table: list(job.lines.iter().map(LineReport)),
+        stacks: list(rows(job, options).iter().map(|(row, median)| RowReport(row, *median, &job.others))),
+        checks: list(job.of.judgement.checks.iter().map(CheckReport)),
+        diagnostics: list(ranks::diagnostics_of_gate(gate, job.of).iter().map(|(side, of)| SidedDiagnostic(*side, of))),
+    }
+}
+
+/// The rows of the worst rank, each with its change on the rank in the middle.
+fn rows(job: &Job<'_>, options: &Options) -> Vec<(Row, Option<i128>)> {
+    let rows = job.lines.first().map(|line| line.rows(options)).unwrap_or_default();
+    let medians = ranks::medians_of_rows(&job.others, &rows);
+    rows.into_iter().zip(medians).collect()
+}
+
+object! {
+    /// A stack of the worst rank, and its change on the others.
+    RowReport<'a>(row: &'a Row, median: Option<i128>, others: &'a Others<'a>) {
+        label: row.label,
+        key: row.key,
+        delta: row.delta(),
+        median,
+        ranks: others.same(&row.key, row.delta()),
+    }
+}
+
+object! {
+    MissingReport<'a>(missing: &'a Missing) {
+        name: missing.member.label,
+        ..PlaceInJob(Some(&missing.member)),
+        side: missing.side.name(),
+        path: missing.path,
+    }
+}
+
+object! {
+    /// One device of one rank.
+    LineReport<'a>(line: &'a Compared<'a>) {
+        name: line.name,
+        comparison: line.of.name,
+        ..PlaceInJob(line.of.member.as_ref()),
+        before_device: line.device.and_then(|device| device.device.before),
+        after_device: line.device.and_then(|device| device.device.after),
+        verdict: line.of.judgement.verdict.name(),
+        peak: ChangeReport(peak(line)),
+    }
+}
+
+fn peak(line: &Compared<'_>) -> Change {
+    line.device.map(|device| known::change(Metric::Peak, device, &line.of.diff.profiles)).unwrap_or_default()
+}

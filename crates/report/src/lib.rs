@@ -1,0 +1,334 @@
+//! Reports: one file per output format, each a function of the result alone.
+//!
+//! A part of `ptmem` that promises nothing by itself: the crate `ptmem` is for others.
+
+#![warn(clippy::disallowed_methods)]
+
+mod bencher;
+mod csv;
+mod finding;
+mod folded;
+mod github;
+mod github_action_benchmark;
+mod github_output;
+mod gitlab;
+mod html;
+mod json;
+pub mod json_writer;
+mod junit;
+mod known;
+mod markdown;
+mod phases;
+mod place;
+mod ranks;
+mod run;
+mod sarif;
+mod series;
+mod source;
+mod sparkline;
+mod speedscope;
+mod study;
+mod table;
+mod view;
+mod weighed;
+
+use ptmem_base::{diagnostic, lines, pattern, python, sides, text, units};
+use ptmem_compare::{budget, diff, history, leak, picture, scale, tracks, tree, verdict};
+use ptmem_snapshot::snapshot;
+use ptmem_trace::{phase, profile, replay, stack, trace};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+
+use strum::VariantArray;
+
+use crate::budget::DeviceMemory;
+use crate::diff::Listing;
+pub use crate::lines::wrap;
+use crate::profile::{DeviceProfile, Occurrence, Profile};
+pub use crate::text::printable;
+use crate::tree as call_tree;
+use crate::verdict::{Check, Comparison, Gate, Judgement, LeakGate, Readings};
+use place::Place;
+pub use run::{Acceptance, Approval, Run};
+pub use study::{Study, StudyFormat};
+use view::View;
+
+/// Subject of a report.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// Comparisons and their verdict.
+    Gate(&'a Gate),
+    /// One snapshot, with the checks of absolute limits if there were any.
+    Profile(&'a Profile, Option<&'a Judgement>),
+    /// Leaks, and the verdict.
+    Leaks(&'a LeakGate),
+    /// One snapshot of each rank of a job.
+    Ranks(&'a Readings),
+}
+
+impl<'r> From<&'r Gate> for Subject<'r> {
+    fn from(gate: &'r Gate) -> Self {
+        Self::Gate(gate)
+    }
+}
+
+impl<'r> From<&'r Profile> for Subject<'r> {
+    fn from(profile: &'r Profile) -> Self {
+        Self::Profile(profile, None)
+    }
+}
+
+impl<'r> From<(&'r Profile, &'r Judgement)> for Subject<'r> {
+    fn from((profile, judgement): (&'r Profile, &'r Judgement)) -> Self {
+        Self::Profile(profile, Some(judgement))
+    }
+}
+
+impl<'r> From<&'r LeakGate> for Subject<'r> {
+    fn from(gate: &'r LeakGate) -> Self {
+        Self::Leaks(gate)
+    }
+}
+
+/// The formats of reports.
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For machines; see docs/json.md.
+    Json,
+    /// A comment on a pull request, or the summary of a job.
+    // The ending of its files.
+    #[cfg_attr(feature = "cli", value(alias = "md"))]
+    Markdown,
+    /// One page for a browser: timelines, flame graph, rows; see docs/html.md.
+    Html,
+    /// The timeline of the page alone, as a picture.
+    Svg,
+    /// Workflow commands that annotate the lines of a pull request.
+    Github,
+    /// Code Quality report of GitLab.
+    Gitlab,
+    /// JUnit XML: a suite per device, a case per check.
+    Junit,
+    /// SARIF 2.1.0: a result per failed check.
+    Sarif,
+    /// A row per stack, or per phase with --phases.
+    Csv,
+    /// A line per stack, for flame graphs.
+    Folded,
+    /// Stacks by their bytes, for the viewer speedscope.
+    Speedscope,
+    /// Bencher Metric Format.
+    Bencher,
+    /// customSmallerIsBetter of github-action-benchmark.
+    GithubActionBenchmark,
+    /// name=value lines for the file that GITHUB_OUTPUT names.
+    GithubOutput,
+    /// The verdict in one line of Markdown, with warnings: a comment where all is well.
+    Brief,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether it shows pictures, which need the addresses of blocks ([`crate::profile::Options::layout`]).
+    #[must_use]
+    pub fn has_pictures(self) -> bool {
+        matches!(self, Self::Html | Self::Svg)
+    }
+
+    /// True if it names lines of the checkout.
+    #[must_use]
+    pub fn points_at_lines(self) -> bool {
+        match self {
+            Self::Markdown | Self::Html | Self::Github | Self::Gitlab | Self::Junit | Self::Sarif | Self::Csv => true,
+            Self::Table
+            | Self::Json
+            | Self::Svg
+            | Self::Folded
+            | Self::Speedscope
+            | Self::Bencher
+            | Self::GithubActionBenchmark
+            | Self::GithubOutput
+            | Self::Brief => false,
+        }
+    }
+
+    /// Writes a result, as it is worked out: JSON may be many times as large as the input.
+    ///
+    /// # Errors
+    /// If it cannot be written to `out`.
+    pub fn write(self, subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+        let text = match self {
+            Self::Table => table::render(&View::new(subject, options), options),
+            Self::Json => return json::write(subject, options, out),
+            Self::Markdown => markdown::render(&View::new(subject, options), options),
+            Self::Html => html::render(subject, options)?,
+            Self::Svg => html::render_svg(subject, options),
+            Self::Github => github::render(subject, options),
+            Self::Gitlab => return gitlab::write(subject, options, out),
+            Self::Junit => junit::render(subject, options),
+            Self::Sarif => return sarif::write(subject, options, out),
+            Self::Csv => return csv::write(subject, options, out),
+            Self::Folded => return folded::write(subject, out),
+            Self::Speedscope => return speedscope::write(subject, out),
+            Self::Bencher => return bencher::write(subject, out),
+            Self::GithubActionBenchmark => return github_action_benchmark::write(subject, out),
+            Self::GithubOutput => github_output::render(subject, options),
+            Self::Brief => markdown::brief(&View::new(subject, options), options),
+        };
+        out.write_all(text.as_bytes())
+    }
+
+    /// The same as a text.
+    ///
+    /// # Errors
+    /// If the format cannot represent the result, which the types of this crate rule out.
+    pub fn render(self, subject: Subject<'_>, options: &Options) -> io::Result<String> {
+        let mut text = Vec::new();
+        self.write(subject, options, &mut text)?;
+        String::from_utf8(text).map_err(io::Error::other)
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Options of reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The most stacks per device; 0 is all.
+    pub top: usize,
+    /// List unchanged stacks too.
+    pub unchanged: bool,
+    /// Show how the two stacks of a row differ.
+    pub explain: bool,
+    /// Show the call tree in place of the list of stacks.
+    pub tree: Option<call_tree::Options>,
+    /// Show phases.
+    pub phases: bool,
+    /// Number of first occurrences of each phase name to leave out.
+    pub skip_first: u32,
+    /// Columns of the terminal, in which a table fits its lines; without it sentences and labels stay on one line.
+    pub width: Option<usize>,
+    /// How readers of a table see minor metrics, notes and the rest of warnings, such as `-v`; without it the table has them all.
+    pub more: Option<&'static str>,
+    /// Memory of the device, for shares of it.
+    pub device_memory: Option<DeviceMemory>,
+    /// Markdown takes no more bytes than this.
+    pub max_bytes: usize,
+    /// The key by which a comment on a pull request is found again.
+    pub comment_key: String,
+    /// The address at which readers of a comment find the timeline as a picture; without it a comment has a chart of its own.
+    pub picture: Option<String>,
+    /// The run of continuous integration that makes the report.
+    pub run: Option<Run>,
+    /// The approval of the growth, where it was approved.
+    pub approval: Option<Approval>,
+    /// The ways to accept growth, for a gate that fails by it.
+    pub acceptance: Option<Acceptance>,
+    /// The lines of files of the checkout, by their paths from its root, for formats that show them.
+    pub sources: BTreeMap<String, Vec<String>>,
+    /// Show the source of each row below it.
+    pub source: bool,
+    /// Compute pictures: curves in many points, and who holds the memory at chosen moments.
+    pub pictures: bool,
+    /// Files of the checkout, relative to its root, by their recorded paths.
+    pub checkout: BTreeMap<String, String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            top: 10,
+            unchanged: false,
+            explain: false,
+            tree: None,
+            phases: false,
+            skip_first: 0,
+            width: None,
+            more: None,
+            device_memory: None,
+            max_bytes: MOST_COMMENT_BYTES,
+            comment_key: DEFAULT_KEY.to_owned(),
+            picture: None,
+            run: None,
+            approval: None,
+            acceptance: None,
+            pictures: false,
+            sources: BTreeMap::new(),
+            source: false,
+            checkout: BTreeMap::new(),
+        }
+    }
+}
+
+/// The key of a comment where none is given.
+pub const DEFAULT_KEY: &str = "default";
+
+/// Ranks of one job that a page shows with all of their figures.
+const MOST_RANKS_IN_FULL: usize = 8;
+
+/// GitHub takes no longer comments.
+pub const MOST_COMMENT_BYTES: usize = 65_536;
+
+/// GitHub takes no longer summaries of a step.
+pub const MOST_SUMMARY_BYTES: usize = 1 << 20;
+
+impl Options {
+    /// The address of a line of code in the repository; `None` where its file is none of the checkout.
+    fn address_of(&self, place: &Place) -> Option<String> {
+        let run = self.run.as_ref()?;
+        let is_in_checkout = self.checkout.values().any(|path| *path == place.path);
+        is_in_checkout.then(|| run.line_address(&place.path, place.line))
+    }
+
+    /// The number of things to list of as many as there are.
+    fn limit(&self, all: usize) -> usize {
+        if self.top == 0 { all } else { self.top.min(all) }
+    }
+
+    /// Ranks of a job that are shown with all of their figures: the worst ones.
+    fn ranks_in_full(&self) -> usize {
+        if self.pictures { MOST_RANKS_IN_FULL } else { 1 }
+    }
+
+    /// Whether pictures show frames that only pass calls on.
+    fn internals(&self) -> bool {
+        self.tree.as_ref().is_some_and(|tree| tree.internals)
+    }
+
+    /// The rows of a comparison to show.
+    fn listing(&self, comparison: &Comparison) -> Listing {
+        // A page has room for what no limit is about.
+        let min_delta = if self.pictures { 0 } else { comparison.min_delta };
+        Listing { top: self.top, min_delta, unchanged: self.unchanged }
+    }
+
+    /// Whether a comparison shows its phases: they were asked for, or there is a limit on them.
+    fn shows_phases(&self, comparison: &Comparison) -> bool {
+        self.phases || comparison.judgement.checks.iter().any(Check::is_of_phases)
+    }
+
+    /// The occurrences of phases to show of one snapshot.
+    fn phases_of<'d>(&self, device: &'d DeviceProfile) -> impl Iterator<Item = &'d Occurrence> + Clone + use<'d> {
+        let skip = self.skip_first;
+        device.phases.all.iter().filter(move |phase| phase.number >= skip)
+    }
+}

@@ -1,0 +1,138 @@
+//! Tables: a header, and the rows that fit.
+
+use super::LONGEST_NAME;
+use super::escape::{code, prose, sentence, unbroken};
+use super::page::{Links, Page};
+use crate::stack::More;
+use crate::text::{cut, printable, shorten};
+use crate::verdict::Standing;
+use crate::view::{Align, Aside, Label, LabelKind, Mark, Phrase, Row, Table, TreeFrame, Value};
+
+/// Columns of a chain of frames.
+const WIDEST_FRAMES: usize = 100;
+
+/// Levels by which a name is indented.
+const MOST_LEVELS: usize = 16;
+
+/// Writes a table with its title. Rows that are beside the point are folded away.
+pub(super) fn write(page: &mut Page, table: &Table) {
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.aside == Aside::Not).collect();
+    let aside: Vec<&Row> = table.rows.iter().filter(|row| row.aside != Aside::Not).collect();
+    let is_all_aside = rows.is_empty() && !aside.is_empty();
+    let total = total(&table.total);
+    if let Some(title) = table.title.as_ref().filter(|_| !is_all_aside) {
+        page.add(&format!("\n**{}**{total}\n", sentence(title)));
+    }
+    write_rows(page, table, &rows);
+    if !aside.is_empty() {
+        let title = table.title.as_deref().filter(|_| is_all_aside);
+        let summary = title.map_or_else(|| table.aside.to_owned(), |title| format!("{}{total}", sentence(title)));
+        if !page.details(&summary, |page| write_rows(page, table, &aside)) {
+            page.more(number(&aside), table.noun.one, table.noun.many);
+        }
+    }
+    if let Some(below) = &table.below {
+        page.add(&format!("\n<sub>{}</sub>\n", prose(below)));
+    }
+}
+
+/// The sum of all rows, behind a title.
+fn total(parts: &[Phrase]) -> String {
+    if parts.is_empty() { String::new() } else { format!(" ({})", phrases(parts)) }
+}
+
+/// Phrases with commas between them.
+pub(super) fn phrases(phrases: &[Phrase]) -> String {
+    let texts = phrases.iter().map(|Phrase(values)| values.iter().map(text).collect::<String>());
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// The text of a value that is no name.
+fn text(value: &Value) -> String {
+    prose(&value.with_arrow())
+}
+
+/// Adds the rows that fit, and the number of things that the others stand for.
+fn write_rows(page: &mut Page, table: &Table, rows: &[&Row]) {
+    let header = header(table);
+    let links = page.links.clone();
+    let pieces = rows.iter().enumerate().map(|(at, row)| {
+        let row = line(&links, table, row);
+        if at == 0 { format!("\n{header}\n{row}\n") } else { format!("{row}\n") }
+    });
+    let shown = page.add_all(pieces);
+    page.more(number(&rows[shown..]), table.noun.one, table.noun.many);
+}
+
+/// The number of things that rows stand for.
+fn number(rows: &[&Row]) -> usize {
+    rows.iter().map(|row| row.others.unwrap_or(1)).sum()
+}
+
+fn header(table: &Table) -> String {
+    let heads: Vec<_> = table.columns.iter().map(|column| column.head.as_str()).collect();
+    let aligned = table.columns.iter().map(|column| match column.align {
+        Align::Left => ":--|",
+        Align::Right => "--:|",
+    });
+    format!("| {} |\n|{}", heads.join(" | "), aligned.collect::<String>())
+}
+
+fn line(links: &Links, table: &Table, row: &Row) -> String {
+    let last = row.cells.len().saturating_sub(1);
+    let cells = row.cells.iter().zip(&table.columns).enumerate().map(|(at, (value, column))| match value {
+        value if at == last => name(links, row, value),
+        Value::Change(0) => cell(value),
+        value if column.is_main && *value != Value::Nothing => format!("**{}**", cell(value)),
+        value => cell(value),
+    });
+    format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// The last cell of a row: its name, with what the checks found.
+fn name(links: &Links, row: &Row, value: &Value) -> String {
+    // Spaces at the beginning of a cell would be lost, and these are no code.
+    let indent = "\u{2003}".repeat(row.depth.min(MOST_LEVELS));
+    let mark = row.mark.map(|mark| format!("{} ", icon(mark))).unwrap_or_default();
+    let more = match value {
+        Value::Label(label) => label.more,
+        _ => More::None,
+    };
+    format!("{indent}{mark}{}{more}", links.to(cell(value), row.site.as_ref()))
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Label(Label { text, kind: LabelKind::Code, .. }) => code(text),
+        Value::Label(Label { text, kind: LabelKind::Words, .. }) => prose(cut(text, LONGEST_NAME)),
+        Value::Frames(frames) => code(&shorten(&chain(frames), WIDEST_FRAMES)),
+        Value::Mark { mark, limit } => outcome(*mark, limit.as_deref()),
+        // A row of many words would push the names out of sight.
+        Value::Direction { .. } => text(value),
+        value => unbroken(&text(value)),
+    }
+}
+
+fn chain(frames: &[TreeFrame]) -> String {
+    let texts = frames.iter().map(|of| format!("{}{}", if of.marked { "*" } else { "" }, printable(&of.frame.text())));
+    texts.collect::<Vec<_>>().join(" > ")
+}
+
+fn outcome(mark: Mark, limit: Option<&str>) -> String {
+    let accepted = match (mark.accepted, limit) {
+        (false, _) => "",
+        (true, Some(_)) => ", more is accepted",
+        (true, None) => " accepted",
+    };
+    let limit = limit.map(|limit| format!(" allowed {}", prose(limit))).unwrap_or_default();
+    format!("{}{limit}{accepted}", icon(mark))
+}
+
+/// A picture of what the checks found.
+pub(super) fn icon(mark: Mark) -> &'static str {
+    match mark.standing {
+        Standing::Ok => "✅",
+        Standing::Warning | Standing::Inconclusive => "⚠️",
+        Standing::Exceeded => "❌",
+    }
+}

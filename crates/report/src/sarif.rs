@@ -1,0 +1,189 @@
+//! SARIF 2.1.0: one result per check that does not hold, at the line of the user's code.
+//!
+//! Fields stand in the order of their names.
+
+use std::io::{self, Write};
+
+use sha1::{Digest, Sha1};
+
+use super::finding::{Explanation, Finding, across_ranks, findings, rule_id, source_path};
+use super::place::PlacedFrame;
+use super::{Options, Subject};
+use crate::diff::Metric;
+use crate::json_writer::{self as json, list, object, one};
+use crate::verdict::About;
+
+/// Frames of one stack that are listed.
+const MOST_FRAMES: usize = 256;
+
+/// Code scanning takes no more results of one run.
+const MOST_RESULTS: usize = 5_000;
+
+/// The base of relative paths.
+const ROOT: &str = "SRCROOT";
+
+/// Kinds of checks beside those of metrics.
+const OTHER_RULES: [About; 10] = [
+    About::Stacks,
+    About::StackHighest,
+    About::Imbalance,
+    About::Ranks,
+    About::Phases,
+    About::Modules,
+    About::Leaks,
+    About::OutOfMemory,
+    About::Headroom,
+    About::Growth,
+];
+
+pub(super) fn write(subject: Subject<'_>, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let source = source_path(subject).unwrap_or_default();
+    let mut findings = across_ranks(findings(subject, options));
+    findings.retain(Finding::is_bad);
+    findings.truncate(MOST_RESULTS);
+    json::write(&Log(&findings, source, options), out)
+}
+
+object! {
+    Log<'a>(findings: &'a [Finding<'a>], source: &'a str, options: &'a Options) {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        runs: [Run(findings, source, options)],
+        version: "2.1.0",
+    }
+}
+
+object! {
+    Run<'a>(findings: &'a [Finding<'a>], source: &'a str, options: &'a Options) {
+        columnKind: "unicodeCodePoints",
+        originalUriBaseIds: one(ROOT, one("description", one("text", "The root of the checkout."))),
+        results: list(findings.iter().map(|finding| RunResult(finding, source, options))),
+        tool: one("driver", Driver()),
+    }
+}
+
+object! {
+    Driver() {
+        informationUri: "https://pytorch.org/docs/stable/torch_cuda_memory.html",
+        name: "ptmem",
+        // Every rule that a result may name.
+        rules: list(Metric::ALL.into_iter().map(About::Metric).chain(OTHER_RULES).map(Rule)),
+        semanticVersion: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+object! {
+    Rule(about: About) {
+        defaultConfiguration: one("level", "error"),
+        fullDescription: one("text", format!(
+            "GPU memory: {}. The limit that was set for it is exceeded, or cannot be checked.", rule_description(about)
+        )),
+        id: rule_id(about),
+        shortDescription: one("text", format!("GPU memory: {}", rule_description(about))),
+    }
+}
+
+object! {
+    RunResult<'a>(finding: &'a Finding<'a>, source: &'a str, options: &'a Options) {
+        level: if finding.is_error() { "error" } else { "warning" },
+        locations: [one("physicalLocation", location(finding, source))],
+        message: one("text", &finding.sentence),
+        partialFingerprints: one("ptmem/v1", fingerprint(finding)),
+        properties: Properties(finding),
+        ruleId: rule_id(finding.check.about()),
+        stacks?: finding.explanation.stack.is_some().then_some([Stack(&finding.explanation, options)]),
+    }
+}
+
+/// The place of a result. Viewers need one for each: without a line of the user it is the file that was looked at.
+fn location<'a>(finding: &'a Finding<'a>, source: &'a str) -> Location<'a> {
+    finding.explanation.place.as_ref().map_or(Location(source, None), |place| Location(&place.path, Some(place.line)))
+}
+
+object! {
+    /// The check in figures.
+    Properties<'a>(finding: &'a Finding<'a>) {
+        after: finding.check.after,
+        before: finding.check.before,
+        comparison: finding.comparison,
+        device: finding.check.device,
+        limit: finding.check.limit,
+        metric: finding.check.of.name(),
+        result: finding.check.outcome.name(),
+    }
+}
+
+object! {
+    /// The frames in the order of the standard, innermost first.
+    Stack<'a>(explanation: &'a Explanation<'a>, options: &'a Options) {
+        frames: list(explanation.frames(options).iter().rev().take(MOST_FRAMES).map(|frame| one("location", LocationOfFrame(frame)))),
+        message: one("text", "the stack that explains it"),
+    }
+}
+
+object! {
+    LocationOfFrame<'a>(of: &'a PlacedFrame) {
+        message: one("text", of.frame.text()),
+        physicalLocation?: of.place.as_ref().map(|place| Location(&place.path, Some(place.line))),
+    }
+}
+
+object! {
+    /// A file, or a line of one that may be in the checkout.
+    Location<'a>(path: &'a str, line: Option<u32>) {
+        artifactLocation: Artifact(path, line.is_some() && !path.starts_with('/')),
+        region?: line.map(|line| one("startLine", line)),
+    }
+}
+
+object! {
+    Artifact<'a>(path: &'a str, is_relative: bool) {
+        uri: uri(path),
+        uriBaseId?: is_relative.then_some(ROOT),
+    }
+}
+
+fn rule_description(about: About) -> &'static str {
+    match about {
+        About::Metric(metric) => metric.description(),
+        About::Stacks => "bytes that one call stack holds",
+        About::StackHighest => "the most bytes that one call stack held at any moment",
+        About::Phases => "highest allocated bytes within a phase",
+        About::Modules => "bytes that one module holds with all its parts",
+        About::Imbalance => "how far the highest peak of all ranks lies above their median",
+        About::Ranks => "ranks that only one side has",
+        About::Leaks => "bytes that do not come back",
+        About::OutOfMemory => "memory that ran out",
+        About::Headroom => "bytes of the device that the reserved peak leaves free",
+        About::Growth => "growth that has no before to be compared with",
+    }
+}
+
+/// The same for the same check in every run, whatever the figures and lines.
+fn fingerprint(finding: &Finding<'_>) -> String {
+    let digest = Sha1::digest(finding.identity());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A path as a reference: characters that have a meaning in URIs are written in percent.
+fn uri(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_references() {
+        assert_eq!(uri("a b/c%d|é.py"), "a%20b/c%25d%7C%C3%A9.py");
+        assert_eq!(uri("C:/x.py"), "C%3A/x.py");
+    }
+}

@@ -1,0 +1,63 @@
+//! Curves in lines of text.
+
+use std::fmt::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Room;
+use super::style::{BOLD, DIM};
+use crate::lines::wrap;
+use crate::sparkline::{column_of, sparkline};
+use crate::units::Size;
+use crate::view::{Curve, Marks, Timeline};
+
+/// Columns of a curve.
+const NARROWEST: usize = 10;
+const WIDEST: usize = 120;
+
+/// Writes the curves, each in a line, with marks below where there are any.
+pub(super) fn write(out: &mut String, timeline: &Timeline, room: Room) -> fmt::Result {
+    let width = room.columns;
+    for curve in &timeline.curves {
+        match curve.side {
+            Some(side) => {
+                let peak = Size(curve.peak).to_string();
+                let line = sparkline(&curve.points, timeline.top, columns(width, 9 + side.name().len() + peak.width()));
+                writeln!(out, "  {DIM}{side:<6}{DIM:#}  {line}  {peak}")?;
+            }
+            None => writeln!(out, "  {}", sparkline(&curve.points, timeline.top, columns(width, 4)))?,
+        }
+        if let Some(marks) = &curve.marks {
+            write_marks(out, curve, marks, columns(width, 4))?;
+        }
+    }
+    match &timeline.caption {
+        Some(caption) => writeln!(out, "  {DIM}{}{DIM:#}", wrap(&caption.to_string(), 2, 2, room.line)),
+        None => Ok(()),
+    }
+}
+
+fn columns(width: usize, taken: usize) -> usize {
+    width.saturating_sub(taken).clamp(NARROWEST, WIDEST)
+}
+
+/// The baseline and the peak. The mark of the peak is beside its column where there is room, else on a line of
+/// its own.
+fn write_marks(out: &mut String, curve: &Curve, marks: &Marks, columns: usize) -> fmt::Result {
+    let column = column_of(marks.peak_event, marks.events, curve.points.len(), columns);
+    let start = format!("└ baseline {}", Size(marks.baseline));
+    let peak = format!("peak {}", Size(curve.peak));
+    let left = column.checked_sub(peak.width() + 1).filter(|&at| at > start.width());
+    if let Some(at) = left {
+        let gap = at - start.width();
+        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}{peak} ┘{BOLD:#}", "")
+    } else if column > start.width() {
+        let gap = column - start.width();
+        writeln!(out, "  {DIM}{start}{:gap$}{DIM:#}{BOLD}└ {peak}{BOLD:#}", "")
+    } else if column + peak.width() + 2 <= columns {
+        writeln!(out, "  {:column$}{BOLD}└ {peak}{BOLD:#}", "")?;
+        writeln!(out, "  {DIM}{start}{DIM:#}")
+    } else {
+        writeln!(out, "  {DIM}{start}{DIM:#}, {BOLD}{peak}{BOLD:#}")
+    }
+}

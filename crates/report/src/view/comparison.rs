@@ -1,0 +1,273 @@
+//! Comparisons with one verdict: a pair of snapshots, a suite of pairs, the ranks of jobs.
+
+use std::cmp::Reverse;
+
+use super::changes::{self, Changed};
+use super::recording;
+use super::remarks::remarks;
+use super::{
+    Acceptance, Checks, Column, Explanation, Fact, Group, Mark, Overview, Phrase, Row, Section, Source, Table, Tone,
+    Value, View,
+};
+use crate::Options;
+use crate::diff::{Change, DeviceDiff, Metric};
+use crate::finding::grew_most;
+use crate::known;
+use crate::picture::Picture;
+use crate::place::user_place;
+use crate::profile::others;
+use crate::ranks::{self, Compared, Others};
+use crate::sides::{Side, Sides};
+use crate::verdict::{Comparison, Gate, Outcome, Ranks, Standing};
+
+/// The model of a gate.
+pub(super) fn view(gate: &Gate, options: &Options) -> View {
+    let mut groups = Vec::new();
+    let mut at = 0;
+    while let Some(comparison) = gate.comparisons.get(at) {
+        let job = gate.ranks.iter().find(|ranks| ranks.members.start == at && !ranks.members.is_empty());
+        groups.push(match job {
+            Some(job) => of_job(gate, job, options),
+            None => of_comparison(comparison, options),
+        });
+        at = job.map_or(at + 1, |job| job.members.end);
+    }
+    View {
+        headline: Some(gate.headline()),
+        is_gated: gate.is_gated(),
+        explanation: explanation(gate, options),
+        acceptance: Acceptance::new(gate, options),
+        overview: overview(gate, options),
+        groups,
+        ..View::default()
+    }
+}
+
+/// The comparison of two snapshots.
+fn of_comparison(comparison: &Comparison, options: &Options) -> Group {
+    let Comparison { diff, judgement, .. } = comparison;
+    let sources = diff.profiles.each().into_iter().map(|(side, profile)| Source {
+        side: Some(side),
+        path: profile.source.path.clone(),
+        amount: Value::Size(profile.source.bytes).into(),
+    });
+    let mut sections: Vec<Section> = diff.devices.iter().map(|device| section(comparison, device, options)).collect();
+    // The section that explains the verdict comes first.
+    sections.sort_by_key(|section| Reverse(section.standing));
+    let before = diff.profiles.before.diagnostics.iter().map(|d| (Some(Side::Before), d));
+    let after = diff.profiles.after.diagnostics.iter().map(|d| (Some(Side::After), d));
+    let of_both = diff.diagnostics.iter().chain(&judgement.diagnostics).map(|d| (None, d));
+    Group {
+        name: comparison.name.clone(),
+        sources: sources.collect(),
+        sections,
+        remarks: remarks(before.chain(after).chain(of_both), diff.devices.len() > 1),
+        checks: Checks::new(judgement, true),
+        recording: options.pictures.then(|| {
+            recording::table(&[
+                (Side::Before.name(), &diff.profiles.before),
+                (Side::After.name(), &diff.profiles.after),
+            ])
+        }),
+        headline: Some(judgement.headline()),
+        ..Group::default()
+    }
+}
+
+fn section(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Section {
+    let picture = options.pictures.then(|| Picture::of_diff(&comparison.diff, device, options.internals()));
+    Section {
+        name: device.name(),
+        standing: comparison.judgement.standing(device.ordinal()),
+        growth: peak(comparison, Some(device)).delta().unwrap_or(0),
+        blocks: Changed { comparison, device, picture: picture.as_ref(), others: None, options }.blocks(),
+        picture,
+        chart: None,
+    }
+}
+
+/// The comparisons of the ranks of a job: all ranks in a table, and the one that fares worst.
+fn of_job(gate: &Gate, job: &Ranks, options: &Options) -> Group {
+    let lines = ranks::compared(gate, job);
+    let worst = lines.first();
+    let shown = lines.iter().take(options.ranks_in_full());
+    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
+    let found = ranks::diagnostics_of_gate(gate, job);
+    Group {
+        name: job.name.clone(),
+        sources: Side::BOTH.map(|side| source_of_job(job, side)).into(),
+        ranks: Some(Table {
+            columns: columns("peak"),
+            rows: rank_rows(job, &lines, None, options),
+            ..Table::default()
+        }),
+        facts: imbalance(job),
+        sections,
+        remarks: remarks(found.iter().map(|(side, d)| (*side, d)), false),
+        checks: Checks::of_job(&job.judgement, worst.map(|line| &line.of.judgement), true),
+        headline: (!gate.is_one_job()).then(|| gate.headline_of_job(job)),
+        ..Group::default()
+    }
+}
+
+fn source_of_job(job: &Ranks, side: Side) -> Source {
+    let path = job.paths.of(side).clone().unwrap_or_default();
+    let alone = job.missing.iter().filter(|missing| missing.side != side).count();
+    Source { side: Some(side), path, amount: Phrase::count((job.members.len() + alone) as u64, "rank", "ranks") }
+}
+
+fn section_of_rank(line: &Compared<'_>, lines: &[Compared<'_>], options: &Options) -> Option<Section> {
+    let device = line.device?;
+    let all = Others::changes(lines);
+    let others = Some(&all).filter(|others| others.ranks > 1);
+    let picture = options.pictures.then(|| Picture::of_diff(&line.of.diff, device, options.internals()));
+    let mut blocks = Changed { comparison: line.of, device, picture: picture.as_ref(), others, options }.blocks();
+    if lines.first().is_some_and(|worst| worst.name == line.name) {
+        blocks.extend(changes::elsewhere(lines, options));
+    }
+    let growth = line.growth().unwrap_or(0);
+    Some(Section { name: line.name.clone(), standing: line.standing, growth, blocks, picture, chart: None })
+}
+
+/// The distance of the highest peak from the median.
+pub(super) fn imbalance(ranks: &Ranks) -> Vec<Fact> {
+    let sizes = match (ranks.imbalance.before, ranks.imbalance.after) {
+        (Some(before), Some(after)) => Value::Sizes(Sides { before, after }),
+        (None, Some(after)) => Value::Size(after),
+        (_, None) => return Vec::new(),
+    };
+    vec![Fact::new("imbalance", Phrase::from(sizes).and(" (the highest peak less the median)"))]
+}
+
+fn columns(figure: &str) -> Vec<Column> {
+    vec![
+        Column::words(figure),
+        Column::figure("before"),
+        Column::figure("after"),
+        Column::figure("change").main(),
+        Column::figure(""),
+        Column::words(""),
+    ]
+}
+
+/// A row for each device, the worst first; none where there is only one.
+fn overview(gate: &Gate, options: &Options) -> Option<Overview> {
+    let alone = gate.comparisons.iter().filter(|comparison| comparison.member.is_none());
+    let mut devices: Vec<(&Comparison, Option<&DeviceDiff>)> = Vec::new();
+    for comparison in alone {
+        devices.extend(comparison.diff.devices.iter().map(|device| (comparison, Some(device))));
+        devices.extend(comparison.diff.devices.is_empty().then_some((comparison, None)));
+    }
+    if devices.len() < 2 && gate.ranks.is_empty() {
+        return None;
+    }
+    devices.sort_by_key(|&(comparison, device)| {
+        let standing = comparison.judgement.standing(device.and_then(DeviceDiff::ordinal));
+        Reverse((standing, peak(comparison, device).delta().unwrap_or(0)))
+    });
+    let mut rows: Vec<Row> = devices.into_iter().map(|(comparison, device)| device_row(comparison, device)).collect();
+    for job in &gate.ranks {
+        rows.extend(rank_rows(job, &ranks::compared(gate, job), job.name.as_deref(), options));
+    }
+    let table = Table { columns: columns("peak"), rows, ..Table::default() };
+    Some(Overview { table, is_in_groups: true })
+}
+
+/// The change of the peak of a device, as far as it is known.
+fn peak(comparison: &Comparison, device: Option<&DeviceDiff>) -> Change {
+    device.map(|device| known::change(Metric::Peak, device, &comparison.diff.profiles)).unwrap_or_default()
+}
+
+/// The mark of a device, or of a comparison in which neither side holds anything.
+fn mark_of(comparison: &Comparison, device: Option<&DeviceDiff>) -> Option<Mark> {
+    let number = device.and_then(DeviceDiff::ordinal);
+    ranks::mark(comparison.judgement.standing(number), &comparison.judgement, number)
+}
+
+fn device_row(comparison: &Comparison, device: Option<&DeviceDiff>) -> Row {
+    let device_name = device.map_or_else(|| "no device".to_owned(), DeviceDiff::name);
+    let name = match &comparison.name {
+        Some(name) => format!("{name}: {device_name}"),
+        None => device_name,
+    };
+    figures_row(name, peak(comparison, device), mark_of(comparison, device))
+}
+
+fn figures_row(name: String, change: Change, mark: Option<Mark>) -> Row {
+    let cells = [
+        Value::words(name),
+        Value::size(change.before),
+        Value::size(change.after),
+        Value::change(change.delta()),
+        Value::percent(change.delta(), change.before),
+        Value::mark(mark),
+    ];
+    Row::new(Tone::of_mark(mark), cells)
+}
+
+/// The ranks of a job, the worst first, a row for the rest, and the ranks that one side lacks.
+fn rank_rows(job: &Ranks, lines: &[Compared<'_>], name: Option<&str>, options: &Options) -> Vec<Row> {
+    let (listed, rest) = lines.split_at(options.limit(lines.len()));
+    let listed =
+        listed.iter().map(|line| figures_row(named(name, &line.name), peak(line.of, line.device), line.mark()));
+    let mut rows: Vec<Row> = listed.collect();
+    if !rest.is_empty() {
+        let mut cells = vec![Value::Nothing; 6];
+        cells[0] = Value::words(named(name, &others(rest.len())));
+        cells[3] = Value::change_range(rest.iter().map(Compared::growth));
+        cells[5] = Value::mark(ranks::common(rest.iter().map(Compared::mark)));
+        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+    }
+    let (missing, more) = job.missing.split_at(options.limit(job.missing.len()));
+    rows.extend(missing.iter().map(|missing| missing_row(named(name, &missing.member.label), missing.side)));
+    if !more.is_empty() {
+        let row = missing_row(named(name, &others(more.len())), Side::After);
+        rows.push(Row { others: Some(more.len()), ..row });
+    }
+    rows
+}
+
+/// The name of a rank, behind that of its job where there are several.
+fn named(job: Option<&str>, rank: &str) -> String {
+    job.map_or_else(|| rank.to_owned(), |job| format!("{job}: {rank}"))
+}
+
+fn missing_row(name: String, side: Side) -> Row {
+    let mut figures = Sides { before: Value::Nothing, after: Value::Nothing };
+    *figures.of_mut(side) = Value::Missing;
+    let mark = Some(Mark { standing: Standing::Inconclusive, accepted: false });
+    let Sides { before, after } = figures;
+    let cells = [Value::words(name), before, after, Value::Nothing, Value::Nothing, Value::mark(mark)];
+    Row::new(Tone::of_mark(mark), cells)
+}
+
+/// The stack that explains the verdict: that of the worst check of the worst device.
+fn explanation(gate: &Gate, options: &Options) -> Option<Explanation> {
+    worst_device(gate).and_then(|(comparison, device)| explanation_of(comparison, device, options))
+}
+
+/// The device with the worst standing, of those the one that grew most.
+fn worst_device(gate: &Gate) -> Option<(&Comparison, &DeviceDiff)> {
+    let devices = gate
+        .worst_first()
+        .into_iter()
+        .flat_map(|comparison| comparison.diff.devices.iter().map(move |device| (comparison, device)));
+    devices.min_by_key(|&(comparison, device)| {
+        let growth = peak(comparison, Some(device)).delta();
+        Reverse((comparison.judgement.standing(device.ordinal()), growth.unwrap_or(0)))
+    })
+}
+
+fn explanation_of(comparison: &Comparison, device: &DeviceDiff, options: &Options) -> Option<Explanation> {
+    let number = device.ordinal();
+    // The stacks that make the peak of a phase are not known.
+    let mut checks = comparison.judgement.checks.iter().filter(|check| check.device == number && !check.is_of_phases());
+    let check = checks.find(|check| check.outcome == Outcome::Exceeded)?;
+    let Sides { after, .. } = comparison.diff.codes();
+    let row = match &check.key {
+        Some(key) => device.rows.iter().find(|row| row.key == *key),
+        None => grew_most(device, &after),
+    }?;
+    let place = row.stack.after.and_then(|stack| user_place(&after, stack, options));
+    Some(Explanation { label: row.label.clone(), kind: row.change, delta: row.delta(), manner: row.manner(), place })
+}

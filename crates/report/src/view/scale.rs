@@ -1,0 +1,256 @@
+//! The growth of memory with a number that was varied.
+
+use super::device::overhead;
+use super::remarks::remarks;
+use super::{
+    Block, Chart, Column, Content, Fact, Group, Growth, Noun, Phrase, Row, Section, Source, Table, Tone, Value, View,
+};
+use crate::Options;
+use crate::profile::others;
+use crate::scale::{Check, DeviceScale, Fit, Forecast, Full, Polynomial, Range, Run, Scale, Shape, StackScale};
+use crate::tracks::StackTrack;
+use crate::units::Size;
+use crate::verdict::Standing;
+
+/// The model of several runs.
+pub(crate) fn view(scale: &Scale, options: &Options) -> View {
+    let sections = scale.devices.iter().map(|device| section(scale, device, options)).collect();
+    let diagnostics = scale.diagnostics.iter().map(|diagnostic| (None, diagnostic));
+    let group = Group {
+        sources: scale.runs.iter().map(source).collect(),
+        sections,
+        remarks: remarks(diagnostics, scale.devices.len() > 1),
+        ..Group::default()
+    };
+    View { groups: vec![group], ..View::default() }
+}
+
+fn source(run: &Run) -> Source {
+    Source { side: None, path: run.path.clone(), amount: Phrase::from(format!("x = {}", run.x)) }
+}
+
+fn section(scale: &Scale, device: &DeviceScale, options: &Options) -> Section {
+    let mut facts = vec![];
+    if let Some((full, budget)) = device.full.as_ref().zip(device.budget) {
+        facts.push(Fact::new("device memory", full_at(full, budget.memory)));
+        facts.push(overhead(budget.overhead));
+    }
+    if !device.is_aligned {
+        let words = "each run at its own peak, which may lie at different places of the program";
+        facts.push(Fact::new("compared", Phrase::from(words)));
+    }
+    facts.extend(device.check.as_ref().map(tested));
+    let mut contents = vec![Content::Table(peaks(scale, device))];
+    if !facts.is_empty() {
+        contents.push(Content::Facts(facts));
+    }
+    contents.push(Content::Table(stacks(scale, device, options)));
+    Section {
+        name: format!("device {}", device.device),
+        standing: Standing::Ok,
+        growth: 0,
+        picture: None,
+        chart: Some(Chart::Growth(growth(scale, device))),
+        blocks: contents.into_iter().map(Block::open).collect(),
+    }
+}
+
+/// Places of the scale at which the fit is drawn.
+const PLACES: u32 = 60;
+
+/// How far the scale reaches beyond the last run at most to show where the device is full, in multiples of that run's
+/// number.
+const FARTHEST: f64 = 8.0;
+
+/// The runs with the fit, from the first of them to what was asked for or where the device is full.
+fn growth(scale: &Scale, device: &DeviceScale) -> Growth {
+    let places = scale.runs.iter().map(|run| run.x);
+    let last = places.clone().fold(f64::MIN, f64::max);
+    let first = places.clone().fold(f64::MAX, f64::min);
+    let full = device.full.as_ref().and_then(|full| full.best).filter(|&x| x <= last * FARTHEST);
+    let asked = device.forecasts.iter().map(|forecast| forecast.x);
+    let to = asked.chain(full.map(|x| x * 1.05)).fold(last, f64::max);
+    let step = (to - first) / f64::from(PLACES);
+    Growth {
+        measured: places.zip(device.peaks.iter().copied()).collect(),
+        fitted: (0..=PLACES).map(|at| device.forecast(first + step * f64::from(at), last)).collect(),
+        budget: device.budget,
+        full,
+    }
+}
+
+/// The place at which the device is full.
+fn full_at(full: &Full, memory: u64) -> Phrase {
+    let memory = Size(memory);
+    match full.best {
+        None => Phrase::from(format!("{memory} is never full")),
+        Some(best) => {
+            let earliest = rounded_or_never(full.earliest);
+            let latest = rounded_or_never(full.latest);
+            Phrase::from(format!("{memory} is full from x = {} on (from {earliest} to {latest})", rounded(best)))
+        }
+    }
+}
+
+fn rounded_or_never(place: Option<f64>) -> String {
+    place.map_or("never".to_owned(), rounded)
+}
+
+/// A place to three digits, or to a whole number.
+pub(crate) fn rounded(x: f64) -> String {
+    if x >= 100.0 {
+        format!("{x:.0}")
+    } else {
+        format!("{x:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// The error with which the earlier runs predict the last one.
+fn tested(check: &Check) -> Fact {
+    let predicted = bytes(check.predicted);
+    let off = i128::from(predicted) - i128::from(check.peak);
+    let line = vec![
+        Phrase::from(format!("for x = {} the others predict ", check.x)).and(Value::Size(predicted)),
+        Phrase::from("it has ").and(Value::Size(check.peak)),
+        Phrase::from(Value::Change(off)),
+        Phrase::from(Value::percent(Some(off), Some(check.peak))),
+    ];
+    Fact::of_lines("tested", vec![line])
+}
+
+/// Bytes of an estimate, which is never below 0.
+pub(crate) fn bytes(estimate: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let whole = estimate.round() as u64;
+    whole
+}
+
+/// The peaks of the runs, and those that are predicted.
+fn peaks(scale: &Scale, device: &DeviceScale) -> Table {
+    let columns = vec![
+        Column::figure("x"),
+        Column::figure("peak").main(),
+        Column::words("from - to"),
+        Column::figure("reserved"),
+        Column::words(""),
+    ];
+    let mut rows: Vec<Row> = scale
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(at, run)| {
+            let cells = [
+                Value::Text(run.x.to_string()),
+                Value::size(device.peaks[at]),
+                Value::Nothing,
+                Value::size(device.reserved[at]),
+                Value::words("measured"),
+            ];
+            Row::new(Tone::Plain, cells)
+        })
+        .collect();
+    rows.extend(device.forecasts.iter().map(|forecast| {
+        let Forecast { x, peak, reserved, .. } = forecast;
+        let cells = [
+            Value::Text(x.to_string()),
+            Value::Size(bytes(peak.best)),
+            Value::Text(range(peak)),
+            reserved.map_or(Value::Unknown, |reserved| Value::Size(bytes(reserved.best))),
+            Value::words("predicted"),
+        ];
+        Row::new(Tone::Main, cells)
+    }));
+    Table { title: Some("peak".to_owned()), columns, rows, noun: Noun { one: "run", many: "runs" }, ..Table::default() }
+}
+
+fn range(range: &Range) -> String {
+    format!("{} - {}", Size(bytes(range.low)), Size(bytes(range.high)))
+}
+
+/// The stacks at the moment that is the peak at the farthest place.
+fn stacks_of_peak(device: &DeviceScale) -> impl Iterator<Item = &StackScale> {
+    let moment = device.forecasts.last().map_or(0, |forecast| forecast.moment);
+    let stacks = device.moments.get(moment).into_iter().flat_map(|moment| &moment.stacks);
+    stacks.filter(|stack| stack.track.held.iter().any(|held| held.bytes > 0))
+}
+
+/// The largest stacks and their growth.
+fn stacks(scale: &Scale, device: &DeviceScale, options: &Options) -> Table {
+    let ahead = Ahead::new(scale, device);
+    let mut order: Vec<&StackScale> = stacks_of_peak(device).collect();
+    // The largest at the farthest place comes first.
+    order.sort_by(|a, b| ahead.order(&b.fit).total_cmp(&ahead.order(&a.fit)));
+    let (listed, rest) = order.split_at(options.limit(order.len()));
+    let mut columns = vec![Column::figure(format!("x = {}", scale.runs.first().map_or(0.0, |run| run.x)))];
+    columns.push(Column::figure(format!("x = {}", ahead.farthest)));
+    columns.extend(ahead.forecast.map(|x| Column::figure(format!("x = {x}")).main()));
+    columns.extend([Column::words("grows"), Column::words(scale.group_by.noun())]);
+    let last = scale.runs.len().saturating_sub(1);
+    let mut rows: Vec<Row> = listed.iter().map(|stack| stack_row(stack, last, &ahead)).collect();
+    if !rest.is_empty() {
+        rows.push(rest_row(rest, last, &ahead));
+    }
+    Table { title: Some("stacks at the peak".to_owned()), columns, rows, noun: Noun::STACK, ..Table::default() }
+}
+
+/// The place ahead of all runs for which memory is predicted.
+struct Ahead {
+    /// The place; none where nothing is predicted.
+    forecast: Option<f64>,
+    /// The place of the last run.
+    farthest: f64,
+}
+
+impl Ahead {
+    fn new(scale: &Scale, device: &DeviceScale) -> Self {
+        Self {
+            forecast: device.forecasts.last().map(|forecast| forecast.x),
+            farthest: scale.runs.last().map_or(1.0, |run| run.x),
+        }
+    }
+
+    /// The bytes that a fit has there.
+    fn bytes(&self, fit: &Fit) -> Option<f64> {
+        self.forecast.map(|x| fit.at(x, x / self.farthest).best)
+    }
+
+    /// The bytes by which fits are ordered.
+    fn order(&self, fit: &Fit) -> f64 {
+        self.bytes(fit).unwrap_or(0.0)
+    }
+}
+
+fn stack_row(stack: &StackScale, last: usize, ahead: &Ahead) -> Row {
+    let mut cells = vec![Value::Size(stack.track.bytes(0)), Value::Size(stack.track.bytes(last))];
+    cells.extend(ahead.bytes(&stack.fit).map(|later| Value::Size(bytes(later))));
+    cells.extend([Value::Text(grows(&stack.fit)), Value::code(&*stack.track.label)]);
+    Row::new(Tone::Plain, cells)
+}
+
+/// A row for the sum of several stacks.
+fn rest_row(rest: &[&StackScale], last: usize, ahead: &Ahead) -> Row {
+    let sums = StackTrack::sums(rest.iter().map(|stack| &stack.track), last + 1);
+    let mut cells = vec![Value::Size(sums[0]), Value::Size(sums[last])];
+    if ahead.forecast.is_some() {
+        let later: f64 = rest.iter().filter_map(|stack| ahead.bytes(&stack.fit)).sum();
+        cells.push(Value::Size(bytes(later)));
+    }
+    cells.extend([Value::Nothing, Value::words(others(rest.len()))]);
+    Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) }
+}
+
+/// The shape of a fit, with its leading coefficient.
+fn grows(fit: &Fit) -> String {
+    let Polynomial { linear, quadratic, .. } = fit.best;
+    match fit.shape {
+        Shape::Linear => format!("linear, {} per x", slope(linear)),
+        Shape::Quadratic => format!("quadratic, {} per x²", slope(quadratic)),
+        shape @ (Shape::Constant | Shape::Irregular) => shape.name().to_owned(),
+    }
+}
+
+/// The size of a coefficient, with its sign.
+fn slope(coefficient: f64) -> String {
+    let sign = if coefficient < 0.0 { "-" } else { "" };
+    format!("{sign}{}", Size(bytes(coefficient.abs())))
+}

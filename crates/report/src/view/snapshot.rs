@@ -1,0 +1,183 @@
+//! One snapshot, or one of each rank of a job.
+
+use super::comparison::imbalance;
+use super::remarks::remarks;
+use super::{
+    Block, Checks, Column, Content, Group, Idle, Noun, Overview, Phrase, Row, Section, Source, Table, Tone, Value,
+    View, device, held, phases, recording, tree,
+};
+use crate::Options;
+use crate::diff::Metric;
+use crate::known;
+use crate::picture::Picture;
+use crate::profile::{DeviceProfile, Profile, others};
+use crate::ranks::{self, Others};
+use crate::tree as call_tree;
+use crate::units::Size;
+use crate::verdict::{Judgement, Readings, Standing, out_of_memory};
+
+/// The model of one snapshot, with its checks where there are any.
+pub(super) fn view(profile: &Profile, judgement: Option<&Judgement>, options: &Options) -> View {
+    let active: Vec<_> = profile.devices.iter().filter(|device| device.is_active()).collect();
+    let diagnostics =
+        profile.diagnostics.iter().chain(judgement.into_iter().flat_map(|judgement| &judgement.diagnostics));
+    let sections = active.iter().map(|device| {
+        let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
+        Section {
+            name: format!("device {}", device.device),
+            standing: judgement.map_or(Standing::Ok, |judgement| judgement.standing(Some(device.device))),
+            growth: 0,
+            blocks: Shown { profile, device, picture: picture.as_ref(), others: None, options }.blocks(),
+            picture,
+            chart: None,
+        }
+    });
+    let group = Group {
+        sources: vec![Source {
+            side: None,
+            path: profile.source.path.clone(),
+            amount: Value::Size(profile.source.bytes).into(),
+        }],
+        sections: sections.collect(),
+        idle: idle(profile, active.is_empty()),
+        remarks: remarks(diagnostics.map(|diagnostic| (None, diagnostic)), profile.devices.len() > 1),
+        checks: judgement.map(|judgement| Checks::new(judgement, false)).unwrap_or_default(),
+        recording: options.pictures.then(|| recording::table(&[("", profile)])),
+        ..Group::default()
+    };
+    View {
+        headline: judgement.map(Judgement::headline),
+        is_gated: judgement.is_some_and(|judgement| !judgement.checks.is_empty()),
+        failure: failure(&active, options).filter(|_| judgement.is_none()),
+        groups: vec![group],
+        ..View::default()
+    }
+}
+
+/// The first device that ran out of memory, in words.
+fn failure(devices: &[&DeviceProfile], options: &Options) -> Option<String> {
+    let failure = devices.iter().find_map(|device| out_of_memory(device))?;
+    let memory = options.device_memory.map(|memory| format!("; the device has {}", Size(memory.bytes)));
+    Some(failure + &memory.unwrap_or_default())
+}
+
+/// The devices that did nothing.
+fn idle(profile: &Profile, all: bool) -> Option<Idle> {
+    let idle = profile.devices.iter().filter(|device| !device.is_active());
+    let idle: Vec<u32> = idle.map(|device| device.device).collect();
+    match (all, idle.is_empty()) {
+        (true, _) => Some(Idle::All),
+        (false, true) => None,
+        (false, false) => Some(Idle::Some(idle)),
+    }
+}
+
+/// A device of a snapshot, with the other ranks where it is of a job.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) device: &'a DeviceProfile,
+    pub(super) picture: Option<&'a Picture>,
+    pub(super) others: Option<&'a Others<'a>>,
+    pub(super) options: &'a Options,
+}
+
+impl Shown<'_> {
+    /// Everything about the device.
+    fn blocks(self) -> Vec<Block> {
+        let Self { profile, device, options, .. } = self;
+        let budget = options.device_memory.map(|memory| memory.budget(profile.run.as_ref(), device.device));
+        let mut blocks = vec![
+            Block::open(Content::Facts(device::facts(device, budget))),
+            Block::open(Content::Table(device::counters(device))),
+        ];
+        blocks.extend(device::timeline(device).map(Block::open));
+        blocks.extend(profile.options.every.as_ref().map(|every| Block::open(phases::intervals(device, every))));
+        if options.phases {
+            blocks.push(Block::open(phases::held(device, options)));
+        }
+        match &options.tree {
+            Some(tree) if device.at.is_some() && self.picture.is_none() => {
+                let whole = call_tree::of_device(device, profile.options.group_by, &profile.code(), tree);
+                let moment = device::moment_of(profile, device);
+                blocks.push(Block::open(tree::held(&whole, tree, options.top, &moment)));
+            }
+            _ => blocks.extend(held::at_moment(self)),
+        }
+        blocks.extend(held::at_oom(self));
+        blocks
+    }
+}
+
+/// The model of the snapshots of the ranks of a job: all ranks in a table, and the one that holds most.
+pub(super) fn view_of_ranks(readings: &Readings, options: &Options) -> View {
+    let lines = ranks::shown(readings);
+    let first = lines.first();
+    let shown = lines.iter().take(options.ranks_in_full());
+    let sections = shown.filter_map(|line| section_of_rank(line, &lines, options)).collect();
+    let ranks = rank_table(&lines, options);
+    let found = ranks::diagnostics_of_readings(readings);
+    let headline = readings.verdict().map(|_| readings.headline());
+    let worst = first.and_then(|line| line.of.judgement.as_ref());
+    let checks = headline.as_ref().map(|_| Checks::of_job(&readings.ranks.judgement, worst, false));
+    let group = Group {
+        sources: vec![Source {
+            side: None,
+            path: readings.ranks.paths.after.clone().unwrap_or_default(),
+            amount: Phrase::count(readings.readings.len() as u64, "rank", "ranks"),
+        }],
+        ranks: Some(ranks.clone()),
+        facts: imbalance(&readings.ranks),
+        sections,
+        remarks: remarks(found.iter().map(|(side, found)| (*side, found)), false),
+        checks: checks.unwrap_or_default(),
+        ..Group::default()
+    };
+    View {
+        is_gated: headline.is_some(),
+        headline,
+        overview: Some(Overview { table: ranks, is_in_groups: true }),
+        groups: vec![group],
+        ..View::default()
+    }
+}
+
+fn section_of_rank(line: &ranks::Shown<'_>, lines: &[ranks::Shown<'_>], options: &Options) -> Option<Section> {
+    let device = line.device?;
+    let all = Others::held(lines);
+    let others = Some(&all).filter(|others| others.ranks > 1);
+    let profile = &line.of.profile;
+    let picture = options.pictures.then(|| Picture::of_device(profile, device, options.internals()));
+    let blocks = Shown { profile, device, picture: picture.as_ref(), others, options }.blocks();
+    Some(Section { name: line.name.clone(), standing: line.standing, growth: 0, blocks, picture, chart: None })
+}
+
+/// A row for each rank, the worst first, and one for the rest.
+fn rank_table(lines: &[ranks::Shown<'_>], options: &Options) -> Table {
+    let (listed, rest) = lines.split_at(options.limit(lines.len()));
+    let mut rows: Vec<Row> = listed.iter().map(rank_row).collect();
+    if !rest.is_empty() {
+        let mut cells = vec![Value::Nothing; 6];
+        cells[0] = Value::words(others(rest.len()));
+        cells[2] = Value::size_range(rest.iter().map(ranks::Shown::peak));
+        cells[5] = Value::mark(ranks::common(rest.iter().map(ranks::Shown::mark)));
+        rows.push(Row { others: Some(rest.len()), ..Row::new(Tone::Faint, cells) });
+    }
+    let columns = vec![
+        Column::words(""),
+        Column::figure("baseline"),
+        Column::figure("peak").main(),
+        Column::figure("end"),
+        Column::figure("reserved"),
+        Column::words(""),
+    ];
+    Table { columns, rows, noun: Noun::RANK, ..Table::default() }
+}
+
+fn rank_row(line: &ranks::Shown<'_>) -> Row {
+    let metrics = [Metric::Baseline, Metric::Peak, Metric::End, Metric::Reserved];
+    let mut cells = vec![Value::words(&*line.name)];
+    cells.extend(metrics.map(|metric| Value::size(line.device.and_then(|device| known::value(metric, device)))));
+    cells.push(Value::mark(line.mark()));
+    Row::new(Tone::of_mark(line.mark()), cells)
+}

@@ -1,0 +1,202 @@
+//! Tables: columns, rows of typed values, and what a row means.
+
+use super::{Mark, Phrase, Site, StackLine, SummedLine, Value};
+use crate::sides::Sides;
+use crate::stack::GroupBy;
+
+/// A table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    /// Its title; none where the heading above says enough.
+    pub(crate) title: Option<String>,
+    /// The sum of all rows, beside the title.
+    pub(crate) total: Vec<Phrase>,
+    /// The columns. The last one is the widest: a format shortens it where there is little room.
+    pub(crate) columns: Vec<Column>,
+    /// The rows.
+    pub(crate) rows: Vec<Row>,
+    /// The word for what a row holds.
+    pub(crate) noun: Noun,
+    /// The title of the rows that are beside the point, see [`Row::aside`].
+    pub(crate) aside: &'static str,
+    /// A line below: rows that are left out, or the meaning of a column.
+    pub(crate) below: Option<String>,
+}
+
+/// The word for what a row holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Noun {
+    /// For one.
+    pub(crate) one: &'static str,
+    /// For any other number.
+    pub(crate) many: &'static str,
+}
+
+impl Noun {
+    /// A stack.
+    pub(crate) const STACK: Self = Self { one: "stack", many: "stacks" };
+    /// The groups of a grouping.
+    pub(crate) fn of(by: GroupBy) -> Self {
+        Self { one: by.noun(), many: by.plural() }
+    }
+
+    /// A stack that leaks.
+    pub(crate) const LEAK: Self = Self { one: "leak", many: "leaks" };
+    /// A rank of a job.
+    pub(crate) const RANK: Self = Self { one: "rank", many: "ranks" };
+    /// A metric.
+    pub(crate) const METRIC: Self = Self { one: "metric", many: "metrics" };
+    /// A phase.
+    pub(crate) const PHASE: Self = Self { one: "phase", many: "phases" };
+}
+
+impl Default for Noun {
+    fn default() -> Self {
+        Self { one: "row", many: "rows" }
+    }
+}
+
+/// A column.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Column {
+    /// Its head.
+    pub(crate) head: String,
+    /// The alignment of its values.
+    pub(crate) align: Align,
+    /// Whether it is the figure that the table is about.
+    pub(crate) is_main: bool,
+    /// Whether it can be left out where there is little room.
+    pub(crate) is_spare: bool,
+    /// Whether only those ask for it who look at one row: a page shows it with the row's frames.
+    pub(crate) is_detail: bool,
+}
+
+/// The alignment of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Align {
+    /// Words.
+    Left,
+    /// Figures.
+    #[default]
+    Right,
+}
+
+/// A row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    /// A value for each column.
+    pub(crate) cells: Vec<Value>,
+    /// The importance of the row.
+    pub(crate) tone: Tone,
+    /// The finding of the checks about the row, where no cell says it.
+    pub(crate) mark: Option<Mark>,
+    /// Levels by which its label is indented.
+    pub(crate) depth: usize,
+    /// A remark on the row.
+    pub(crate) note: Option<Note>,
+    /// Whether it is beside the point.
+    pub(crate) aside: Aside,
+    /// The number of things that it sums, where it is a sum of others.
+    pub(crate) others: Option<usize>,
+    /// Its line in the checkout.
+    pub(crate) site: Option<Site>,
+    /// True if the source of that line is shown below the row.
+    pub(crate) shows_source: bool,
+    /// Its number in the picture of its device, see [`crate::picture::Picture::row`].
+    pub(crate) in_picture: Option<usize>,
+    /// The lines that it sums, where its frames are asked for.
+    pub(crate) summed: Vec<SummedLine>,
+    /// Its frames before and after, where [`crate::Options::pictures`] asks for them.
+    pub(crate) frames: Vec<StackLine>,
+}
+
+/// How far a row is beside the point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Aside {
+    /// It is what the table is about.
+    #[default]
+    Not,
+    /// A comment folds it away.
+    Folded,
+    /// A terminal leaves it out as well.
+    LeftOut,
+}
+
+/// The importance of a row, or the direction that it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Tone {
+    /// One among others.
+    #[default]
+    Plain,
+    /// The most important one.
+    Main,
+    /// A minor one.
+    Faint,
+    /// Growth.
+    Worse,
+    /// Decline.
+    Better,
+    /// By what a check found.
+    Mark(Mark),
+    /// By its share of the whole, in percent.
+    Heat(u8),
+}
+
+/// A remark on a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Note {
+    /// Whether there are more blocks or larger ones, in words: `twice as many`.
+    pub(crate) words: String,
+    /// The mean size of a block.
+    pub(crate) mean: Sides<u64>,
+}
+
+impl Column {
+    /// A column of figures.
+    pub(crate) fn figure(head: impl Into<String>) -> Self {
+        Self { head: head.into(), ..Self::default() }
+    }
+
+    /// A column of words.
+    pub(crate) fn words(head: impl Into<String>) -> Self {
+        Self { align: Align::Left, ..Self::figure(head) }
+    }
+
+    /// The same, as the one that the table is about.
+    pub(crate) fn main(self) -> Self {
+        Self { is_main: true, ..self }
+    }
+
+    /// The same, as one for those who look at one row.
+    pub(crate) fn detail(self) -> Self {
+        Self { is_detail: true, is_spare: true, ..self }
+    }
+
+    /// The same, as one that can be left out where there is little room.
+    pub(crate) fn spare(self) -> Self {
+        Self { is_spare: true, ..self }
+    }
+}
+
+impl Row {
+    /// A row of values.
+    pub(crate) fn new(tone: Tone, cells: impl IntoIterator<Item = Value>) -> Self {
+        Self { cells: cells.into_iter().collect(), tone, ..Self::default() }
+    }
+}
+
+impl Tone {
+    /// The tone of what the checks found.
+    pub(crate) fn of_mark(mark: Option<Mark>) -> Self {
+        mark.map_or(Self::Plain, Self::Mark)
+    }
+
+    /// The tone of a change.
+    pub(crate) fn of_change(delta: i128) -> Self {
+        match delta {
+            0 => Self::Faint,
+            1.. => Self::Worse,
+            _ => Self::Better,
+        }
+    }
+}

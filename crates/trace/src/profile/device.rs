@@ -1,0 +1,311 @@
+//! The figures of one device.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::every::Interval;
+use super::exact::{self, Totals};
+use super::lines::HeldLine;
+use super::phases::{Phases, are_known};
+use super::totals::{self, Grouping, Held, StackTotal, Sums};
+use super::{Layout, Moment, NamedPhase, Recording};
+use crate::replay::{Figures, History, Position};
+use crate::snapshot::{Copier, RunFacts, StackId, StringId, Tables};
+use crate::stack::{Code, Grouper, Key, Languages};
+use crate::trace::{Bucket, Origin, Trace};
+
+/// Allocations of which a trace has nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unlisted {
+    /// Their number.
+    pub(crate) allocations: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+}
+
+/// The figures of one device.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct DeviceProfile {
+    /// Device ordinal.
+    pub device: u32,
+    /// Number of events.
+    pub events: u64,
+    /// Microseconds from the first event to the last, where the release wrote times.
+    pub duration_us: Option<u64>,
+    /// True if PyTorch says that the ring buffer ran over.
+    pub ran_over: bool,
+    /// Number of events by the name of their action.
+    pub actions: BTreeMap<String, u64>,
+    /// The figures, from the replay.
+    pub figures: Figures,
+    /// Languages of the stacks that events carry.
+    pub recorded_frames: Languages,
+    /// The position that [`super::Options::at`] means on this device; `None` where there is no such moment.
+    pub at: Option<Position>,
+    /// Allocated bytes by stack, the most at the peak first. At every moment they add up to `allocated`.
+    pub stacks: Vec<StackTotal>,
+    /// The named parts of the history.
+    pub phases: Phases,
+    /// The history in equal parts, where [`super::Options::every`] asks for them.
+    pub intervals: Vec<Interval>,
+    /// Microseconds from the first event of any device to places of this one, where the release wrote times.
+    pub times: Vec<(Position, u64)>,
+    /// Where blocks and segments lie, where [`super::Options::layout`] asks for it and a snapshot was read.
+    pub layout: Option<Layout>,
+    /// The label of the stack whose request was the first to fail for lack of memory, where it is known.
+    pub failed_request: Option<String>,
+    /// The stacks of the requests that failed for lack of memory, in the order of [`Figures::ooms`]; `None` where one
+    /// was not captured.
+    pub failed_stacks: Vec<Option<StackId>>,
+    /// All that happened. Dropped where nothing asks any more.
+    pub trace: Trace,
+    /// For every class the allocations that the trace leaves out, where a saved profile has those blocks alone that are held
+    /// at a few moments, since the history repeats too little.
+    pub coarse: Option<Vec<Unlisted>>,
+    /// The totals of every class of the trace.
+    pub(super) sums: Vec<Sums>,
+}
+
+impl DeviceProfile {
+    /// True if anything was recorded or is held: snapshots list devices that did nothing, and every dump leaves a
+    /// `snapshot` event on all of them.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        let markers = self.actions.get("snapshot").copied().unwrap_or(0);
+        self.events > markers || self.figures.active.end > 0
+    }
+
+    /// True if limits are about it; `allocates` is true if anything is allocated on any device.
+    pub fn is_gated(&self, allocates: bool) -> bool {
+        if allocates { self.figures.allocation_count > 0 } else { self.is_active() }
+    }
+
+    /// The stack of the first request that failed for lack of memory, where it is known.
+    #[must_use]
+    pub fn failed_stack(&self) -> Option<StackId> {
+        self.failed_stacks.first().copied().flatten()
+    }
+
+    /// Moves the stacks of failed requests to other tables.
+    pub fn copy_failed_stacks(&mut self, copy: &mut Copier<'_, '_>) {
+        for stack in self.failed_stacks.iter_mut().flatten() {
+            *stack = copy.stack(*stack);
+        }
+    }
+
+    /// True if an allocation failed for lack of memory.
+    #[must_use]
+    pub fn ran_out_of_memory(&self) -> bool {
+        !self.figures.ooms.is_empty()
+    }
+
+    /// Looks at another moment.
+    pub(super) fn look_at(&mut self, moment: &Moment, grouper: &Grouper<'_>) {
+        let at = self.place_of(moment);
+        if self.at != at {
+            self.at = at;
+            self.group(grouper);
+        }
+    }
+
+    /// The place of a moment that does not depend on times.
+    fn place_of(&self, moment: &Moment) -> Option<Position> {
+        let recording = Recording {
+            device: self.device,
+            figures: &self.figures,
+            trace: &self.trace,
+            phases: NamedPhase::known(&self.phases),
+            times: None,
+        };
+        recording.position(moment)
+    }
+
+    /// Adds the passes of training that call stacks show, which the moment that was asked for may name.
+    pub(super) fn add_passes(&mut self, code: &Code<'_>, moment: &Moment) {
+        if self.coarse.is_some() || !are_known(&self.figures) {
+            return;
+        }
+        self.phases.add_passes(&self.trace, code);
+        if self.at.is_none() && !moment.phase_names().is_empty() && !moment.needs_times() {
+            self.at = self.place_of(moment);
+        }
+    }
+
+    /// Notes how many modules each group sums, as the facts of the run say.
+    pub(super) fn count_modules(&mut self, run: Option<&RunFacts>) {
+        let Some(counts) = run.map(|run| &run.module_counts).filter(|counts| !counts.is_empty()) else { return };
+        for total in &mut self.stacks {
+            let count = counts.get(&total.label).copied().unwrap_or(0);
+            total.modules = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+    }
+
+    /// Adds up the classes at the moments, and puts them into groups.
+    pub(super) fn group(&mut self, grouper: &Grouper<'_>) {
+        self.sums = exact::sums(&self.trace, &self.figures, self.at, self.coarse.as_ref());
+        let totals = self.totals(grouper);
+        let mut grouping = Grouping::new(&totals.all, grouper);
+        let groups: Vec<u32> = totals.of_class.iter().map(|&total| grouping.of_exact[total as usize]).collect();
+        let highest = self.trace.highest(&groups, grouping.totals.len());
+        let shapes = self.shapes(&groups, grouping.totals.len(), grouper.code().tables());
+        for ((total, highest), shapes) in grouping.totals.iter_mut().zip(highest).zip(shapes) {
+            // Several stacks hold their most at several moments.
+            let is_single = total.members.len() < 2;
+            total.highest = Some(highest).filter(|_| self.coarse.is_none() || is_single);
+            total.shapes = shapes;
+        }
+        self.stacks = grouping.finish(grouper);
+        self.failed_request = self.failed_stack().map(|stack| grouper.code().label(stack));
+        for exact in totals.all.iter().filter(|exact| exact.sums.allocations > 0) {
+            if let Some(stack) = exact.origin.stack() {
+                self.recorded_frames |= grouper.languages(stack);
+            }
+        }
+    }
+
+    /// The types and shapes of the tensors that each group holds at the moment that was asked for.
+    fn shapes(&self, groups: &[u32], count: usize, tables: &Tables) -> Vec<Vec<HeldLine>> {
+        let mut held = vec![BTreeMap::<StringId, Held>::new(); count];
+        for ((class, sums), &group) in self.trace.classes.iter().zip(&self.sums).zip(groups) {
+            if let Some(shape) = class.tags.shape.filter(|_| sums.at.blocks > 0) {
+                let sum = held[group as usize].entry(shape).or_default();
+                *sum = sum.plus(sums.at);
+            }
+        }
+        held.into_iter().map(|held| lines_of(held, tables)).collect()
+    }
+
+    /// The totals that a grouping is made of.
+    pub(super) fn totals(&self, grouper: &Grouper<'_>) -> Totals {
+        Totals::new(&self.trace.classes, &self.sums, grouper.by(), grouper.code().tables())
+    }
+
+    /// True if what happened is known event by event.
+    pub fn has_moves(&self) -> bool {
+        self.figures.history == History::Recorded && !self.trace.symbols.is_empty() && self.coarse.is_none()
+    }
+
+    /// True if its peak is more than a bound, and its history leads to the final state.
+    pub fn has_known_peak(&self) -> bool {
+        let figures = &self.figures;
+        figures.history == History::Recorded && !figures.allocated.is_least && figures.checks.end_matches
+    }
+
+    /// The key of the group that each class of the trace belongs to.
+    pub fn keys(&self, grouper: &Grouper<'_>) -> Vec<Key> {
+        let totals = self.totals(grouper);
+        let groups = totals.all.iter().map(|one| totals::group(one.origin, one.tag, one.cpp, grouper).key);
+        let keys: Vec<Key> = groups.collect();
+        totals.of_class.iter().map(|&total| keys[total as usize].clone()).collect()
+    }
+
+    /// Drops what happened, and keeps the figures.
+    pub(super) fn forget_trace(&mut self) {
+        self.trace = Trace::default();
+        self.sums = Vec::new();
+        self.layout = None;
+    }
+
+    /// True if some of its stacks have frames of the forward pass, as anomaly mode records them. `tables` are those of its
+    /// profile.
+    #[must_use]
+    pub fn has_forward_frames(&self, tables: &Tables) -> bool {
+        let mut stacks = self.trace.classes.iter().filter_map(|class| class.origin.stack());
+        stacks.any(|stack| !tables.forward(stack).is_empty())
+    }
+
+    /// True if every stack is there, and its most can be computed for any group.
+    pub fn knows_stacks(&self) -> bool {
+        self.coarse.is_none() && !self.sums.is_empty()
+    }
+
+    /// The groups of [`Self::stacks`], and after them one for each stack in `new`. `moved` has the group of every stack
+    /// that went to another, by its index.
+    pub fn regrouped(
+        &self,
+        grouper: &Grouper<'_>,
+        new: &[StackId],
+        moved: &HashMap<StackId, usize>,
+    ) -> Vec<StackTotal> {
+        let mut groups: Vec<StackTotal> = self.stacks.iter().map(StackTotal::emptied).collect();
+        groups.extend(new.iter().map(|&stack| StackTotal::of_stack(grouper, stack)));
+        let all = self.stacks.iter().enumerate();
+        let of_bucket: HashMap<Bucket, usize> =
+            all.clone().filter_map(|(group, total)| Some((total.bucket?, group))).collect();
+        let of_stack = all.flat_map(|(group, total)| total.members.iter().map(move |member| (member.stack, group)));
+        let of_stack: HashMap<StackId, usize> = of_stack.collect();
+        let totals = self.totals(grouper);
+        let mut of_exact = Vec::with_capacity(totals.all.len());
+        for exact in &totals.all {
+            let group = match exact.origin {
+                Origin::Bucket(bucket) => of_bucket.get(&bucket),
+                Origin::Stack(stack) => moved.get(&stack).or_else(|| of_stack.get(&stack)),
+            };
+            let group = group.copied().unwrap_or_default();
+            groups[group].add_exact(exact);
+            of_exact.push(u32::try_from(group).unwrap_or(u32::MAX));
+        }
+        let of_class: Vec<u32> = totals.of_class.iter().map(|&exact| of_exact[exact as usize]).collect();
+        let highest = self.trace.highest(&of_class, groups.len());
+        for (total, highest) in groups.iter_mut().zip(highest) {
+            total.highest = Some(highest);
+        }
+        groups
+    }
+
+    /// The stacks in the groups of another grouping.
+    pub fn grouped(&self, grouper: &Grouper<'_>) -> Vec<StackTotal> {
+        Grouping::new(&self.totals(grouper).all, grouper).finish(grouper)
+    }
+
+    /// Allocated bytes at the moment of [`super::Options::at`].
+    #[must_use]
+    pub fn allocated_at(&self) -> u64 {
+        self.stacks.iter().fold(0, |sum: u64, total| sum.saturating_add(total.at.bytes))
+    }
+
+    /// The stacks that hold most at the moment of [`super::Options::at`], at most `top` of them (0 is all) and none
+    /// with fewer bytes than `least`, and one that stands for the rest, so that they still add up. Those that hold
+    /// nothing then are there only if `least` is 0.
+    #[must_use]
+    pub fn listed(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        self.listed_by(|total| total.at, top, least)
+    }
+
+    /// The same for when an allocation failed for the first time.
+    #[must_use]
+    pub fn listed_at_oom(&self, top: usize, least: u64) -> Vec<StackTotal> {
+        self.listed_by(|total| total.oom, top, least)
+    }
+
+    /// True if what was held at the moment of [`super::Options::at`] is what was held when an allocation failed for the
+    /// first time.
+    #[must_use]
+    pub fn at_is_oom(&self) -> bool {
+        self.at.is_some() && !self.figures.ooms.is_empty() && self.stacks.iter().all(|total| total.at == total.oom)
+    }
+
+    fn listed_by(&self, held: fn(&StackTotal) -> Held, top: usize, least: u64) -> Vec<StackTotal> {
+        let mut stacks: Vec<_> = self.stacks.iter().filter(|total| least == 0 || held(total).blocks > 0).collect();
+        stacks.sort_by_key(|total| std::cmp::Reverse(held(total).bytes));
+        let limit = if top == 0 { usize::MAX } else { top };
+        let large = stacks.iter().take_while(|total| held(total).bytes >= least).count();
+        let shown = &stacks[..large.min(limit)];
+        let rest = &stacks[shown.len()..];
+        let mut listed: Vec<StackTotal> = shown.iter().map(|&total| total.clone()).collect();
+        if !rest.is_empty() {
+            let mut others = StackTotal::others(rest.len());
+            rest.iter().for_each(|total| others.sums.add(&total.sums));
+            listed.push(others);
+        }
+        listed
+    }
+}
+
+/// Shapes with the most bytes first.
+fn lines_of(held: BTreeMap<StringId, Held>, tables: &Tables) -> Vec<HeldLine> {
+    let lines = held.into_iter().map(|(shape, held)| HeldLine { label: tables.string(shape).to_owned(), held });
+    let mut lines: Vec<HeldLine> = lines.collect();
+    lines.sort_by(|a, b| b.held.cmp(&a.held).then_with(|| a.label.cmp(&b.label)));
+    lines
+}

@@ -1,0 +1,175 @@
+//! The figures of a device that can be limited.
+
+use std::collections::BTreeMap;
+
+use super::{Bucket, DeviceProfile, Held};
+use crate::replay::History;
+use crate::sides::Sides;
+
+/// A figure of a device that can be limited. A new one is a new arm in each method here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Metric {
+    /// Peak of allocated bytes: `max_memory_allocated()`.
+    Peak,
+    /// Allocated bytes before the first event.
+    Baseline,
+    /// Allocated bytes at the dump.
+    End,
+    /// Peak of active bytes.
+    Active,
+    /// Peak of requested bytes.
+    Requested,
+    /// Peak of reserved bytes: `max_memory_reserved()`.
+    Reserved,
+    /// Reserved bytes that were not active at the reserved peak.
+    Fragmentation,
+}
+
+impl Metric {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 7] =
+        [Self::Peak, Self::Baseline, Self::End, Self::Active, Self::Requested, Self::Reserved, Self::Fragmentation];
+
+    /// Its name on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// One line that says which bytes it counts.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Peak => "highest allocated bytes within the recording",
+            Self::Baseline => "allocated bytes when the recording began",
+            Self::End => "allocated bytes at the dump",
+            Self::Active => "highest active bytes within the recording",
+            Self::Requested => "highest requested bytes within the recording",
+            Self::Reserved => "highest reserved bytes within the recording",
+            Self::Fragmentation => "reserved less active bytes at the reserved peak",
+        }
+    }
+
+    /// The value on a device, in bytes; `None` where it cannot be known.
+    #[must_use]
+    pub fn value(self, device: &DeviceProfile) -> Option<u64> {
+        let has_history = !self.needs_history() || device.figures.history == History::Recorded;
+        self.seen(device).filter(|_| has_history && !self.is_least(device))
+    }
+
+    /// The values on both sides. Where all that is known of both sides is the same, as of a recording and its copy, lower
+    /// bounds stand for values: what was not recorded is taken to be the same as well.
+    #[must_use]
+    pub fn values(self, sides: Sides<Option<&DeviceProfile>>) -> Sides<Option<u64>> {
+        let repeats = sides.both().is_some_and(|both| self.is_least(both.before) && holds_the_same(both));
+        sides.map(|device| device.and_then(|device| if repeats { self.seen(device) } else { self.value(device) }))
+    }
+
+    /// The value, or a lower bound of it.
+    fn seen(self, device: &DeviceProfile) -> Option<u64> {
+        let figures = &device.figures;
+        match self {
+            Self::Peak => figures.allocated.peak,
+            Self::Baseline => figures.allocated.baseline,
+            Self::End => Some(figures.allocated.end),
+            Self::Active => figures.active.peak,
+            Self::Requested => figures.requested.peak,
+            Self::Reserved => figures.reserved.peak,
+            Self::Fragmentation => figures.fragmentation.peak,
+        }
+    }
+
+    /// A lower bound of the value: without a history, a peak is at least the state at the dump.
+    #[must_use]
+    pub fn at_least(self, device: &DeviceProfile) -> Option<u64> {
+        let figures = &device.figures;
+        if figures.history == History::Recorded {
+            return self.seen(device);
+        }
+        match self {
+            Self::Peak | Self::End => Some(figures.allocated.end),
+            Self::Active => Some(figures.active.end),
+            Self::Requested => Some(figures.requested.end),
+            Self::Reserved => Some(figures.reserved.end),
+            Self::Baseline | Self::Fragmentation => None,
+        }
+    }
+
+    /// True if only a lower bound is known.
+    fn is_least(self, device: &DeviceProfile) -> bool {
+        let figures = &device.figures;
+        match self {
+            Self::Peak | Self::Baseline => figures.allocated.is_least,
+            Self::End => false,
+            Self::Active => figures.active.is_least,
+            Self::Requested => figures.requested.is_least,
+            Self::Reserved | Self::Fragmentation => figures.reserved.is_least,
+        }
+    }
+
+    /// How far the value may be from the truth; 0 where it is exact, `None` where that is unknown.
+    #[must_use]
+    pub fn max_error(self, device: &DeviceProfile) -> Option<u64> {
+        match self {
+            Self::Peak => device.figures.allocated.peak_error,
+            Self::Baseline => device.figures.allocated.baseline_error,
+            // Read from the final state.
+            Self::End => Some(0),
+            Self::Active => device.figures.active.peak_error,
+            Self::Requested => device.figures.requested.peak_error,
+            Self::Reserved => device.figures.reserved.peak_error,
+            Self::Fragmentation => device.figures.reserved.peak_error?.checked_add(device.figures.active.max_error()?),
+        }
+    }
+
+    /// True if the figure needs a recorded history, rather than the state at the dump alone.
+    #[must_use]
+    pub fn needs_history(self) -> bool {
+        match self {
+            Self::Peak | Self::Baseline | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
+            Self::End => false,
+        }
+    }
+
+    /// True if it is taken at a peak, which is the limit of the device where memory ran out.
+    #[must_use]
+    pub fn is_peak(self) -> bool {
+        match self {
+            Self::Peak | Self::Active | Self::Requested | Self::Reserved | Self::Fragmentation => true,
+            Self::Baseline | Self::End => false,
+        }
+    }
+
+    /// True if it is one of PyTorch's counters, rather than a difference of two.
+    #[must_use]
+    pub fn is_counter(self) -> bool {
+        self != Self::Fragmentation
+    }
+
+    /// True if both sides carry the same bound for the same blocks, so that it cancels in their difference: the blocks
+    /// whose size is not known are as many and as large on both sides. Where a self-check failed, any block may be
+    /// wrong, and all stacks have to hold the same.
+    #[must_use]
+    pub fn has_same_bound(self, sides: Sides<&DeviceProfile>) -> bool {
+        let errors = sides.map(|device| self.max_error(device));
+        if errors.before.is_none() || errors.before != errors.after {
+            return false;
+        }
+        let checked = sides.before.figures.checks.hold() && sides.after.figures.checks.hold();
+        let unknown = sides.map(|device| held_by_unknown(device, checked));
+        unknown.before == unknown.after
+    }
+}
+
+/// Bytes and blocks, by key, of the stacks among which are blocks whose size may not be known.
+fn held_by_unknown(device: &DeviceProfile, checked: bool) -> BTreeMap<&str, [Held; 3]> {
+    let stacks = device.stacks.iter().filter(|total| !checked || total.bucket == Some(Bucket::NotRecorded));
+    stacks.map(|total| (total.key.0.as_str(), [total.baseline, total.peak, total.end])).collect()
+}
+
+/// True if all figures of both sides are the same, and so are all stacks.
+fn holds_the_same(sides: Sides<&DeviceProfile>) -> bool {
+    let stacks = sides.map(|device| held_by_unknown(device, false));
+    sides.before.figures == sides.after.figures && stacks.before == stacks.after
+}

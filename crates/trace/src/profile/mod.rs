@@ -1,0 +1,280 @@
+//! The figures of one snapshot, per device, computed by a replay of its history. Saved to a file, they stand in for the
+//! snapshot.
+
+mod device;
+mod error;
+mod every;
+mod exact;
+mod history;
+mod lines;
+mod measure;
+mod metric;
+mod moment;
+mod open;
+mod origins;
+mod phases;
+mod recorded;
+mod run;
+pub mod saved;
+mod totals;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use crate::trace::{Bucket, Highest};
+pub use device::{DeviceProfile, Unlisted};
+pub use error::Error;
+pub use every::{Every, Interval, MOST_INTERVALS, ParseEveryError};
+pub use lines::{HeldLine, HeldLines};
+pub use measure::measure;
+pub use metric::Metric;
+pub use moment::{Moment, ParseMomentError, PhaseMoment, PhasePoint, Places};
+pub(crate) use moment::{NamedPhase, Recording};
+pub use open::{Opened, open, read};
+pub(crate) use origins::Origins;
+pub use phases::{MOST_PHASES, Occurrence, Phases};
+pub use recorded::HOW_TO_RECORD;
+pub use totals::{Held, Identity, Member, StackTotal, Sums, identity, others};
+
+use crate::diagnostic::Diagnostic;
+pub use crate::replay::{Checks, Counter, Figures, History, Layout, Oom, Position, Timeline};
+use crate::snapshot::Copier;
+pub use crate::snapshot::{AllocatorSettings, RunFacts, Tables};
+use crate::stack::{Code, Facts, GroupBy, Grouper, QualifiedNames, Rules};
+use crate::text::nearest;
+
+/// The kind of input that a profile was computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
+    /// A snapshot.
+    Snapshot,
+    /// A list of segments without a history.
+    Segments,
+    /// A saved profile.
+    Profile,
+}
+
+impl Kind {
+    /// Its name in machine-readable output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+}
+
+/// Where a profile came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Path as the user gave it.
+    pub path: String,
+    /// Size of the input.
+    pub bytes: u64,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// How to compute a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The grouping of stacks.
+    pub group_by: GroupBy,
+    /// Number of levels of layers that keep their numbers in the paths of modules.
+    pub unfold: u32,
+    /// The moment of [`Sums::at`].
+    pub at: Moment,
+    /// Rules of the user about the code.
+    pub rules: Rules,
+    /// Length of the parts in [`DeviceProfile::intervals`]; `None` for no parts.
+    pub every: Option<Every>,
+    /// The most that a compressed input may expand to, in bytes; where nothing is set,
+    /// [`MOST_EXPANSION`](crate::input::MOST_EXPANSION) times its size, at least
+    /// [`SMALLEST_LIMIT`](crate::input::SMALLEST_LIMIT).
+    pub max_input: Option<u64>,
+    /// The allocator settings of the run, for snapshots of releases before 2.3, which do not state them.
+    pub allocator_settings: Option<AllocatorSettings>,
+    /// The only device to look at; without it all.
+    pub device: Option<u32>,
+    /// Keeps the addresses of blocks and segments, for pictures.
+    pub layout: bool,
+}
+
+/// The reason for which the figures of a stored before were raised.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raise {
+    /// The reason that the user gave.
+    pub reason: String,
+    /// The figures, each with its change.
+    pub changes: Vec<String>,
+}
+
+/// The figures of one snapshot.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Profile {
+    /// Where it came from.
+    pub source: Source,
+    /// For a saved profile, the snapshot that it was computed from.
+    pub recorded: Option<Source>,
+    /// Why its figures were raised since it was first stored.
+    pub raises: Vec<Raise>,
+    /// How it was computed.
+    pub options: Options,
+    /// Allocator settings at the dump.
+    pub settings: AllocatorSettings,
+    /// True if the release keeps annotations in its snapshots.
+    pub keeps_annotations: bool,
+    /// Per device, in order of their numbers.
+    pub devices: Vec<DeviceProfile>,
+    /// Facts about the run, where the recorder added some.
+    pub run: Option<RunFacts>,
+    /// Notes and warnings about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The frames that [`Member::stack`] refers to; profiles of one job may share them.
+    pub tables: Arc<Tables>,
+    /// Facts about these frames, where the tables are still its own.
+    facts: Option<Arc<Facts>>,
+}
+
+impl Profile {
+    /// Drops everything that a report on many profiles does not show, and moves the stacks to shared tables. The caller
+    /// sets [`Profile::tables`] to these in the end.
+    pub fn pool(&mut self, shared: &mut Tables) {
+        let mut copy = Copier::new(&self.tables, shared);
+        for device in &mut self.devices {
+            device.forget_trace();
+            device.copy_failed_stacks(&mut copy);
+            for total in &mut device.stacks {
+                for member in &mut total.members {
+                    member.stack = copy.stack(member.stack);
+                }
+                total.members.shrink_to_fit();
+            }
+            device.stacks.shrink_to_fit();
+        }
+        self.tables = Arc::default();
+        self.facts = None;
+    }
+
+    /// Looks at another moment: [`Sums::at`] is held then. Moments by time are known while a snapshot is read alone.
+    pub fn look_at(&mut self, at: Moment) {
+        self.options.at = at;
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        let grouper = Grouper::of(code, self.options.group_by);
+        for device in self.devices.iter_mut().filter(|device| device.coarse.is_none()) {
+            device.look_at(&self.options.at, &grouper);
+            device.count_modules(self.run.as_ref());
+        }
+    }
+
+    /// Names of phases similar to a mistyped one, as the end of a sentence.
+    #[must_use]
+    pub fn nearest_phases(&self, name: &str) -> String {
+        nearest(name, "phase", self.devices.iter().flat_map(|device| &device.phases.all).map(|phase| &*phase.name))
+    }
+
+    /// Divides the histories of a saved profile as its options ask for.
+    fn divide(&mut self) -> Result<(), Error> {
+        let Some(every) = &self.options.every else { return Ok(()) };
+        let code = code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref());
+        every::divide(&mut self.devices, every, &code, None)
+    }
+
+    /// Keeps one device and its diagnostics.
+    fn restrict_to(&mut self, device: u32) -> Result<(), Error> {
+        if !self.devices.iter().any(|known| known.device == device) {
+            return Err(Error::NoDevice { device, known: self.devices.iter().map(|known| known.device).collect() });
+        }
+        self.devices.retain(|known| known.device == device);
+        self.diagnostics.retain(|found| found.device.is_none_or(|of| of == device));
+        Ok(())
+    }
+
+    /// Drops everything that a report on many comparisons does not show.
+    pub fn forget_stacks(&mut self) {
+        for device in &mut self.devices {
+            device.forget_trace();
+            device.stacks = Vec::new();
+        }
+        self.tables = Arc::default();
+        self.facts = None;
+    }
+
+    /// True if the recorder saw purposes of memory.
+    pub fn has_purposes(&self) -> bool {
+        let mut classes = self.devices.iter().flat_map(|device| &device.trace.classes);
+        classes.any(|class| class.tags.purpose.is_some())
+    }
+
+    /// The position of a device by its number.
+    pub fn position(&self, device: u32) -> Option<usize> {
+        self.devices.iter().position(|known| known.device == device)
+    }
+
+    /// True if anything was allocated in the recorded part, on any device.
+    pub fn allocates(&self) -> bool {
+        self.devices.iter().any(|device| device.figures.allocation_count > 0)
+    }
+
+    /// The devices that limits are about: those on which something was allocated, or those that did anything where
+    /// nothing was allocated on any.
+    pub fn gated_devices(&self) -> Vec<&DeviceProfile> {
+        let allocates = self.allocates();
+        self.devices.iter().filter(|device| device.is_gated(allocates)).collect()
+    }
+
+    /// True if another profile has the same frames under the same rules.
+    pub fn shares_frames(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tables, &other.tables) && self.options.rules == other.options.rules
+    }
+
+    /// The frames of its stacks.
+    #[must_use]
+    pub fn code(&self) -> Code<'_> {
+        code_of(&self.tables, self.facts.as_ref(), &self.options.rules, self.run.as_ref())
+    }
+
+    /// True if functions have the names that they have within their classes.
+    #[must_use]
+    pub fn has_qualified_names(&self) -> bool {
+        !QualifiedNames::of(self.run.as_ref()).is_empty()
+    }
+
+    /// Groups stacks by the last part of the names of functions: another profile knows nothing else.
+    pub fn forget_qualified_names(&mut self) {
+        self.run.iter_mut().for_each(|run| run.functions.clear());
+        self.name_functions(QualifiedNames::default());
+    }
+
+    /// Groups stacks by these names of functions.
+    pub fn name_functions(&mut self, names: QualifiedNames<'_>) {
+        let code = Code::qualified(&self.tables, &self.options.rules, names);
+        let facts = code.facts();
+        let grouper = Grouper::of(code, self.options.group_by);
+        for device in &mut self.devices {
+            device.group(&grouper);
+        }
+        self.facts = Some(facts);
+    }
+
+    /// The grouper that gave the stacks their keys and labels.
+    #[must_use]
+    pub fn grouper(&self) -> Grouper<'_> {
+        self.grouper_by(self.options.group_by)
+    }
+
+    /// The same for another grouping.
+    pub fn grouper_by(&self, by: GroupBy) -> Grouper<'_> {
+        Grouper::of(self.code(), by)
+    }
+}
+
+/// The frames of some tables, with what is known of them already.
+fn code_of<'t>(tables: &'t Tables, facts: Option<&Arc<Facts>>, rules: &Rules, run: Option<&RunFacts>) -> Code<'t> {
+    match facts {
+        Some(facts) => Code::with(tables, facts),
+        None => Code::qualified(tables, rules, QualifiedNames::of(run)),
+    }
+}

@@ -1,0 +1,128 @@
+//! Modules, purposes and shapes of allocations, as the recorder saw them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::{DeviceProfile, Profile};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::snapshot::{Action, DeviceModules, Event, RunFacts, Snapshot, StringId, Tables};
+use crate::stack::{GroupBy, folded_module};
+use crate::trace::ClassTags;
+
+/// The way to a recording with modules.
+pub const HOW_TO_RECORD: &str = "record with 'ptmem simulate --modules' or ptmem_gate.record(modules=True)";
+
+/// The tags of the allocations of one device.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    /// The tags from each of these events on, in order.
+    borders: Vec<(u32, ClassTags)>,
+    /// Those of blocks from before, by address.
+    blocks: FxHashMap<u64, ClassTags>,
+}
+
+impl Recorded {
+    /// The tags of a device, if the recorder gave some. `unfold` is the number of levels of layers that keep their
+    /// numbers.
+    pub(super) fn new(snapshot: &mut Snapshot, device: u32, unfold: u32) -> Option<Self> {
+        let all = &snapshot.run.as_ref()?.modules;
+        let modules = all.iter().find(|modules| modules.device == device)?.clone();
+        let tags = tags(&modules, unfold, &mut snapshot.tables);
+        let of = snapshot.devices.get(&device)?;
+        let events = snapshot.events_of(of).iter().zip(0_u32..);
+        let mut allocations = events.filter(|(event, _)| event.action == Action::Alloc).map(|(_, index)| index);
+        let mut borders = Vec::with_capacity(modules.allocations.len() + 1);
+        for [count, number] in modules.allocations {
+            let Some(first) = allocations.next() else { break };
+            borders.push((first, tags_of(&tags, number).unwrap_or_default()));
+            for _ in 1..count {
+                if allocations.next().is_none() {
+                    break;
+                }
+            }
+        }
+        // Nothing is known of what follows.
+        borders.extend(allocations.next().map(|index| (index, ClassTags::default())));
+        let blocks = modules.blocks.into_iter().filter_map(|[addr, number]| Some((addr, tags_of(&tags, number)?)));
+        Some(Self { borders, blocks: blocks.collect() })
+    }
+
+    /// Adds the tags of a block at an address. The event with this index made it, where that is recorded.
+    pub(super) fn add_to(&self, tags: &mut ClassTags, address: u64, made: Option<(u32, &Event)>) {
+        let found = match made {
+            Some((index, _)) => {
+                let next = self.borders.partition_point(|&(from, _)| from <= index);
+                next.checked_sub(1).and_then(|last| self.borders.get(last)).map(|&(_, tags)| tags)
+            }
+            None => self.blocks.get(&address).copied(),
+        };
+        let ClassTags { module, purpose, shape, .. } = found.unwrap_or_default();
+        tags.module = module;
+        tags.purpose = purpose;
+        tags.shape = shape;
+    }
+}
+
+/// The tags of that number.
+fn tags_of(tags: &[ClassTags], number: u64) -> Option<ClassTags> {
+    tags.get(usize::try_from(number).ok()?).copied()
+}
+
+/// The tags that the numbers of a recording stand for.
+fn tags(modules: &DeviceModules, unfold: u32, tables: &mut Tables) -> Vec<ClassTags> {
+    let mut all = Vec::with_capacity(modules.names.len());
+    for (place, name) in modules.names.iter().enumerate() {
+        all.push(ClassTags {
+            module: intern(&folded_module(name, unfold), tables),
+            purpose: modules.purposes.get(place).and_then(|purpose| intern(purpose, tables)),
+            shape: modules.shapes.get(place).and_then(|shape| intern(shape, tables)),
+            ..ClassTags::default()
+        });
+    }
+    all
+}
+
+fn intern(text: &str, tables: &mut Tables) -> Option<StringId> {
+    (!text.is_empty()).then(|| tables.intern_string(text))
+}
+
+/// Counts the modules of each kind that allocated.
+pub(super) fn count_modules(run: &mut RunFacts, unfold: u32) {
+    if run.modules.is_empty() {
+        return;
+    }
+    let names: BTreeSet<&String> = run.modules.iter().flat_map(|modules| &modules.names).collect();
+    let mut counts = BTreeMap::new();
+    for name in names.into_iter().filter(|name| !name.is_empty()) {
+        *counts.entry(folded_module(name, unfold)).or_default() += 1;
+    }
+    run.module_counts = counts;
+}
+
+impl Profile {
+    /// Notes how to record modules, where a recorder that can do so was not asked to.
+    pub fn note_lack_of_modules(&mut self) {
+        let is_of_recorder = self.run.as_ref().is_some_and(|run| !run.recorder.is_empty());
+        if is_of_recorder && !self.has_purposes() {
+            let message = format!("there is no memory by module and by purpose: {HOW_TO_RECORD}");
+            self.diagnostics.push(Diagnostic::new(Code::ModulesNotRecorded, None, message));
+        }
+    }
+
+    /// Bytes of each module of a device with all its parts, at the moment that was asked for, by its path.
+    pub fn modules_of(&self, device: &DeviceProfile) -> BTreeMap<String, u64> {
+        let mut held = BTreeMap::new();
+        for total in device.grouped(&self.grouper_by(GroupBy::Module)) {
+            if total.bucket.is_some() || total.label.starts_with('<') {
+                continue;
+            }
+            let ends = total.label.match_indices('.').map(|(end, _)| end).chain([total.label.len()]);
+            for end in ends {
+                let sum: &mut u64 = held.entry(total.label[..end].to_owned()).or_default();
+                *sum = sum.saturating_add(total.at.bytes);
+            }
+        }
+        held
+    }
+}

@@ -1,0 +1,483 @@
+//! All that happened on one device, move by move, as the replay understood it. Everything after the replay is a query
+//! of it.
+//!
+//! * A [`Class`] stands for allocations that count as one: same stack, same block, same request, same tags, equally certain.
+//! * A [`Move`] is what one event does: a block of a class is handed out, or given back, or a segment comes or goes. Few
+//!   moves differ, so each event is a symbol: the index of its move in [`Trace::moves`]. An event without effect is a
+//!   move too, so that the place of every event is known.
+//! * A [`Position`] is a place: 0 is before the first event, n just after event n - 1. The last one, [`Trace::dump`],
+//!   lies after the moves that no event tells of and that the final state implies.
+//!
+//! # Queries
+//!
+//! They stream the symbols, with a table of what each move changes ([`Trace::changes`]):
+//!
+//! * [`Trace::values`]: one of the four counters at every place; [`Trace::value_at`]: at one.
+//! * [`Levels`]: the counters at borders, and the highest between any two of them.
+//! * [`Trace::blocks_at`]: the allocated blocks of every class at a place; times [`Class::bytes`], their bytes.
+//! * [`Trace::spread_at`]: how far the allocated bytes at a place may be from the truth.
+//! * [`Trace::highest`]: the most that each of several groups of classes held; [`Trace::held_at`]: what they held at places.
+//! * [`Trace::begun`]: when each recorded block came.
+//! * [`Trace::lives`]: every block, with the places at which it came and went.
+//!
+//! To compare two traces, give the classes of both common numbers and take [`Trace::symbols`] apart by
+//! [`Move::begins`] and [`Move::ends`].
+
+pub mod fold;
+mod levels;
+mod moves;
+mod position;
+mod ranks;
+mod thin;
+
+pub use levels::{Level, Levels, Part};
+pub use moves::{Block, Life, Measure, Move, Spread};
+pub use position::Position;
+pub use ranks::Ranked;
+
+use std::hash::{Hash, Hasher};
+use std::iter::repeat_n;
+
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::{StackId, StringId};
+use crate::stack::{CppDigest, GroupBy};
+
+/// Memory whose stack is not known, or rows that stand for several stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bucket {
+    /// Alive at the end, never allocated in the history, and without frames.
+    BeforeRecording,
+    /// Freed in the history, never allocated in it.
+    NotRecorded,
+    /// Allocated in the history without frames.
+    NoFrames,
+    /// Stacks that are not listed.
+    Others,
+}
+
+impl Bucket {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::BeforeRecording, Self::NotRecorded, Self::NoFrames, Self::Others];
+
+    /// Identifier in machine-readable output.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::BeforeRecording => "before-recording",
+            Self::NotRecorded => "allocation-not-recorded",
+            Self::NoFrames => "no-frames",
+            Self::Others => "others",
+        }
+    }
+
+    /// The name of its row.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::BeforeRecording => "<before recording>",
+            Self::NotRecorded => "<allocation not recorded>",
+            Self::NoFrames => "<no frames>",
+            Self::Others => "<others>",
+        }
+    }
+}
+
+/// To whom the bytes of an allocation belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Origin {
+    /// A known call stack.
+    Stack(StackId),
+    /// The bucket in place of an unknown stack.
+    Bucket(Bucket),
+}
+
+impl Origin {
+    /// The stack, where it is known.
+    #[must_use]
+    pub fn stack(self) -> Option<StackId> {
+        match self {
+            Self::Stack(stack) => Some(stack),
+            Self::Bucket(_) => None,
+        }
+    }
+}
+
+/// The tags of allocations that groupings read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ClassTags<T = StringId> {
+    /// `user_metadata` at the allocation.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<T>,
+    /// `compile_context` at the allocation.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub compile_context: Option<T>,
+    /// The module that allocated, or to which the memory belongs.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub module: Option<T>,
+    /// The purpose of the memory.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<T>,
+    /// Type and shape of the tensor.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub shape: Option<T>,
+    /// The annotation around the allocation, or its pool, whichever was asked for. No file has it.
+    #[serde(skip, default = "none")]
+    pub origin: Option<T>,
+}
+
+/// The default of a tag. (That of serde would ask for one of the type.)
+fn none<T>() -> Option<T> {
+    None
+}
+
+impl<T> Default for ClassTags<T> {
+    fn default() -> Self {
+        Self { metadata: None, compile_context: None, module: None, purpose: None, shape: None, origin: None }
+    }
+}
+
+impl<T> ClassTags<T> {
+    /// The same tags under other names.
+    pub fn map<U>(&self, mut name: impl FnMut(&T) -> U) -> ClassTags<U> {
+        let Self { metadata, compile_context, module, purpose, shape, origin } = self;
+        let [metadata, compile_context, module, purpose, shape, origin] =
+            [metadata, compile_context, module, purpose, shape, origin].map(|tag| tag.as_ref().map(&mut name));
+        ClassTags { metadata, compile_context, module, purpose, shape, origin }
+    }
+}
+
+impl ClassTags {
+    /// The tag that a grouping goes by.
+    #[must_use]
+    pub fn of(self, by: GroupBy) -> Option<StringId> {
+        match by {
+            GroupBy::Metadata => self.metadata,
+            GroupBy::CompileContext => self.compile_context,
+            GroupBy::Module => self.module,
+            GroupBy::Purpose => self.purpose,
+            GroupBy::Shape => self.shape,
+            GroupBy::Annotation | GroupBy::Pool => self.origin,
+            GroupBy::Frames
+            | GroupBy::Stack
+            | GroupBy::Line
+            | GroupBy::Function
+            | GroupBy::File
+            | GroupBy::Category => None,
+        }
+    }
+}
+
+/// Allocations that count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// To whom they belong.
+    pub origin: Origin,
+    /// Bytes of each block.
+    pub bytes: u64,
+    /// Bytes that were asked for.
+    pub requested: u64,
+    /// How far `bytes` may be from the truth.
+    pub spread: Spread,
+    /// True if the free of the block may have been requested before the history: it may not have been allocated any more.
+    pub maybe_pending: bool,
+    /// Their tags.
+    pub tags: ClassTags,
+    /// The digest of all C++ frames of the stack, where some of them were dropped.
+    pub cpp: Option<CppDigest>,
+}
+
+impl Hash for Class {
+    /// What is nearly always left out adds nothing, as each allocation of a history is looked up by its class.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { origin, bytes, requested, spread, maybe_pending, tags, cpp } = *self;
+        (origin, bytes, requested).hash(state);
+        if spread != Spread::default() || maybe_pending || tags != ClassTags::default() || cpp.is_some() {
+            (spread, maybe_pending, tags, cpp).hash(state);
+        }
+    }
+}
+
+/// Blocks of a class that are there before the first event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Start {
+    /// Those that are allocated.
+    pub allocated: u32,
+    /// Those whose free is pending.
+    pub pending: u32,
+}
+
+impl Start {
+    /// Those that a counter counts.
+    fn blocks(self, measure: Measure) -> u32 {
+        match measure {
+            Measure::Allocated => self.allocated,
+            Measure::Active | Measure::Requested => self.allocated + self.pending,
+            Measure::Reserved => 0,
+        }
+    }
+}
+
+/// The most bytes that a stack held, and when it held them first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Highest {
+    /// Allocated bytes.
+    pub bytes: u64,
+    /// The moment.
+    pub at: Position,
+}
+
+/// What groups of classes hold while moves are gone through.
+struct Running {
+    held: Vec<u64>,
+    /// For each move, the group that it takes bytes from and the group that it gives bytes to.
+    changes: Vec<[Option<(usize, u64)>; 2]>,
+}
+
+impl Running {
+    /// Makes a move. Gives the group that it gave bytes to, with what that holds now.
+    fn step(&mut self, symbol: u32) -> Option<(usize, u64)> {
+        let [freed, begun] = self.changes[symbol as usize];
+        if let Some((group, bytes)) = freed {
+            self.held[group] = self.held[group].saturating_sub(bytes);
+        }
+        let (group, bytes) = begun?;
+        self.held[group] = self.held[group].saturating_add(bytes);
+        Some((group, self.held[group]))
+    }
+}
+
+/// The history of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// The classes of its allocations, in the order in which they occur.
+    pub classes: Vec<Class>,
+    /// The moves that occur.
+    pub moves: Vec<Move>,
+    /// The move of every event, as an index into `moves`.
+    pub symbols: Vec<u32>,
+    /// Moves at the dump that no event tells of, as indices into `moves`: they lead to the final state.
+    pub implied: Vec<u32>,
+    /// The blocks of every class before the first event.
+    pub start: Vec<Start>,
+    /// Bytes of all segments before the first event. Below 0 where the history does not add up.
+    pub reserved: i128,
+    /// The blocks that moves end, in order: one for each that [`Move::ends`] something. Blocks are numbered from 0: those
+    /// that are there at the start, by class and pending ones first, and then those that moves begin.
+    pub ended: Vec<u32>,
+}
+
+impl Trace {
+    /// The place just after the last event.
+    #[must_use]
+    pub fn end(&self) -> Position {
+        Position::of_count(self.symbols.len())
+    }
+
+    /// The place of the dump: after the moves that the final state implies.
+    #[must_use]
+    pub fn dump(&self) -> Position {
+        Position::after(self.symbols.len())
+    }
+
+    /// The symbols up to a place.
+    fn until(&self, place: Position) -> impl Iterator<Item = u32> {
+        let implied = if place >= self.dump() { &self.implied[..] } else { &[] };
+        let events = &self.symbols[..place.count().min(self.symbols.len())];
+        events.iter().chain(implied).copied()
+    }
+
+    /// All symbols, those that the final state implies last, each with the place just after it.
+    fn placed(&self) -> impl Iterator<Item = (Position, u32)> {
+        let events = self.symbols.iter().enumerate().map(|(event, &symbol)| (Position::after(event), symbol));
+        events.chain(self.implied.iter().map(|&symbol| (self.dump(), symbol)))
+    }
+
+    /// What each move adds to one of the counters, by symbol.
+    #[must_use]
+    pub fn changes(&self, measure: Measure) -> Vec<i128> {
+        self.moves.iter().map(|one| one.change(measure, &self.classes)).collect()
+    }
+
+    /// How often each move occurs before a place, by symbol.
+    #[must_use]
+    pub fn times_before(&self, place: Position) -> Vec<u64> {
+        let mut times = vec![0_u64; self.moves.len()];
+        self.until(place).for_each(|symbol| times[symbol as usize] += 1);
+        times
+    }
+
+    /// The class of the block that an event hands out.
+    #[must_use]
+    pub fn begun_by(&self, event: u32) -> Option<&Class> {
+        let begun = self.moves[*self.symbols.get(event as usize)? as usize].begins()?;
+        self.classes.get(begun.class as usize)
+    }
+
+    /// One of the counters before the first event.
+    #[must_use]
+    pub fn value_at_start(&self, measure: Measure) -> i128 {
+        if measure == Measure::Reserved {
+            return self.reserved;
+        }
+        let blocks = self.classes.iter().zip(&self.start);
+        blocks.map(|(class, start)| class.size(measure) * i128::from(start.blocks(measure))).sum()
+    }
+
+    /// One of the counters at every place up to [`Trace::end`].
+    pub fn values(&self, measure: Measure) -> impl Iterator<Item = i128> {
+        let changes = self.changes(measure);
+        let start = self.value_at_start(measure);
+        let later = self.symbols.iter().scan(start, move |now, &symbol| {
+            *now += changes[symbol as usize];
+            Some(*now)
+        });
+        std::iter::once(start).chain(later)
+    }
+
+    /// The highest values of a counter in equal parts of the history, by event; each part begins after its first event.
+    #[must_use]
+    pub fn highest_in_parts(&self, measure: Measure, parts: usize) -> Vec<u64> {
+        let events = self.symbols.len();
+        let parts = parts.min(events);
+        let changes = self.changes(measure);
+        let mut now = self.value_at_start(measure);
+        let mut highest = Vec::with_capacity(parts);
+        for i in 0..parts {
+            let part = &self.symbols[(i * events).div_ceil(parts)..((i + 1) * events).div_ceil(parts)];
+            let mut most = i128::MIN;
+            for &symbol in part {
+                now += changes[symbol as usize];
+                most = most.max(now);
+            }
+            highest.push(u64::try_from(most.max(0)).unwrap_or(u64::MAX));
+        }
+        highest
+    }
+
+    /// One of the counters at a place.
+    #[must_use]
+    pub fn value_at(&self, measure: Measure, place: Position) -> i128 {
+        let changes = self.changes(measure);
+        self.until(place).map(|symbol| changes[symbol as usize]).sum::<i128>() + self.value_at_start(measure)
+    }
+
+    /// The number of allocated blocks of every class at a place.
+    #[must_use]
+    pub fn blocks_at(&self, place: Position) -> Vec<u64> {
+        let times = self.times_before(place);
+        let mut blocks: Vec<u64> = self.start.iter().map(|start| start.allocated.into()).collect();
+        for (one, &times) in self.moves.iter().zip(&times) {
+            if let Some(block) = one.begins() {
+                blocks[block.class as usize] += times;
+            }
+        }
+        for (one, &times) in self.moves.iter().zip(&times) {
+            if let Some(class) = one.frees() {
+                blocks[class as usize] -= times;
+            }
+        }
+        blocks
+    }
+
+    /// Bytes of groups of classes before the first event, and how moves change them. `groups` has the group of every class.
+    fn running(&self, groups: &[u32], count: usize) -> Running {
+        let mut held = vec![0_u64; count];
+        for ((class, start), &group) in self.classes.iter().zip(&self.start).zip(groups) {
+            let held = &mut held[group as usize];
+            *held = held.saturating_add(class.bytes.saturating_mul(start.allocated.into()));
+        }
+        let mut changes = Vec::with_capacity(self.moves.len());
+        for one in &self.moves {
+            let classes = [one.frees(), one.begins().map(|block| block.class)];
+            let of_class = classes.map(|class| class.map(|class| class as usize));
+            changes.push(of_class.map(|class| class.map(|class| (groups[class] as usize, self.classes[class].bytes))));
+        }
+        Running { held, changes }
+    }
+
+    /// Bytes of groups of classes at places, which are in order: for each place those of every group.
+    #[must_use]
+    pub fn held_at(&self, groups: &[u32], count: usize, places: &[Position]) -> Vec<Vec<u64>> {
+        let mut running = self.running(groups, count);
+        let mut placed = self.placed().peekable();
+        let mut at = Vec::with_capacity(places.len());
+        for &place in places {
+            while let Some((_, symbol)) = placed.next_if(|&(at, _)| at <= place) {
+                running.step(symbol);
+            }
+            at.push(running.held.clone());
+        }
+        at
+    }
+
+    /// The blocks that came within the recording, in order: when, and the class of each. Those that the final state
+    /// implies come last, at [`Trace::dump`].
+    pub fn begun(&self) -> impl Iterator<Item = (Position, u32)> {
+        self.placed().filter_map(|(at, symbol)| Some((at, self.moves[symbol as usize].begins()?.class)))
+    }
+
+    /// The most bytes that groups of classes held, and where they held them first. `groups` has the group of every
+    /// class.
+    #[must_use]
+    pub fn highest(&self, groups: &[u32], count: usize) -> Vec<Highest> {
+        let mut running = self.running(groups, count);
+        let start = running.held.iter().map(|&bytes| Highest { bytes, at: Position::START });
+        let mut most: Vec<Highest> = start.collect();
+        for (at, symbol) in self.placed() {
+            if let Some((group, bytes)) = running.step(symbol).filter(|&(group, bytes)| bytes > most[group].bytes) {
+                most[group] = Highest { bytes, at };
+            }
+        }
+        most
+    }
+
+    /// How far the allocated bytes at a place may be from the truth.
+    #[must_use]
+    pub fn spread_at(&self, place: Position) -> Spread {
+        let blocks = self.blocks_at(place).into_iter().zip(&self.classes);
+        blocks.fold(Spread::default(), |sum, (blocks, class)| sum.plus(class.spread_of_allocated().times(blocks)))
+    }
+
+    /// Whether each block that has come by a place is allocated there, in the order of their numbers.
+    #[must_use]
+    pub fn allocated_at(&self, place: Position) -> Vec<bool> {
+        let mut allocated = Vec::new();
+        for start in &self.start {
+            allocated.extend(repeat_n(false, start.pending as usize));
+            allocated.extend(repeat_n(true, start.allocated as usize));
+        }
+        let mut ended = self.ended.iter();
+        for symbol in self.until(place) {
+            let one = self.moves[symbol as usize];
+            if let Some(&block) = one.ends().and_then(|_| ended.next()) {
+                allocated[block as usize] = false;
+            }
+            allocated.extend(one.begins().map(|_| true));
+        }
+        allocated
+    }
+
+    /// Every block, in the order of their numbers.
+    #[must_use]
+    pub fn lives(&self) -> Vec<Life> {
+        let mut lives = Vec::new();
+        for (class, start) in (0_u32..).zip(&self.start) {
+            let life = Life { class, born: Position::START, freed: Position::NEVER };
+            lives.extend((0..start.pending).map(|_| Life { freed: Position::START, ..life }));
+            lives.extend((0..start.allocated).map(|_| life));
+        }
+        let mut ended = self.ended.iter();
+        for (at, symbol) in self.placed() {
+            let one = self.moves[symbol as usize];
+            if let Some(&block) = one.ends().and_then(|_| ended.next()) {
+                let life = &mut lives[block as usize];
+                life.freed = life.freed.min(at);
+            }
+            if let Some(block) = one.begins() {
+                lives.push(Life { class: block.class, born: at, freed: Position::NEVER });
+            }
+        }
+        lives
+    }
+}
