@@ -99,7 +99,7 @@ fn read(path: &Path) -> Result<String> {
 pub(super) fn today() -> Result<Day> {
     match env::var("PTMEM_TODAY") {
         Ok(text) => {
-            text.parse().map_err(|()| anyhow!("PTMEM_TODAY: invalid date '{text}'; expected one such as 2026-12-31"))
+            text.parse().map_err(|_| anyhow!("PTMEM_TODAY: invalid date '{text}'; expected one such as 2026-12-31"))
         }
         Err(_) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::patch::Patch;
@@ -17,9 +16,6 @@ use super::checkout;
 
 /// The largest file whose text is looked at.
 const LARGEST_FILE: u64 = super::sources::LARGEST;
-
-/// The most output that is read of commands which print a name.
-const LONGEST_ANSWER: u64 = 1 << 20;
 
 /// Reads the lines that the checkout around the working directory changes since the merge base with `base`.
 pub(super) fn changed_lines(base: &str) -> Result<Patch> {
@@ -35,36 +31,15 @@ pub(super) fn changed_lines(base: &str) -> Result<Patch> {
 }
 
 /// The texts of files at the commit that is checked out around the working directory, by these paths from the root of the
-/// checkout; none where git cannot tell. Files that the commit lacks, large ones and binary ones are left out.
+/// checkout; none where git cannot tell. Files that the commit lacks and large ones are left out.
 pub(super) fn committed<'p>(paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
-    Repository::find().ok()?.texts_at("HEAD", paths)
+    Repository::find().ok()?.texts_at("HEAD", paths).ok()
 }
 
 /// The same at the merge base with `base`.
 pub(super) fn texts_at_base<'p>(base: &str, paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
     let repository = Repository::find().ok()?;
-    repository.texts_at(&repository.merge_base(base).ok()?, paths)
-}
-
-/// The next answer of `git cat-file --batch`: a line with name, type and size, and the text; or a line that says why there is
-/// none.
-fn answer(answers: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut head = String::new();
-    answers.read_line(&mut head)?;
-    let words: Vec<&str> = head.trim_end_matches('\n').split(' ').collect();
-    let [name, kind, size] = words[..] else { return Ok(None) };
-    let Some(size) = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit())) else {
-        return Ok(None);
-    };
-    let mut bytes = Vec::new();
-    if kind == "blob" && size <= LARGEST_FILE {
-        answers.take(size).read_to_end(&mut bytes)?;
-        answers.take(1).read_to_end(&mut Vec::new())?;
-        Ok(String::from_utf8(bytes).ok())
-    } else {
-        io::copy(&mut answers.take(size + 1), &mut io::sink())?;
-        Ok(None)
-    }
+    repository.texts_at(&repository.merge_base(base).ok()?, paths).ok()
 }
 
 /// The text that a file of the checkout has at the merge base with `base`; none where it is not there.
@@ -75,8 +50,14 @@ pub(super) fn text_at_base(base: &str, path: &Path) -> Result<Option<String>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(folder) = fs::canonicalize(folder) else { return Ok(None) };
     let Ok(below) = folder.strip_prefix(&root) else { return Ok(None) };
-    let parts = below.iter().chain(path.file_name()).map(OsStr::to_string_lossy);
-    Ok(repository.text_at(&base, &parts.collect::<Vec<_>>().join("/")))
+    let path = repository.prefix() + &joined(&below.join(path.file_name().unwrap_or_default()));
+    let text = repository.texts_at(&base, [path.as_str()].into_iter())?.remove(path.as_str());
+    Ok(text)
+}
+
+/// A path with slashes.
+fn joined(path: &Path) -> String {
+    path.iter().map(OsStr::to_string_lossy).collect::<Vec<_>>().join("/")
 }
 
 /// A checkout.
@@ -86,13 +67,12 @@ struct Repository {
 
 impl Repository {
     fn find() -> Result<Self> {
-        let mut command = git(None);
-        command.args(["rev-parse", "--show-toplevel"]);
-        let output = run(&mut command)?;
-        match output.text {
-            Some(root) => Ok(Self { root: PathBuf::from(root) }),
-            None if checkout::is_repository() => bail!("--git: {}", output.error),
-            None => bail!("--git: the working directory is in no Git repository; run this in the checkout of the code"),
+        match text(&mut git(None), &["rev-parse", "--show-toplevel"]) {
+            Ok(root) => Ok(Self { root: PathBuf::from(root) }),
+            Err(error) if checkout::is_repository() || error.is::<io::Error>() => Err(error),
+            Err(_) => {
+                bail!("--git: the working directory is in no Git repository; run this in the checkout of the code")
+            }
         }
     }
 
@@ -102,17 +82,15 @@ impl Repository {
 
     /// The commit in which the history of the checkout and that of `base` part.
     fn merge_base(&self, base: &str) -> Result<String> {
-        let mut command = self.git();
-        command.args(["rev-parse", "--verify", "--quiet", "--end-of-options"]).arg(format!("{base}^{{commit}}"));
-        let Some(commit) = run(&mut command)?.text else {
-            bail!(
-                "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
-                 actions/checkout set fetch-depth: 0)"
-            );
-        };
-        let mut command = self.git();
-        command.args(["merge-base", &commit, "HEAD"]);
-        run(&mut command)?.text.ok_or_else(|| {
+        let commit = format!("{base}^{{commit}}");
+        let commit = text(&mut self.git(), &["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
+            .map_err(|_| {
+                anyhow!(
+                    "--git {base}: there is no such commit, branch or tag here; a shallow clone may lack it (with \
+                     actions/checkout set fetch-depth: 0)"
+                )
+            })?;
+        text(&mut self.git(), &["merge-base", &commit, "HEAD"]).map_err(|_| {
             anyhow!(
                 "--git {base}: shares no commit with the checkout as far as its history is here; a shallow clone lacks \
                  the rest (with actions/checkout set fetch-depth: 0)"
@@ -124,129 +102,102 @@ impl Repository {
     fn prefix(&self) -> String {
         let root = fs::canonicalize(checkout::root());
         let own = fs::canonicalize(&self.root);
-        let below = root.ok().zip(own.ok()).and_then(|(root, own)| Some(own.strip_prefix(root).ok()?.to_owned()));
-        let below = below.unwrap_or_default();
-        let parts: Vec<_> = below.iter().map(OsStr::to_string_lossy).collect();
-        parts.iter().map(|part| format!("{part}/")).collect()
+        let below = root.ok().zip(own.ok()).and_then(|(root, own)| Some(joined(own.strip_prefix(root).ok()?)));
+        below.filter(|below| !below.is_empty()).map(|below| below + "/").unwrap_or_default()
     }
 
     /// Lets git start no program that the configuration names for files of some kind: it would filter those of the checkout.
-    fn without_filters(&self, command: &mut Command) -> Result<()> {
-        let mut listing = self.git();
-        listing.args(["config", "--null", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process|required)$"]);
-        let names = run(&mut listing)?.text.unwrap_or_default();
-        let known = env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse::<usize>().ok()).unwrap_or(0);
-        let mut count = known;
+    fn without_filters(&self, command: &mut Command) {
+        let keys = "^filter\\..*\\.(clean|process|required)$";
+        // It fails where there is none.
+        let names =
+            text(&mut self.git(), &["config", "--null", "--name-only", "--get-regexp", keys]).unwrap_or_default();
+        let mut count = env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
         for name in names.split('\0').filter(|name| !name.is_empty()) {
             let value = if name.ends_with(".required") { "false" } else { "" };
             command.env(format!("GIT_CONFIG_KEY_{count}"), name).env(format!("GIT_CONFIG_VALUE_{count}"), value);
-            count += 1;
+            count += 1_usize;
         }
         command.env("GIT_CONFIG_COUNT", count.to_string());
-        Ok(())
     }
 
     fn diff(&self, base: &str, prefix: &str) -> Result<Patch> {
         let mut command = self.git();
-        self.without_filters(&mut command)?;
+        self.without_filters(&mut command);
         // Settings of the user must not change the form of the output, nor run other programs.
-        command.args(["-c", "core.quotePath=true", "diff", "--no-color", "--no-ext-diff", "--no-textconv"]);
-        command.args(["--unified=0", "--inter-hunk-context=0", "--find-renames", "--ignore-submodules=all"]);
-        command.args(["--diff-algorithm=histogram", "--src-prefix=a/", "--dst-prefix=b/", base, "--"]);
-        let mut child = spawn(&mut command)?;
-        let patch = Patch::parse(BufReader::new(child.output()?), prefix);
-        match child.finish()? {
-            Some(error) => bail!("--git: git diff: {error}"),
-            None => patch.context("--git"),
-        }
+        command.args(["-c", "core.quotePath=true"]);
+        let form = "diff --no-color --no-ext-diff --no-textconv --unified=0 --inter-hunk-context=0 --find-renames \
+                    --ignore-submodules=all --diff-algorithm=histogram --src-prefix=a/ --dst-prefix=b/";
+        let arguments: Vec<&str> = form.split(' ').chain([base, "--"]).collect();
+        Patch::parse(&*output(&mut command, &arguments)?, prefix).context("--git")
     }
 
     /// The Python files of the checkout that git does not know yet.
     fn untracked(&self) -> Result<Vec<String>> {
-        let mut command = self.git();
-        command.args(["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"]);
-        let output = run(&mut command)?;
-        let names = output.text.ok_or_else(|| anyhow!("--git: git ls-files: {}", output.error))?;
+        let arguments = ["ls-files", "--others", "--exclude-standard", "-z", "--", ":(glob)**/*.py"];
+        let names = text(&mut self.git(), &arguments)?;
         Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
     /// Lets every statement of Python files count as a whole.
     fn widen(&self, patch: &mut Patch, base: &str, prefix: &str) {
-        for (side, path) in python_files(patch) {
-            let own = path.strip_prefix(prefix).unwrap_or(&path);
-            let text = match side {
-                Side::Before => self.text_at(base, own),
-                Side::After => text_of(&self.root.join(own)),
-            };
-            if let Some(text) = text {
-                patch.widen_to_statements(side, &path, &text);
+        let changed = python_files(patch, Side::Before);
+        let texts = self.texts_at(base, changed.iter().map(String::as_str)).unwrap_or_default();
+        for (path, text) in texts {
+            patch.widen_to_statements(Side::Before, path, &text);
+        }
+        for path in python_files(patch, Side::After) {
+            let file = self.root.join(path.strip_prefix(prefix).unwrap_or(&path));
+            if fs::metadata(&file).is_ok_and(|there| there.is_file() && there.len() <= LARGEST_FILE)
+                && let Ok(bytes) = fs::read(&file)
+            {
+                patch.widen_to_statements(Side::After, &path, &String::from_utf8_lossy(&bytes));
             }
         }
     }
 
-    /// The texts of files at a commit.
-    fn texts_at<'p>(&self, commit: &str, paths: impl Iterator<Item = &'p str>) -> Option<BTreeMap<&'p str, String>> {
+    /// The texts of files at a commit, by their paths from the root of the checkout.
+    fn texts_at<'p>(&self, commit: &str, paths: impl Iterator<Item = &'p str>) -> Result<BTreeMap<&'p str, String>> {
         let prefix = self.prefix();
         // A request is a line.
         let asked =
             paths.filter(|path| !path.contains('\n')).filter_map(|path| Some((path, path.strip_prefix(&prefix)?)));
         let asked: Vec<(&str, &str)> = asked.collect();
-        let requests: String = asked.iter().map(|(_, own)| format!("{commit}:{own}\n")).collect();
-        let mut command = self.git();
-        command.args(["cat-file", "--batch"]).env("GIT_NO_LAZY_FETCH", "1").stdin(Stdio::piped());
-        let mut running = spawn(&mut command).ok()?;
-        let mut input = running.child.stdin.take()?;
-        // Git waits for somebody to read its answers before it reads all requests.
-        let writer = thread::spawn(move || input.write_all(requests.as_bytes()));
-        let mut answers = BufReader::new(running.output().ok()?);
-        let mut texts = BTreeMap::new();
-        for (path, _) in asked {
-            let Ok(text) = answer(&mut answers) else { break };
-            texts.extend(text.map(|text| (path, text)));
+        let mut requests = tempfile::tempfile()?;
+        for (_, own) in &asked {
+            writeln!(requests, "{commit}:{own}")?;
         }
-        drop(answers);
-        let is_written = writer.join().is_ok_and(|written| written.is_ok());
-        (running.finish().ok()?.is_none() && is_written).then_some(texts)
-    }
-
-    /// The text of a file at a commit; none where it is too large or cannot be had.
-    fn text_at(&self, commit: &str, path: &str) -> Option<String> {
+        requests.rewind()?;
         let mut command = self.git();
-        command.args(["cat-file", "blob"]).arg(format!("{commit}:{path}"));
-        let mut child = spawn(&mut command).ok()?;
-        let text = limited(child.output().ok()?, LARGEST_FILE);
-        let is_known = child.finish().is_ok_and(|error| error.is_none());
-        text.filter(|_| is_known)
+        command.env("GIT_NO_LAZY_FETCH", "1").stdin(requests);
+        let answers = output(&mut command, &["cat-file", "--batch"])?;
+        let mut answers = &*answers;
+        let texts = asked.into_iter().filter_map(|(path, _)| Some((path, answer(&mut answers)?)));
+        Ok(texts.collect())
     }
 }
 
-fn python_files(patch: &Patch) -> Vec<(Side, String)> {
-    let files = Side::BOTH.into_iter().flat_map(|side| patch.files(side).map(move |path| (side, path.to_owned())));
-    files.filter(|(_, path)| Path::new(path).extension().is_some_and(|ending| ending == "py")).collect()
+/// The next answer of `git cat-file --batch`: a line with name, type and size, and the text; or a line that says why there is
+/// none.
+fn answer(answers: &mut &[u8]) -> Option<String> {
+    let end = answers.iter().position(|byte| *byte == b'\n')?;
+    let head = String::from_utf8_lossy(&answers[..end]);
+    *answers = &answers[end + 1..];
+    let words: Vec<&str> = head.split(' ').collect();
+    let [name, kind, size] = words[..] else { return None };
+    let size = size.parse().ok().filter(|_| name.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let (text, rest) = answers.split_at_checked(size)?;
+    *answers = rest.get(1..)?;
+    (kind == "blob" && size as u64 <= LARGEST_FILE).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// The text of a file in the checkout.
-fn text_of(path: &Path) -> Option<String> {
-    limited(fs::File::open(path).ok().filter(|_| path.is_file())?, LARGEST_FILE)
+fn python_files(patch: &Patch, side: Side) -> Vec<String> {
+    let files = patch.files(side).filter(|path| Path::new(path).extension().is_some_and(|ending| ending == "py"));
+    files.map(str::to_owned).collect()
 }
 
-/// A text; none where it has more bytes than these.
-fn limited(from: impl Read, most: u64) -> Option<String> {
-    let mut bytes = Vec::new();
-    from.take(most + 1).read_to_end(&mut bytes).ok()?;
-    let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
-    is_whole.then(|| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The answer of a command.
-struct Answer {
-    /// Its output without the line break at the end; none where it failed.
-    text: Option<String>,
-    /// Its words on standard error.
-    error: String,
-}
-
-fn git(folder: Option<&Path>) -> Command {
+/// The program git, in a folder.
+pub(super) fn git(folder: Option<&Path>) -> Command {
     let mut command = Command::new("git");
     command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_TERMINAL_PROMPT", "0");
     command.arg("--no-pager");
@@ -255,45 +206,23 @@ fn git(folder: Option<&Path>) -> Command {
     if let Some(folder) = folder {
         command.arg("-C").arg(folder);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::null());
     command
 }
 
-/// A run of git.
-struct Running {
-    child: Child,
-    /// Reads standard error, so that git never waits for a reader.
-    error: JoinHandle<Option<String>>,
-}
-
-fn spawn(command: &mut Command) -> Result<Running> {
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => anyhow!("--git: there is no program git on the path, which tells what changed"),
-        _ => anyhow!("--git: git cannot be run: {error}"),
-    })?;
-    let error = child.stderr.take();
-    Ok(Running { child, error: thread::spawn(move || error.and_then(|error| limited(error, LONGEST_ANSWER))) })
-}
-
-impl Running {
-    /// Its standard output.
-    fn output(&mut self) -> Result<ChildStdout> {
-        self.child.stdout.take().context("--git: git has no output")
-    }
-
-    /// Waits for the end, and gives the words of a command that failed.
-    fn finish(mut self) -> Result<Option<String>> {
-        let status = self.child.wait().context("--git: git")?;
-        let error = self.error.join().ok().flatten().unwrap_or_default();
+/// The output of git with arguments of which the first is its command; where it fails, its words are the error.
+pub(super) fn output(git: &mut Command, arguments: &[&str]) -> Result<Vec<u8>> {
+    let output =
+        git.args(arguments).output().context("--git: the program git, which tells what changed, cannot be run")?;
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
         let error = error.trim().strip_prefix("fatal: ").unwrap_or(error.trim());
-        Ok((!status.success()).then(|| error.to_owned()))
+        bail!("--git: git {}: {error}", arguments.first().unwrap_or(&""));
     }
+    Ok(output.stdout)
 }
 
-fn run(command: &mut Command) -> Result<Answer> {
-    let mut running = spawn(command)?;
-    let text = limited(running.output()?, LONGEST_ANSWER);
-    let error = running.finish()?;
-    let text = text.filter(|_| error.is_none()).map(|text| text.trim_end_matches(['\n', '\r']).to_owned());
-    Ok(Answer { text, error: error.unwrap_or_default() })
+/// The same as a text without the line break at the end.
+fn text(git: &mut Command, arguments: &[&str]) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(git, arguments)?).trim_end_matches(['\n', '\r']).to_owned())
 }

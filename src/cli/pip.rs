@@ -191,27 +191,11 @@ fn reported_by_pip(output: &Output) -> Result<Vec<Package>> {
 
 /// Beginnings of the names of packages with NVIDIA's libraries, which PyTorch requires. Other packages of NVIDIA, such as
 /// nvidia-ml-py, are modules that a program may import; cuda-toolkit is only a list of these.
-const LIBRARIES: [&str; 15] = [
-    "cuda-bindings",
-    "cuda-pathfinder",
-    "nvidia-cublas",
-    "nvidia-cuda-",
-    "nvidia-cudnn-cu",
-    "nvidia-cufft",
-    "nvidia-cufile",
-    "nvidia-curand",
-    "nvidia-cusolver",
-    "nvidia-cusparse",
-    "nvidia-nccl-cu",
-    "nvidia-nvjitlink",
-    "nvidia-nvshmem",
-    "nvidia-nvtx",
-    "nvidia-nvvm",
-];
+const LIBRARIES: &str = include_str!("../simulate/nvidia/package_prefixes.txt");
 
 fn is_of_nvidia(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace(['_', '.'], "-");
-    LIBRARIES.iter().any(|library| name.starts_with(library))
+    LIBRARIES.lines().any(|library| name.starts_with(library))
 }
 
 /// Writes the metadata of a package that holds nothing.

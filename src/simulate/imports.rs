@@ -79,49 +79,22 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// Beginnings of the names of NVIDIA's libraries for CUDA, behind `lib`.
+const LIBRARY_STEMS: &str = include_str!("nvidia/library_stems.txt");
+
+/// Beginnings of the names of their functions, but for those of the driver.
+const FUNCTION_PREFIXES: &str = include_str!("nvidia/function_prefixes.txt");
+
 /// Whether a library is one of NVIDIA's for CUDA, by its name.
 fn is_of_nvidia(soname: &str) -> bool {
-    const STEMS: [&str; 13] = [
-        "cublas",
-        "cuda",
-        "cudnn",
-        "cufft",
-        "cufile",
-        "cupti",
-        "curand",
-        "cusolver",
-        "cusparse",
-        "cutensor",
-        "nccl",
-        "nvJitLink",
-        "nv",
-    ];
     let stem = soname.strip_prefix("lib").unwrap_or(soname);
-    STEMS.iter().any(|known| stem.starts_with(known))
+    LIBRARY_STEMS.lines().any(|known| stem.starts_with(known))
 }
 
 /// Whether a function is one of NVIDIA's, by its name.
 fn is_function_of_nvidia(name: &str) -> bool {
-    const PREFIXES: [&str; 15] = [
-        "__cuda",
-        "cublas",
-        "cuda",
-        "cudnn",
-        "cufft",
-        "cuFile",
-        "cupti",
-        "curand",
-        "cusolver",
-        "cusparse",
-        "nccl",
-        "nvJitLink",
-        "nvml",
-        "nvrtc",
-        "nvshmem",
-    ];
-    let of_driver =
-        name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()));
-    of_driver || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let of_driver = name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+    of_driver || FUNCTION_PREFIXES.lines().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]

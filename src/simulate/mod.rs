@@ -60,7 +60,7 @@ pub const LARGEST_MEMORY: u64 = (512 << 30) - (1 << 30);
 
 /// Answer to a call that the library cannot answer.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Unsupported {
     /// Success, in silence.
@@ -71,17 +71,9 @@ pub enum Unsupported {
     Error,
 }
 
-impl Unsupported {
-    /// Name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// When an event counts as complete.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Events {
     /// As soon as it is recorded.
@@ -90,31 +82,15 @@ pub enum Events {
     Late,
 }
 
-impl Events {
-    /// Name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 /// Order in which a card gives out addresses. Which free block PyTorch takes depends on it, and so reserved bytes.
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Addresses {
     /// The lowest that are free.
     Up,
     /// Downwards, as Linux maps memory.
     Down,
-}
-
-impl Addresses {
-    /// Name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The cards to simulate, and how they answer.
@@ -155,9 +131,9 @@ impl Settings {
             format!("gpus={}", self.gpus),
             format!("fill={}", self.fill),
             format!("keep={}", self.keep),
-            format!("events={}", self.events.name()),
-            format!("addresses={}", self.addresses.name()),
-            format!("unsupported={}", self.unsupported.name()),
+            format!("events={}", self.events),
+            format!("addresses={}", self.addresses),
+            format!("unsupported={}", self.unsupported),
             format!("cudnn-workspace={}", self.cudnn_workspace),
             format!("hook={hook}"),
             format!("ledger={ledger}"),

@@ -94,9 +94,9 @@ object! {
         count: settings.gpus,
         fill: settings.fill,
         keep: settings.keep,
-        events: settings.events.name(),
-        addresses: settings.addresses.name(),
-        unsupported: settings.unsupported.name(),
+        events: settings.events.to_string(),
+        addresses: settings.addresses.to_string(),
+        unsupported: settings.unsupported.to_string(),
         cudnn_workspace: settings.cudnn_workspace,
     }
 }

@@ -5,44 +5,9 @@
 //! library: a search by the handle of the stand-in then finds its functions. Functions that the preloaded library does
 //! not know, because the release is newer than ptmem, are in a library of their own, which a stand-in needs as well.
 
-/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA.
-/// Others are read from PyTorch's libraries.
-pub const SONAMES: &[&str] = &[
-    "libcublas.so.11",
-    "libcublas.so.12",
-    "libcublas.so.13",
-    "libcublasLt.so.11",
-    "libcublasLt.so.12",
-    "libcublasLt.so.13",
-    "libcudart.so.11.0",
-    "libcudart.so.12",
-    "libcudart.so.13",
-    "libcudnn.so.8",
-    "libcudnn.so.9",
-    "libcufft.so.10",
-    "libcufft.so.11",
-    "libcufft.so.12",
-    "libcufile.so.0",
-    "libcupti.so.11.7",
-    "libcupti.so.11.8",
-    "libcupti.so.12",
-    "libcupti.so.13",
-    "libcurand.so.10",
-    "libcusolver.so.11",
-    "libcusolver.so.12",
-    "libcusparse.so.11",
-    "libcusparse.so.12",
-    "libcusparseLt.so.0",
-    "libnccl.so.2",
-    "libnvJitLink.so.12",
-    "libnvJitLink.so.13",
-    "libnvToolsExt.so.1",
-    "libnvidia-ml.so.1",
-    "libnvrtc.so.11.2",
-    "libnvrtc.so.12",
-    "libnvrtc.so.13",
-    "libnvshmem_host.so.3",
-];
+/// Names of NVIDIA's libraries that PyTorch 2.0 to 2.15 and its extensions need or load, for all releases of CUDA, one a
+/// line. Others are read from PyTorch's libraries.
+pub const SONAMES: &str = include_str!("nvidia/libraries.txt");
 
 /// Name under which the preloaded library is found.
 pub const PRELOADED: &str = "libcuda.so.1";

@@ -1,7 +1,6 @@
 //! The versions of a file in a git repository, as `git` lists them.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 use ptmem::history::{Commit, Point};
@@ -65,14 +64,7 @@ fn commit(entry: &str) -> Result<Version> {
 
 /// The output of a command of git.
 fn git(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
-    let mut command = Command::new("git");
+    let mut git = super::super::git::git(Some(folder));
     // The user's configuration may ask for signatures or quoted paths.
-    command.arg("-C").arg(folder).args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]);
-    let output = command.args(arguments).output().context("git: cannot be run; --git needs it")?;
-    if !output.status.success() {
-        let error = String::from_utf8_lossy(&output.stderr);
-        let first = error.lines().next().unwrap_or("failed without a word");
-        bail!("git {}: {first}", arguments.first().copied().unwrap_or_default());
-    }
-    Ok(output.stdout)
+    super::super::git::output(git.args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"]), arguments)
 }

@@ -138,38 +138,13 @@ fn ambiguous(path: &Path, identity: &Identity, files: &[&Found], others: usize) 
         1 => " (and those of 1 more likewise)".to_owned(),
         others => format!(" (and those of {others} more likewise)"),
     };
-    let glob = files.last().map(|found| glob_of(found, identity)).unwrap_or_default();
+    let glob = files.last().map(|found| found.path.with_file_name("*").display().to_string()).unwrap_or_default();
     anyhow::anyhow!(
         "{}: {} files {of}: {}{likewise}; expected one for each rank. Choose them with a glob, such as '{glob}'",
         path.display(),
         files.len(),
         names(&all)
     )
-}
-
-/// A glob that chooses the files of the same kind as this one: its path with a star in place of the rank.
-fn glob_of(found: &Found, identity: &Identity) -> String {
-    let path = found.path.display().to_string();
-    let start = path.len().saturating_sub(found.name.len());
-    let folder = path.get(..start).unwrap_or_default();
-    let name = path.get(start..).unwrap_or(&path);
-    let Identity::Rank(rank) = identity else {
-        let ending = found.name.strip_prefix(found.stem()).unwrap_or_default();
-        return format!("{folder}**/*{ending}");
-    };
-    let mut end = found.stem().len().min(name.len());
-    while let Some(last) = name[..end].rfind(is_digit) {
-        let first = name[..last].trim_end_matches(is_digit).len();
-        if name[first..=last].parse() == Ok(rank.number) {
-            return format!("{folder}{}*{}", &name[..first], &name[last + 1..]);
-        }
-        end = first;
-    }
-    format!("{folder}{name}")
-}
-
-fn is_digit(c: char) -> bool {
-    c.is_ascii_digit()
 }
 
 /// The first names of a side.

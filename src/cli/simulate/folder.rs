@@ -217,7 +217,7 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::create_dir(&libraries)?;
     fs::write(libraries.join(simulate::PRELOADED), simulate::LIBRARY)?;
     link(simulate::PRELOADED, &libraries.join("libcuda.so"))?;
-    for soname in simulate::SONAMES {
+    for soname in simulate::SONAMES.lines() {
         let stand_in = StandIn { soname, needed: &[simulate::PRELOADED], functions: &[] };
         fs::write(libraries.join(soname), stand_in.bytes())?;
     }

@@ -172,7 +172,7 @@ fn eprint_line(text: &str) {
 
 fn list_of_cards() -> String {
     let mut text = String::new();
-    for card in Card::ALL {
+    for card in Card::all() {
         let Card { key, name, processors, memory, .. } = card;
         let capability = card.capability_text();
         let default = if key == Card::DEFAULT { " (default)" } else { "" };

@@ -169,12 +169,12 @@ fn growth_of_a_phase_can_be_accepted() {
     };
     assert_eq!(config("1MiB").phase_occurrence, Some(Occurrences::Worst));
     for (bytes, today, verdict) in [
-        ("4MiB", (2026, 12, 31), Verdict::Pass),
-        ("1MiB", (2026, 12, 31), Verdict::Regression),
-        ("4MiB", (2027, 1, 1), Verdict::Regression),
+        ("4MiB", "2026-12-31", Verdict::Pass),
+        ("1MiB", "2026-12-31", Verdict::Regression),
+        ("4MiB", "2027-01-01", Verdict::Regression),
     ] {
         let config = config(bytes);
-        let today = Day::from_date(today.0, today.1, today.2).unwrap();
+        let today = today.parse::<Day>().unwrap();
         let thresholds =
             Thresholds { growth: config.limits.growth, accepted: config.accepted, today, ..Thresholds::default() };
         let diff = diff::compare(load("phases-before.pkl"), load("phases-after.pkl"), diff::Options::default());

@@ -179,7 +179,7 @@ impl<'de> Deserialize<'de> for Date {
             Written::Date(date) => date.to_string(),
             Written::Text(text) => text,
         };
-        text.parse().map(Self).map_err(|()| de::Error::custom(expected))
+        text.parse().map(Self).map_err(|_| de::Error::custom(expected))
     }
 }
 

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::budget::DeviceMemory;
     use crate::profile::Metric;
-    use crate::verdict::{Day, Level, Maximum, Target};
+    use crate::verdict::{Level, Maximum, Target};
 
     const WHOLE: &str = r#"
 min-delta = "4MiB"
@@ -245,7 +245,7 @@ max-growth = ["peak=2%", "end=0"]
         assert_eq!((config.group_by, config.match_ratio), (Some(GroupBy::Function), Some(0.8)));
         assert_eq!(config.rules.strip_prefix, ["/workspace"]);
         assert_eq!((config.rules.own.len(), config.rules.foreign.len(), config.rules.categories.len()), (1, 1, 1));
-        assert_eq!(config.accepted[0].expires, Day::from_date(2026, 12, 31).unwrap());
+        assert_eq!(config.accepted[0].expires, "2026-12-31".parse().unwrap());
         let suite = config.suite("nightly").unwrap();
         let limits = suite.pairs.iter().map(|pair| pair.limits.clone().over(&suite.limits).over(&config.limits));
         let growth: Vec<_> =

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Check, Outcome};
 use crate::diff::{DeviceDiff, Row};
@@ -11,74 +12,42 @@ use crate::units::Size;
 
 /// A day in UTC, as the number of days since the first of January 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Day(i64);
+pub struct Day(u64);
+
+const SECONDS_OF_DAY: u64 = 24 * 60 * 60;
+
+/// The last day that is written: of the year 9999.
+const LAST: u64 = 2_932_896;
 
 impl Day {
     /// The day of a time in seconds since the Unix epoch.
     #[must_use]
     pub fn of_unix_time(seconds: u64) -> Self {
-        Self(i64::try_from(seconds / 86_400).unwrap_or(i64::MAX))
-    }
-
-    /// A day of the Gregorian calendar; `None` if the calendar has no such day.
-    #[must_use]
-    pub fn from_date(year: u16, month: u8, day: u8) -> Option<Self> {
-        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-        let lengths = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-        let month = usize::from(month).checked_sub(1)?;
-        if day == 0 || i64::from(day) > *lengths.get(month)? {
-            return None;
-        }
-        // Years begin in March, so that the leap day is the last of one; then every fifth month pattern repeats.
-        let year = i64::from(year) - i64::from(month < 2);
-        let month = i64::try_from((month + 10) % 12).ok()?;
-        let days = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-        Some(Self(days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468))
+        Self(seconds / SECONDS_OF_DAY)
     }
 
     /// The day that follows after a number of days.
     #[must_use]
     pub fn after(self, days: u32) -> Self {
-        Self(self.0.saturating_add(i64::from(days)))
-    }
-
-    /// The same in the Gregorian calendar.
-    fn date(self) -> Date {
-        let days = self.0.saturating_add(719_468);
-        let era = days.div_euclid(146_097);
-        let of_era = days.rem_euclid(146_097);
-        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        // Such a year begins in March: its last two months belong to the next.
-        let is_next_year = month >= 10;
-        let year = year + era * 400 + i64::from(is_next_year);
-        Date { year, month: if is_next_year { month - 9 } else { month + 3 }, day }
+        Self(self.0.saturating_add(days.into()))
     }
 }
 
-/// A day as a calendar has it.
-struct Date {
-    year: i64,
-    month: i64,
-    day: i64,
-}
-
+/// From a date such as 2026-12-31.
 impl FromStr for Day {
-    type Err = ();
+    type Err = humantime::TimestampError;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let date: toml::value::Datetime = text.parse().map_err(|_| ())?;
-        let date = date.date.ok_or(())?;
-        Self::from_date(date.year, date.month, date.day).ok_or(())
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let midnight = humantime::parse_rfc3339_weak(&format!("{text}T00:00:00"))?;
+        Ok(Self::of_unix_time(midnight.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())))
     }
 }
 
 impl fmt::Display for Day {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Date { year, month, day } = self.date();
-        write!(f, "{year:04}-{month:02}-{day:02}")
+        let midnight = UNIX_EPOCH + Duration::from_secs(self.0.min(LAST) * SECONDS_OF_DAY);
+        let text = humantime::format_rfc3339_seconds(midnight).to_string();
+        f.write_str(text.split('T').next().unwrap_or(&text))
     }
 }
 
@@ -256,30 +225,21 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar() {
-        for (year, month, day, seconds) in [
-            (1970, 1, 1, 0),
-            (1999, 12, 31, 946_598_400),
-            (2000, 2, 29, 951_782_400),
-            (2026, 11, 21, 1_795_219_200),
-            (2100, 3, 1, 4_107_542_400),
+        for (date, seconds) in [
+            ("1970-01-01", 0),
+            ("1999-12-31", 946_598_400),
+            ("2000-02-29", 951_782_400),
+            ("2026-11-21", 1_795_219_200),
+            ("2100-03-01", 4_107_542_400),
         ] {
-            let from_date = Day::from_date(year, month, day);
-            assert_eq!(from_date, Some(Day::of_unix_time(seconds)), "{year}-{month}-{day}");
-            assert_eq!(from_date.unwrap().to_string(), format!("{year:04}-{month:02}-{day:02}"));
+            let day: Day = date.parse().unwrap();
+            assert_eq!(day, Day::of_unix_time(seconds), "{date}");
+            assert_eq!(day.to_string(), date);
         }
-        for (year, month, day) in
-            [(2026, 2, 29), (2100, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (2026, 1, 0)]
-        {
-            assert_eq!(Day::from_date(year, month, day), None, "{year}-{month}-{day}");
+        for date in ["2026-02-29", "2026-13-01", "2026-4-1", "2026-01-00", "2026-01-01T00:00:00", "soon", ""] {
+            assert!(date.parse::<Day>().is_err(), "{date}");
         }
-        let mut last = Day::from_date(1999, 12, 31).unwrap();
-        for days in 1..200_000 {
-            let next = Day(last.0 + 1);
-            let Date { year, month, day } = next.date();
-            let again =
-                Day::from_date(u16::try_from(year).unwrap(), u8::try_from(month).unwrap(), u8::try_from(day).unwrap());
-            assert_eq!(again, Some(next), "{days}");
-            last = next;
-        }
+        let last: Day = "9999-12-31".parse().unwrap();
+        assert_eq!(last.after(14).to_string(), "9999-12-31");
     }
 }
